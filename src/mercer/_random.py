@@ -1,0 +1,113 @@
+"""Randomness by address: every number follows from (key, slot, stream, position) alone.
+
+A *stream* is one column of a map or one grid; a *slot* is what the numbers are for. Nothing is
+drawn in sequence, so any column can be regenerated without those before it, on any machine and in
+any order, to the last bit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from mercer import _core
+
+
+class Slot(IntEnum):
+    """What the numbers of a stream are for; two purposes never share a slot."""
+
+    FREQUENCY = 0
+    RADIUS = 1
+    PHASE = 2
+    WIDTH = 3
+    SECOND_WIDTH = 4
+    SHIFT = 5
+    MULTIPLIER = 6
+    LANDMARK = 7
+
+
+def key_from(random_state: Any) -> int:
+    """The 64-bit key that names one realisation of everything random.
+
+    Parameters
+    ----------
+    random_state : int, None, numpy.random.RandomState or numpy.random.Generator
+        An integer of at least 0 always gives the same key; None gives a fresh one; a generator
+        gives its next draw.
+
+    Raises
+    ------
+    TypeError, ValueError
+        For anything else.
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
+    if isinstance(random_state, Integral) and not isinstance(random_state, (bool, np.bool_)):
+        if random_state < 0:
+            raise ValueError(f"random_state must be at least 0; got {random_state!r}.")
+        return int(np.random.SeedSequence(int(random_state)).generate_state(1, np.uint64)[0])
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**64, dtype=np.uint64))
+    if isinstance(random_state, np.random.RandomState):
+        high, low = random_state.randint(2**32, size=2, dtype=np.uint64)
+        return int(high) << 32 | int(low)
+    raise TypeError(
+        "random_state must be an integer, None, a numpy RandomState or a numpy Generator; "
+        f"got {random_state!r}."
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Streams:
+    """Independent streams of random numbers under one key.
+
+    Parameters
+    ----------
+    key : int
+        From :func:`key_from`.
+    index : ndarray of int64
+        Which streams, e.g. the columns of a map.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer._random import Streams, key_from
+    >>> streams = Streams(key_from(0), np.arange(10))
+    >>> bool((streams.take([7]).uniform(3) == streams.uniform(3)[7]).all())
+    True
+    """
+
+    key: int
+    index: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", np.ascontiguousarray(self.index, dtype=np.int64))
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, positions: NDArray[np.int64] | list[int]) -> Streams:
+        """The streams at ``positions`` of these."""
+        return Streams(self.key, self.index[positions])
+
+    def bits(self, size: int, slot: int = 0) -> NDArray[np.uint64]:
+        """Random bits, (len, size)."""
+        return _core.random_bits(self.key, int(slot), self.index, size)
+
+    def uniform(self, size: int, slot: int = 0) -> NDArray[np.float64]:
+        """Uniform on the open interval (0, 1), (len, size)."""
+        return _core.random_uniform(self.key, int(slot), self.index, size)
+
+    def normal(self, size: int, slot: int = 0) -> NDArray[np.float64]:
+        """Standard normal, (len, size)."""
+        return ndtri(self.uniform(size, slot))
+
+    def exponential(self, size: int, slot: int = 0) -> NDArray[np.float64]:
+        """Exponential with mean 1, (len, size)."""
+        return -np.log(self.uniform(size, slot))

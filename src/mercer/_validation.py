@@ -1,0 +1,104 @@
+"""Checks of what the user says: each failure is one sentence with name, rule and value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_array
+
+FLOATS = (np.float64, np.float32)
+
+
+def positive_integer(value: Any, name: str) -> int:
+    """``value`` as an int of at least 1."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+        raise TypeError(f"{name} must be an integer; got {value!r}.")
+    if value < 1:
+        raise ValueError(f"{name} must be at least 1; got {value!r}.")
+    return int(value)
+
+
+def flag(value: Any, name: str) -> bool:
+    """``value`` as a bool."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False; got {value!r}.")
+    return bool(value)
+
+
+def name_from(value: Any, names: Iterable[str], name: str) -> str:
+    """``value`` if it is one of ``names``."""
+    names = list(names)
+    if not (isinstance(value, str) and value in names):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}; got {value!r}.")
+    return value
+
+
+def scale_of_distance(gamma: Any) -> float | str | tuple[float, ...]:
+    """``gamma`` as a positive float, a tuple of them (one per input), "scale" or "median"."""
+    if isinstance(gamma, str):
+        if gamma not in ("scale", "median"):
+            raise ValueError(
+                "gamma must be a positive number, an array with one per input, 'scale' or "
+                f"'median'; got {gamma!r}."
+            )
+        return gamma
+    if isinstance(gamma, np.ndarray) and not gamma.ndim:
+        gamma = gamma.item()
+    if isinstance(gamma, Real) and not isinstance(gamma, (bool, np.bool_)):
+        value = float(gamma)
+        if not (np.isfinite(value) and value > 0):
+            raise ValueError(f"gamma must be positive and finite; got {gamma!r}.")
+        return value
+    return _scales_of_inputs(gamma)
+
+
+def _scales_of_inputs(gamma: Any) -> tuple[float, ...]:
+    values = np.asarray(gamma)
+    if values.dtype.kind not in "iuf":
+        raise TypeError(
+            "gamma must be a positive number, an array with one per input, 'scale' or 'median'; "
+            f"got {gamma!r}."
+        )
+    if values.ndim != 1 or not len(values):
+        raise ValueError(
+            f"gamma must have one dimension, an entry per input; got shape {values.shape}."
+        )
+    bad = ~(np.isfinite(values) & (values > 0))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise ValueError(
+            f"gamma must be positive and finite for every input; got {values[at]} for input {at}."
+        )
+    return tuple(values.astype(np.float64).tolist())
+
+
+def matrix(X: Any, name: str = "X") -> Any:
+    """``X`` as a finite C-ordered array or canonical CSR, float32 or float64."""
+    X = check_array(X, accept_sparse="csr", dtype=FLOATS, order="C", input_name=name)
+    return canonical(X)
+
+
+def canonical(X: Any) -> Any:
+    """``X``, without repeated or unsorted entries if it is CSR; the caller's matrix stays as is."""
+    if sparse.issparse(X) and not X.has_canonical_format:
+        X = X.copy()
+        X.sum_duplicates()
+    return X
+
+
+def column_indices(columns: Any, n_columns: int) -> np.ndarray:
+    """``columns`` as a one-dimensional int64 array with entries in [0, n_columns)."""
+    index = np.asarray(columns)
+    if index.ndim != 1 or (index.dtype.kind not in "iu" and len(index)):
+        raise TypeError(f"columns must be a one-dimensional array of integers; got {columns!r}.")
+    index = index.astype(np.int64)
+    outside = (index < 0) | (index >= n_columns)
+    if outside.any():
+        raise ValueError(
+            f"columns must be at least 0 and below {n_columns}; got {index[np.argmax(outside)]}."
+        )
+    return index

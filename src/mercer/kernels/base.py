@@ -1,0 +1,273 @@
+"""What every kernel is, and what all kernels of a scaled distance share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable as Function
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from mercer._array import check_memory, row_chunks
+from mercer._random import Streams
+from mercer._validation import matrix, scale_of_distance
+from mercer.kernels.distances import (
+    centre_of,
+    chunk_cost,
+    distances,
+    scaled,
+    standard_deviation,
+    typical_distance,
+)
+
+Gamma = float | ArrayLike | str
+
+
+class NotRepresentable(ValueError):
+    """A kernel that a kind of feature map cannot approximate, and which maps can."""
+
+
+class Kernel:
+    """A positive definite function of two rows.
+
+    Calling it gives the kernel matrix. A subclass may add a sampler of frequencies or of bin
+    widths; without one the map that needs it says so.
+
+    Attributes
+    ----------
+    gamma : float, tuple of float, "scale", "median" or None
+        Scale of the kernel; None where the kernel has no such parameter.
+    """
+
+    gamma: Any = None
+
+    def __call__(self, X: Any, Y: Any = None) -> NDArray:
+        """The kernel matrix.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        Y : array or CSR of shape (m, d), default=None
+            None means X.
+
+        Returns
+        -------
+        ndarray of shape (n, m)
+            Computed in float64 and returned in the wider dtype of X and Y.
+
+        Raises
+        ------
+        MemoryError
+            If the matrix would not fit.
+        """
+        X = matrix(X, "X")
+        Y = X if Y is None else matrix(Y, "Y")
+        if X.shape[1] != Y.shape[1]:
+            raise ValueError(
+                f"X and Y must have the same number of columns; got {X.shape[1]} and {Y.shape[1]}."
+            )
+        dtype = np.result_type(X.dtype, Y.dtype)
+        check_memory(
+            float(X.shape[0]) * Y.shape[0] * dtype.itemsize,
+            f"the {X.shape[0]} x {Y.shape[0]} kernel matrix",
+            "use a feature map instead",
+        )
+        out = np.empty((X.shape[0], Y.shape[0]), dtype=dtype)
+        self._fill(out, X, Y)
+        return out
+
+    def diag(self, X: Any) -> NDArray:
+        """``k(x, x)`` for every row x of X, of shape (n,)."""
+        raise NotImplementedError
+
+    def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
+        """This kernel with ``gamma`` in numbers for the data X, as every map asks for when fitted.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        sample_weight : array of shape (n,), default=None
+            Non-negative, not all zero; an integer weight means that many copies of the row.
+
+        Raises
+        ------
+        ValueError
+            If ``gamma`` has one entry per input, but not d of them.
+        """
+        return self
+
+    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        """Frequencies w with E[cos(w . (x - y))] = k(x, y), of shape (len(streams), d).
+
+        Parameters
+        ----------
+        streams : Streams
+            One per frequency.
+        n_inputs : int
+            d.
+
+        Raises
+        ------
+        NotRepresentable
+            If no sampler is known for this kernel.
+        """
+        raise NotRepresentable(
+            f"{self!r} has no known spectral sampler, which Fourier maps need; "
+            "use feature_map='nystroem'."
+        )
+
+    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        """Bin widths for which random grids collide with probability k, (len(streams), d).
+
+        Parameters
+        ----------
+        streams : Streams
+            One per grid.
+        n_inputs : int
+            d.
+
+        Raises
+        ------
+        NotRepresentable
+            If the kernel is not a product of convex profiles, one per input.
+        """
+        raise NotRepresentable(
+            f"{self!r} has no bin widths, because {self._why_no_widths()}; "
+            f"use {self._other_maps}, or the Laplacian kernel."
+        )
+
+    _other_maps: ClassVar[str] = "feature_map='fourier' or 'nystroem'"
+
+    def _why_no_widths(self) -> str:
+        return "its profile is not convex"
+
+    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+        """Write the matrix for checked X and Y into ``out``; Y is X where the caller passed one."""
+        raise NotImplementedError
+
+
+class Stationary(Kernel):
+    """A profile of a distance between scaled rows."""
+
+    power: ClassVar[int]  # of the length in the distance: the distance scales as length**power
+    metric: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gamma", scale_of_distance(self.gamma))
+
+    def diag(self, X: Any) -> NDArray:
+        X = matrix(X, "X")
+        return np.ones(X.shape[0], dtype=X.dtype)
+
+    def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
+        X = matrix(X, "X")
+        if self.gamma == "scale":
+            deviation = standard_deviation(X, sample_weight)
+            return self.with_gamma(self._gamma_from_deviation(deviation or 1.0, X.shape[1]))
+        if self.gamma == "median":
+            return self.with_gamma(1.0 / typical_distance(self.metric, X, sample_weight))
+        self.input_scale(X.shape[1])
+        return self
+
+    def with_gamma(self, gamma: Gamma) -> Self:
+        """This kernel at another scale."""
+        return replace(self, gamma=gamma)  # type: ignore[type-var]
+
+    def input_scale(self, n_inputs: int) -> NDArray[np.float64]:
+        """What every input is multiplied by before the unit profile is applied, of shape (d,).
+
+        Raises
+        ------
+        ValueError
+            If ``gamma`` is still "scale" or "median", or an array of another length than d.
+        """
+        if isinstance(self.gamma, str):
+            raise ValueError(
+                f"gamma must be a number here; got {self.gamma!r}: call resolve(X) first."
+            )
+        gamma = np.asarray(self.gamma)
+        if gamma.ndim and len(gamma) != n_inputs:
+            raise ValueError(
+                f"gamma must have one entry per input; got {len(gamma)} for {n_inputs} inputs."
+            )
+        return np.full(n_inputs, gamma ** (1.0 / self.power))
+
+    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+        scale = self.input_scale(X.shape[1])
+        same = Y is X
+        if sparse.issparse(X):
+            Y = sparse.csr_array(Y)
+        centre = centre_of(Y)
+        y = scaled(Y, scale, centre)
+        for rows in row_chunks(X.shape[0], chunk_cost(X, Y.shape[0])):
+            chunk = X[rows] if centre is not None else sparse.csr_array(X[rows])
+            out[rows] = self._values(scaled(chunk, scale, centre), y)
+        if same:
+            np.fill_diagonal(out, 1.0)
+
+    def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
+        """The kernel of scaled rows, in float64."""
+        return self._profile(distances(self.metric, x, y))
+
+    def _profile(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The unit profile; most are exp(-distance). ``distance`` may be overwritten."""
+        np.negative(distance, out=distance)
+        with np.errstate(under="ignore"):
+            return np.exp(distance, out=distance)
+
+    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Callable(Kernel):
+    """A kernel given as a function of two data matrices.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(X, Y)`` with X (n, d) and Y (m, d) returns the (n, m) kernel matrix. It must be
+        symmetric and positive definite, and it brings its own scale: there is no ``gamma``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Callable
+    >>> kernel = Callable(lambda X, Y: (1 + X @ Y.T) ** 2)
+    >>> kernel(np.array([[1.0]]), np.array([[0.0], [2.0]]))
+    array([[1., 9.]])
+    """
+
+    function: Function[[Any, Any], Any]
+    _other_maps: ClassVar[str] = "feature_map='nystroem'"
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise TypeError(f"function must be callable; got {self.function!r}.")
+
+    def diag(self, X: Any) -> NDArray:
+        X = matrix(X, "X")
+        out = np.empty(X.shape[0], dtype=X.dtype)
+        for rows in row_chunks(X.shape[0], 1, budget=32):
+            out[rows] = self._block(X[rows], X[rows]).diagonal()
+        return out
+
+    def _why_no_widths(self) -> str:
+        return "the structure of a function is not known"
+
+    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+        for rows in row_chunks(X.shape[0], chunk_cost(X, Y.shape[0])):
+            out[rows] = self._block(X[rows], Y)
+
+    def _block(self, X: Any, Y: Any) -> NDArray:
+        block = np.asarray(self.function(X, Y))
+        if block.shape != (X.shape[0], Y.shape[0]):
+            raise ValueError(
+                f"the kernel function must return shape {(X.shape[0], Y.shape[0])} for X with "
+                f"{X.shape[0]} rows and Y with {Y.shape[0]}; got {block.shape}."
+            )
+        if block.dtype.kind not in "iuf" or not np.isfinite(block).all():
+            raise ValueError("the kernel function must return finite real numbers.")
+        return block

@@ -1,0 +1,171 @@
+"""Distances between the rows of two matrices, in float64, dense or CSR.
+
+Rows arrive scaled (see ``scaled``); each function returns a new array that the caller may
+overwrite. Nothing here is larger than one (rows of x) x (rows of y) block times a small constant,
+so callers bound memory by the rows they pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.spatial.distance import cdist
+from sklearn.metrics.pairwise import manhattan_distances
+
+from mercer._array import row_chunks
+
+# Below this fraction of |x|^2 + |y|^2 the expanded square has lost too many digits to be kept.
+_CANCELLED = 1e-6
+
+# Rows among which the median distance is looked for: its relative error is about one per cent.
+_MEDIAN_ROWS = 2000
+
+
+def scaled(X: Any, scale: NDArray[np.float64], centre: NDArray[np.float64] | None = None) -> Any:
+    """``(X - centre) * scale`` in float64; CSR stays CSR and is never centred."""
+    if sparse.issparse(X):
+        # 32-bit indices wherever they suffice: not every SciPy and scikit-learn routine takes more.
+        index = np.int32 if max(X.nnz, X.shape[1]) <= np.iinfo(np.int32).max else np.int64
+        indices = X.indices.astype(index, copy=False)
+        data = X.data * scale[indices]
+        return sparse.csr_array((data, indices, X.indptr.astype(index, copy=False)), shape=X.shape)
+    X = X.astype(np.float64)
+    if centre is not None:
+        X -= centre
+    X *= scale
+    return X
+
+
+def centre_of(Y: Any) -> NDArray[np.float64] | None:
+    """Where to put the origin: distances do not depend on it, but the expanded square loses digits
+    far away from it. CSR is not moved."""
+    if sparse.issparse(Y):
+        return None
+    with np.errstate(over="ignore"):
+        return Y.mean(axis=0, dtype=np.float64)
+
+
+def row_cost(X: Any) -> float:
+    """Bytes of one row of X in float64: its inputs, or its share of what a CSR matrix stores."""
+    return 16.0 * (1 + X.nnz / max(1, X.shape[0])) if sparse.issparse(X) else 8.0 * X.shape[1]
+
+
+def chunk_cost(X: Any, n_columns: int) -> float:
+    """Bytes one row of X costs while its distances to ``n_columns`` rows are computed."""
+    return 2.0 * row_cost(X) + 32.0 * n_columns
+
+
+def distances(metric: str, x: Any, y: Any) -> NDArray[np.float64]:
+    """Distances of every row of x to every row of y.
+
+    Parameters
+    ----------
+    metric : {"sqeuclidean", "euclidean", "cityblock"}
+    x, y : arrays or CSR of float64, both of the same kind
+
+    Returns
+    -------
+    ndarray of shape (len(x), len(y))
+        Exactly 0 for identical rows.
+    """
+    if metric == "cityblock":
+        return manhattan_distances(x, y) if sparse.issparse(x) else cdist(x, y, metric)
+    squared = _squared_distances(x, y)
+    return np.sqrt(squared, out=squared) if metric == "euclidean" else squared
+
+
+def _squared_distances(x: Any, y: Any) -> NDArray[np.float64]:
+    x_squares, y_squares = _row_squares(x), _row_squares(y)
+    product = x @ y.T
+    squared = product.toarray() if sparse.issparse(product) else product
+    total = x_squares[:, None] + y_squares
+    squared *= -2.0
+    squared += total
+    total *= _CANCELLED
+    rows, columns = np.nonzero(squared <= total)
+    for pairs in row_chunks(len(rows), 24.0 * x.shape[1]):
+        i, j = rows[pairs], columns[pairs]
+        squared[i, j] = _row_squares(x[i] - y[j])
+    return squared
+
+
+def _row_squares(x: Any) -> NDArray[np.float64]:
+    with np.errstate(over="ignore", invalid="ignore"):
+        if sparse.issparse(x):
+            squares = np.asarray(x.multiply(x).sum(axis=1)).ravel()
+        else:
+            squares = np.einsum("ij,ij->i", x, x)
+    if not np.isfinite(squares).all():
+        raise ValueError("X is too large for this kernel: squared distances overflow; rescale it.")
+    return squares
+
+
+def coordinate_products(
+    profile: Callable[[NDArray[np.float64]], NDArray[np.float64]], x: Any, y: Any
+) -> NDArray[np.float64]:
+    """Products over the coordinates j of ``profile(|x_j - y_j|)``, where ``profile(0)`` is 1."""
+    out = np.ones((x.shape[0], y.shape[0]))
+    if sparse.issparse(x):
+        x, y = x.tocsc(), y.tocsc()
+        used = np.flatnonzero(np.diff(x.indptr) + np.diff(y.indptr))
+        pairs = ((x[:, [j]].toarray()[:, 0], y[:, [j]].toarray()[:, 0]) for j in used)
+    else:
+        pairs = ((x[:, j], y[:, j]) for j in range(x.shape[1]))
+    with np.errstate(over="ignore", under="ignore"):
+        for a, b in pairs:
+            out *= profile(np.abs(a[:, None] - b))
+    return out
+
+
+def standard_deviation(X: Any, weights: NDArray | None = None) -> float:
+    """Standard deviation of all entries of X, zeros of CSR included; rows may have weights.
+
+    A deviation within the rounding error of a constant matrix counts as 0.
+    """
+    n, d = X.shape
+    weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    size = weights.sum() * d
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = sum(w @ np.asarray(x.sum(axis=1)).ravel() for w, x in _chunks(X, weights)) / size
+        squares = 0.0
+        for w, x in _chunks(X, weights):
+            if sparse.issparse(x):  # (v - mean)^2 - mean^2 for stored v: zeros are added below
+                x.data *= x.data - 2.0 * mean
+            else:
+                x -= mean
+                x *= x
+            squares += w @ np.asarray(x.sum(axis=1)).ravel()
+        if sparse.issparse(X):
+            squares += size * mean**2
+        deviation = float(np.sqrt(max(squares / size, 0.0)))
+    if not np.isfinite(deviation):
+        raise ValueError("X is too large: its variance overflows; rescale it.")
+    return 0.0 if deviation <= 1e-14 * abs(mean) else deviation
+
+
+def _chunks(X: Any, weights: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], Any]]:
+    """Rows of X as float64 copies, with their weights."""
+    for rows in row_chunks(X.shape[0], 2.0 * row_cost(X)):
+        yield weights[rows], X[rows].astype(np.float64)
+
+
+def typical_distance(metric: str, X: Any, weights: NDArray | None = None) -> float:
+    """The median distance between distinct rows of X, among a fixed random sample of its rows."""
+    n = X.shape[0]
+    weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    if n > _MEDIAN_ROWS:
+        rows = np.sort(np.random.default_rng(0).choice(n, _MEDIAN_ROWS, replace=False))
+        X, weights = X[rows], weights[rows]
+    x = scaled(X, np.ones(X.shape[1]), centre_of(X))
+    i, j = np.triu_indices(x.shape[0], 1)
+    between, weight = distances(metric, x, x)[i, j], weights[i] * weights[j]
+    apart = (between > 0) & (weight > 0)
+    if not apart.any():
+        return 1.0
+    order = np.argsort(between[apart])
+    cumulative = np.cumsum(weight[apart][order])
+    return float(between[apart][order][np.searchsorted(cumulative, cumulative[-1] / 2.0)])

@@ -1,0 +1,187 @@
+"""The stationary kernels with known spectral laws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._random import Slot, Streams
+from mercer._validation import flag
+from mercer.kernels.base import Stationary
+from mercer.kernels.distances import coordinate_products
+
+
+@dataclass(frozen=True)
+class Gaussian(Stationary):
+    """``exp(-gamma * |x - y|**2)``, also called RBF.
+
+    Parameters
+    ----------
+    gamma : float, array of shape (d,), "scale" or "median", default="scale"
+        Multiplies the squared distance, 1 / (2 sigma**2); an array multiplies each squared
+        difference by its own entry. "scale" is 1 / (d * variance of X), as in scikit-learn;
+        "median" is one over the median squared distance within a sample of X.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> Gaussian(gamma=0.5)([[0.0]], [[0.0], [2.0]]).round(4)
+    array([[1.    , 0.1353]])
+    """
+
+    gamma: Any = "scale"
+    power: ClassVar[int] = 2
+    metric: ClassVar[str] = "sqeuclidean"
+
+    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        scale = np.sqrt(2.0) * self.input_scale(n_inputs)
+        return streams.normal(n_inputs, Slot.FREQUENCY) * scale
+
+    def _why_no_widths(self) -> str:
+        return "exp(-t**2) is not convex near 0"
+
+    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
+        return 1.0 / (n_inputs * deviation**2)
+
+
+@dataclass(frozen=True)
+class Laplacian(Stationary):
+    """``exp(-gamma * |x - y|_1)``: the product over inputs, with the sum of absolute differences.
+
+    Parameters
+    ----------
+    gamma : float, array of shape (d,), "scale" or "median", default="scale"
+        Multiplies the distance; an array multiplies each absolute difference by its own entry.
+        "scale" is 1 / (d * standard deviation of X); "median" is one over the median distance
+        within a sample of X.
+
+    See Also
+    --------
+    Exponential : the same profile of the Euclidean distance.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Laplacian
+    >>> Laplacian(gamma=0.5)([[0.0, 0.0]], [[1.0, 1.0]]).round(4)
+    array([[0.3679]])
+    """
+
+    gamma: Any = "scale"
+    power: ClassVar[int] = 1
+    metric: ClassVar[str] = "cityblock"
+
+    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        uniform = streams.uniform(n_inputs, Slot.FREQUENCY)
+        return np.tan(np.pi * (uniform - 0.5)) * self.input_scale(n_inputs)  # Cauchy quantiles
+
+    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        return _gamma_widths(streams, n_inputs) / self.input_scale(n_inputs)
+
+    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
+        return 1.0 / (n_inputs * deviation)
+
+
+@dataclass(frozen=True)
+class Exponential(Stationary):
+    """``exp(-gamma * |x - y|_2)``: the isotropic Laplacian, with the Euclidean distance.
+
+    Parameters
+    ----------
+    gamma : float, array of shape (d,), "scale" or "median", default="scale"
+        Multiplies the distance; an array multiplies each input by its own entry. "scale" is
+        1 / (sqrt(d) * standard deviation of X); "median" is one over the median distance within a
+        sample of X.
+
+    See Also
+    --------
+    Laplacian : the same profile of the sum of absolute differences.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Exponential
+    >>> Exponential(gamma=0.5)([[0.0, 0.0]], [[3.0, 4.0]]).round(4)
+    array([[0.0821]])
+    """
+
+    gamma: Any = "scale"
+    power: ClassVar[int] = 1
+    metric: ClassVar[str] = "euclidean"
+
+    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        # Multivariate Cauchy: one denominator shared by all coordinates of a frequency.
+        direction = streams.normal(n_inputs, Slot.FREQUENCY)
+        direction /= np.abs(streams.normal(1, Slot.RADIUS))
+        return direction * self.input_scale(n_inputs)
+
+    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        if n_inputs > 1:
+            return super().widths(streams, n_inputs)
+        return _gamma_widths(streams, 1) / self.input_scale(1)
+
+    def _why_no_widths(self) -> str:
+        return "it is not a product of one profile per input (with one input it is the Laplacian)"
+
+    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
+        return 1.0 / (np.sqrt(n_inputs) * deviation)
+
+
+@dataclass(frozen=True)
+class Cauchy(Stationary):
+    """``prod_j 1 / (1 + gamma * (x_j - y_j)**2)``, or isotropic ``1 / (1 + gamma * |x - y|**2)``.
+
+    Parameters
+    ----------
+    gamma : float, array of shape (d,), "scale" or "median", default="scale"
+        Multiplies the squared differences. "scale" is 1 / (d * variance of X); "median" is one over
+        the median squared distance within a sample of X.
+    isotropic : bool, default=False
+        True for the rational profile of the Euclidean distance instead of a product over inputs.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Cauchy
+    >>> Cauchy(gamma=1.0)([[0.0, 0.0]], [[1.0, 1.0]])
+    array([[0.25]])
+    """
+
+    gamma: Any = "scale"
+    isotropic: bool = False
+    power: ClassVar[int] = 2
+    metric: ClassVar[str] = "sqeuclidean"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "isotropic", flag(self.isotropic, "isotropic"))
+
+    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        scale = self.input_scale(n_inputs)
+        if self.isotropic:
+            radius = np.sqrt(2.0 * streams.exponential(1, Slot.RADIUS))
+            return streams.normal(n_inputs, Slot.FREQUENCY) * radius * scale
+        centred = streams.uniform(n_inputs, Slot.FREQUENCY) - 0.5
+        return -np.sign(centred) * np.log1p(-2.0 * np.abs(centred)) * scale  # Laplace quantiles
+
+    def _why_no_widths(self) -> str:
+        return "1 / (1 + t**2) is not convex near 0"
+
+    def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
+        if self.isotropic:
+            return super()._values(x, y)
+        return coordinate_products(lambda t: 1.0 / (1.0 + t * t), x, y)
+
+    def _profile(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
+        distance += 1.0
+        return np.reciprocal(distance, out=distance)
+
+    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
+        return 1.0 / (n_inputs * deviation**2)
+
+
+def _gamma_widths(streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+    """The width law of exp(-t), Gamma with shape 2: a sum of two exponentials."""
+    return streams.exponential(n_inputs, Slot.WIDTH) + streams.exponential(
+        n_inputs, Slot.SECOND_WIDTH
+    )

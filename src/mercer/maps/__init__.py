@@ -1,0 +1,115 @@
+"""Feature maps: explicit features whose inner products approximate a kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sklearn.base import clone
+
+from mercer import kernels
+from mercer._validation import scale_of_distance
+from mercer.maps.base import FeatureMap, IdentityMap
+from mercer.maps.binning import RandomBinning
+from mercer.maps.fourier import RandomFourier
+from mercer.maps.nystroem import Nystroem
+
+__all__ = ["FeatureMap", "IdentityMap", "Nystroem", "RandomBinning", "RandomFourier", "get"]
+
+_NAMES: dict[str, type[FeatureMap]] = {
+    "binning": RandomBinning,
+    "fourier": RandomFourier,
+    "nystroem": Nystroem,
+    "linear": IdentityMap,
+}
+
+
+def get(
+    feature_map: Any,
+    kernel: Any = None,
+    gamma: Any = "scale",
+    n_components: int | None = None,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+) -> FeatureMap:
+    """A new, unfitted map from a name or a map and what was said beside it.
+
+    Parameters
+    ----------
+    feature_map : {"binning", "fourier", "nystroem", "linear"} or FeatureMap
+        A map is copied, never changed.
+    kernel : str, Kernel, callable or None, default=None
+        None leaves the map its own.
+    gamma : float, array of shape (d,), "scale" or "median", default="scale"
+        The default leaves the map its own.
+    n_components : int or None, default=None
+        None leaves the map its own.
+    random_state : int, RandomState, Generator or None, default=None
+        For a map that has no ``random_state`` of its own.
+    n_jobs : int or None, default=None
+        For a map that has no ``n_jobs`` of its own.
+
+    Raises
+    ------
+    ValueError
+        If the name is unknown, a setting does not apply to the map, or it contradicts the map's.
+
+    Examples
+    --------
+    >>> from mercer import maps
+    >>> maps.get("fourier", kernel="laplacian", n_components=64)
+    RandomFourier(kernel='laplacian', n_components=64)
+    """
+    gamma = scale_of_distance(gamma)
+    settings = {
+        "kernel": kernel,
+        "gamma": None if gamma == "scale" else gamma,
+        "n_components": n_components,
+    }
+    said = {name: value for name, value in settings.items() if value is not None}
+    if isinstance(feature_map, FeatureMap):
+        result = clone(feature_map)
+        own = result.get_params(deep=False)
+        _check_applicable(said, own, feature_map)
+        for name, value in said.items():
+            _check_agreement(name, value, own)
+    elif isinstance(feature_map, str) and feature_map in _NAMES:
+        result = _NAMES[feature_map]()
+        own = result.get_params(deep=False)
+        _check_applicable(said, own, feature_map)
+        result.set_params(**said)
+    else:
+        raise ValueError(
+            f"feature_map must be one of {', '.join(map(repr, _NAMES))} or a FeatureMap; "
+            f"got {feature_map!r}."
+        )
+    for name, value in (("random_state", random_state), ("n_jobs", n_jobs)):
+        if name in own and own[name] is None:
+            result.set_params(**{name: value})
+    return result
+
+
+def _check_applicable(said: dict[str, Any], own: dict[str, Any], feature_map: Any) -> None:
+    for name, value in said.items():
+        if name not in own:
+            raise ValueError(
+                f"{name} must be left out for feature_map={feature_map!r}; got {value!r}."
+            )
+
+
+def _check_agreement(name: str, value: Any, own: dict[str, Any]) -> None:
+    """Refuse a setting that the map given beside it contradicts."""
+    if name == "kernel":
+        mine = kernels.get(own["kernel"], own["gamma"])
+        theirs = kernels.get(value)
+        if theirs.gamma == "scale":  # says nothing about the scale
+            theirs = kernels.get(theirs, "scale" if mine.gamma is None else mine.gamma)
+        agree = theirs == mine
+    elif name == "gamma":
+        agree = value == kernels.get(own["kernel"], own["gamma"]).gamma
+    else:
+        agree = value == own[name]
+    if not agree:
+        raise ValueError(
+            f"{name} is given twice and differs: {value!r} beside a feature_map with "
+            f"{own[name]!r}; say it once."
+        )

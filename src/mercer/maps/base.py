@@ -1,0 +1,222 @@
+"""What every feature map is: parameters from a seed, columns on request, a design for solvers."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    OneToOneFeatureMixin,
+    TransformerMixin,
+)
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer import kernels
+from mercer._array import available_memory, check_memory
+from mercer._random import key_from
+from mercer._validation import FLOATS, canonical, column_indices
+from mercer.designs import Dense, Design, Lazy, Sparse
+
+__all__ = ["FeatureMap", "IdentityMap"]
+
+
+class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A map z from inputs to D features whose inner products approximate a kernel.
+
+    A map says three things: ``_fit(X)`` fixes its parameters and sets ``n_features_out_``,
+    ``_transform(X)`` gives all columns, ``_block(X, columns)`` regenerates just some. It may also
+    say which design suits it (``_design``) and how to fit and build one in a single pass
+    (``_fit_design``). Data reach these methods checked: finite, C-ordered or canonical CSR, float32
+    or float64.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+        Number of columns D.
+    n_features_in_ : int
+        Number of inputs d.
+    kernel_ : Kernel
+        The kernel with its ``gamma`` as a number; absent from maps that have no kernel.
+    key_ : int
+        Names the realisation: with it and the hyper-parameters every random number is fixed.
+    """
+
+    n_features_out_: int
+    default_kernel: ClassVar[str | None] = None
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fix the parameters of the map.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        ValueError, TypeError
+            For data or hyper-parameters that make no sense: one sentence says which and why.
+        """
+        self._fit(self._checked(X, reset=True))
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The features z(X).
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+
+        Returns
+        -------
+        array (or CSR, for maps whose features are sparse) of shape (n, D), in the dtype of X
+        """
+        check_is_fitted(self)
+        return self._transform(self._checked(X, reset=False))
+
+    def transform_block(self, X: Any, columns: ArrayLike) -> NDArray:
+        """Some columns of z(X), generated for this call and forgotten.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        columns : array of int of shape (b,)
+            In any order, each at least 0 and below D.
+
+        Returns
+        -------
+        array of shape (n, b)
+            ``transform(X)[:, columns]``.
+        """
+        check_is_fitted(self)
+        X = self._checked(X, reset=False)
+        return self._block(X, column_indices(columns, self.n_features_out_))
+
+    def design(self, X: Any) -> Design:
+        """z(X) in the form that suits this map: the matrix a solver works with.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        """
+        check_is_fitted(self)
+        return self._design(self._checked(X, reset=False))
+
+    def fit_design(self, X: Any) -> Design:
+        """``fit(X).design(X)`` without doing anything twice.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        """
+        return self._fit_design(self._checked(X, reset=True))
+
+    def bytes_per_row(self, dtype: Any) -> float:
+        """Bytes that one row takes while it is transformed: what prediction in chunks plans with.
+
+        Parameters
+        ----------
+        dtype : dtype
+            float32 or float64, of the data.
+        """
+        return float(np.dtype(dtype).itemsize) * (self.n_features_in_ + self.n_features_out_)
+
+    # What a map says.
+
+    def _fit(self, X: Any) -> None:
+        raise NotImplementedError
+
+    def _transform(self, X: Any) -> Any:
+        raise NotImplementedError
+
+    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+        raise NotImplementedError
+
+    def _design(self, X: Any) -> Design:
+        available = available_memory()
+        if available is not None and self._transformed_bytes(X) > available / 2:
+            return Lazy(X, self, self.n_features_out_, X.dtype, n_jobs=self._n_jobs)
+        return Dense(self._transform(X), self._n_jobs)
+
+    def _fit_design(self, X: Any) -> Design:
+        self._fit(X)
+        return self._design(X)
+
+    # What maps share.
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C")
+        return canonical(X)
+
+    def _resolved_kernel(self, X: Any) -> kernels.Kernel:
+        """The kernel this map stands for, with ``gamma`` in numbers for the data X."""
+        return kernels.get(self.kernel, self.gamma).resolve(X)
+
+    def _drawn_key(self) -> int:
+        return key_from(self.random_state)
+
+    def _transformed_bytes(self, X: Any) -> float:
+        return float(X.shape[0]) * self.n_features_out_ * X.dtype.itemsize
+
+    def _check_transformed_memory(self, X: Any) -> None:
+        check_memory(
+            self._transformed_bytes(X),
+            f"z(X) with {X.shape[0]} rows and {self.n_features_out_} columns",
+            "transform fewer rows at a time, or use design(X), which need not hold it",
+        )
+
+    @property
+    def _n_jobs(self) -> int | None:
+        return self.n_jobs
+
+    @property
+    def _n_features_out(self) -> int:  # the name scikit-learn's naming mixin reads
+        return self.n_features_out_
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class IdentityMap(OneToOneFeatureMixin, FeatureMap):
+    """The data themselves as features: a linear model on the same terms as a kernel machine.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads for the products of its design; None means all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.maps import IdentityMap
+    >>> IdentityMap().fit_transform(np.eye(2))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    def __init__(self, *, n_jobs: int | None = None):
+        self.n_jobs = n_jobs
+
+    def _fit(self, X: Any) -> None:
+        self.n_features_out_ = X.shape[1]
+
+    def _transform(self, X: Any) -> Any:
+        return X
+
+    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+        block = X[:, columns]
+        return block.toarray() if sparse.issparse(block) else block
+
+    def _design(self, X: Any) -> Design:
+        return Sparse(X, self.n_jobs) if sparse.issparse(X) else Dense(X, self.n_jobs)

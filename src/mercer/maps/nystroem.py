@@ -1,0 +1,181 @@
+"""Nyström features: the kernel against a few landmarks, whitened."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+
+from mercer._array import check_memory, n_threads, row_chunks
+from mercer._random import Slot, Streams
+from mercer._validation import matrix, name_from, positive_integer
+from mercer.maps.base import FeatureMap
+
+__all__ = ["Nystroem"]
+
+_DEFAULT_COMPONENTS = 500
+
+# Eigenvalues of the landmarks' kernel matrix below this fraction of the largest are rounding error.
+_CUT_OFF = 1e-12
+
+
+class Nystroem(FeatureMap):
+    """The kernel against landmarks L, whitened: z(x) = k(x, L) V diag(e)**(-1/2).
+
+    V and e are the eigenvectors and eigenvalues of k(L, L), those below 1e-12 of the largest left
+    out, so that Z Z.T = k(X, L) k(L, L)^+ k(L, X): never more than the kernel matrix, and equal to
+    it on the landmarks. Everything is computed in float64 and returned in the dtype of X.
+
+    Parameters
+    ----------
+    kernel : {"gaussian", "laplacian", "exponential", "cauchy"}, Kernel or callable, \
+default="gaussian"
+        Any kernel; a callable takes two data matrices and returns the kernel matrix.
+    gamma : float, array of shape (d,), "scale" or "median", default="scale"
+        Scale of the kernel; to be left out beside a callable.
+    n_components : int or None, default=None
+        Number of landmarks; None means 500, or all those given. The number of columns D is smaller
+        where landmarks are redundant.
+    landmarks : "uniform" or array of shape (n_components, d), default="uniform"
+        Rows drawn uniformly without replacement, or the landmarks themselves. With one seed, fewer
+        landmarks are a subset of more.
+    random_state : int, RandomState, Generator or None, default=None
+        An integer makes the map reproducible.
+    n_jobs : int or None, default=None
+        Threads of its design; None means all. Kernels run on the threads of the linear algebra
+        library.
+
+    Attributes
+    ----------
+    landmarks_ : array or CSR of shape (n_components, d)
+    normalization_ : ndarray of shape (n_components, D), float64
+        V diag(e)**(-1/2).
+    n_features_out_ : int
+        D.
+    kernel_ : Kernel
+        The kernel with its ``gamma`` as a number.
+    key_ : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        By ``fit``, if a parameter makes no sense.
+
+    Warns
+    -----
+    UserWarning
+        If there are fewer rows than ``n_components``: every row is then a landmark.
+
+    References
+    ----------
+    Williams and Seeger, Using the Nyström method to speed up kernel machines, NIPS 2000.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.maps import Nystroem
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> Z = Nystroem(gamma=1.0, n_components=10, random_state=0).fit_transform(X)
+    >>> bool(abs(Z @ Z.T - Gaussian(gamma=1.0)(X)).max() < 1e-6)
+    True
+    """
+
+    default_kernel: ClassVar[str] = "gaussian"
+
+    def __init__(
+        self,
+        kernel: Any = "gaussian",
+        gamma: float | ArrayLike | str = "scale",
+        n_components: int | None = None,
+        landmarks: Any = "uniform",
+        *,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def bytes_per_row(self, dtype: Any) -> float:
+        # The kernel against the landmarks and its product are float64 whatever the data are.
+        return super().bytes_per_row(dtype) + 8.0 * sum(self.normalization_.shape)
+
+    def _fit(self, X: Any) -> None:
+        n_threads(self.n_jobs)
+        if self.n_components is not None:
+            positive_integer(self.n_components, "n_components")
+        self.key_ = self._drawn_key()
+        self.kernel_ = self._resolved_kernel(X)
+        self.landmarks_ = self._chosen_landmarks(X)
+        m = self.landmarks_.shape[0]
+        check_memory(
+            32.0 * m * m, f"the eigenvectors of {m} landmarks", "choose a smaller n_components"
+        )
+        eigenvalues, vectors = linalg.eigh(
+            self.kernel_(self.landmarks_.astype(np.float64)), overwrite_a=True, check_finite=False
+        )
+        kept = eigenvalues > max(0.0, _CUT_OFF * eigenvalues[-1])
+        if not kept.any():
+            raise ValueError("kernel must be positive definite; its matrix of landmarks is not.")
+        self.normalization_ = vectors[:, kept] / np.sqrt(eigenvalues[kept])
+        self.n_features_out_ = self.normalization_.shape[1]
+
+    def _chosen_landmarks(self, X: Any) -> Any:
+        if isinstance(self.landmarks, str):
+            name_from(self.landmarks, ("uniform",), "landmarks")
+            n = X.shape[0]
+            wanted = _DEFAULT_COMPONENTS if self.n_components is None else self.n_components
+            if wanted > n and self.n_components is not None:
+                warnings.warn(
+                    f"n_components={wanted} exceeds the {n} rows of X: every row is a landmark.",
+                    UserWarning,
+                    stacklevel=4,
+                )
+            return X[_distinct_rows(self.key_, n, min(wanted, n))]
+        landmarks = matrix(self.landmarks, "landmarks")
+        if landmarks.shape[1] != X.shape[1]:
+            raise ValueError(
+                f"landmarks must have as many columns as X, {X.shape[1]}; got {landmarks.shape[1]}."
+            )
+        if self.n_components not in (None, landmarks.shape[0]):
+            raise ValueError(
+                f"n_components must be left out beside an array of landmarks, or be its number of "
+                f"rows, {landmarks.shape[0]}; got {self.n_components}."
+            )
+        return landmarks
+
+    def _transform(self, X: Any) -> NDArray:
+        self._check_transformed_memory(X)
+        return self._product(X, self.normalization_)
+
+    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+        return self._product(X, self.normalization_[:, columns])
+
+    def _product(self, X: Any, weights: NDArray[np.float64]) -> NDArray:
+        """``k(X, landmarks) @ weights``, a bounded number of rows at a time."""
+        out = np.empty((X.shape[0], weights.shape[1]), dtype=X.dtype)
+        landmarks = self.landmarks_.astype(np.float64, copy=False)
+        for rows in row_chunks(X.shape[0], 16.0 * sum(weights.shape)):
+            out[rows] = self.kernel_(X[rows].astype(np.float64, copy=False), landmarks) @ weights
+        return out
+
+
+def _distinct_rows(key: int, n: int, m: int) -> NDArray[np.int64]:
+    """m of n rows, uniformly without replacement: the first m distinct of a stream of draws."""
+    if m == n:
+        return np.arange(n)
+    size = 2 * m
+    while True:
+        drawn = Streams(key, np.arange(size)).uniform(1, Slot.LANDMARK)[:, 0]
+        rows = (drawn * n).astype(np.int64)
+        first = np.sort(np.unique(rows, return_index=True)[1])
+        if len(first) >= m:
+            return rows[first[:m]]
+        size *= 2
