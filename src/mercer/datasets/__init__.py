@@ -1,0 +1,17 @@
+"""Data: named public data sets (`load`, `names`, `describe`) and readers of files (`read`)."""
+
+from .base import DataError, Dataset, Split, Table
+from .loading import Description, describe, load, names
+from .readers import read
+
+__all__ = [
+    "DataError",
+    "Dataset",
+    "Description",
+    "Split",
+    "Table",
+    "describe",
+    "load",
+    "names",
+    "read",
+]

@@ -1,0 +1,180 @@
+"""The values this package hands out, and the one error it raises about data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+
+class DataError(ValueError):
+    """Data that cannot be used as they are; the message is one sentence saying why and where."""
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """What a file holds.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n, d) or scipy.sparse.csr_array of shape (n, d)
+        Features; sparse for LIBSVM text and for the CSR form of NPZ.
+    y : ndarray of shape (n,) or (n, k), or None
+        Target; None when the file has none or none was asked for.
+    feature_names : tuple of str, or None
+        Column names, None where the file has none.
+    target_name : str or None
+        Name of the column `y` came from, None where it has no name.
+    """
+
+    X: Any
+    y: np.ndarray | None
+    feature_names: tuple[str, ...] | None = None
+    target_name: str | None = None
+
+    def __repr__(self) -> str:
+        n, d = self.X.shape
+        target = "no target" if self.y is None else f"target {self.target_name or 'y'}"
+        return f"Table({n} rows, {d} features, {target})"
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Training and test rows, and `split_note`: the sentence that says how they were parted."""
+
+    X_train: Any
+    y_train: np.ndarray
+    X_test: Any
+    y_test: np.ndarray
+    split_note: str
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """A named data set.
+
+    Attributes
+    ----------
+    name : str
+        The name it is loaded by.
+    task : {"classification", "regression"}
+        What `y` is for.
+    X, X_test : ndarray or scipy.sparse.csr_array, float32
+        Features, unscaled unless `note` says so; `X_test` is None without an official split.
+    y, y_test : ndarray
+        Class labels (int64) or responses (float64, of shape (n,) or (n, k)).
+    feature_names : tuple of str, or None
+        Names of the features, where the source has some.
+    source, licence, note : str
+        Public home, terms of use, and what to know before quoting a number.
+    is_sample : bool
+        True for a part of a larger public set: numbers published for the whole do not carry over.
+    stand_in_for : str or None
+        The set this one replaces where that cannot be had.
+    """
+
+    name: str
+    task: str
+    X: Any
+    y: np.ndarray
+    X_test: Any = None
+    y_test: np.ndarray | None = None
+    feature_names: tuple[str, ...] | None = None
+    source: str = ""
+    licence: str = ""
+    note: str = ""
+    is_sample: bool = False
+    stand_in_for: str | None = None
+
+    @property
+    def n_train(self) -> int:
+        """Number of rows of `X`."""
+        return self.X.shape[0]
+
+    @property
+    def n_test(self) -> int:
+        """Number of rows of the official test part, 0 without one."""
+        return 0 if self.X_test is None else self.X_test.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Shape (n_train, d) of `X`."""
+        return tuple(self.X.shape)
+
+    def __repr__(self) -> str:
+        test = f", {self.n_test} test rows" if self.n_test else ""
+        sample = f", a sample of {self.stand_in_for}" if self.is_sample else ""
+        n, d = self.shape
+        return f"Dataset({self.name!r}, {self.task}, {n} rows, {d} features{test}{sample})"
+
+    def split(self, test_size: float = 0.25, random_state: int | None = 0) -> Split:
+        """Return training and test rows.
+
+        The official split is used whenever there is one, and the arguments are then not needed.
+        Otherwise a seeded random split is drawn: every class keeps its share (a class of one row
+        stays in the training part), and both parts come in random order, so that their first rows
+        are a fair sample too.
+
+        Parameters
+        ----------
+        test_size : float, default=0.25
+            Share of test rows, in the open interval (0, 1).
+        random_state : int or None, default=0
+            Seed of the random split; None draws a new one each time.
+
+        Returns
+        -------
+        Split
+            `X_train`, `y_train`, `X_test`, `y_test` and `split_note`.
+
+        Raises
+        ------
+        ValueError
+            If `test_size` is not a share, or leaves one part without a row.
+
+        Examples
+        --------
+        >>> from mercer import datasets
+        >>> parts = datasets.load("letter").split()
+        >>> parts.X_train.shape, parts.X_test.shape
+        ((15000, 16), (5000, 16))
+        >>> parts.split_note
+        'official split, 15000 training and 5000 test rows'
+        """
+        if self.X_test is not None and self.y_test is not None:
+            note = f"official split, {self.n_train} training and {self.n_test} test rows"
+            return Split(self.X, self.y, self.X_test, self.y_test, note)
+        if not 0 < test_size < 1:
+            raise ValueError(f"test_size must be a share between 0 and 1, got {test_size!r}")
+        stratified = self.task == "classification" and self.y.ndim == 1
+        train, test = _random_split(
+            self.y if stratified else None, self.n_train, test_size, random_state
+        )
+        if not (len(train) and len(test)):
+            raise ValueError(
+                f"test_size={test_size!r} of {self.n_train} rows leaves one part without a row"
+            )
+        kind = "stratified random split" if stratified else "random split"
+        note = (
+            f"{kind} with random_state={random_state}, {len(train)} training and {len(test)} "
+            f"test rows; {self.name} has no official one"
+        )
+        return Split(self.X[train], self.y[train], self.X[test], self.y[test], note)
+
+
+def _random_split(
+    labels: np.ndarray | None, n: int, test_size: float, random_state: int | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers of the two parts, each in random order; `labels` keep their shares if given."""
+    order = np.random.default_rng(random_state).permutation(n)
+    is_test = np.zeros(n, dtype=bool)
+    candidates = order
+    if labels is not None:
+        _, codes, counts = np.unique(labels, return_inverse=True, return_counts=True)
+        candidates = order[np.argsort(codes[order], kind="stable")]
+        candidates = candidates[counts[codes[candidates]] > 1]
+    # Rows of one class lie side by side, so every 1/test_size-th row takes its share of each.
+    marks = np.floor(np.arange(len(candidates) + 1) * test_size + 0.5)
+    is_test[candidates[np.diff(marks) > 0]] = True
+    return order[~is_test[order]], order[is_test[order]]

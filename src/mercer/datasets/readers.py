@@ -1,0 +1,233 @@
+"""Reading a file of unknown format into a `Table`."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from .base import DataError, Table
+from .files import Input, existing
+from .libsvm import looks_like_libsvm, read_libsvm
+from .tables import near, read_csv, read_parquet
+
+_CSV_SUFFIXES = (".csv", ".tsv", ".tab")
+_LIBSVM_SUFFIXES = (".libsvm", ".svm", ".svmlight")
+_PARQUET_SUFFIXES = (".parquet", ".pq")
+_FORMATS = "LIBSVM text, CSV, Parquet and NPZ"
+
+
+def read(
+    path: str | os.PathLike[str],
+    target: str | int | None = None,
+    *,
+    columns: Sequence[str] | None = None,
+    n_features: int | None = None,
+    header: bool | None = None,
+    zero_based: bool | None = None,
+) -> Table:
+    """Read a data file: LIBSVM text, CSV, Parquet or NPZ, told apart by their content.
+
+    Text may be compressed (gzip, bzip2, xz). Missing and infinite values are errors, since no
+    estimator here takes them.
+
+    Parameters
+    ----------
+    path : path-like
+        The file.
+    target : str or int, default=None
+        CSV, Parquet: name or number of the target column (negative numbers count from the
+        end); None reads all columns as features. NPZ: name of the target array, by default
+        ``y`` if there is one. LIBSVM text carries its labels itself.
+    columns : sequence of str, default=None
+        CSV, Parquet: the feature columns to read, in this order; None takes all.
+    n_features : int, default=None
+        Number of features the data should have. LIBSVM text says only which features it uses,
+        so a part of a data set may need it; for other formats it is checked.
+    header : bool, default=None
+        CSV: whether the first line holds names; None finds out from the first two lines.
+    zero_based : bool, default=None
+        LIBSVM: whether indices count from 0; None takes them so if index 0 occurs. Name it for
+        a small file from 0 whose rows may all lack the first feature.
+
+    Returns
+    -------
+    Table
+        `X` (float64, or float32 where all is stored so; NPZ keeps its dtype; sparse for LIBSVM
+        and CSR), `y`, `feature_names`, `target_name`. Query ids and comments of LIBSVM text are
+        not kept; of an NPZ with a training and a test part the training part is returned.
+
+    Raises
+    ------
+    DataError
+        If the content cannot be used; the message names the line or the column.
+    FileNotFoundError, IsADirectoryError, PermissionError
+        If there is no such file to read.
+    ImportError
+        If PyArrow, which reads CSV and Parquet, is not installed.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from mercer import datasets
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "small.svm"
+    >>> _ = path.write_text("1 1:0.5 3:2\\n-1 2:1\\n")
+    >>> table = datasets.read(path)
+    >>> table.X.toarray().tolist(), table.y.tolist()
+    ([[0.5, 0.0, 2.0], [0.0, 1.0, 0.0]], [1.0, -1.0])
+    """
+    source = Input(existing(Path(path)))
+    if n_features is not None and n_features < 1:
+        raise ValueError(f"n_features must be at least 1, got {n_features}")
+    kind = _format(source)
+    if kind == "libsvm":
+        _refuse(kind, source, target=target, columns=columns, header=header)
+        return read_libsvm(source, n_features, zero_based)
+    if kind == "npz":
+        _refuse(kind, source, columns=columns, header=header, zero_based=zero_based)
+        table = _read_npz(source, target)
+    elif kind == "parquet":
+        _refuse(kind, source, header=header, zero_based=zero_based)
+        table = read_parquet(source, target, columns)
+    else:
+        _refuse(kind, source, zero_based=zero_based)
+        table = read_csv(source, target, columns, header)
+    if n_features is not None and table.X.shape[1] != n_features:
+        raise DataError(
+            f"{source} holds {table.X.shape[1]} features, n_features={n_features} were expected"
+        )
+    return table
+
+
+def read_parts(path: Path) -> dict[str, np.ndarray | sparse.csr_array]:
+    """Return all that an NPZ file holds; a CSR triple becomes the one array ``X``."""
+    arrays = _load_npz(Input(path))
+    if "indptr" in arrays:
+        arrays["X"] = _sparse(Input(path), arrays)
+    return arrays
+
+
+def _refuse(kind: str, source: Input, **options: Any) -> None:
+    """Raise on options that mean nothing for a format: they are not dropped in silence."""
+    words = {"libsvm": "LIBSVM text", "npz": "NPZ", "parquet": "Parquet", "csv": "CSV"}
+    for name, value in options.items():
+        if value is not None:
+            raise DataError(f"{source} is {words[kind]}, which takes no {name}, got {value!r}")
+
+
+def _format(source: Input) -> str:
+    """Return "npz", "parquet", "libsvm" or "csv", from the content first, then the extension."""
+    start, suffix = source.start(), source.suffix
+    if not start.strip():
+        raise DataError(f"{source} is empty, there is no row to read")
+    if start.startswith(b"PAR1"):
+        return "parquet"
+    if start.startswith(b"PK\x03\x04") and (suffix == ".npz" or _holds_arrays(source.path)):
+        return "npz"
+    if suffix in (".npz", *_PARQUET_SUFFIXES):
+        raise DataError(f"{source} is not {suffix[1:].upper()} by its content")
+    if b"\0" in start or start.startswith(b"PK\x03\x04"):
+        raise DataError(f"{source} is none of the formats that can be read: {_FORMATS}")
+    if suffix in _CSV_SUFFIXES:
+        return "csv"
+    if suffix in _LIBSVM_SUFFIXES or looks_like_libsvm(start):
+        return "libsvm"
+    if any(delimiter in start for delimiter in (b",", b";", b"\t")):
+        return "csv"
+    raise DataError(
+        f"{source}: neither LIBSVM text nor CSV; name it .csv or .svm if it is one of the two"
+    )
+
+
+def _holds_arrays(path: Path) -> bool:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return all(name.endswith(".npy") for name in archive.namelist())
+    except zipfile.BadZipFile:
+        return False
+
+
+def _load_npz(source: Input) -> dict[str, Any]:
+    with source.damage_reported():
+        try:
+            with np.load(source.path, allow_pickle=False) as archive:
+                return {name: archive[name] for name in archive.files}
+        except ValueError as error:
+            raise DataError(f"{source} cannot be read ({error})") from None
+
+
+def _read_npz(source: Input, target: str | int | None) -> Table:
+    arrays = _load_npz(source)
+    if "indptr" in arrays:
+        X, y_name = _sparse(source, arrays), "y"
+    elif "X" in arrays:
+        X, y_name = arrays["X"], "y"
+    elif "X_train" in arrays:
+        X, y_name = arrays["X_train"], "y_train"
+    else:
+        raise DataError(
+            f"{source} must hold an array X or X_train, or data, indices, indptr and shape; "
+            f"it holds {', '.join(map(repr, arrays)) or 'nothing'}"
+        )
+    if target is not None:
+        if target not in arrays:
+            raise DataError(f"{source} has no array {target!r}{near(str(target), list(arrays))}")
+        y_name = str(target)
+    y = arrays.get(y_name)
+    _check_arrays(source, X, y)
+    names = arrays.get("feature_names")
+    if names is not None and len(names) != X.shape[1]:
+        raise DataError(f"{source}: {len(names)} feature_names for {X.shape[1]} features")
+    return Table(
+        X,
+        y,
+        None if names is None else tuple(map(str, names)),
+        None if y is None else y_name,
+    )
+
+
+def _check_arrays(source: Input, X: Any, y: np.ndarray | None) -> None:
+    """Raise unless X is a numeric matrix with finite values and y goes with it."""
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise DataError(
+            f"{source}: X must be a matrix of numbers, got shape {X.shape} and dtype {X.dtype}"
+        )
+    if not X.shape[0]:
+        raise DataError(f"{source} is empty, there is no row to read")
+    if not X.shape[1]:
+        raise DataError(f"{source} holds rows without features")
+    values = X.data if sparse.issparse(X) else X
+    bad = int((~np.isfinite(values)).sum()) if X.dtype.kind == "f" else 0
+    if bad:
+        raise DataError(f"{source}: X holds {bad} missing or infinite values")
+    if y is None:
+        return
+    if y.ndim not in (1, 2) or len(y) != X.shape[0]:
+        raise DataError(f"{source}: y of shape {y.shape} does not go with X of shape {X.shape}")
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        bad = int((~np.isfinite(y)).sum())
+        raise DataError(f"{source}: y holds {bad} missing or infinite values")
+
+
+def _sparse(source: Input, arrays: Mapping[str, Any]) -> sparse.csr_array:
+    """Build the matrix of a CSR (or SciPy's CSC) set of arrays."""
+    missing = [name for name in ("data", "indices", "indptr", "shape") if name not in arrays]
+    if missing:
+        raise DataError(f"{source} has indptr but lacks {' and '.join(missing)}")
+    layout = str(arrays.get("format", np.array(b"csr")).item().decode())
+    if layout not in ("csr", "csc"):
+        raise DataError(f"{source}: sparse format {layout!r} is not one of csr and csc")
+    build = sparse.csr_array if layout == "csr" else sparse.csc_array
+    try:
+        matrix = build(
+            (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"])
+        )
+        matrix.check_format(full_check=True)
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{source} holds no valid sparse matrix ({error})") from None
+    return matrix.tocsr()

@@ -1,0 +1,316 @@
+"""Readers of tables, CSV and Parquet, by way of PyArrow."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import io
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .base import DataError, Table
+from .files import Input
+
+_MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
+_PANDAS_INDEX = re.compile(r"__index_level_\d+__$")
+_BLOCK = 1 << 24  # bytes parsed at a time; no row may be longer
+_SHOWN = 5  # columns named in a message before it says how many more there are
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How a CSV text is written: delimiter, names (None without a header), first data line."""
+
+    delimiter: str
+    names: list[str] | None
+    n_columns: int
+    skip_lines: int
+
+
+def read_csv(
+    source: Input, target: str | int | None, columns: Sequence[str] | None, header: bool | None
+) -> Table:
+    """Read delimited text: quoted cells, with or without a header line, ',' ';' or tab."""
+    arrow, arrow_csv = _pyarrow(), _pyarrow("csv")
+    layout = _layout(source, header)
+    names = layout.names or [str(j) for j in range(layout.n_columns)]
+    target_at = _target_position(source, names, target, named=layout.names is not None)
+    reading = {
+        "read_options": arrow_csv.ReadOptions(
+            column_names=names, skip_rows=layout.skip_lines, block_size=_BLOCK
+        ),
+        "parse_options": arrow_csv.ParseOptions(
+            delimiter=layout.delimiter, newlines_in_values=True
+        ),
+    }
+    # PyArrow settles a column's type on the first block, and would then stumble over the first
+    # fraction among integers; so numbers are asked for as float64, and the target as text.
+    try:
+        with source.open() as stream, arrow_csv.open_csv(stream, **reading) as reader:
+            types = {f.name: f.type for f in reader.schema if not _is_text(f.type)}
+        types = {
+            name: kind if arrow.types.is_boolean(kind) else arrow.float64()
+            for name, kind in types.items()
+            if arrow.types.is_boolean(kind) or _is_number(kind)
+        }
+        if target_at is not None:
+            types[names[target_at]] = arrow.string()
+        converting = arrow_csv.ConvertOptions(
+            column_types=types, null_values=list(_MISSING), strings_can_be_null=True
+        )
+        with source.open() as stream:
+            table = arrow_csv.read_csv(stream, convert_options=converting, **reading)
+    except arrow.ArrowInvalid as error:
+        raise DataError(f"{source}: {_first_line(error)}") from None
+    return _to_table(source, table, target_at, columns, named=layout.names is not None)
+
+
+def read_parquet(source: Input, target: str | int | None, columns: Sequence[str] | None) -> Table:
+    """Read a Parquet file; the index pandas may have stored in it is no feature."""
+    arrow, parquet = _pyarrow(), _pyarrow("parquet")
+    try:
+        table = parquet.ParquetFile(str(source.path)).read()
+    except (arrow.ArrowInvalid, OSError) as error:
+        raise DataError(f"{source} is not a whole Parquet file ({_first_line(error)})") from None
+    table = table.select([n for n in table.column_names if not _PANDAS_INDEX.match(n)])
+    target_at = _target_position(source, table.column_names, target, named=True)
+    return _to_table(source, table, target_at, columns, named=True)
+
+
+def _pyarrow(module: str | None = None) -> Any:
+    try:
+        import pyarrow
+        import pyarrow.csv
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(
+            'reading CSV and Parquet files needs PyArrow: pip install "mercer[cli]"'
+        ) from error
+    return getattr(pyarrow, module) if module else pyarrow
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0].rstrip(".")
+
+
+def _is_number(kind: Any) -> bool:
+    types = _pyarrow().types
+    return (
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_decimal(kind)
+        or types.is_boolean(kind)
+        or types.is_null(kind)
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    types = _pyarrow().types
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind)
+
+
+# --- the shape of a CSV text ---------------------------------------------------------------
+
+
+def _layout(source: Input, header: bool | None) -> _Layout:
+    """Find delimiter, header and number of columns from the first lines."""
+    start = source.start()
+    try:
+        text = start.decode("utf-8-sig", errors="strict" if len(start) < 1 << 16 else "ignore")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{source} is not UTF-8 text (byte {error.start})") from None
+    if not text.strip():
+        raise DataError(f"{source} is empty, there is no row to read")
+    if "\0" in text:
+        raise DataError(f"{source} is not text, it holds NUL bytes")
+    first_line = text.lstrip().splitlines()[0]
+    delimiter = "\t" if source.suffix in (".tsv", ".tab") else max(",;\t", key=first_line.count)
+    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
+    first = next(row for row in reader if row)
+    lines_of_first = reader.line_num
+    second = next((row for row in reader if row), [])
+    if header is None:
+        header = _looks_like_header(first, second)
+    if not header:
+        return _Layout(delimiter, None, len(first), 0)
+    if not second:
+        raise DataError(f"{source} holds a header and no row")
+    names = [name.strip() for name in first]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise DataError(f"{source}: {_listed('column name', twice)} more than once in the header")
+    return _Layout(delimiter, names, len(names), lines_of_first)
+
+
+def _looks_like_header(first: list[str], second: list[str]) -> bool:
+    """Tell names from data: no number among them, a name above a number, or 0, 1, 2, ..."""
+    kinds = [_cell(cell) for cell in first]
+    if "number" not in kinds:
+        return "text" in kinds
+    if len(first) > 1 and [cell.strip() for cell in first] == [str(j) for j in range(len(first))]:
+        return True
+    return any(
+        kind == "text" and _cell(below) == "number"
+        for kind, below in zip(kinds, second, strict=False)
+    )
+
+
+def _cell(cell: str) -> str:
+    if cell.strip() in _MISSING:
+        return "missing"
+    try:
+        float(cell)
+    except ValueError:
+        return "text"
+    return "number"
+
+
+# --- from columns to arrays ----------------------------------------------------------------
+
+
+def _target_position(
+    source: Input, names: list[str], target: str | int | None, *, named: bool
+) -> int | None:
+    """Return the column number `target` means."""
+    if target is None:
+        return None
+    if isinstance(target, str):
+        if target in names and named:
+            return names.index(target)
+        if not re.fullmatch(r"[+-]?\d+", target):
+            if not named:
+                raise DataError(
+                    f"{source} has no header, so the target must be a column number, got {target!r}"
+                )
+            raise DataError(f"{source} has no column {target!r}{near(target, names)}")
+    position = int(target)
+    if not -len(names) <= position < len(names):
+        raise DataError(
+            f"{source}: target column {position} is outside its {len(names)} columns "
+            f"(0 to {len(names) - 1}, or from the end -1 to {-len(names)})"
+        )
+    return position % len(names)
+
+
+def near(name: str, names: Sequence[str]) -> str:
+    """Return the end of a sentence about an unknown name: what is close to it, or what there is."""
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    folded = {other.lower(): other for other in names}
+    close = close or [folded[f] for f in difflib.get_close_matches(name.lower(), folded, n=3)]
+    if close:
+        return f"; did you mean {' or '.join(map(repr, close))}?"
+    shown = ", ".join(map(repr, list(names)[:_SHOWN]))
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f"; it has {shown}{more}"
+
+
+def _to_table(
+    source: Input,
+    table: Any,
+    target_at: int | None,
+    columns: Sequence[str] | None,
+    *,
+    named: bool,
+) -> Table:
+    names = table.column_names
+    if not table.num_rows:
+        raise DataError(f"{source} is empty, there is no row to read")
+    target_name = None if target_at is None else names[target_at]
+    features = [name for j, name in enumerate(names) if j != target_at]
+    if columns is not None:
+        for name in columns:
+            if name not in features:
+                raise DataError(f"{source} has no feature column {name!r}{near(name, features)}")
+        features = list(columns)
+    if not features:
+        raise DataError(f"{source} has no column besides the target {target_name!r}")
+    X = _matrix(source, table, features)
+    y = None if target_name is None else _target(source, target_name, table.column(target_name))
+    if not named:
+        return Table(X, y)
+    return Table(X, y, tuple(features), target_name)
+
+
+def _matrix(source: Input, table: Any, features: list[str]) -> np.ndarray:
+    """Return the features as one array: float32 if every column is stored so, else float64."""
+    types = _pyarrow().types
+    kinds = [table.schema.field(name).type for name in features]
+    text = [name for name, kind in zip(features, kinds, strict=True) if not _is_number(kind)]
+    if text:
+        raise DataError(
+            f"{source}: {_listed('column', text)} not numeric; encode or leave out such columns"
+        )
+    small = all(types.is_float32(kind) or types.is_float16(kind) for kind in kinds)
+    X = np.empty((table.num_rows, len(features)), dtype=np.float32 if small else np.float64)
+    faults: dict[str, list[str]] = {"missing": [], "infinite": []}
+    for j, name in enumerate(features):
+        X[:, j] = _numbers(table.column(name))
+        if np.isfinite(X[:, j]).all():
+            continue
+        for fault, where in (("missing", np.isnan(X[:, j])), ("infinite", np.isinf(X[:, j]))):
+            if where.any():
+                faults[fault].append(f"{name} ({int(where.sum())})")
+    for fault, found in faults.items():
+        if found:
+            raise DataError(
+                f"{source} has {fault} values in {_listed('column', found, verb=False)}; "
+                "fill them in or leave those columns or rows out"
+            )
+    return X
+
+
+def _numbers(column: Any) -> np.ndarray:
+    """Return a numeric column as a NumPy array with NaN for what is missing."""
+    arrow = _pyarrow()
+    if arrow.types.is_null(column.type):
+        return np.full(len(column), np.nan)
+    if arrow.types.is_decimal(column.type):
+        column = column.cast(arrow.float64())
+    if arrow.types.is_boolean(column.type):
+        column = column.cast(arrow.uint8())
+    return column.to_numpy()
+
+
+def _target(source: Input, name: str, column: Any) -> np.ndarray:
+    """Return the target: numbers where all cells are numbers, else labels as strings."""
+    arrow = _pyarrow()
+    if arrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if _is_text(column.type):
+        text = column.cast(arrow.string())
+        for kind in (arrow.int64(), arrow.float64()):
+            try:
+                column = text.cast(kind)
+                break
+            except arrow.ArrowInvalid:
+                column = text
+    is_number = _is_number(column.type)
+    if not is_number and not _is_text(column.type):
+        raise DataError(
+            f"{source}: the target {name!r} must hold numbers or strings, not {column.type}"
+        )
+    missing = column.null_count
+    if arrow.types.is_floating(column.type) or arrow.types.is_decimal(column.type):
+        values = _numbers(column)
+        missing = int((~np.isfinite(values)).sum())
+    if missing or arrow.types.is_null(column.type):
+        raise DataError(
+            f"{source}: the target {name!r} is missing or infinite in {missing} rows; "
+            "fill it in or leave those rows out"
+        )
+    if not is_number:
+        return np.array(column.to_pylist(), dtype=str)
+    return column.to_numpy() if arrow.types.is_boolean(column.type) else _numbers(column)
+
+
+def _listed(noun: str, names: Sequence[str], *, verb: bool = True) -> str:
+    """Return "column a is" or "columns a, b, ... and 3 more are" (bare without the verb)."""
+    shown = ", ".join(names[:_SHOWN])
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    plural = len(names) > 1
+    end = (" are" if plural else " is") if verb else ""
+    return f"{noun}{'s' if plural else ''} {shown}{more}{end}"
