@@ -1,0 +1,6 @@
+"""Estimators: a feature map, a loss, a penalty and a solver behind scikit-learn's interface."""
+
+from mercer.estimators.classification import KernelClassifier
+from mercer.estimators.regression import KernelRegressor
+
+__all__ = ["KernelClassifier", "KernelRegressor"]

@@ -1,0 +1,229 @@
+"""What regression and classification share: scaler, map, problem, solver, prediction in chunks."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from mercer import kernels, maps, penalties, solvers
+from mercer._array import row_chunks
+from mercer.problem import Problem
+
+__all__ = ["KernelMachine", "check_weights"]
+
+# Ridge of the default alpha in the kernel system (K + 0.1 I) a = y: the best single value over
+# thirteen public tables with the default gamma.
+_ALPHA = 0.1
+_UNEVEN = 100.0  # ratio of input scales from which an unscaled fit deserves a word
+
+
+class KernelMachine(CallbackSupportMixin, BaseEstimator):
+    """A feature map, a loss, a penalty and a solver; subclasses say what y means."""
+
+    def __init__(
+        self,
+        feature_map="binning",
+        *,
+        kernel=None,
+        gamma="scale",
+        n_components=None,
+        loss="squared",
+        penalty="l2",
+        alpha=None,
+        solver="auto",
+        fit_intercept=True,
+        scale=True,
+        tol=1e-4,
+        max_iter=1000,
+        n_jobs=None,
+        random_state=None,
+        warm_start=False,
+    ):
+        self.feature_map = feature_map
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: Any, target: NDArray, weights: NDArray | None, loss: Any) -> None:
+        """Solve for ``target``; X and y as given go to the callbacks."""
+        context = self._init_callback_context(max_subtasks=None)
+        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
+        start = self._prepare(X, weights)
+        design = self._design_
+        del self._design_
+        problem = Problem(
+            design,
+            target,
+            loss,
+            self._resolve_penalty(design.shape[0], weights),
+            sample_weight=weights,
+            fit_intercept=self.fit_intercept,
+        )
+        solver = solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
+        result = solver.solve(problem, start=start, callback=self._bridge(context, X, y))
+        self._set_coefficients(result.coef)
+        self.solver_ = solver.name
+        self.n_iter_ = max(1, result.n_iter)
+        self.converged_ = result.converged
+        self.optimality_ = result.optimality
+        self.trace_ = result.trace
+        if result.interrupted:
+            # The model reached so far is in place; the caller's loop still has to stop.
+            raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
+        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
+
+    def _prepare(self, X: Any, weights: NDArray | None) -> NDArray | None:
+        """Scaler, map and design of the training data; returns where the solver may start."""
+        map_ = maps.get(
+            self.feature_map,
+            kernel=self.kernel,
+            gamma=self.gamma,
+            n_components=self.n_components,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+        )
+        settings = repr((self.feature_map, map_.get_params(), self.scale))
+        again = self.warm_start and getattr(self, "_settings_", None) == settings
+        if again and self.feature_map_.n_features_in_ == X.shape[1]:
+            self._design_ = self.feature_map_.design(self._scaled(X))
+            return self._start()
+        self._settings_ = settings
+        self.scaler_ = self._fit_scaler(X, weights)
+        scaled = self._scaled(X)
+        self.feature_map_ = _with_resolved_gamma(map_, scaled, weights)
+        self._design_ = self.feature_map_.fit_design(scaled)
+        return None
+
+    def _fit_scaler(self, X: Any, weights: NDArray | None) -> Any:
+        if not self.scale:
+            _warn_uneven(X)
+            return None
+        scaler = MaxAbsScaler() if sparse.issparse(X) else StandardScaler()
+        with np.errstate(over="ignore", invalid="ignore"):
+            if isinstance(scaler, StandardScaler):
+                scaler.fit(X, sample_weight=weights)
+            else:
+                scaler.fit(X)
+        bad = ~np.isfinite(scaler.scale_)
+        if bad.any():
+            raise ValueError(
+                f"X must have values small enough to be scaled in {X.dtype}; column "
+                f"{int(np.flatnonzero(bad)[0])} is too large."
+            )
+        return scaler
+
+    def _scaled(self, X: Any) -> Any:
+        return X if self.scaler_ is None else self.scaler_.transform(X)
+
+    def _resolve_penalty(self, n_samples: int, weights: NDArray | None) -> Any:
+        alpha = self.alpha
+        if alpha is None:
+            alpha = _ALPHA / (n_samples if weights is None else float(np.sum(weights)))
+        return penalties.get(self.penalty, alpha)
+
+    def _bridge(self, context: Any, X: Any, y: Any) -> Any:
+        """The solver's callback that speaks scikit-learn's; None when nobody listens."""
+        if not getattr(self, "_skl_callbacks", None):
+            return None
+
+        def on_iteration(state: Any) -> bool:
+            task = context.subcontext(task_name="iteration")
+            task.call_on_fit_task_begin(estimator=self, X=X, y=y)
+            return task.call_on_fit_task_end(
+                estimator=self,
+                X=X,
+                y=y,
+                reconstruction_attributes=lambda: self._split(state.coef),
+            )
+
+        return on_iteration
+
+    def _split(self, theta: NDArray) -> dict[str, Any]:
+        """``coef_`` (D,) or (k, D) and ``intercept_`` of a solver's variable."""
+        shift = self._target_mean_
+        if self.fit_intercept:
+            return {"coef_": theta[:-1].T, "intercept_": theta[-1] + shift}
+        return {"coef_": theta.T, "intercept_": np.zeros_like(theta[0]) + shift}
+
+    def _set_coefficients(self, theta: NDArray) -> None:
+        for name, value in self._split(theta).items():
+            setattr(self, name, value)
+
+    def _start(self) -> NDArray:
+        """The previous fit as a solver's variable."""
+        theta = self.coef_.T
+        if self.fit_intercept:
+            theta = np.concatenate([theta, [self.intercept_ - self._target_mean_]])
+        return theta
+
+    # -- prediction --------------------------------------------------------------------------
+
+    def _responses(self, X: Any) -> NDArray:
+        """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k)."""
+        check_is_fitted(self, "coef_")
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        weights = self.coef_.T
+        dtype = np.result_type(weights.dtype, X.dtype)
+        out = np.empty((X.shape[0], *weights.shape[1:]), dtype=dtype)
+        for rows in row_chunks(X.shape[0], self.feature_map_.bytes_per_row(X.dtype)):
+            design = self.feature_map_.design(self._scaled(X[rows]))
+            out[rows] = design.matvec(weights)
+        out += self.intercept_
+        return out
+
+
+def _with_resolved_gamma(map_: Any, X: Any, weights: NDArray | None) -> Any:
+    """``map_`` with a kernel whose gamma is a number that takes the sample weights into account."""
+    if "kernel" not in map_.get_params(deep=False):
+        return map_
+    kernel = kernels.get(map_.kernel, map_.gamma).resolve(X, sample_weight=weights)
+    return map_.set_params(kernel=kernel, gamma="scale")
+
+
+def _warn_uneven(X: Any) -> None:
+    """Say so when unscaled inputs live on very different scales: kernels see the largest only."""
+    spread = np.asarray(abs(X).max(axis=0).todense() if sparse.issparse(X) else X.std(axis=0))
+    spread = spread.ravel()[spread.ravel() > 0]
+    if len(spread) and spread.max() > _UNEVEN * spread.min():
+        warnings.warn(
+            f"the inputs' scales differ by a factor of {spread.max() / spread.min():.3g}, so the "
+            "kernel sees little but the largest; scale=True or a scaler before the model helps.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
+    """Weights as an array that is non-negative and not all zero, or None."""
+    if sample_weight is None:
+        return None
+    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    if not weights.any():
+        raise ValueError("sample_weight must have a positive entry; all are zero.")
+    return weights

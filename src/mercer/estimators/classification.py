@@ -1,0 +1,249 @@
+"""Kernel classification."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from mercer import losses
+from mercer.estimators.base import KernelMachine, check_weights
+
+__all__ = ["KernelClassifier"]
+
+
+class KernelClassifier(ClassifierMixin, KernelMachine):
+    """Kernel classification through an explicit feature map.
+
+    Solves ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha / 2 * ||w||^2`` where z is a feature map
+    of the kernel, so that a fit costs what a linear model of that size costs. More than two classes
+    are one response each: one against all others, or jointly with ``loss="multinomial"``.
+
+    Parameters
+    ----------
+    feature_map : "binning", "fourier", "nystroem", "linear" or a map, default="binning"
+        What turns inputs into features; a map object brings its own settings, reached as
+        ``feature_map__gamma`` and so on.
+    kernel : str, kernel or None, default=None
+        Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy" or an object
+        of :mod:`mercer.kernels`. None takes the map's own.
+    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
+        Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
+    n_components : int or None, default=None
+        Grids, frequencies or landmarks of that map, >= 1; None takes the map's own default.
+    loss : "squared", "logistic", "squared_hinge", "multinomial" or a loss, default="squared"
+    penalty : "l2" or a penalty, default="l2"
+        A penalty object brings its own alpha.
+    alpha : float or None, default=None
+        Strength of the penalty in ``mean loss + alpha / 2 * ||w||^2``, >= 0. None means
+        ``0.1 / n_samples`` (with weights, their sum instead of n_samples).
+    class_weight : dict, "balanced" or None, default=None
+        Weight of every class, multiplied into the sample weights.
+    solver : "auto", "cholesky", "cg", "newton-cg" or a solver, default="auto"
+        "auto" chooses by sizes and loss; ``solver_`` tells which.
+    fit_intercept : bool, default=True
+        Whether the model has a constant term; it is not penalised.
+    scale : bool, default=True
+        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
+        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
+    tol : float, default=1e-4
+        Relative size of the gradient at which an iterative solver stops.
+    max_iter : int, default=1000
+        Iterations after which it stops with a ``ConvergenceWarning``.
+    n_jobs : int or None, default=None
+        Threads; None and -1 mean all cores. Results do not depend on it beyond rounding.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the map.
+    warm_start : bool, default=False
+        Whether the next fit keeps the scaler and the map and starts from the coefficients of the
+        last one, provided the settings of the map are unchanged.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted; columns of decision values and probabilities follow it.
+    feature_map_ : map
+        As fitted; its ``gamma`` is a number.
+    scaler_ : transformer or None
+    coef_ : ndarray of shape (D,) or (n_outputs, D)
+    intercept_ : float or ndarray of shape (n_outputs,)
+    solver_ : str
+        Name of the solver that was used.
+    n_iter_ : int
+    converged_ : bool
+    optimality_ : float
+        Relative size of the gradient at the solution.
+    trace_ : list of dict
+        Seconds, objective and optimality after each iteration.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        At fit, in one sentence, for settings or data that make no sense.
+    MemoryError
+        Before anything is allocated, if the features would not fit.
+    KeyboardInterrupt
+        Passed on after an interruption; the last iterate is in place and can predict.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelClassifier
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> y = np.where(np.hypot(*X.T) < 1, "inside", "outside")
+    >>> model = KernelClassifier(random_state=0).fit(X, y)
+    >>> model.predict([[0.0, 0.0], [2.0, 2.0]]).tolist()
+    ['inside', 'outside']
+    """
+
+    def __init__(
+        self,
+        feature_map="binning",
+        *,
+        kernel=None,
+        gamma="scale",
+        n_components=None,
+        loss="squared",
+        penalty="l2",
+        alpha=None,
+        class_weight=None,
+        solver="auto",
+        fit_intercept=True,
+        scale=True,
+        tol=1e-4,
+        max_iter=1000,
+        n_jobs=None,
+        random_state=None,
+        warm_start=False,
+    ):
+        super().__init__(
+            feature_map,
+            kernel=kernel,
+            gamma=gamma,
+            n_components=n_components,
+            loss=loss,
+            penalty=penalty,
+            alpha=alpha,
+            solver=solver,
+            fit_intercept=fit_intercept,
+            scale=scale,
+            tol=tol,
+            max_iter=max_iter,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            warm_start=warm_start,
+        )
+        self.class_weight = class_weight
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+            Labels of any type that sorts.
+        sample_weight : array of shape (n_samples,), default=None
+            Non-negative; a weight of two is the same as a row given twice.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        check_classification_targets(y)
+        weights = check_weights(sample_weight, X)
+        if self.class_weight is not None:
+            by_class = compute_sample_weight(self.class_weight, y)
+            weights = by_class if weights is None else weights * by_class
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must hold at least two classes; got one class, {self.classes_[0]!r}."
+            )
+        loss = losses.get(self.loss)
+        if not loss.is_classification and not loss.quadratic:
+            raise ValueError(f"loss must be one for classification; got {loss.name!r}.")
+        target, loss = self._encode(labels, loss, X.dtype)
+        self._target_mean_ = np.zeros((), dtype=X.dtype)
+        self._loss_ = loss
+        self._fit(X, y, target, weights, loss)
+        return self
+
+    def _encode(self, labels: NDArray, loss: Any, dtype: Any) -> tuple[NDArray, Any]:
+        """Targets of the loss: ±1 in one column or one per class, or class indicators."""
+        n_classes = len(self.classes_)
+        if n_classes == 2:
+            if loss.joint:  # two classes need one response only
+                loss = losses.get("logistic")
+            return np.where(labels == 1, 1, -1).astype(dtype), loss
+        indicator = labels[:, None] == np.arange(n_classes)
+        if loss.joint:
+            return indicator.astype(dtype), loss
+        return np.where(indicator, 1, -1).astype(dtype), loss
+
+    def decision_function(self, X):
+        """Responses of the model: positive for the second of two classes, else one per class.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._responses(X)
+
+    def predict(self, X):
+        """Predicted labels: the class of the largest response, the first one of equal ones.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        return self.classes_[self._winners(self._responses(X))]
+
+    @staticmethod
+    def _winners(responses: NDArray) -> NDArray:
+        return (responses > 0).astype(int) if responses.ndim == 1 else responses.argmax(axis=1)
+
+    def _has_proba(self) -> bool:
+        return losses.get(self.loss).has_proba
+
+    @available_if(_has_proba)
+    def predict_proba(self, X):
+        """Probabilities of the classes; only for losses that define them.
+
+        The likeliest class is always the predicted one: one-against-all probabilities are scaled to
+        sum to one, which keeps their order.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        responses = self._responses(X)
+        positive = self._loss_.proba(responses)
+        if responses.ndim == 1:
+            return np.column_stack([1 - positive, positive])
+        total = positive.sum(axis=1, keepdims=True)
+        # Where every one-vs-all probability underflows, the classes are equally likely.
+        safe = np.where(total > 0, total, 1)
+        return np.where(total > 0, positive / safe, 1 / positive.shape[1])

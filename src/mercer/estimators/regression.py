@@ -1,0 +1,149 @@
+"""Kernel regression."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import MultiOutputMixin, RegressorMixin
+from sklearn.callback import with_callbacks
+from sklearn.utils.validation import validate_data
+
+from mercer import losses
+from mercer.estimators.base import KernelMachine, check_weights
+
+__all__ = ["KernelRegressor"]
+
+
+class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
+    """Kernel regression through an explicit feature map.
+
+    Solves ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha / 2 * ||w||^2`` where z is a feature map
+    of the kernel, so that a fit costs what a linear model of that size costs.
+
+    Parameters
+    ----------
+    feature_map : "binning", "fourier", "nystroem", "linear" or a map, default="binning"
+        What turns inputs into features; a map object brings its own settings, reached as
+        ``feature_map__gamma`` and so on.
+    kernel : str, kernel or None, default=None
+        Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy" or an object
+        of :mod:`mercer.kernels`. None takes the map's own.
+    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
+        Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
+    n_components : int or None, default=None
+        Grids, frequencies or landmarks of that map, >= 1; None takes the map's own default.
+    loss : "squared", "huber" or a loss, default="squared"
+    penalty : "l2" or a penalty, default="l2"
+        A penalty object brings its own alpha.
+    alpha : float or None, default=None
+        Strength of the penalty in ``mean loss + alpha / 2 * ||w||^2``, >= 0. None means
+        ``0.1 / n_samples`` (with weights, their sum instead of n_samples).
+    solver : "auto", "cholesky", "cg", "newton-cg" or a solver, default="auto"
+        "auto" chooses by sizes and loss; ``solver_`` tells which.
+    fit_intercept : bool, default=True
+        Whether the model has a constant term; it is not penalised.
+    scale : bool, default=True
+        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
+        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
+    tol : float, default=1e-4
+        Relative size of the gradient at which an iterative solver stops.
+    max_iter : int, default=1000
+        Iterations after which it stops with a ``ConvergenceWarning``.
+    n_jobs : int or None, default=None
+        Threads; None and -1 mean all cores. Results do not depend on it beyond rounding.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the map.
+    warm_start : bool, default=False
+        Whether the next fit keeps the scaler and the map and starts from the coefficients of the
+        last one, provided the settings of the map are unchanged.
+
+    Attributes
+    ----------
+    feature_map_ : map
+        As fitted; its ``gamma`` is a number.
+    scaler_ : transformer or None
+    coef_ : ndarray of shape (D,) or (n_outputs, D)
+    intercept_ : float or ndarray of shape (n_outputs,)
+    solver_ : str
+        Name of the solver that was used.
+    n_iter_ : int
+    converged_ : bool
+    optimality_ : float
+        Relative size of the gradient at the solution.
+    trace_ : list of dict
+        Seconds, objective and optimality after each iteration.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        At fit, in one sentence, for settings or data that make no sense.
+    MemoryError
+        Before anything is allocated, if the features would not fit.
+    KeyboardInterrupt
+        Passed on after an interruption; the last iterate is in place and can predict.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(500, 2))
+    >>> model = KernelRegressor(random_state=0).fit(X, np.sin(X).sum(axis=1))
+    >>> model.score(X, np.sin(X).sum(axis=1)) > 0.9
+    True
+    """
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array of shape (n_samples,), default=None
+            Non-negative; a weight of two is the same as a row given twice.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            multi_output=True,
+            y_numeric=True,
+        )
+        weights = check_weights(sample_weight, X)
+        target = np.asarray(y, dtype=X.dtype)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.average(target, axis=0, weights=weights) if self.fit_intercept else 0.0
+            size = np.sum(np.square(target - mean, dtype=np.float64))
+        if not np.isfinite(size):
+            raise ValueError(
+                f"y must have finite sums of squares in float64; its largest value is "
+                f"{np.abs(target).max():.3g}."
+            )
+        # Losses of a regression depend on the residual alone: solving for the centred target is the
+        # same problem, and tolerances then do not depend on where zero lies.
+        self._target_mean_ = np.asarray(mean, dtype=X.dtype)
+        loss = losses.get(self.loss)
+        if loss.is_classification:
+            raise ValueError(f"loss must be one for regression; got {loss.name!r}.")
+        self._fit(X, y, target - self._target_mean_, weights, loss)
+        return self
+
+    def predict(self, X):
+        """Predicted targets.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        return self._responses(X)

@@ -1,0 +1,267 @@
+"""Random binning: a random grid per feature group, one bin per point and grid.
+
+Wu, Yen, Chen and Yan, Revisiting random binning features, KDD 2016, Algorithm 1; Rahimi and Recht,
+Random features for large-scale kernel machines, NIPS 2007.
+"""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer import _core
+from mercer._array import check_memory, n_threads
+from mercer._random import Slot, Streams
+from mercer._validation import flag, positive_integer
+from mercer.designs import Binned
+from mercer.maps.base import FeatureMap
+
+__all__ = ["RandomBinning"]
+
+_PARAMETER_BYTES = 24  # inverse width, shift and multipliers of one input in one grid
+_BATCH_BYTES = 64 * 2**20  # parameters of the grids that are worked on together
+_MAX_HASHED = 2**31
+
+
+class RandomBinning(FeatureMap):
+    """Random binning features of a product kernel.
+
+    Every one of ``n_components`` random grids cuts the inputs into boxes; a point has one non-zero
+    column per grid, that of its box. Two points share a box with the probability that equals the
+    kernel, so the map is unbiased with variance ``k (1 - k) / n_components``.
+
+    Parameters
+    ----------
+    kernel : str or kernel, default="laplacian"
+        A product of one-dimensional profiles that are convex and non-increasing; others have no
+        width law and are refused.
+    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
+        Scale of the kernel, > 0; an array holds one scale per input.
+    n_components : int, default=256
+        Number R of grids, >= 1.
+    bins : "exact" or int, default="exact"
+        "exact" gives every box met at fit its own column and ignores boxes first met later. A
+        number B, between 2 and 2**31, hashes the boxes of every grid into B columns: no dictionary,
+        no unseen boxes, and the kernel becomes ``k + (1 - k) / B``.
+    scale : bool, default=True
+        Whether non-zeros are ``1/sqrt(n_components)``, so that ``z(x) @ z(y)`` estimates the
+        kernel, or 1.
+    random_state : int, RandomState, Generator or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None and -1 mean all cores. The result does not depend on it.
+
+    Attributes
+    ----------
+    kernel_ : kernel
+        With gamma as a number or an array.
+    n_features_out_ : int
+        Number D of columns: all boxes of all grids.
+    n_bins_ : ndarray of shape (n_components,)
+        Columns of each grid.
+    n_features_in_ : int
+        Number of inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.maps import RandomBinning
+    >>> X = np.random.default_rng(0).normal(size=(100, 3))
+    >>> Z = RandomBinning(gamma=0.3, n_components=32, random_state=0).fit_transform(X)
+    >>> Z.shape[0], set(np.diff(Z.indptr).tolist())
+    (100, {32})
+    """
+
+    def __init__(
+        self,
+        kernel="laplacian",
+        gamma="scale",
+        n_components=256,
+        bins="exact",
+        *,
+        scale=True,
+        random_state=None,
+        n_jobs=None,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.bins = bins
+        self.scale = scale
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def bytes_per_row(self, dtype):
+        return self.n_components * 4.0 + self.n_features_in_ * np.dtype(dtype).itemsize
+
+    def _fit(self, X):
+        self._fit_design(X)
+
+    def fit_transform(self, X, y=None):
+        """Fit to X and transform it.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        csr_array of shape (n, D)
+        """
+        return self.fit_design(X).tocsr()
+
+    def _fit_design(self, X):
+        positive_integer(self.n_components, "n_components")
+        flag(self.scale, "scale")
+        n_hashed = self._n_hashed()
+        self.kernel_ = self._resolved_kernel(X)
+        self.key_ = self._drawn_key()
+        self.__dict__.pop("_grids", None)
+        if n_hashed is None:
+            codes = self._fit_dictionary(X)
+            self.n_bins_ = self._table.n_bins
+        else:
+            self.n_bins_ = np.full(self.n_components, n_hashed, dtype=np.int64)
+            codes = np.empty((self.n_components, X.shape[0]), dtype=_code_type(n_hashed - 1))
+            self._bin(X, codes)
+        self._offsets = np.concatenate([[0], np.cumsum(self.n_bins_)]).astype(np.int64)
+        self.n_features_out_ = int(self._offsets[-1])
+        return self._binned(codes, X.dtype, missing=False)
+
+    def _design(self, X):
+        largest = int(self.n_bins_.max())  # the code of an unseen box is the number of boxes
+        codes = np.empty(
+            (self.n_components, X.shape[0]),
+            dtype=_code_type(largest if self._n_hashed() is None else largest - 1),
+        )
+        n_unseen = self._bin(X, codes)
+        return self._binned(codes, X.dtype, missing=n_unseen > 0)
+
+    def _transform(self, X):
+        return self._design(X).tocsr()
+
+    def _block(self, X, columns):
+        grids = np.searchsorted(self._offsets, columns, side="right") - 1
+        block = np.zeros((X.shape[0], len(columns)), dtype=X.dtype)
+        codes = np.empty((1, X.shape[0]), dtype=np.uint32)
+        for grid in np.unique(grids):
+            self._bin(X, codes, first=int(grid))
+            for position in np.flatnonzero(grids == grid):
+                local = columns[position] - self._offsets[grid]
+                block[codes[0] == local, position] = self._value
+        return block
+
+    # -- grids -------------------------------------------------------------------------------
+
+    @property
+    def _value(self) -> float:
+        return self.n_components**-0.5 if self.scale else 1.0
+
+    def _n_hashed(self) -> int | None:
+        """Columns per grid when boxes are hashed, None when each has its own."""
+        if isinstance(self.bins, str) and self.bins == "exact":
+            return None
+        if isinstance(self.bins, bool) or not isinstance(self.bins, Integral):
+            raise ValueError(f"bins must be 'exact' or an integer; got {self.bins!r}.")
+        if not 2 <= self.bins <= _MAX_HASHED:
+            raise ValueError(f"bins must be between 2 and {_MAX_HASHED}; got {self.bins}.")
+        return int(self.bins)
+
+    def _parameters(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
+        """Inverse widths, shifts and multipliers of grids first..stop-1, each (grids, d).
+
+        A code is floor(x / width - shift) and the shift is uniform on [0, 1).
+        """
+        cached = self.__dict__.get("_grids")
+        if cached is not None:
+            return tuple(part[first:stop] for part in cached)  # type: ignore[return-value]
+        d = self.n_features_in_
+        streams = Streams(self.key_, np.arange(first, stop))
+        parts = (
+            np.ascontiguousarray(1.0 / self.kernel_.widths(streams, d)),
+            streams.uniform(d, Slot.SHIFT),
+            streams.bits(d, Slot.MULTIPLIER),
+        )
+        if first == 0 and stop == self.n_components:
+            self._grids = parts
+        return parts
+
+    def _batches(self, first: int, stop: int):
+        """Grids in groups whose parameters fit the working memory."""
+        step = max(1, _BATCH_BYTES // (_PARAMETER_BYTES * max(1, self.n_features_in_)))
+        for start in range(first, stop, step):
+            yield start, min(stop, start + step)
+
+    def _fit_dictionary(self, X: Any) -> NDArray:
+        """Codes of the training data, numbering the boxes of each grid as they are met."""
+        n_samples, n_grids = X.shape[0], self.n_components
+        check_memory(
+            2.0 * n_samples * n_grids,
+            f"binning {n_samples} rows into {n_grids} grids",
+            "use fewer n_components",
+        )
+        table = _core.BinTable(n_grids)
+        codes = np.empty((n_grids, n_samples), dtype=np.uint16)
+        for start, stop in self._batches(0, n_grids):
+            grids = self._parameters(start, stop)
+            while not table.insert(
+                start, *_buffers(X), *grids, codes[start:stop], n_threads(self.n_jobs)
+            ):
+                codes = codes.astype(np.uint32)  # a grid has more than 65 535 boxes
+        self._table = table
+        if codes.dtype == np.uint16 and table.n_bins.max() <= 256:
+            codes = codes.astype(np.uint8)
+        return codes
+
+    def _bin(self, X: Any, codes: NDArray, first: int = 0) -> int:
+        """Write the codes of grids first.. of X; returns how many had no column."""
+        n_unseen, n_hashed = 0, self._n_hashed()
+        threads = n_threads(self.n_jobs)
+        for start, stop in self._batches(first, first + len(codes)):
+            grids = self._parameters(start, stop)
+            out = codes[start - first : stop - first]
+            if n_hashed is None:
+                n_unseen += self._table.lookup(start, *_buffers(X), *grids, out, threads)
+            else:
+                _core.bin_hashed(*_buffers(X), *grids, n_hashed, out, threads)
+        return n_unseen
+
+    def _set_offsets(self) -> None:
+        self._offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)]).astype(np.int64)
+        self.n_features_out_ = int(self._offsets_[-1])
+
+    def _binned(self, codes: NDArray, dtype: Any, missing: bool) -> Binned:
+        return Binned(codes, self._offsets, self._value, dtype, missing, self.n_jobs)
+
+    # -- a fitted map is its settings, its key and the boxes it met --------------------------------
+
+    def __getstate__(self):
+        state = dict(super().__getstate__())
+        state.pop("_grids", None)  # regenerated from the key
+        table = state.pop("_table", None)
+        if table is not None:
+            state["_bin_keys_"] = table.keys()
+        return state
+
+    def __setstate__(self, state):
+        state = dict(state)
+        keys = state.pop("_bin_keys_", None)
+        super().__setstate__(state)
+        if keys is not None:
+            self._table = _core.BinTable.from_keys(keys, self.n_bins_)
+
+
+def _buffers(X: Any) -> tuple[Any, ...]:
+    """What the core takes for X: the array, or the parts of a CSR matrix and its width."""
+    if sparse.issparse(X):
+        return X.data, X.indices, X.indptr, X.shape[1]
+    return (X,)
+
+
+def _code_type(largest: int) -> Any:
+    """Narrowest unsigned type for codes up to ``largest``."""
+    return np.uint8 if largest <= 0xFF else np.uint16 if largest <= 0xFFFF else np.uint32
