@@ -1,10 +1,15 @@
+// The Python module: checks the arguments, releases the interpreter, calls one function.
+#include "binning.hpp"
 #include "buffer.hpp"
-#include "isa.hpp"
-#include "parallel.hpp"
+#include "products.hpp"
 #include "random.hpp"
 
+#include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
+
+#include <optional>
+#include <variant>
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -12,27 +17,283 @@ using namespace mercer;
 
 namespace {
 
-nb::object new_array(nb::handle shape, const char *dtype) {
+// ---- arguments ----------------------------------------------------------------------------------
+
+template <class F>
+auto with_float(Type type, F f) {
+    return type == Type::f32 ? f(float()) : f(double());
+}
+
+template <class F>
+auto with_code(Type type, F f) {
+    switch (type) {
+    case Type::u8: return f(std::uint8_t());
+    case Type::u16: return f(std::uint16_t());
+    default: return f(std::uint32_t());
+    }
+}
+
+nb::object new_array(nb::handle shape, const char* dtype) {
     return nb::module_::import_("numpy").attr("empty")(shape, dtype);
 }
 
-template <class Out, class Convert>
-nb::object random_array(std::uint64_t key, std::uint64_t slot, nb::handle streams_,
-                        std::size_t size, int n_threads, const char *dtype, Convert convert) {
-    const Buffer streams(streams_, "streams", {Type::i64}, 1);
-    const std::size_t count = streams.extent(0);
-    nb::object result = new_array(nb::make_tuple(count, size), dtype);
-    Buffer out(result, "result", {Type::f64, Type::u64}, 2, true);
-    const auto *ids = streams.data<const std::int64_t>();
-    auto *values = out.data<Out>();
-    {
-        nb::gil_scoped_release released;
-        if (count * size < 10000) n_threads = 1;
-        parallel_for(count, n_threads, [&](std::size_t i, int) {
-            random_fill(key, slot, static_cast<std::uint64_t>(ids[i]), size, convert,
-                        values + i * size);
+using AnyPoints =
+    std::variant<DensePoints<float>, DensePoints<double>, SparsePoints<float, std::int32_t>,
+                 SparsePoints<float, std::int64_t>, SparsePoints<double, std::int32_t>,
+                 SparsePoints<double, std::int64_t>>;
+
+// The data: one array, or the three of a CSR matrix and its number of columns.
+class Data {
+  public:
+    explicit Data(nb::handle X) {
+        numbers_.emplace(X.ptr(), "X", std::initializer_list{Type::f32, Type::f64}, 2);
+        with_float(numbers_->type(), [&](auto zero) {
+            using T = decltype(zero);
+            points =
+                DensePoints<T>{numbers_->data<const T>(), numbers_->extent(0), numbers_->extent(1)};
         });
     }
+    Data(nb::handle values, nb::handle indices, nb::handle indptr, std::size_t d) {
+        numbers_.emplace(values.ptr(), "data", std::initializer_list{Type::f32, Type::f64}, 1);
+        indices_.emplace(indices.ptr(), "indices", std::initializer_list{Type::i32, Type::i64}, 1);
+        indptr_.emplace(indptr.ptr(), "indptr", std::initializer_list{indices_->type()}, 1);
+        indices_->expect_shape({numbers_->extent(0)});
+        if (indptr_->extent(0) == 0) indptr_->fail("must have at least one entry", "none");
+        with_float(numbers_->type(), [&](auto zero) {
+            if (indices_->type() == Type::i32)
+                set_sparse<decltype(zero), std::int32_t>(d);
+            else
+                set_sparse<decltype(zero), std::int64_t>(d);
+        });
+    }
+    AnyPoints points;
+
+  private:
+    template <class T, class Index>
+    void set_sparse(std::size_t d) {
+        const SparsePoints<T, Index> rows{numbers_->data<const T>(), indices_->data<const Index>(),
+                                          indptr_->data<const Index>(), indptr_->extent(0) - 1, d};
+        const std::size_t n_stored = numbers_->extent(0);
+        bool valid = rows.row_starts[0] >= 0;
+        for (std::size_t i = 0; i < rows.n; ++i)
+            valid = valid && rows.row_starts[i] <= rows.row_starts[i + 1];
+        if (!valid || static_cast<std::size_t>(rows.row_starts[rows.n]) > n_stored)
+            indptr_->fail("must rise from 0 to the number of stored values", "another order");
+        bool inside = true;
+        for (std::size_t e = 0; e < n_stored; ++e)
+            inside &= static_cast<std::uint64_t>(rows.inputs[e]) < d;
+        if (!inside)
+            indices_->fail("must be below the number of columns", "a larger or negative one");
+        points = rows;
+    }
+    std::optional<Buffer> numbers_, indices_, indptr_;
+};
+
+// Parameters of some grids and room for their codes.
+class GridArguments {
+  public:
+    GridArguments(const Data& data, nb::handle inverse_widths, nb::handle shifts,
+                  nb::handle multipliers, nb::handle codes_)
+        : codes(codes_.ptr(), "codes", {Type::u8, Type::u16, Type::u32}, 2, true),
+          inverse_widths_(inverse_widths.ptr(), "inverse_widths", {Type::f64}, 2),
+          shifts_(shifts.ptr(), "shifts", {Type::f64}, 2),
+          multipliers_(multipliers.ptr(), "multipliers", {Type::u64}, 2) {
+        const auto [n, d] = std::visit(
+            [](const auto& points) { return std::pair(points.n, points.d); }, data.points);
+        const std::size_t count = inverse_widths_.extent(0);
+        inverse_widths_.expect_shape({count, d});
+        shifts_.expect_shape({count, d});
+        multipliers_.expect_shape({count, d});
+        codes.expect_shape({count, n});
+        grids = {inverse_widths_.data<const double>(), shifts_.data<const double>(),
+                 multipliers_.data<const std::uint64_t>(), count, d};
+    }
+    Buffer codes;
+    Grids grids;
+
+  private:
+    Buffer inverse_widths_, shifts_, multipliers_;
+};
+
+// ---- binning ------------------------------------------------------------------------------------
+
+class BinTable {
+  public:
+    explicit BinTable(std::size_t n_grids) : dictionaries_(n_grids) {}
+
+    bool insert(std::size_t first_grid, const Data& data, const GridArguments& arguments,
+                int n_threads) {
+        const auto part = slice(first_grid, arguments.grids.count);
+        return with_code(arguments.codes.type(), [&](auto zero) {
+            auto* codes = arguments.codes.data<decltype(zero)>();
+            nb::gil_scoped_release released;
+            return std::visit(
+                [&](const auto& points) {
+                    return insert_codes(part, points, arguments.grids, codes, n_threads);
+                },
+                data.points);
+        });
+    }
+
+    std::size_t lookup(std::size_t first_grid, const Data& data, const GridArguments& arguments,
+                       int n_threads) {
+        const auto part = slice(first_grid, arguments.grids.count);
+        return with_code(arguments.codes.type(), [&](auto zero) {
+            using Code = decltype(zero);
+            for (const Dictionary& dictionary : part)
+                if (dictionary.size() > std::numeric_limits<Code>::max())
+                    arguments.codes.fail("must be wide enough for every bin and one value more",
+                                         std::to_string(dictionary.size()) + " bins");
+            auto* codes = arguments.codes.data<Code>();
+            nb::gil_scoped_release released;
+            return std::visit(
+                [&](const auto& points) {
+                    return lookup_codes(std::span<const Dictionary>(part), points, arguments.grids,
+                                        codes, n_threads);
+                },
+                data.points);
+        });
+    }
+
+    nb::object n_bins() const {
+        nb::object result = new_array(nb::int_(dictionaries_.size()), "int64");
+        const Buffer out(result.ptr(), "n_bins", {Type::i64}, 1, true);
+        for (std::size_t g = 0; g < dictionaries_.size(); ++g)
+            out.data<std::int64_t>()[g] = static_cast<std::int64_t>(dictionaries_[g].size());
+        return result;
+    }
+
+    nb::object keys() const {
+        std::size_t total = 0;
+        for (const Dictionary& dictionary : dictionaries_) total += dictionary.size();
+        nb::object result = new_array(nb::int_(total), "uint64");
+        const Buffer out(result.ptr(), "keys", {Type::u64}, 1, true);
+        auto* next = out.data<std::uint64_t>();
+        for (const Dictionary& dictionary : dictionaries_)
+            next = std::copy(dictionary.keys().begin(), dictionary.keys().end(), next);
+        return result;
+    }
+
+    static BinTable from_keys(nb::handle keys_, nb::handle n_bins_, int n_threads) {
+        const Buffer keys(keys_.ptr(), "keys", {Type::u64}, 1);
+        const Buffer n_bins(n_bins_.ptr(), "n_bins", {Type::i64}, 1);
+        BinTable table(n_bins.extent(0));
+        std::vector<std::span<const std::uint64_t>> parts;
+        std::size_t at = 0;
+        for (std::size_t g = 0; g < n_bins.extent(0); ++g) {
+            const auto count = static_cast<std::size_t>(n_bins.data<const std::int64_t>()[g]);
+            if (count > keys.extent(0) - at) at = keys.extent(0) + 1;
+            if (at > keys.extent(0)) break;
+            parts.emplace_back(keys.data<const std::uint64_t>() + at, count);
+            at += count;
+        }
+        if (at != keys.extent(0))
+            keys.fail("must have as many entries as n_bins says", std::to_string(keys.extent(0)));
+        std::atomic<bool> distinct{true};
+        {
+            nb::gil_scoped_release released;
+            parallel_for(parts.size(), n_threads, [&](std::size_t g, int) {
+                if (!table.dictionaries_[g].assign(parts[g])) distinct = false;
+            });
+        }
+        if (!distinct) keys.fail("must be distinct within a grid", "a repeated one");
+        return table;
+    }
+
+  private:
+    std::span<Dictionary> slice(std::size_t first_grid, std::size_t count) {
+        if (first_grid > dictionaries_.size() || count > dictionaries_.size() - first_grid)
+            throw std::invalid_argument("first_grid must leave room for " + std::to_string(count) +
+                                        " of " + std::to_string(dictionaries_.size()) +
+                                        " grids; got " + std::to_string(first_grid) + ".");
+        return {dictionaries_.data() + first_grid, count};
+    }
+    std::vector<Dictionary> dictionaries_;
+};
+
+void bin_hashed(const Data& data, const GridArguments& arguments, std::uint64_t n_columns,
+                int n_threads) {
+    with_code(arguments.codes.type(), [&](auto zero) {
+        using Code = decltype(zero);
+        const std::uint64_t most = std::uint64_t{1} << 8 * std::min<std::size_t>(sizeof(Code), 4);
+        if (n_columns < 1 || n_columns > most || n_columns > 0xffffffffu)
+            throw std::invalid_argument("n_columns must be at least 1 and fit the codes; got " +
+                                        std::to_string(n_columns) + ".");
+        auto* codes = arguments.codes.data<Code>();
+        nb::gil_scoped_release released;
+        std::visit(
+            [&](const auto& points) {
+                hash_codes(points, arguments.grids, static_cast<std::uint32_t>(n_columns), codes,
+                           n_threads);
+            },
+            data.points);
+    });
+}
+
+// ---- products -----------------------------------------------------------------------------------
+
+enum class Product { matvec, rmatvec, gram };
+
+template <Product product>
+void binned_product(nb::handle codes_, nb::handle offsets_, nb::handle operand_, nb::handle out_,
+                    double scale, bool missing, int n_threads) {
+    const Buffer codes(codes_.ptr(), "codes", {Type::u8, Type::u16, Type::u32}, 2);
+    const Buffer offsets(offsets_.ptr(), "offsets", {Type::i64}, 1);
+    const Buffer operand(operand_.ptr(), product == Product::matvec ? "w" : "v",
+                         {Type::f32, Type::f64}, 0);
+    const Buffer out(out_.ptr(), "out", {operand.type()}, operand.ndim(), true);
+    const std::size_t n_grids = codes.extent(0), n = codes.extent(1), k = operand.width();
+    offsets.expect_shape({n_grids + 1});
+    const auto* starts = offsets.data<const std::int64_t>();
+    for (std::size_t g = 0; g < n_grids; ++g)
+        if (starts[0] != 0 || starts[g] > starts[g + 1])
+            offsets.fail("must rise from 0 to the number of columns", "another order");
+    const auto n_columns = static_cast<std::size_t>(starts[n_grids]);
+    auto expect = [&](const Buffer& buffer, std::size_t length) {
+        if (buffer.ndim() == 1)
+            buffer.expect_shape({length});
+        else
+            buffer.expect_shape({length, k});
+    };
+    expect(operand, product == Product::matvec ? n_columns : n);
+    expect(out, product == Product::rmatvec ? n_columns : n);
+    with_code(codes.type(), [&](auto code) {
+        using Code = decltype(code);
+        const BinnedMatrix<Code> Z{codes.data<const Code>(), starts, n_grids, n, missing};
+        with_float(operand.type(), [&](auto zero) {
+            using T = decltype(zero);
+            const T* from = operand.data<const T>();
+            T* to = out.data<T>();
+            nb::gil_scoped_release released;
+            if constexpr (product == Product::matvec)
+                matvec(Z, from, k, to, scale, n_threads);
+            else if constexpr (product == Product::rmatvec)
+                rmatvec(Z, from, k, to, scale, n_threads);
+            else
+                gram_matvec(Z, from, k, to, scale, n_threads);
+        });
+    });
+}
+
+// ---- random numbers and the processor -----------------------------------------------------------
+
+template <class Out, class Convert>
+nb::object random_array(std::uint64_t key, std::uint64_t slot, nb::handle streams_,
+                        std::size_t size, int n_threads, const char* dtype, Convert convert) {
+    const Buffer streams(streams_.ptr(), "streams", {Type::i64}, 1);
+    const std::size_t count = streams.extent(0);
+    nb::object result = new_array(nb::make_tuple(count, size), dtype);
+    const Buffer out(result.ptr(), "result", {Type::f64, Type::u64}, 2, true);
+    const auto* ids = streams.data<const std::int64_t>();
+    auto* numbers = out.data<Out>();
+    nb::gil_scoped_release released;
+    constexpr std::size_t block = 64;  // streams handed out together
+    if (count * size < 20000) n_threads = 1;
+    parallel_for((count + block - 1) / block, n_threads, [&](std::size_t item, int) {
+        for (std::size_t i = item * block; i < std::min((item + 1) * block, count); ++i)
+            random_fill(key, slot, static_cast<std::uint64_t>(ids[i]), size, convert,
+                        numbers + i * size);
+    });
     return result;
 }
 
@@ -46,9 +307,18 @@ nb::dict cpu_info() {
     return info;
 }
 
-} // namespace
+}  // namespace
 
 NB_MODULE(_core, m) {
+    nb::register_exception_translator([](const std::exception_ptr& p, void*) {
+        try {
+            std::rethrow_exception(p);
+        } catch (const WrongType& error) {
+            PyErr_SetString(PyExc_TypeError, error.what());
+        }
+    });
+    choose_level();  // a wrong MERCER_ISA fails here, at import
+
     m.def("cpu_info", &cpu_info);
     m.def(
         "random_bits",
@@ -66,4 +336,59 @@ NB_MODULE(_core, m) {
                                         to_open_unit_interval);
         },
         "key"_a, "slot"_a, "streams"_a, "size"_a, "n_threads"_a = 1);
+
+    nb::class_<BinTable>(m, "BinTable")
+        .def(nb::init<std::size_t>(), "n_grids"_a)
+        .def("insert",
+             [](BinTable& table, std::size_t first_grid, nb::handle X, nb::handle inverse_widths,
+                nb::handle shifts, nb::handle multipliers, nb::handle codes, int n_threads) {
+                 const Data data(X);
+                 return table.insert(first_grid, data,
+                                     {data, inverse_widths, shifts, multipliers, codes}, n_threads);
+             })
+        .def("insert",
+             [](BinTable& table, std::size_t first_grid, nb::handle values, nb::handle indices,
+                nb::handle indptr, std::size_t d, nb::handle inverse_widths, nb::handle shifts,
+                nb::handle multipliers, nb::handle codes, int n_threads) {
+                 const Data data(values, indices, indptr, d);
+                 return table.insert(first_grid, data,
+                                     {data, inverse_widths, shifts, multipliers, codes}, n_threads);
+             })
+        .def("lookup",
+             [](BinTable& table, std::size_t first_grid, nb::handle X, nb::handle inverse_widths,
+                nb::handle shifts, nb::handle multipliers, nb::handle codes, int n_threads) {
+                 const Data data(X);
+                 return table.lookup(first_grid, data,
+                                     {data, inverse_widths, shifts, multipliers, codes}, n_threads);
+             })
+        .def("lookup",
+             [](BinTable& table, std::size_t first_grid, nb::handle values, nb::handle indices,
+                nb::handle indptr, std::size_t d, nb::handle inverse_widths, nb::handle shifts,
+                nb::handle multipliers, nb::handle codes, int n_threads) {
+                 const Data data(values, indices, indptr, d);
+                 return table.lookup(first_grid, data,
+                                     {data, inverse_widths, shifts, multipliers, codes}, n_threads);
+             })
+        .def_prop_ro("n_bins", &BinTable::n_bins)
+        .def("keys", &BinTable::keys)
+        .def_static("from_keys", &BinTable::from_keys, "keys"_a, "n_bins"_a, "n_threads"_a = 1);
+    m.def("bin_hashed", [](nb::handle X, nb::handle inverse_widths, nb::handle shifts,
+                           nb::handle multipliers, std::uint64_t n_columns, nb::handle codes,
+                           int n_threads) {
+        const Data data(X);
+        bin_hashed(data, {data, inverse_widths, shifts, multipliers, codes}, n_columns, n_threads);
+    });
+    m.def("bin_hashed", [](nb::handle values, nb::handle indices, nb::handle indptr, std::size_t d,
+                           nb::handle inverse_widths, nb::handle shifts, nb::handle multipliers,
+                           std::uint64_t n_columns, nb::handle codes, int n_threads) {
+        const Data data(values, indices, indptr, d);
+        bin_hashed(data, {data, inverse_widths, shifts, multipliers, codes}, n_columns, n_threads);
+    });
+
+    m.def("binned_matvec", &binned_product<Product::matvec>, "codes"_a, "offsets"_a, "w"_a, "out"_a,
+          "scale"_a, "missing"_a, "n_threads"_a);
+    m.def("binned_rmatvec", &binned_product<Product::rmatvec>, "codes"_a, "offsets"_a, "v"_a,
+          "out"_a, "scale"_a, "missing"_a, "n_threads"_a);
+    m.def("binned_gram_matvec", &binned_product<Product::gram>, "codes"_a, "offsets"_a, "v"_a,
+          "out"_a, "scale"_a, "missing"_a, "n_threads"_a);
 }

@@ -1,6 +1,8 @@
 // Which processor this is, and which of the separately compiled instruction-set levels to use.
 #pragma once
 
+#include "loops.hpp"
+
 #include <cstdlib>
 #include <stdexcept>
 #include <string>
@@ -14,7 +16,7 @@ namespace mercer {
 struct Cpu {
     std::string architecture;
     std::vector<std::string> features;
-    int level = 0; // 2, 3 or 4 of x86-64; 0 where there is only one build
+    int level = 0;  // 2, 3 or 4 of x86-64; 0 where there is only one build
 };
 
 inline Cpu detect_cpu() {
@@ -26,7 +28,7 @@ inline Cpu detect_cpu() {
     const bool leaf1 = __get_cpuid(1, &a, &b, &c, &d) != 0;
     const bool movbe = leaf1 && (c >> 22 & 1), f16c = leaf1 && (c >> 29 & 1);
     const bool lzcnt = __get_cpuid(0x80000001, &a, &b, &c, &d) && (c >> 5 & 1);
-    auto note = [&](bool present, const char *name) {
+    auto note = [&](bool present, const char* name) {
         if (present) cpu.features.emplace_back(name);
         return present;
     };
@@ -65,7 +67,7 @@ inline std::size_t choose_level() {
     const auto levels = compiled_levels();
     const std::size_t best =
         levels.size() == 1 ? 0 : static_cast<std::size_t>(detect_cpu().level - 2);
-    const char *wanted = std::getenv("MERCER_ISA");
+    const char* wanted = std::getenv("MERCER_ISA");
     if (wanted == nullptr || *wanted == '\0') return best;
     std::string usable;
     for (std::size_t i = 0; i <= best; ++i) {
@@ -76,4 +78,38 @@ inline std::size_t choose_level() {
                              wanted);
 }
 
-} // namespace mercer
+#if defined(MERCER_X86_LEVELS)
+extern const ExactLoops exact_loops_v2, exact_loops_v3, exact_loops_v4;
+#else
+extern const ExactLoops exact_loops_baseline;
+#endif
+
+inline const ExactLoops& exact_loops() {
+#if defined(MERCER_X86_LEVELS)
+    static const ExactLoops* const tables[] = {&exact_loops_v2, &exact_loops_v3, &exact_loops_v4};
+    static const ExactLoops& chosen = *tables[choose_level()];
+    return chosen;
+#else
+    return exact_loops_baseline;
+#endif
+}
+
+template <class T>
+const BinningLoops<T>& binning_loops() {
+    if constexpr (sizeof(T) == 4)
+        return exact_loops().f32;
+    else
+        return exact_loops().f64;
+}
+
+template <class Code>
+const CodeLoops<Code>& code_loops() {
+    if constexpr (sizeof(Code) == 1)
+        return exact_loops().u8;
+    else if constexpr (sizeof(Code) == 2)
+        return exact_loops().u16;
+    else
+        return exact_loops().u32;
+}
+
+}  // namespace mercer

@@ -28,12 +28,12 @@ void on_threads(int n_threads, Body body) {
     for (int thread = 1; thread < n_threads; ++thread) {
         try {
             others.emplace_back(guarded, thread);
-        } catch (const std::system_error &) {
-            guarded(thread); // no more threads to be had: do this share here
+        } catch (const std::system_error&) {
+            guarded(thread);  // no more threads to be had: do this share here
         }
     }
     guarded(0);
-    for (auto &other : others) other.join();
+    for (auto& other : others) other.join();
     if (failure) std::rethrow_exception(failure);
 }
 
@@ -47,10 +47,10 @@ void parallel_for(std::size_t n_items, int n_threads, Body body) {
         try {
             for (std::size_t item; (item = next.fetch_add(1)) < n_items;) body(item, thread);
         } catch (...) {
-            next = n_items; // the others stop early
+            next = n_items;  // the others stop early
             throw;
         }
     });
 }
 
-} // namespace mercer
+}  // namespace mercer

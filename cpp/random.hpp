@@ -45,7 +45,7 @@ inline Counter philox(Counter c, std::uint64_t key0, std::uint64_t key1) {
 // Writes numbers 0 .. size-1 of one stream. Four consecutive positions share one Philox block.
 template <class Convert, class Out>
 void random_fill(std::uint64_t key, std::uint64_t slot, std::uint64_t stream, std::size_t size,
-                 Convert convert, Out *out) {
+                 Convert convert, Out* out) {
     for (std::size_t position = 0; position < size; position += 4) {
         const Counter block = philox({position / 4, stream, slot, 0}, key, 0);
         const std::size_t stop = size - position < 4 ? size - position : 4;
@@ -59,4 +59,4 @@ inline double to_open_unit_interval(std::uint64_t bits) {
     return (static_cast<double>(bits >> 12) + 0.5) * 0x1p-52;
 }
 
-} // namespace mercer
+}  // namespace mercer

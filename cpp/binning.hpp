@@ -1,0 +1,214 @@
+// Bin codes of rows in many grids: keys are made run by run, row after row within a grid, and
+// handed to a consumer that turns them into codes.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "dictionary.hpp"
+#include "isa.hpp"
+#include "parallel.hpp"
+#include "plan.hpp"
+#include "points.hpp"
+#include "tiles.hpp"
+
+namespace mercer {
+
+// Consecutive rows of one grid.
+struct KeyRun {
+    std::size_t grid, first_row;
+    std::span<const std::uint64_t> keys;
+};
+
+constexpr std::size_t kRunRows = 2048;        // keys of a grid kept until they are consumed
+constexpr std::size_t kMaxGridBlock = 16;     // grids that pass over a tile while it is near
+constexpr std::size_t kFewRows = 96;          // below this, tiles do not pay
+constexpr std::size_t kChunkBytes = 2 << 20;  // of transposed numbers
+
+inline std::size_t grid_block(std::size_t n_grids, int n_threads, std::size_t most) {
+    const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
+    return std::clamp<std::size_t>((n_grids + threads - 1) / threads, 1, most);
+}
+
+// What one thread needs to turn tiles into keys.
+template <class T>
+struct TileWorker {
+    explicit TileWorker(std::size_t d)
+        : scratch(d), plans(kMaxGridBlock), keys(kMaxGridBlock * kRunRows) {}
+
+    template <class Consumer>
+    void run(const Tiles<T>& tiles, const Grids& grids, std::size_t first_grid, std::size_t n_grids,
+             std::size_t first_row, std::size_t rows, const double* low, const double* high,
+             Consumer& consume) {
+        for (std::size_t g = 0; g < n_grids; ++g)
+            make_plan(plans[g], grids, first_grid + g, low, high, exact_loops().hash_row, scratch);
+        for (std::size_t start = 0; start < rows; start += kRunRows) {
+            const std::size_t stop = std::min(start + kRunRows, rows);
+            for (std::size_t row = start; row < stop; row += kTileRows) {
+                const std::size_t used = std::min(kTileRows, stop - row);
+                for (std::size_t g = 0; g < n_grids; ++g)
+                    hash(tiles, row / kTileRows, used, plans[g],
+                         keys.data() + g * kRunRows + (row - start));
+            }
+            for (std::size_t g = 0; g < n_grids; ++g)
+                consume(KeyRun{
+                    first_grid + g, first_row + start, {keys.data() + g * kRunRows, stop - start}});
+        }
+    }
+
+    void hash(const Tiles<T>& tiles, std::size_t t, std::size_t rows, const Plan<T>& plan,
+              std::uint64_t* out) {
+        const std::uint64_t base = select_edges(plan, tiles.low(t), tiles.high(t), edges);
+        binning_loops<T>().hash_tile(tiles.tile(t), (rows + 63) / 64 * 64, edges.data(),
+                                     edges.size(), plan.ramps.data(), plan.ramps.size(), base, out);
+    }
+
+    PlanScratch scratch;
+    std::vector<Plan<T>> plans;
+    std::vector<Edge<T>> edges;
+    std::vector<std::uint64_t> keys;
+};
+
+template <class T, class Consumer>
+void hash_few_rows(const DensePoints<T>& points, const Grids& grids, int n_threads,
+                   Consumer& consume) {
+    const std::vector<double> rows(points.numbers, points.numbers + points.n * points.d);
+    if (points.n * points.d * grids.count < 100000) n_threads = 1;
+    const std::size_t block = grid_block(grids.count, n_threads * 4, grids.count);
+    parallel_for((grids.count + block - 1) / block, n_threads, [&](std::size_t item, int) {
+        std::uint64_t keys[kFewRows];
+        for (std::size_t g = item * block; g < std::min((item + 1) * block, grids.count); ++g) {
+            const std::size_t at = g * grids.d;
+            for (std::size_t i = 0; i < points.n; ++i)
+                keys[i] = exact_loops().hash_row(rows.data() + i * points.d,
+                                                 grids.inverse_widths + at, grids.shifts + at,
+                                                 grids.multipliers + at, grids.d, nullptr);
+            consume(KeyRun{g, 0, {keys, points.n}});
+        }
+    });
+}
+
+// Calls consume(KeyRun) until every row of every grid has been seen once; the runs of one grid come
+// in the order of rows, never two at a time.
+template <class T, class Consumer>
+void for_each_run(const DensePoints<T>& points, const Grids& grids, int n_threads,
+                  Consumer consume) {
+    if (points.n == 0 || grids.count == 0) return;
+    if (points.n < kFewRows) return hash_few_rows(points, grids, n_threads, consume);
+    const std::size_t d = points.d, row_bytes = std::max<std::size_t>(d * sizeof(T), 1);
+    const std::size_t n_runs = std::clamp<std::size_t>(kChunkBytes / row_bytes / kRunRows, 1, 32);
+    const std::size_t chunk_rows = std::min(points.n, n_runs * kRunRows);
+    const std::size_t block = grid_block(grids.count, n_threads, kMaxGridBlock);
+    Tiles<T> tiles(d, chunk_rows);
+    std::vector<double> low(d), high(d);
+    std::vector<TileWorker<T>> workers(static_cast<std::size_t>(std::max(n_threads, 1)),
+                                       TileWorker<T>(d));
+    for (std::size_t first = 0; first < points.n; first += chunk_rows) {
+        const std::size_t rows = std::min(chunk_rows, points.n - first);
+        const std::size_t n_tiles = (rows + kTileRows - 1) / kTileRows;
+        parallel_for(n_tiles, n_threads, [&](std::size_t t, int) {
+            const std::size_t row = t * kTileRows;
+            tiles.fill(t, points, first + row, std::min(kTileRows, rows - row));
+        });
+        tiles.range(n_tiles, low.data(), high.data());
+        parallel_for((grids.count + block - 1) / block, n_threads, [&](std::size_t b, int thread) {
+            const std::size_t g = b * block, count = std::min(block, grids.count - g);
+            workers[static_cast<std::size_t>(thread)].run(tiles, grids, g, count, first, rows,
+                                                          low.data(), high.data(), consume);
+        });
+    }
+}
+
+template <class T, class I>
+constexpr auto sparse_loop() {
+    if constexpr (sizeof(I) == 4)
+        return binning_loops<T>().hash_sparse_32;
+    else
+        return binning_loops<T>().hash_sparse_64;
+}
+
+// kGridLanes grids interleaved, and the keys of the zero vector in them. Lanes beyond the last grid
+// repeat it.
+inline void interleave(const Grids& grids, std::size_t first_grid, std::vector<GridGroup>& groups,
+                       std::uint64_t* zero_keys) {
+    groups.resize(grids.d);
+    const std::vector<double> zeros(grids.d);
+    std::vector<std::int32_t> codes(grids.d);
+    for (std::size_t lane = 0; lane < kGridLanes; ++lane) {
+        const std::size_t at = std::min(first_grid + lane, grids.count - 1) * grids.d;
+        const double *inverse_widths = grids.inverse_widths + at, *shifts = grids.shifts + at;
+        const std::uint64_t* multipliers = grids.multipliers + at;
+        zero_keys[lane] = exact_loops().hash_row(zeros.data(), inverse_widths, shifts, multipliers,
+                                                 grids.d, codes.data());
+        for (std::size_t j = 0; j < grids.d; ++j) {
+            groups[j].inverse_width[lane] = inverse_widths[j];
+            groups[j].shift[lane] = shifts[j];
+            groups[j].multiplier[lane] = multipliers[j];
+            groups[j].at_zero[lane] =
+                multiply_packed(static_cast<std::uint32_t>(codes[j]), multipliers[j]);
+        }
+    }
+}
+
+template <class T, class I, class Consumer>
+void for_each_run(const SparsePoints<T, I>& points, const Grids& grids, int n_threads,
+                  Consumer consume) {
+    if (points.n == 0 || grids.count == 0) return;
+    const auto loop = sparse_loop<T, I>();
+    const std::size_t n_groups = (grids.count + kGridLanes - 1) / kGridLanes;
+    parallel_for(n_groups, n_threads, [&](std::size_t group, int) {
+        const std::size_t first_grid = group * kGridLanes;
+        std::vector<GridGroup> parameters;
+        std::uint64_t zero_keys[kGridLanes];
+        interleave(grids, first_grid, parameters, zero_keys);
+        std::vector<std::uint64_t> keys(kGridLanes * kRunRows);
+        for (std::size_t first = 0; first < points.n; first += kRunRows) {
+            const std::size_t rows = std::min(kRunRows, points.n - first);
+            loop(points.values, points.inputs, points.row_starts + first, rows, parameters.data(),
+                 zero_keys, keys.data(), kRunRows);
+            for (std::size_t g = first_grid; g < std::min(first_grid + kGridLanes, grids.count);
+                 ++g)
+                consume(KeyRun{g, first, {keys.data() + (g - first_grid) * kRunRows, rows}});
+        }
+    });
+}
+
+// Codes are grid-major: codes[g * n + i]. False if a dictionary outgrew `Code`.
+template <class Points, class Code>
+bool insert_codes(std::span<Dictionary> dictionaries, const Points& points, const Grids& grids,
+                  Code* codes, int n_threads) {
+    std::atomic<bool> fits{true};
+    for_each_run(points, grids, n_threads, [&](const KeyRun& run) {
+        Code* out = codes + run.grid * points.n + run.first_row;
+        if (fits && !dictionaries[run.grid].insert(run.keys, out)) fits = false;
+    });
+    return fits;
+}
+
+// Returns the number of (row, grid) pairs whose bin is unknown.
+template <class Points, class Code>
+std::size_t lookup_codes(std::span<const Dictionary> dictionaries, const Points& points,
+                         const Grids& grids, Code* codes, int n_threads) {
+    std::atomic<std::size_t> unknown{0};
+    for_each_run(points, grids, n_threads, [&](const KeyRun& run) {
+        Code* out = codes + run.grid * points.n + run.first_row;
+        unknown += dictionaries[run.grid].lookup(run.keys, out);
+    });
+    return unknown;
+}
+
+// Codes below n_columns, spread evenly, without a dictionary.
+template <class Points, class Code>
+void hash_codes(const Points& points, const Grids& grids, std::uint32_t n_columns, Code* codes,
+                int n_threads) {
+    for_each_run(points, grids, n_threads, [&](const KeyRun& run) {
+        Code* out = codes + run.grid * points.n + run.first_row;
+        code_loops<Code>().fold(run.keys.data(), run.keys.size(), n_columns, out);
+    });
+}
+
+}  // namespace mercer

@@ -1,0 +1,118 @@
+// The hot loops as plain functions on plain memory. Each instruction-set level fills one such table
+// (loops_exact.cpp, loops_dense.cpp); isa.hpp picks the table when the module is loaded.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace mercer {
+
+// A bin code is floor(x * inverse_width - shift) in float64, clamped to 32 bits. The code adds
+// code * low half and code * high half of the input's multiplier, each modulo 2^32, to the low and
+// high half of the key of its grid. ("Packed" below: two such halves in one 64-bit word.)
+
+// While an input crosses few bin edges, the code is counted instead of computed: one comparison per
+// edge, exact in the type of the data.
+template <class T>
+struct Edge {
+    T threshold;  // the smallest number whose code is above the edge
+    std::uint32_t input;
+    std::uint64_t multiplier;
+};
+// An input that crosses many edges.
+struct Ramp {
+    double inverse_width, shift;
+    std::uint64_t multiplier;
+    std::uint32_t input;
+};
+
+// Grids side by side, as the loop over stored entries of a sparse row wants them.
+constexpr std::size_t kGridLanes = 8;
+struct GridGroup {
+    double inverse_width[kGridLanes], shift[kGridLanes];
+    std::uint64_t multiplier[kGridLanes];
+    std::uint64_t at_zero[kGridLanes];  // packed contribution of x = 0
+};
+
+constexpr std::size_t kTileRows = 256;  // samples hashed together
+
+static inline std::uint64_t add_packed(std::uint64_t a, std::uint64_t b) {
+    const std::uint64_t high = (a & 0xffffffff00000000u) + (b & 0xffffffff00000000u);
+    return high | static_cast<std::uint32_t>(a + b);
+}
+static inline std::uint64_t multiply_packed(std::uint32_t factor, std::uint64_t multiplier) {
+    return static_cast<std::uint64_t>(factor * static_cast<std::uint32_t>(multiplier >> 32)) << 32 |
+           factor * static_cast<std::uint32_t>(multiplier);
+}
+
+// The key of one row in one grid; `codes` (d) receives the codes unless null.
+using HashRow = std::uint64_t(const double* x, const double* inverse_widths, const double* shifts,
+                              const std::uint64_t* multipliers, std::size_t d, std::int32_t* codes);
+
+// The keys of `rows` samples (a multiple of 64) of a tile that holds kTileRows numbers per input.
+template <class T>
+using HashTile = void(const T* tile, std::size_t rows, const Edge<T>* edges, std::size_t n_edges,
+                      const Ramp* ramps, std::size_t n_ramps, std::uint64_t base,
+                      std::uint64_t* keys);
+
+// The keys of sparse rows in kGridLanes grids; those of one grid lie together, `stride` from the
+// next grid's.
+template <class T, class Index>
+using HashSparse = void(const T* values, const Index* inputs, const Index* row_starts,
+                        std::size_t n_rows, const GridGroup* groups, const std::uint64_t* zero_keys,
+                        std::uint64_t* keys, std::size_t stride);
+
+// code = a number below n_columns, spread evenly over the keys.
+template <class Code>
+using FoldKeys = void(const std::uint64_t* keys, std::size_t count, std::uint32_t n_columns,
+                      Code* codes);
+
+// One pass over the codes of a few grids. A grid's table has a row of `width` numbers per bin, rows
+// being `table_step` apart. If `missing`, a code of n_bins or more has no bin; scattered numbers
+// then go to row n_bins, which the table must have.
+constexpr int kPassGrids = 4;
+template <class Code, class Number>
+struct Pass {
+    int n_grids;  // kPassGrids or 1
+    int width;    // 1, 2, 4, 8 or 16
+    bool missing;
+    std::size_t table_step;
+    const Code* codes[kPassGrids];
+    Number* tables[kPassGrids];
+    std::size_t n_bins[kPassGrids];
+};
+
+// sums[i * step + q] += table[code of row i][q], over the grids of the pass
+template <class Code, class T>
+using Gather = void(const Pass<Code, const T>& pass, std::size_t rows, T* sums, std::size_t step);
+// table[code of row i][q] += numbers[i * step + q], in float64
+template <class Code, class T>
+using Scatter = void(const Pass<Code, double>& pass, std::size_t rows, const T* numbers,
+                     std::size_t step);
+
+template <class T>
+struct BinningLoops {
+    HashTile<T>* hash_tile;
+    HashSparse<T, std::int32_t>* hash_sparse_32;
+    HashSparse<T, std::int64_t>* hash_sparse_64;
+};
+
+template <class Code>
+struct CodeLoops {
+    FoldKeys<Code>* fold;
+    Gather<Code, float>* gather_f32;
+    Gather<Code, double>* gather_f64;
+    Scatter<Code, float>* scatter_f32;
+    Scatter<Code, double>* scatter_f64;
+};
+
+struct ExactLoops {
+    HashRow* hash_row;
+    BinningLoops<float> f32;
+    BinningLoops<double> f64;
+    CodeLoops<std::uint8_t> u8;
+    CodeLoops<std::uint16_t> u16;
+    CodeLoops<std::uint32_t> u32;
+};
+
+}  // namespace mercer

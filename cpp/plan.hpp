@@ -1,0 +1,131 @@
+// How the keys of one grid are computed over a chunk of rows: which inputs stay in one bin, which
+// cross a few edges, which cross many.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "loops.hpp"
+#include "points.hpp"
+
+namespace mercer {
+
+inline double code_of(double x, double inverse_width, double shift) {
+    double v = x * inverse_width - shift;
+    v = v > -0x1p31 ? v : -0x1p31;
+    v = v < 0x1p31 - 1.0 ? v : 0x1p31 - 1.0;
+    return std::floor(v);
+}
+
+// Floating-point numbers in increasing order as integers.
+template <class T>
+auto to_rank(T x) {
+    using Rank = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+    const auto bits = std::bit_cast<Rank>(x);
+    return static_cast<std::int64_t>(bits < 0 ? std::numeric_limits<Rank>::min() - bits : bits);
+}
+template <class T>
+T from_rank(std::int64_t rank) {
+    using Rank = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+    const auto r = static_cast<Rank>(rank);
+    return std::bit_cast<T>(r < 0 ? static_cast<Rank>(std::numeric_limits<Rank>::min() - r) : r);
+}
+
+// The smallest number in (low, high] whose code is at least `code`, given that low's is below and
+// high's is not. Starts from the real solution, a step or two away as a rule, and brackets.
+template <class T>
+T smallest_with_code(double code, double inverse_width, double shift, T low, T high) {
+    auto reaches = [&](std::int64_t rank) {
+        return code_of(static_cast<double>(from_rank<T>(rank)), inverse_width, shift) >= code;
+    };
+    std::int64_t below = to_rank(low), reached = to_rank(high);
+    const auto guess = static_cast<T>((code + shift) / inverse_width);
+    if (guess > low && guess < high) {
+        const std::int64_t start = to_rank(guess);
+        const bool down = reaches(start);
+        (down ? reached : below) = start;
+        for (std::int64_t step = 1; reached - below > step; step *= 2) {
+            const std::int64_t at = down ? start - step : start + step;
+            if (at <= below || at >= reached) break;
+            const bool hit = reaches(at);
+            (hit ? reached : below) = at;
+            if (hit != down) break;
+        }
+    }
+    while (reached - below > 1) {
+        const std::int64_t middle = below + (reached - below) / 2;
+        (reaches(middle) ? reached : below) = middle;
+    }
+    return from_rank<T>(reached);
+}
+
+template <class T>
+struct Plan {
+    std::vector<Edge<T>> edges;
+    std::vector<Ramp> ramps;
+    std::uint64_t base = 0;  // the key of a sample that crosses nothing
+};
+
+// Room for the codes of the smallest and the largest value of each input.
+struct PlanScratch {
+    explicit PlanScratch(std::size_t d) : low(d), high(d) {}
+    std::vector<std::int32_t> low, high;
+};
+
+// Beyond this many edges it is cheaper to compute a code than to count it.
+template <class T>
+constexpr std::int64_t kMaxEdges = sizeof(T) == 4 ? 6 : 3;
+
+template <class T>
+void make_plan(Plan<T>& plan, const Grids& grids, std::size_t g, const double* low,
+               const double* high, HashRow* hash_row, PlanScratch& scratch) {
+    const double* inverse_widths = grids.inverse_widths + g * grids.d;
+    const double* shifts = grids.shifts + g * grids.d;
+    const std::uint64_t* multipliers = grids.multipliers + g * grids.d;
+    plan.edges.clear();
+    plan.ramps.clear();
+    plan.base = hash_row(low, inverse_widths, shifts, multipliers, grids.d, scratch.low.data());
+    hash_row(high, inverse_widths, shifts, multipliers, grids.d, scratch.high.data());
+    for (std::size_t j = 0; j < grids.d; ++j) {
+        const std::int64_t first = scratch.low[j], crossed = scratch.high[j] - first;
+        if (crossed == 0) continue;
+        const auto input = static_cast<std::uint32_t>(j);
+        if (crossed > kMaxEdges<T> || crossed < 0) {
+            plan.ramps.push_back({inverse_widths[j], shifts[j], multipliers[j], input});
+            const auto minus_first = 0u - static_cast<std::uint32_t>(scratch.low[j]);
+            plan.base = add_packed(plan.base, multiply_packed(minus_first, multipliers[j]));
+            continue;
+        }
+        T below = static_cast<T>(low[j]);
+        for (std::int64_t code = first + 1; code <= first + crossed; ++code) {
+            const T threshold = smallest_with_code(static_cast<double>(code), inverse_widths[j],
+                                                   shifts[j], below, static_cast<T>(high[j]));
+            plan.edges.push_back({threshold, input, multipliers[j]});
+        }
+    }
+}
+
+// The edges that cut one tile. Those below its whole range are crossed by every sample: they go
+// into the base.
+template <class T>
+std::uint64_t select_edges(const Plan<T>& plan, const T* low, const T* high,
+                           std::vector<Edge<T>>& selected) {
+    selected.resize(plan.edges.size());
+    std::uint64_t base = plan.base;
+    std::size_t count = 0;
+    for (const Edge<T>& edge : plan.edges) {
+        const bool passed = edge.threshold <= low[edge.input];
+        selected[count] = edge;
+        count += !passed && edge.threshold <= high[edge.input];
+        base = add_packed(base, passed ? edge.multiplier : 0);
+    }
+    selected.resize(count);
+    return base;
+}
+
+}  // namespace mercer

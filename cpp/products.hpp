@@ -1,0 +1,217 @@
+// Products with the binned matrix Z: one number `scale` in the column offsets[g] + code for every
+// row and grid, nothing elsewhere.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "isa.hpp"
+#include "parallel.hpp"
+
+namespace mercer {
+
+template <class C>
+struct BinnedMatrix {
+    using Code = C;
+    const C* codes;               // (n_grids, n)
+    const std::int64_t* offsets;  // (n_grids + 1), the first column of each grid
+    std::size_t n_grids, n;
+    bool missing;  // whether codes beyond a grid's columns occur: they stand for no entry
+
+    std::size_t n_columns() const { return first_column(n_grids); }
+    std::size_t first_column(std::size_t g) const { return static_cast<std::size_t>(offsets[g]); }
+    std::size_t n_bins(std::size_t g) const { return first_column(g + 1) - first_column(g); }
+    std::size_t most_bins() const {
+        std::size_t most = 0;
+        for (std::size_t g = 0; g < n_grids; ++g) most = std::max(most, n_bins(g));
+        return most;
+    }
+};
+
+template <class Code, class T>
+void gather(const Pass<Code, const T>& pass, std::size_t rows, T* sums, std::size_t step) {
+    if constexpr (sizeof(T) == 4)
+        code_loops<Code>().gather_f32(pass, rows, sums, step);
+    else
+        code_loops<Code>().gather_f64(pass, rows, sums, step);
+}
+template <class Code, class T>
+void scatter(const Pass<Code, double>& pass, std::size_t rows, const T* numbers, std::size_t step) {
+    if constexpr (sizeof(T) == 4)
+        code_loops<Code>().scatter_f32(pass, rows, numbers, step);
+    else
+        code_loops<Code>().scatter_f64(pass, rows, numbers, step);
+}
+
+// A pass over the grids from g on; `table(grid, place)` is where the bins of a grid lie.
+template <class Number, class Code, class Table>
+Pass<Code, Number> make_pass(const BinnedMatrix<Code>& Z, std::size_t g, int n_grids,
+                             std::size_t first_row, int width, std::size_t table_step,
+                             Table table) {
+    Pass<Code, Number> pass{};
+    pass.n_grids = n_grids;
+    pass.width = width;
+    pass.missing = Z.missing;
+    pass.table_step = table_step;
+    for (int i = 0; i < n_grids; ++i) {
+        const std::size_t grid = g + static_cast<std::size_t>(i);
+        pass.codes[i] = Z.codes + grid * Z.n + first_row;
+        pass.tables[i] = table(grid, static_cast<std::size_t>(i));
+        pass.n_bins[i] = Z.n_bins(grid);
+    }
+    return pass;
+}
+
+// The grids come in groups of kPassGrids; the last group may be short and is taken one by one.
+template <class F>
+void for_each_pass(std::size_t first_grid, std::size_t last_grid, F f) {
+    std::size_t g = first_grid;
+    for (; g + kPassGrids <= last_grid; g += kPassGrids) f(g, kPassGrids);
+    for (; g < last_grid; ++g) f(g, 1);
+}
+
+// Splits k columns into panels of 16, 8, 4, 2 and 1.
+template <class F>
+void for_each_panel(std::size_t k, F f) {
+    int width = 16;
+    for (std::size_t q = 0; q < k; q += static_cast<std::size_t>(width)) {
+        while (static_cast<std::size_t>(width) > k - q) width /= 2;
+        f(q, width);
+    }
+}
+
+// out (n, k) = scale * Z w, w (D, k)
+template <class Code, class T>
+void matvec(const BinnedMatrix<Code>& Z, const T* w, std::size_t k, T* out, double scale,
+            int n_threads) {
+    if (Z.n == 0 || k == 0) return;
+    // Long enough tiles that the weights, which every tile reads, cost little beside the codes.
+    const std::size_t wanted = 8 * Z.n_columns() / std::max<std::size_t>(Z.n_grids, 1);
+    if (Z.n * Z.n_grids * k < 100000) n_threads = 1;
+    const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
+    const std::size_t tile =
+        std::min(std::clamp<std::size_t>(wanted, 4096, 65536), (Z.n + threads - 1) / threads);
+    parallel_for((Z.n + tile - 1) / tile, n_threads, [&](std::size_t t, int) {
+        const std::size_t first = t * tile, rows = std::min(tile, Z.n - first);
+        T* sums = out + first * k;
+        std::fill(sums, sums + rows * k, T(0));
+        for_each_panel(k, [&](std::size_t q, int width) {
+            for_each_pass(0, Z.n_grids, [&](std::size_t g, int count) {
+                const auto pass = make_pass<const T>(Z, g, count, first, width, k,
+                                                     [&](std::size_t grid, std::size_t) {
+                                                         return w + Z.first_column(grid) * k + q;
+                                                     });
+                gather(pass, rows, sums + q, k);
+            });
+        });
+        for (std::size_t i = 0; i < rows * k; ++i) sums[i] *= static_cast<T>(scale);
+    });
+}
+
+// The sums over rows that fall into the bins of one group of grids, in float64 whatever T.
+class BinSums {
+  public:
+    template <class Code>
+    BinSums(const BinnedMatrix<Code>& Z, std::size_t k)
+        : room_((Z.most_bins() + 1) * std::min<std::size_t>(k, 16)), sums_(kPassGrids * room_) {}
+
+    std::size_t room() const { return room_; }
+    double* table(std::size_t place) { return sums_.data() + place * room_; }
+
+    template <class Code, class T>
+    void fill(const BinnedMatrix<Code>& Z, std::size_t g, int n_grids, const T* v, std::size_t k,
+              int width) {
+        const auto w = static_cast<std::size_t>(width);
+        const auto pass =
+            make_pass<double>(Z, g, n_grids, 0, width, w, [&](std::size_t grid, std::size_t place) {
+                std::fill_n(table(place), (Z.n_bins(grid) + 1) * w, 0.0);
+                return table(place);
+            });
+        scatter(pass, Z.n, v, k);
+    }
+
+  private:
+    std::size_t room_;
+    std::vector<double> sums_;
+};
+
+// out (D, k) = scale * Z' v, v (n, k)
+template <class Code, class T>
+void rmatvec(const BinnedMatrix<Code>& Z, const T* v, std::size_t k, T* out, double scale,
+             int n_threads) {
+    if (k == 0) return;
+    if (Z.n * Z.n_grids * k < 100000) n_threads = 1;
+    const std::size_t n_groups = (Z.n_grids + kPassGrids - 1) / kPassGrids;
+    std::vector<BinSums> sums(static_cast<std::size_t>(std::max(n_threads, 1)), BinSums(Z, k));
+    parallel_for(n_groups, n_threads, [&](std::size_t group, int thread) {
+        BinSums& mine = sums[static_cast<std::size_t>(thread)];
+        const std::size_t start = group * kPassGrids;
+        const std::size_t stop = std::min(start + kPassGrids, Z.n_grids);
+        for_each_panel(k, [&](std::size_t q, int width) {
+            for_each_pass(start, stop, [&](std::size_t g, int count) {
+                mine.fill(Z, g, count, v + q, k, width);
+                for (int i = 0; i < count; ++i) {
+                    const auto place = static_cast<std::size_t>(i);
+                    const double* table = mine.table(place);
+                    T* target = out + Z.first_column(g + place) * k + q;
+                    for (std::size_t bin = 0; bin < Z.n_bins(g + place); ++bin)
+                        for (int c = 0; c < width; ++c)
+                            target[bin * k + static_cast<std::size_t>(c)] =
+                                static_cast<T>(scale * *table++);
+                }
+            });
+        });
+    });
+}
+
+// out (n, k) = scale * Z Z' v: each group of grids is scattered and gathered while its codes are
+// near. The grids a thread takes depend on n_threads alone, so that the result does too.
+template <class Code, class T>
+void gram_matvec(const BinnedMatrix<Code>& Z, const T* v, std::size_t k, T* out, double scale,
+                 int n_threads) {
+    if (Z.n == 0 || k == 0) return;
+    if (Z.n * Z.n_grids * k < 100000) n_threads = 1;
+    const std::size_t n_groups = (Z.n_grids + kPassGrids - 1) / kPassGrids;
+    const std::size_t size = Z.n * k, threads = static_cast<std::size_t>(std::max(n_threads, 1));
+    if (threads > 1 && n_groups < 2 * threads) {  // n-long sums per thread would not pay
+        std::vector<T> sums(Z.n_columns() * k);
+        rmatvec(Z, v, k, sums.data(), 1.0, n_threads);
+        return matvec(Z, sums.data(), k, out, scale, n_threads);
+    }
+    std::vector<std::vector<T>> parts(threads);
+    on_threads(n_threads, [&](int thread) {
+        const auto me = static_cast<std::size_t>(thread);
+        parts[me].assign(size, T(0));
+        BinSums sums(Z, k);
+        const std::size_t start = n_groups * me / threads * kPassGrids;
+        const std::size_t stop = std::min(n_groups * (me + 1) / threads * kPassGrids, Z.n_grids);
+        std::vector<T> rounded(kPassGrids * sums.room());
+        for_each_panel(k, [&](std::size_t q, int width) {
+            for_each_pass(start, stop, [&](std::size_t g, int count) {
+                sums.fill(Z, g, count, v + q, k, width);
+                const auto w = static_cast<std::size_t>(width);
+                const auto pass = make_pass<const T>(
+                    Z, g, count, 0, width, w, [&](std::size_t grid, std::size_t place) {
+                        T* target = rounded.data() + place * sums.room();
+                        const double* table = sums.table(place);
+                        for (std::size_t i = 0; i < Z.n_bins(grid) * w; ++i)
+                            target[i] = static_cast<T>(table[i]);
+                        return target;
+                    });
+                gather(pass, Z.n, parts[me].data() + q, k);
+            });
+        });
+    });
+    constexpr std::size_t tile = 16384;
+    parallel_for((size + tile - 1) / tile, n_threads, [&](std::size_t t, int) {
+        for (std::size_t i = t * tile; i < std::min((t + 1) * tile, size); ++i) {
+            T sum = 0;
+            for (const auto& part : parts) sum += part[i];
+            out[i] = static_cast<T>(scale) * sum;
+        }
+    });
+}
+
+}  // namespace mercer

@@ -1,0 +1,175 @@
+// Fixed-width vectors for the hot loops: the compiler's own vectors under GCC and Clang, plain
+// arrays elsewhere. Included only by the files that are compiled once per instruction-set level.
+// All of it has internal linkage: no symbol of one level may stand in for another's.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#if defined(__SSE4_1__)
+#include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#define MERCER_VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define MERCER_VECTOR_BYTES 32
+#else
+#define MERCER_VECTOR_BYTES 16
+#endif
+#if defined(__GNUC__)
+#define MERCER_INLINE inline __attribute__((always_inline))
+#define MERCER_RESTRICT __restrict__
+#else
+#define MERCER_INLINE inline
+#define MERCER_RESTRICT __restrict
+#endif
+
+namespace mercer {
+namespace {
+
+// A number the compiler knows, as an argument.
+template <int value>
+struct Constant {
+    constexpr int operator()() const { return value; }
+};
+
+template <class T>
+constexpr int lanes = MERCER_VECTOR_BYTES / static_cast<int>(sizeof(T));
+
+#if defined(__GNUC__) && !defined(MERCER_PLAIN_VECTORS)
+
+template <class T>
+struct VectorOf {
+    typedef T type __attribute__((vector_size(MERCER_VECTOR_BYTES)));
+};
+template <class T>
+using Vector = typename VectorOf<T>::type;
+
+template <class To, class From>
+MERCER_INLINE To reinterpret(From v) {
+    return (To)v;
+}
+template <class T>
+MERCER_INLINE Vector<T> broadcast(T value) {
+    return value - Vector<T>{};
+}
+// All bits set in the lanes where a >= b, none elsewhere.
+template <class To, class V>
+MERCER_INLINE To at_least(V a, V b) {
+    return (To)(a >= b);
+}
+template <class V>
+MERCER_INLINE V smaller(V a, V b) {  // b where a is not a number
+    return a < b ? a : b;
+}
+template <class V>
+MERCER_INLINE V larger(V a, V b) {  // b where a is not a number
+    return a > b ? a : b;
+}
+MERCER_INLINE Vector<double> widen(const float* p) {
+    typedef float Half __attribute__((vector_size(MERCER_VECTOR_BYTES / 2)));
+    Half half;
+    std::memcpy(&half, p, sizeof half);
+    return __builtin_convertvector(half, Vector<double>);
+}
+
+#else
+
+template <class T>
+struct Vector {
+    T lane[lanes<T>];
+};
+template <class To, class From>
+MERCER_INLINE To reinterpret(From v) {
+    To result;
+    std::memcpy(&result, &v, sizeof result);
+    return result;
+}
+template <class T, class F>
+MERCER_INLINE Vector<T> lanewise(Vector<T> a, Vector<T> b, F f) {
+    for (int i = 0; i < lanes<T>; ++i) a.lane[i] = static_cast<T>(f(a.lane[i], b.lane[i]));
+    return a;
+}
+#define MERCER_OPERATOR(op)                                                                        \
+    template <class T>                                                                             \
+    MERCER_INLINE Vector<T> operator op(Vector<T> a, Vector<T> b) {                                \
+        return lanewise(a, b, [](T x, T y) { return x op y; });                                    \
+    }                                                                                              \
+    template <class T>                                                                             \
+    MERCER_INLINE Vector<T>& operator op## = (Vector<T> & a, Vector<T> b) {                        \
+        return a = a op b;                                                                         \
+    }
+MERCER_OPERATOR(+)
+MERCER_OPERATOR(-)
+MERCER_OPERATOR(*)
+MERCER_OPERATOR(&)
+MERCER_OPERATOR(|)
+MERCER_OPERATOR(^)
+#undef MERCER_OPERATOR
+template <class T>
+MERCER_INLINE Vector<T> broadcast(T value) {
+    Vector<T> v;
+    for (T& lane : v.lane) lane = value;
+    return v;
+}
+template <class T>
+MERCER_INLINE Vector<T> operator<<(Vector<T> a, int by) {
+    return lanewise(a, a, [by](T x, T) { return x << by; });
+}
+template <class To, class T>
+MERCER_INLINE To at_least(Vector<T> a, Vector<T> b) {
+    To mask{};
+    for (int i = 0; i < lanes<T>; ++i)
+        mask.lane[i] = 0 - static_cast<decltype(+mask.lane[0])>(a.lane[i] >= b.lane[i]);
+    return mask;
+}
+template <class T>
+MERCER_INLINE Vector<T> smaller(Vector<T> a, Vector<T> b) {
+    return lanewise(a, b, [](T x, T y) { return x < y ? x : y; });
+}
+template <class T>
+MERCER_INLINE Vector<T> larger(Vector<T> a, Vector<T> b) {
+    return lanewise(a, b, [](T x, T y) { return x > y ? x : y; });
+}
+MERCER_INLINE Vector<double> widen(const float* p) {
+    Vector<double> v;
+    for (double& lane : v.lane) lane = *p++;
+    return v;
+}
+
+#endif
+
+template <class T>
+MERCER_INLINE Vector<T> load(const T* p) {
+    Vector<T> v;
+    std::memcpy(&v, p, sizeof v);
+    return v;
+}
+template <class T>
+MERCER_INLINE void store(T* p, Vector<T> v) {
+    std::memcpy(p, &v, sizeof v);
+}
+MERCER_INLINE Vector<double> widen(const double* p) {
+    return load(p);
+}
+
+// Largest integer not above v; exact for |v| < 2^51.
+MERCER_INLINE Vector<double> floor(Vector<double> v) {
+#if defined(__AVX512F__) && !defined(MERCER_PLAIN_VECTORS)
+    return (Vector<double>)_mm512_roundscale_pd((__m512d)v, _MM_FROUND_FLOOR);
+#elif defined(__AVX2__) && !defined(MERCER_PLAIN_VECTORS)
+    return (Vector<double>)_mm256_floor_pd((__m256d)v);
+#elif defined(__SSE4_1__) && !defined(MERCER_PLAIN_VECTORS)
+    return (Vector<double>)_mm_floor_pd((__m128d)v);
+#else
+    const Vector<double> magic = broadcast(0x1.8p52);  // adding it rounds to the nearest integer
+    const Vector<double> nearest = (v + magic) - magic;
+    const auto fits = at_least<Vector<std::uint64_t>>(v, nearest);
+    const auto one = reinterpret<Vector<std::uint64_t>>(broadcast(1.0));
+    return nearest - broadcast(1.0) + reinterpret<Vector<double>>(fits & one);
+#endif
+}
+
+}  // namespace
+}  // namespace mercer
