@@ -12,6 +12,7 @@ from .registry import File, Prepared
 
 VARIABLE = "MERCER_DATA"
 _TIMEOUT = 30  # seconds without an answer before a fetch gives up
+_CHUNK = 1 << 20  # bytes written at a time
 
 
 def find_in_folder(file: File | Prepared) -> Path | None:
@@ -84,7 +85,7 @@ def fetch(file: File, cache: str | os.PathLike[str] | None) -> Path:
     path = _cache_folder(cache) / file.name
     expected = file.sha256 or _recorded(path)
     with _Progress(file.name) as bar:
-        downloader = pooch.HTTPDownloader(progressbar=bar, timeout=_TIMEOUT)
+        downloader = pooch.HTTPDownloader(bar, _CHUNK, timeout=_TIMEOUT)
         try:
             fetched = pooch.retrieve(
                 file.url,

@@ -129,9 +129,7 @@ def _explain(line: bytes, labelled: bool) -> str | None:
         if not _is_number(label):
             return f"the label must be one number, got {_show(label)}"
         if tokens and tokens[0].startswith(b"qid:"):
-            query = tokens.pop(0)
-            if not query[4:].isdigit():
-                return f"a query id must be an integer, got {_show(query)}"
+            tokens.pop(0)
     before = -1
     for token in tokens:
         index, colon, value = token.partition(b":")

@@ -155,7 +155,7 @@ def _holds_arrays(path: Path) -> bool:
 def _load_npz(source: Input) -> dict[str, Any]:
     with source.damage_reported():
         try:
-            with np.load(source.path, allow_pickle=False) as archive:
+            with source.path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 return {name: archive[name] for name in archive.files}
         except ValueError as error:
             raise DataError(f"{source} cannot be read ({error})") from None

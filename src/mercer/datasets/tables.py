@@ -6,6 +6,7 @@ import csv
 import difflib
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -35,38 +36,57 @@ def read_csv(
     source: Input, target: str | int | None, columns: Sequence[str] | None, header: bool | None
 ) -> Table:
     """Read delimited text: quoted cells, with or without a header line, ',' ';' or tab."""
-    arrow, arrow_csv = _pyarrow(), _pyarrow("csv")
+    arrow = _pyarrow()
     layout = _layout(source, header)
     names = layout.names or [str(j) for j in range(layout.n_columns)]
     target_at = _target_position(source, names, target, named=layout.names is not None)
+    try:
+        table = _parse(source, layout, names, target_at, use_threads=True)
+    except arrow.ArrowInvalid:
+        try:  # once more in order, since only then the message names the row
+            table = _parse(source, layout, names, target_at, use_threads=False)
+        except arrow.ArrowInvalid as error:
+            raise DataError(f"{source}: {_first_line(error)}") from None
+    return _to_table(source, table, target_at, columns, named=layout.names is not None)
+
+
+def _parse(
+    source: Input, layout: _Layout, names: list[str], target_at: int | None, *, use_threads: bool
+) -> Any:
+    """Return the PyArrow table of a CSV text.
+
+    PyArrow settles a column's type on the first block, and would then stumble over the first
+    fraction among integers; so numbers are asked for as float64, and the target as text.
+    """
+    arrow, arrow_csv = _pyarrow(), _pyarrow("csv")
     reading = {
         "read_options": arrow_csv.ReadOptions(
-            column_names=names, skip_rows=layout.skip_lines, block_size=_BLOCK
+            column_names=names,
+            skip_rows=layout.skip_lines,
+            block_size=_BLOCK,
+            use_threads=use_threads,
         ),
         "parse_options": arrow_csv.ParseOptions(
             delimiter=layout.delimiter, newlines_in_values=True
         ),
     }
-    # PyArrow settles a column's type on the first block, and would then stumble over the first
-    # fraction among integers; so numbers are asked for as float64, and the target as text.
-    try:
-        with source.open() as stream, arrow_csv.open_csv(stream, **reading) as reader:
-            types = {f.name: f.type for f in reader.schema if not _is_text(f.type)}
-        types = {
-            name: kind if arrow.types.is_boolean(kind) else arrow.float64()
-            for name, kind in types.items()
-            if arrow.types.is_boolean(kind) or _is_number(kind)
-        }
-        if target_at is not None:
-            types[names[target_at]] = arrow.string()
-        converting = arrow_csv.ConvertOptions(
-            column_types=types, null_values=list(_MISSING), strings_can_be_null=True
-        )
-        with source.open() as stream:
-            table = arrow_csv.read_csv(stream, convert_options=converting, **reading)
-    except arrow.ArrowInvalid as error:
-        raise DataError(f"{source}: {_first_line(error)}") from None
-    return _to_table(source, table, target_at, columns, named=layout.names is not None)
+    nulls = {"null_values": list(_MISSING), "strings_can_be_null": True}
+    first = arrow_csv.ConvertOptions(**nulls)
+    with (
+        source.open() as stream,
+        arrow_csv.open_csv(stream, convert_options=first, **reading) as reader,
+    ):
+        guessed = reader.schema
+    types = {
+        field.name: field.type if arrow.types.is_boolean(field.type) else arrow.float64()
+        for field in guessed
+        if _is_number(field.type)
+    }
+    if target_at is not None:
+        types[names[target_at]] = arrow.string()
+    converting = arrow_csv.ConvertOptions(column_types=types, **nulls)
+    with source.open() as stream:
+        return arrow_csv.read_csv(stream, convert_options=converting, **reading)
 
 
 def read_parquet(source: Input, target: str | int | None, columns: Sequence[str] | None) -> Table:
@@ -84,6 +104,7 @@ def read_parquet(source: Input, target: str | int | None, columns: Sequence[str]
 def _pyarrow(module: str | None = None) -> Any:
     try:
         import pyarrow
+        import pyarrow.compute
         import pyarrow.csv
         import pyarrow.parquet
     except ImportError as error:
@@ -110,7 +131,7 @@ def _is_number(kind: Any) -> bool:
 
 def _is_text(kind: Any) -> bool:
     types = _pyarrow().types
-    return types.is_string(kind) or types.is_large_string(kind) or types.is_binary(kind)
+    return types.is_string(kind) or types.is_large_string(kind)
 
 
 # --- the shape of a CSV text ---------------------------------------------------------------
@@ -118,17 +139,16 @@ def _is_text(kind: Any) -> bool:
 
 def _layout(source: Input, header: bool | None) -> _Layout:
     """Find delimiter, header and number of columns from the first lines."""
-    start = source.start()
+    start = source.start(_BLOCK)
     try:
-        text = start.decode("utf-8-sig", errors="strict" if len(start) < 1 << 16 else "ignore")
+        text = start.decode("utf-8-sig", errors="strict" if len(start) < _BLOCK else "ignore")
     except UnicodeDecodeError as error:
         raise DataError(f"{source} is not UTF-8 text (byte {error.start})") from None
     if not text.strip():
         raise DataError(f"{source} is empty, there is no row to read")
     if "\0" in text:
         raise DataError(f"{source} is not text, it holds NUL bytes")
-    first_line = text.lstrip().splitlines()[0]
-    delimiter = "\t" if source.suffix in (".tsv", ".tab") else max(",;\t", key=first_line.count)
+    delimiter = "\t" if source.suffix in (".tsv", ".tab") else _delimiter(text)
     reader = csv.reader(io.StringIO(text), delimiter=delimiter)
     first = next(row for row in reader if row)
     lines_of_first = reader.line_num
@@ -140,10 +160,16 @@ def _layout(source: Input, header: bool | None) -> _Layout:
     if not second:
         raise DataError(f"{source} holds a header and no row")
     names = [name.strip() for name in first]
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
         raise DataError(f"{source}: {_listed('column name', twice)} more than once in the header")
     return _Layout(delimiter, names, len(names), lines_of_first)
+
+
+def _delimiter(text: str) -> str:
+    """Return the character that parts both of the first two lines, most often the first."""
+    lines = text.lstrip().splitlines()[:2]
+    return max(",;\t", key=lambda c: (min(line.count(c) for line in lines), lines[0].count(c)))
 
 
 def _looks_like_header(first: list[str], second: list[str]) -> bool:
@@ -277,17 +303,18 @@ def _numbers(column: Any) -> np.ndarray:
 
 def _target(source: Input, name: str, column: Any) -> np.ndarray:
     """Return the target: numbers where all cells are numbers, else labels as strings."""
-    arrow = _pyarrow()
+    arrow, compute = _pyarrow(), _pyarrow("compute")
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if _is_text(column.type):
-        text = column.cast(arrow.string())
+        text = compute.utf8_trim_whitespace(column)
+        text = column = compute.if_else(compute.equal(text, ""), None, text)
         for kind in (arrow.int64(), arrow.float64()):
             try:
                 column = text.cast(kind)
                 break
             except arrow.ArrowInvalid:
-                column = text
+                continue
     is_number = _is_number(column.type)
     if not is_number and not _is_text(column.type):
         raise DataError(
