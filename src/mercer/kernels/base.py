@@ -68,6 +68,8 @@ class Kernel:
             raise ValueError(
                 f"X and Y must have the same number of columns; got {X.shape[1]} and {Y.shape[1]}."
             )
+        if sparse.issparse(X) != sparse.issparse(Y):
+            X, Y = sparse.csr_array(X), sparse.csr_array(Y)
         dtype = np.result_type(X.dtype, Y.dtype)
         check_memory(
             float(X.shape[0]) * Y.shape[0] * dtype.itemsize,
@@ -197,13 +199,10 @@ class Stationary(Kernel):
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
         scale = self.input_scale(X.shape[1])
         same = Y is X
-        if sparse.issparse(X):
-            Y = sparse.csr_array(Y)
         centre = centre_of(Y)
         y = scaled(Y, scale, centre)
         for rows in row_chunks(X.shape[0], chunk_cost(X, Y.shape[0])):
-            chunk = X[rows] if centre is not None else sparse.csr_array(X[rows])
-            out[rows] = self._values(scaled(chunk, scale, centre), y)
+            out[rows] = self._values(scaled(X[rows], scale, centre), y)
         if same:
             np.fill_diagonal(out, 1.0)
 

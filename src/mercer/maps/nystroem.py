@@ -21,6 +21,9 @@ _DEFAULT_COMPONENTS = 500
 # Eigenvalues of the landmarks' kernel matrix below this fraction of the largest are rounding error.
 _CUT_OFF = 1e-12
 
+# A negative eigenvalue beyond this fraction of the largest is no rounding error, even in float32.
+_INDEFINITE = 1e-4
+
 
 class Nystroem(FeatureMap):
     """The kernel against landmarks L, whitened: z(x) = k(x, L) V diag(e)**(-1/2).
@@ -121,9 +124,13 @@ default="gaussian"
         eigenvalues, vectors = linalg.eigh(
             self.kernel_(self.landmarks_.astype(np.float64)), overwrite_a=True, check_finite=False
         )
-        kept = eigenvalues > max(0.0, _CUT_OFF * eigenvalues[-1])
-        if not kept.any():
-            raise ValueError("kernel must be positive definite; its matrix of landmarks is not.")
+        least, largest = eigenvalues[[0, -1]]
+        if not largest > 0 or least < -_INDEFINITE * largest:
+            raise ValueError(
+                "kernel must be positive definite; its matrix of the landmarks has eigenvalues "
+                f"from {least:.3g} to {largest:.3g}."
+            )
+        kept = eigenvalues > _CUT_OFF * largest
         self.normalization_ = vectors[:, kept] / np.sqrt(eigenvalues[kept])
         self.n_features_out_ = self.normalization_.shape[1]
 

@@ -1,0 +1,72 @@
+"""Fixtures that every test file may use: small data, dtypes, kernels, examples in docstrings."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from mercer.kernels import Cauchy, Exponential, Gaussian, Laplacian
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20240607)
+
+
+@pytest.fixture(params=[np.float64, np.float32], ids=["float64", "float32"])
+def dtype(request):
+    return request.param
+
+
+@pytest.fixture
+def X(rng):
+    """40 x 4 with a third of zeros, two equal rows and an all-zero one: fit for dense and CSR."""
+    X = rng.normal(size=(40, 4))
+    X[rng.random(X.shape) < 0.3] = 0.0
+    X[7] = X[3]
+    X[11] = 0.0
+    return X
+
+
+@pytest.fixture
+def X_csr(X):
+    return sparse.csr_array(X)
+
+
+@pytest.fixture
+def y(X):
+    return np.sin(X).sum(axis=1)
+
+
+@pytest.fixture(
+    params=[
+        Gaussian(0.3),
+        Gaussian([0.1, 0.2, 0.3, 0.4]),
+        Laplacian(0.4),
+        Laplacian([0.1, 0.2, 0.3, 0.4]),
+        Exponential(0.5),
+        Exponential([0.1, 0.2, 0.3, 0.4]),
+        Cauchy(0.5),
+        Cauchy(0.5, isotropic=True),
+        Cauchy([0.1, 0.2, 0.3, 0.4]),
+    ],
+    ids=repr,
+)
+def kernel(request):
+    """Stationary kernels of four inputs that have a spectral sampler."""
+    return request.param
+
+
+@pytest.fixture
+def check_examples():
+    """Run the examples in a module's docstrings, of which there must be some."""
+
+    def check(module):
+        failed, attempted = doctest.testmod(module)
+        assert attempted > 0
+        assert failed == 0
+
+    return check

@@ -1,0 +1,438 @@
+"""The laws of every feature map. A map's own test file inherits them: see ``MapLaws``."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import mercer.maps
+import mercer.maps.base
+from mercer import maps
+from mercer.designs import Dense, Lazy, Sparse
+from mercer.kernels import Callable, Cauchy, Gaussian, Laplacian
+from mercer.maps import FeatureMap, IdentityMap, Nystroem, RandomBinning, RandomFourier
+
+
+def dense(Z):
+    return Z.toarray() if sparse.issparse(Z) else np.asarray(Z)
+
+
+def assert_equal_up_to_rounding(actual, expected):
+    actual, expected = dense(actual), dense(expected)
+    assert actual.dtype == expected.dtype
+    assert actual.shape == expected.shape
+    tolerance = 1e-12 if expected.dtype == np.float64 else 2e-5
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance)
+
+
+class MapLaws:
+    """What holds for every map; a subclass says how to make one.
+
+    ``make(**settings)`` returns an unfitted map with a fixed ``random_state`` that is small enough
+    for 40 rows of 4 inputs and whose kernel is not extreme.
+    """
+
+    is_random = True  # another seed gives other features
+    names_are_inputs = False  # columns are named after the inputs
+    may_be_lazy = True  # the design regenerates its columns where they would not fit
+
+    def make(self, **settings):
+        raise NotImplementedError
+
+    @pytest.fixture
+    def feature_map(self):
+        return self.make()
+
+    def assert_same_map(self, one, other, X):
+        """Two maps that were fitted to the same data in different forms."""
+        assert_equal_up_to_rounding(one.transform(X), other.transform(X))
+
+    # Columns.
+
+    def test_block_equals_columns_of_transform(self, feature_map, X, X_csr, dtype):
+        X, X_csr = X.astype(dtype), X_csr.astype(dtype)
+        Z = dense(feature_map.fit(X).transform(X))
+        assert Z.shape == (40, feature_map.n_features_out_)
+        last = Z.shape[1] - 1
+        for columns in ([0], [last, 0], [last // 2, last, 1, 1], np.arange(last + 1)[::-1], []):
+            for data in (X, X_csr):
+                block = feature_map.transform_block(data, columns)
+                assert isinstance(block, np.ndarray)
+                assert_equal_up_to_rounding(block, Z[:, np.asarray(columns, dtype=int)])
+
+    def test_columns_are_the_same_however_asked(self, feature_map, X):
+        feature_map.fit(X)
+        whole = feature_map.transform_block(X, np.arange(feature_map.n_features_out_))
+        for column in range(feature_map.n_features_out_):
+            alone = feature_map.transform_block(X, [column])[:, 0]
+            np.testing.assert_allclose(alone, whole[:, column], rtol=0, atol=1e-12)
+
+    @pytest.mark.parametrize(
+        ("columns", "error", "message"),
+        [
+            ([-1], ValueError, "columns must be at least 0 and below [0-9]+; got -1"),
+            ([0, 10**9], ValueError, "columns must be at least 0 and below [0-9]+; got 1000000000"),
+            ([0.0], TypeError, r"columns must be a one-dimensional array of integers; got \[0.0\]"),
+            ([[0]], TypeError, r"one-dimensional array of integers; got \[\[0\]\]"),
+            (0, TypeError, "one-dimensional array of integers; got 0"),
+            (["a"], TypeError, "one-dimensional array of integers"),
+        ],
+    )
+    def test_columns_that_do_not_exist_are_refused(self, feature_map, X, columns, error, message):
+        with pytest.raises(error, match=message):
+            feature_map.fit(X).transform_block(X, columns)
+
+    # Data.
+
+    def test_dtype_is_kept(self, feature_map, X, dtype):
+        X = X.astype(dtype)
+        assert feature_map.fit_transform(X).dtype == dtype
+        assert feature_map.transform_block(X, [0]).dtype == dtype
+        assert feature_map.design(X).dtype == dtype
+
+    def test_fitted_in_one_dtype_transforms_the_other(self, feature_map, X):
+        X = X.astype(np.float32).astype(np.float64)
+        Z = dense(feature_map.fit(X).transform(X))
+        Z32 = dense(feature_map.transform(X.astype(np.float32)))
+        assert Z32.dtype == np.float32
+        np.testing.assert_allclose(Z32, Z, atol=1e-5)
+
+    def test_sparse_equals_dense(self, feature_map, X, X_csr, dtype):
+        X, X_csr = X.astype(dtype), X_csr.astype(dtype)
+        Z = feature_map.fit(X).transform(X)
+        assert_equal_up_to_rounding(feature_map.transform(X_csr), Z)
+        self.assert_same_map(self.make().fit(X_csr), feature_map, X)
+        self.assert_same_map(self.make().fit(X_csr), feature_map, X_csr)
+
+    def test_every_sparse_form_is_the_same(self, feature_map, X, X_csr):
+        Z = feature_map.fit(X).transform(X)
+        wide = sparse.csr_array(
+            (X_csr.data, X_csr.indices.astype(np.int64), X_csr.indptr.astype(np.int64)),
+            shape=X_csr.shape,
+        )
+        for form in (wide, sparse.csr_matrix(X), sparse.csc_array(X), sparse.coo_array(X)):
+            assert_equal_up_to_rounding(feature_map.transform(form), Z)
+
+    def test_repeated_sparse_entries_are_summed_and_the_callers_matrix_kept(
+        self, feature_map, X, X_csr
+    ):
+        repeated = sparse.csr_array(
+            (
+                np.repeat(X_csr.data, 2) / 2,
+                np.repeat(X_csr.indices, 2),
+                2 * X_csr.indptr,
+            ),
+            shape=X_csr.shape,
+        )
+        repeated.has_canonical_format = False
+        before = repeated.data.copy()
+        assert_equal_up_to_rounding(
+            feature_map.fit(X).transform(repeated), feature_map.transform(X)
+        )
+        np.testing.assert_array_equal(repeated.data, before)
+
+    def test_every_layout_is_the_same_and_stays_untouched(self, feature_map, X):
+        Z = feature_map.fit(X).transform(X)
+        read_only = X.copy()
+        read_only.flags.writeable = False
+        strided = np.repeat(X, 2, axis=0)[::2]
+        for data in (np.asfortranarray(X), read_only, strided, X.tolist(), X.astype(">f8")):
+            assert_equal_up_to_rounding(self.make().fit(data).transform(data), Z)
+
+    def test_integers_are_numbers(self, feature_map, X):
+        X = np.round(2 * X)
+        Z = feature_map.fit(X).transform(X)
+        assert_equal_up_to_rounding(feature_map.transform(X.astype(np.int64)), Z)
+        assert_equal_up_to_rounding(feature_map.transform(X.astype(np.float16)), Z)
+
+    def test_rows_do_not_depend_on_each_other(self, feature_map, X, dtype):
+        X = X.astype(dtype)
+        Z = dense(feature_map.fit(X).transform(X))
+        chunks = [feature_map.transform(X[start : start + 13]) for start in range(0, 40, 13)]
+        assert_equal_up_to_rounding(np.vstack([dense(chunk) for chunk in chunks]), Z)
+        order = np.random.default_rng(0).permutation(40)
+        assert_equal_up_to_rounding(feature_map.transform(X[order]), Z[order])
+
+    def test_equal_rows_have_equal_features(self, feature_map, X):
+        Z = dense(feature_map.fit(X).transform(X))
+        np.testing.assert_allclose(Z[3], Z[7], rtol=0, atol=1e-12)
+
+    def test_number_of_threads_makes_no_difference(self, X):
+        one = self.make(n_jobs=1).fit(X).transform(X)
+        assert_equal_up_to_rounding(self.make(n_jobs=3).fit(X).transform(X), one)
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            (lambda X: X[:, :3], "X has 3 features, but .* is expecting 4 features"),
+            (lambda X: X[:0], "0 sample"),
+            (lambda X: X[0], "Expected 2D array, got 1D array"),
+            (lambda X: np.where(X == 0, np.nan, X), "Input X contains NaN"),
+            (lambda X: np.where(X == 0, np.inf, X), "Input X contains infinity"),
+            (lambda X: X.astype(complex), "Complex data not supported"),
+        ],
+    )
+    def test_bad_data_are_refused_in_one_sentence(self, feature_map, X, change, message):
+        feature_map.fit(X)
+        for method in (feature_map.transform, feature_map.design):
+            with pytest.raises(ValueError, match=message):
+                method(change(X))
+
+    def test_must_be_fitted_first(self, feature_map, X):
+        for method in (feature_map.transform, feature_map.design):
+            with pytest.raises(NotFittedError):
+                method(X)
+        with pytest.raises(NotFittedError):
+            feature_map.transform_block(X, [0])
+
+    # Design.
+
+    def test_design_is_transform(self, feature_map, X, X_csr, dtype):
+        X, X_csr = X.astype(dtype), X_csr.astype(dtype)
+        Z = dense(feature_map.fit(X).transform(X))
+        for data in (X, X_csr):
+            design = feature_map.design(data)
+            assert design.shape == Z.shape
+            assert_equal_up_to_rounding(design.toarray(), Z)
+            assert_equal_up_to_rounding(design.block([1, 0]), Z[:, [1, 0]])
+
+    def test_fit_design_is_fit_then_design(self, X, X_csr):
+        for data in (X, X_csr):
+            together, apart = self.make(), self.make().fit(data)
+            design = together.fit_design(data)
+            assert_equal_up_to_rounding(design.toarray(), apart.design(data).toarray())
+            assert_equal_up_to_rounding(together.transform(X[:9]), apart.transform(X[:9]))
+
+    def test_fit_transform_is_fit_then_transform(self, X):
+        apart = self.make().fit(X).transform(X)
+        assert_equal_up_to_rounding(self.make().fit_transform(X), apart)
+
+    def test_design_that_would_not_fit_regenerates_its_columns(self, feature_map, X, monkeypatch):
+        Z = dense(feature_map.fit(X).transform(X))
+        monkeypatch.setattr(mercer.maps.base, "available_memory", lambda: Z.nbytes)
+        design = feature_map.design(X)
+        assert isinstance(design, Lazy) == self.may_be_lazy
+        weights = np.linspace(-1, 1, Z.shape[1])
+        np.testing.assert_allclose(design.matvec(weights), Z @ weights, atol=1e-11)
+        np.testing.assert_allclose(design.rmatvec(Z[:, 0]), Z.T @ Z[:, 0], atol=1e-11)
+
+    def test_bytes_per_row_cover_the_features_of_a_row(self, feature_map, X, dtype):
+        design = feature_map.fit(X).design(X[:20].astype(dtype))
+        assert feature_map.bytes_per_row(dtype) >= design.nbytes / 40
+        assert feature_map.bytes_per_row(np.float64) < 10_000
+
+    # Randomness and state.
+
+    def test_seed_fixes_the_map(self, X):
+        assert_equal_up_to_rounding(self.make().fit_transform(X), self.make().fit_transform(X))
+
+    def test_another_seed_gives_another_map(self, X):
+        if self.is_random:
+            other = dense(self.make().set_params(random_state=99).fit_transform(X))
+            mine = dense(self.make().fit_transform(X))
+            assert mine.shape != other.shape or abs(mine - other).max() > 0.01
+
+    def test_refit_forgets_the_first_fit(self, feature_map, X):
+        fresh = self.make().fit(X[:20, :2]).transform(X[:, :2])
+        assert_equal_up_to_rounding(feature_map.fit(X).fit(X[:20, :2]).transform(X[:, :2]), fresh)
+
+    def test_pickled_map_gives_the_same_features(self, feature_map, X):
+        Z = dense(feature_map.fit(X).transform(X))
+        again = pickle.loads(pickle.dumps(feature_map))
+        np.testing.assert_array_equal(dense(again.transform(X)), Z)
+        np.testing.assert_array_equal(
+            again.transform_block(X, [0, 1]), feature_map.transform_block(X, [0, 1])
+        )
+
+    def test_pickle_of_an_unfitted_map_can_be_fitted(self, feature_map, X):
+        again = pickle.loads(pickle.dumps(feature_map))
+        assert_equal_up_to_rounding(again.fit_transform(X), feature_map.fit_transform(X))
+
+    def test_clone_is_unfitted_with_equal_settings(self, feature_map, X):
+        copy = clone(feature_map.fit(X))
+        assert repr(copy) == repr(feature_map)
+        with pytest.raises(NotFittedError):
+            copy.transform(X)
+
+    def test_fit_does_not_change_the_settings(self, feature_map, X):
+        before = feature_map.get_params()
+        feature_map.fit(X)
+        after = feature_map.get_params()
+        assert all(after[name] is value for name, value in before.items())
+
+    # Names.
+
+    def test_feature_names_are_as_many_as_columns(self, feature_map, X):
+        names = feature_map.fit(X).get_feature_names_out()
+        prefix = "x" if self.names_are_inputs else type(feature_map).__name__.lower()
+        assert list(names) == [f"{prefix}{j}" for j in range(feature_map.n_features_out_)]
+
+    def test_data_frames_are_data(self, feature_map, X):
+        frame = pd.DataFrame(X, columns=list("abcd"))
+        Z = feature_map.fit(frame).transform(frame)
+        assert_equal_up_to_rounding(Z, self.make().fit_transform(X))
+        assert list(feature_map.feature_names_in_) == list("abcd")
+        names = feature_map.get_feature_names_out()
+        assert not self.names_are_inputs or list(names) == list("abcd")
+        if not sparse.issparse(Z):
+            output = feature_map.set_output(transform="pandas").transform(frame)
+            assert list(output.columns) == list(names)
+            assert list(output.index) == list(frame.index)
+
+
+class TestIdentityMap(MapLaws):
+    is_random = False
+    names_are_inputs = True
+    may_be_lazy = False
+
+    def make(self, **settings):
+        return IdentityMap(**settings)
+
+    def test_features_are_the_data(self, X, X_csr):
+        np.testing.assert_array_equal(IdentityMap().fit_transform(X), X)
+        assert sparse.issparse(IdentityMap().fit_transform(X_csr))
+        assert isinstance(IdentityMap().fit_design(X), Dense)
+        assert isinstance(IdentityMap().fit_design(X_csr), Sparse)
+
+
+def checks_that_make_no_sense(estimator):
+    """Some checks set n_components to 1, which pairs of columns rightly refuse."""
+    if getattr(estimator, "form", None) != "pair":
+        return {}
+    names = (
+        "dont_overwrite_parameters",
+        "fit2d_1feature",
+        "fit2d_1sample",
+        "fit2d_predict1d",
+        "methods_sample_order_invariance",
+        "methods_subset_invariance",
+    )
+    return {f"check_{name}": "n_components=1 is odd" for name in names}
+
+
+@parametrize_with_checks(
+    [
+        IdentityMap(),
+        RandomFourier(n_components=6),
+        RandomFourier("laplacian", n_components=6, form="pair"),
+        RandomBinning(n_components=6),
+        RandomBinning(n_components=6, bins=16),
+        Nystroem(),
+    ],
+    expected_failed_checks=checks_that_make_no_sense,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("name", ["maps", "maps.base"])
+def test_examples_run(name, check_examples):
+    check_examples(mercer.maps if name == "maps" else mercer.maps.base)
+
+
+def polynomial(X, Y):
+    return np.asarray((1.0 + X @ Y.T) ** 2)
+
+
+class TestGet:
+    def test_names(self):
+        for name, kind in [
+            ("binning", RandomBinning),
+            ("fourier", RandomFourier),
+            ("nystroem", Nystroem),
+            ("linear", IdentityMap),
+        ]:
+            assert type(maps.get(name)) is kind
+            assert repr(maps.get(name)) == repr(kind())
+
+    def test_settings_beside_a_name_are_the_maps(self):
+        gamma = np.array([1.0, 2.0])
+        found = maps.get("fourier", "cauchy", gamma, 12, random_state=3, n_jobs=2)
+        settings = found.get_params()
+        assert tuple(settings.pop("gamma")) == (1.0, 2.0)
+        assert settings == {
+            "kernel": "cauchy",
+            "n_components": 12,
+            "form": "phase",
+            "scale": True,
+            "random_state": 3,
+            "n_jobs": 2,
+        }
+
+    def test_a_map_is_copied(self):
+        mine = RandomFourier(random_state=1)
+        found = maps.get(mine, n_jobs=2)
+        assert found is not mine
+        assert mine.n_jobs is None
+        assert found.n_jobs == 2
+
+    def test_a_maps_own_seed_and_threads_come_first(self):
+        found = maps.get(RandomFourier(random_state=1, n_jobs=1), random_state=2, n_jobs=2)
+        assert (found.random_state, found.n_jobs) == (1, 1)
+        assert maps.get(RandomFourier(), random_state=2).random_state == 2
+
+    @pytest.mark.parametrize(
+        ("feature_map", "settings"),
+        [
+            (RandomFourier("laplacian"), {"kernel": "laplacian"}),
+            (RandomFourier("laplacian", gamma=2.0), {"kernel": Laplacian(2.0)}),
+            (RandomFourier("laplacian", gamma=2.0), {"kernel": Laplacian()}),
+            (RandomFourier("laplacian", gamma=2.0), {"kernel": "laplacian", "gamma": 2}),
+            (RandomFourier(Gaussian([1, 2])), {"gamma": np.array([1.0, 2.0])}),
+            (RandomFourier(n_components=7), {"n_components": 7}),
+            (Nystroem(polynomial), {"kernel": polynomial}),
+        ],
+    )
+    def test_saying_the_same_twice_is_fine(self, feature_map, settings):
+        assert repr(maps.get(feature_map, **settings)) == repr(feature_map)
+
+    @pytest.mark.parametrize(
+        ("feature_map", "settings", "message"),
+        [
+            ("rff", {}, "feature_map must be one of 'binning', 'fourier', .*; got 'rff'"),
+            (None, {}, "feature_map must be one of .*; got None"),
+            (RandomFourier, {}, "feature_map must be one of .*; got <class"),
+            ("linear", {"kernel": "gaussian"}, "kernel must be left out for .*'linear'; got 'gaus"),
+            ("linear", {"gamma": 2.0}, "gamma must be left out for feature_map='linear'; got 2.0"),
+            ("linear", {"n_components": 5}, "n_components must be left out for .*; got 5"),
+            (IdentityMap(), {"gamma": 2.0}, r"gamma must be left out .*IdentityMap\(\); got 2.0"),
+            (RandomFourier(), {"kernel": "laplacian"}, "kernel is given twice and differs: 'lap"),
+            (RandomFourier("cauchy"), {"kernel": Cauchy(isotropic=True)}, "kernel is given twice"),
+            (RandomFourier(gamma=1), {"kernel": Gaussian(2.0)}, "kernel is given twice"),
+            (RandomFourier(gamma=1), {"gamma": 2.0}, "gamma is given twice and differs: 2.0 .* 1;"),
+            (RandomFourier(), {"gamma": "median"}, "gamma is given twice and differs: 'median'"),
+            (RandomFourier(Gaussian(1.0)), {"gamma": 2.0}, "gamma is given twice and differs"),
+            (RandomFourier(), {"n_components": 5}, "n_components is given twice and differs: 5"),
+            (Nystroem(polynomial), {"kernel": Callable(np.dot)}, "kernel is given twice"),
+            ("fourier", {"gamma": 0}, "gamma must be positive and finite; got 0"),
+        ],
+    )
+    def test_bad_or_conflicting_requests_are_refused(self, feature_map, settings, message):
+        with pytest.raises(ValueError, match=message):
+            maps.get(feature_map, **settings)
+
+
+def test_a_map_says_three_things():
+    class Squares(FeatureMap):
+        """A map in ten lines: each input and its square."""
+
+        n_jobs = None
+
+        def _fit(self, X):
+            self.n_features_out_ = 2 * X.shape[1]
+
+        def _transform(self, X):
+            return np.hstack([X, X**2])
+
+        def _block(self, X, columns):
+            return self._transform(X)[:, columns]
+
+    X = np.array([[1.0, 2.0]])
+    squares = Squares()
+    assert squares.fit_design(X).toarray().tolist() == [[1.0, 2.0, 1.0, 4.0]]
+    assert squares.transform_block(X, [3]).tolist() == [[4.0]]
