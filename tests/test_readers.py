@@ -11,6 +11,8 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import sparse
 
 from _data import shared_data
@@ -372,6 +374,49 @@ def test_damage_deep_inside_a_file_is_found_too(put, rng):
     table = b"a,b\n" + text.replace(b" 1:", b",")
     with pytest.raises(DataError, match="truncated or damaged"):
         datasets.read(put("d.csv.gz", gzip.compress(table)[:-4000]))
+
+
+PIECES = [
+    "1",
+    "-1",
+    "2.5",
+    "1:2",
+    "2:3",
+    " ",
+    ",",
+    ",",
+    ";",
+    "\t",
+    "\n",
+    "\n",
+    "\r",
+    '"',
+    "a",
+    "nan",
+]
+PIECES += ["#", "qid:1", "0:1", "\0", "é", "?", "true", "2020-01-01", "\ufeff", "x,y", "1e400"]
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    content=st.lists(st.sampled_from(PIECES), max_size=25).map("".join).map(str.encode)
+    | st.binary(max_size=40),
+    name=st.sampled_from(["f.csv", "f.tsv", "f.svm", "f.txt", "f", "f.npz", "f.parquet"]),
+    target=st.sampled_from([None, 0, "a"]),
+)
+def test_any_bytes_give_a_table_or_one_sentence(content, name, target, tmp_path_factory):
+    path = tmp_path_factory.getbasetemp() / name
+    path.write_bytes(content)
+    try:
+        table = datasets.read(path, target)
+    except DataError as error:
+        sentence = str(error)
+    else:
+        sentence = f"{table}"
+        assert min(table.X.shape) > 0
+        assert table.y is None or len(table.y) == table.X.shape[0]
+    assert sentence
+    assert "\n" not in sentence
 
 
 def test_what_cannot_be_opened_is_said(tmp_path, put, monkeypatch):

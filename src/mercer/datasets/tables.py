@@ -149,10 +149,13 @@ def _layout(source: Input, header: bool | None) -> _Layout:
     if "\0" in text:
         raise DataError(f"{source} is not text, it holds NUL bytes")
     delimiter = "\t" if source.suffix in (".tsv", ".tab") else _delimiter(text)
-    reader = csv.reader(io.StringIO(text), delimiter=delimiter)
-    first = next(row for row in reader if row)
-    lines_of_first = reader.line_num
-    second = next((row for row in reader if row), [])
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        first = next(row for row in reader if row)
+        lines_of_first = reader.line_num
+        second = next((row for row in reader if row), [])
+    except csv.Error as error:
+        raise DataError(f"{source} is no CSV: {error}") from None
     if header is None:
         header = _looks_like_header(first, second)
     if not header:
@@ -336,7 +339,7 @@ def _target(source: Input, name: str, column: Any) -> np.ndarray:
 
 def _listed(noun: str, names: Sequence[str], *, verb: bool = True) -> str:
     """Return "column a is" or "columns a, b, ... and 3 more are" (bare without the verb)."""
-    shown = ", ".join(names[:_SHOWN])
+    shown = ", ".join(" ".join(name.split()) for name in names[:_SHOWN])
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     plural = len(names) > 1
     end = (" are" if plural else " is") if verb else ""
