@@ -169,7 +169,7 @@ def test_frequencies_that_would_not_fit_are_regenerated(form, X, X_csr, monkeypa
     monkeypatch.setattr(
         mercer.maps.fourier,
         "row_chunks",
-        lambda n, cost: (slice(i, min(n, i + 13)) for i in range(0, n, 13)),
+        lambda n, *_: (slice(i, min(n, i + 13)) for i in range(0, n, 13)),
     )
     regenerated = RandomFourier(**settings).fit(X)
     assert regenerated._kept is None

@@ -14,6 +14,7 @@ from mercer._array import check_memory, row_chunks
 from mercer._random import Streams
 from mercer._validation import matrix, scale_of_distance
 from mercer.kernels.distances import (
+    BLOCK_BYTES,
     centre_of,
     chunk_cost,
     distances,
@@ -201,7 +202,7 @@ class Stationary(Kernel):
         same = Y is X
         centre = centre_of(Y)
         y = scaled(Y, scale, centre)
-        for rows in row_chunks(X.shape[0], chunk_cost(X, Y.shape[0])):
+        for rows in row_chunks(X.shape[0], chunk_cost(X, Y.shape[0]), BLOCK_BYTES):
             out[rows] = self._values(scaled(X[rows], scale, centre), y)
         if same:
             np.fill_diagonal(out, 1.0)

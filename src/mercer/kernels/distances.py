@@ -49,6 +49,11 @@ def centre_of(Y: Any) -> NDArray[np.float64] | None:
         return Y.mean(axis=0, dtype=np.float64)
 
 
+# Working memory of one block of distances: several passes are made over it, so it should stay in
+# the cache of a core.
+BLOCK_BYTES = 4 * 2**20
+
+
 def row_cost(X: Any) -> float:
     """Bytes of one row of X in float64: its inputs, or its share of what a CSR matrix stores."""
     return 16.0 * (1 + X.nnz / max(1, X.shape[0])) if sparse.issparse(X) else 8.0 * X.shape[1]
@@ -56,7 +61,7 @@ def row_cost(X: Any) -> float:
 
 def chunk_cost(X: Any, n_columns: int) -> float:
     """Bytes one row of X costs while its distances to ``n_columns`` rows are computed."""
-    return 2.0 * row_cost(X) + 32.0 * n_columns
+    return 2.0 * row_cost(X) + 16.0 * n_columns
 
 
 def distances(metric: str, x: Any, y: Any) -> NDArray[np.float64]:
@@ -82,14 +87,18 @@ def _squared_distances(x: Any, y: Any) -> NDArray[np.float64]:
     x_squares, y_squares = _row_squares(x), _row_squares(y)
     product = x @ y.T
     squared = product.toarray() if sparse.issparse(product) else product
-    total = x_squares[:, None] + y_squares
     squared *= -2.0
-    squared += total
-    total *= _CANCELLED
-    rows, columns = np.nonzero(squared <= total)
-    for pairs in row_chunks(len(rows), 24.0 * x.shape[1]):
-        i, j = rows[pairs], columns[pairs]
-        squared[i, j] = _row_squares(x[i] - y[j])
+    squared += x_squares[:, None]
+    squared += y_squares
+    doubtful = np.flatnonzero(
+        squared.min(axis=1) <= _CANCELLED * (x_squares + y_squares.max(initial=0.0))
+    )
+    for part in row_chunks(len(doubtful), 1.0, budget=64):
+        i = doubtful[part]
+        places, j = np.nonzero(squared[i] <= _CANCELLED * (x_squares[i, None] + y_squares))
+        for pairs in row_chunks(len(places), 24.0 * x.shape[1]):
+            rows, columns = i[places[pairs]], j[pairs]
+            squared[rows, columns] = _row_squares(x[rows] - y[columns])
     return squared
 
 
@@ -105,10 +114,13 @@ def _row_squares(x: Any) -> NDArray[np.float64]:
 
 
 def coordinate_products(
-    profile: Callable[[NDArray[np.float64]], NDArray[np.float64]], x: Any, y: Any
+    factor: Callable[[NDArray[np.float64]], NDArray[np.float64]], x: Any, y: Any
 ) -> NDArray[np.float64]:
-    """Products over the coordinates j of ``profile(|x_j - y_j|)``, where ``profile(0)`` is 1."""
-    out = np.ones((x.shape[0], y.shape[0]))
+    """Products over the coordinates j of ``factor(|x_j - y_j|)``, where ``factor(0)`` is 1.
+
+    ``factor`` may overwrite its argument.
+    """
+    out, apart = np.ones((x.shape[0], y.shape[0])), np.empty((x.shape[0], y.shape[0]))
     if sparse.issparse(x):
         x, y = x.tocsc(), y.tocsc()
         used = np.flatnonzero(np.diff(x.indptr) + np.diff(y.indptr))
@@ -117,7 +129,8 @@ def coordinate_products(
         pairs = ((x[:, j], y[:, j]) for j in range(x.shape[1]))
     with np.errstate(over="ignore", under="ignore"):
         for a, b in pairs:
-            out *= profile(np.abs(a[:, None] - b))
+            np.subtract(a[:, None], b, out=apart)
+            out *= factor(np.abs(apart, out=apart))
     return out
 
 

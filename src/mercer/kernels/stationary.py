@@ -170,7 +170,7 @@ class Cauchy(Stationary):
     def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
         if self.isotropic:
             return super()._values(x, y)
-        return coordinate_products(lambda t: 1.0 / (1.0 + t * t), x, y)
+        return np.reciprocal(coordinate_products(_one_plus_square, x, y))
 
     def _profile(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
         distance += 1.0
@@ -178,6 +178,12 @@ class Cauchy(Stationary):
 
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
         return 1.0 / (n_inputs * deviation**2)
+
+
+def _one_plus_square(t: NDArray[np.float64]) -> NDArray[np.float64]:
+    t *= t
+    t += 1.0
+    return t
 
 
 def _gamma_widths(streams: Streams, n_inputs: int) -> NDArray[np.float64]:
