@@ -49,6 +49,9 @@ class Split:
     y_test: np.ndarray
     split_note: str
 
+    def __repr__(self) -> str:
+        return f"Split({self.split_note})"
+
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
