@@ -6,9 +6,8 @@ import os
 from collections.abc import Iterator
 from numbers import Integral
 
-CHUNK_BYTES = (
-    64 * 2**20
-)  # working memory of one row chunk: large against overheads, small against RAM
+# Working memory of one row chunk: large against overheads, small against RAM.
+CHUNK_BYTES = 64 * 2**20
 
 
 def n_threads(n_jobs: int | None = None) -> int:
@@ -72,11 +71,11 @@ def available_memory() -> int | None:
 
 def format_bytes(n_bytes: float) -> str:
     """``n_bytes`` for people: 1536 -> '1.5 kB'."""
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if abs(n_bytes) < 1024 or unit == "TB":
-            return f"{n_bytes:.0f} {unit}" if unit == "B" else f"{n_bytes:.1f} {unit}"
+    units = ["B", "kB", "MB", "GB", "TB"]
+    while abs(n_bytes) >= 1024 and len(units) > 1:
         n_bytes /= 1024
-    raise AssertionError("unreachable")
+        units.pop(0)
+    return f"{n_bytes:.{0 if units[0] == 'B' else 1}f} {units[0]}"
 
 
 def check_memory(needed: float, what: str, remedy: str) -> None:

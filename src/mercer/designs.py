@@ -18,6 +18,9 @@ from mercer._array import check_memory, n_threads, row_chunks
 
 __all__ = ["Binned", "Dense", "Design", "Lazy", "Sparse"]
 
+# Rows whose float32 sum keeps its digits; longer sums add up such parts in float64.
+_EXACT_ROWS = 4096
+
 
 class Design:
     """An n x D matrix by its operations.
@@ -145,8 +148,6 @@ class Dense(Design):
         v = self._check(v, self.shape[0], "v")
         if self.dtype == np.float64 or self.shape[0] <= _EXACT_ROWS:
             return self.array.T @ v
-        # Float32 sums over many rows lose digits: partial sums of a few thousand rows are added
-        # up in float64.
         total = np.zeros((self.shape[1], *v.shape[1:]))
         for start in range(0, self.shape[0], _EXACT_ROWS):
             chunk = slice(start, start + _EXACT_ROWS)
@@ -190,9 +191,6 @@ class Dense(Design):
         return self.array.nbytes
 
 
-_EXACT_ROWS = 4096
-
-
 class Sparse(Design):
     """A design that is held in compressed sparse rows.
 
@@ -220,7 +218,14 @@ class Sparse(Design):
         return self.matrix @ self._check(w, self.shape[1], "w")
 
     def rmatvec(self, v: NDArray) -> NDArray:
-        return self.matrix.T @ self._check(v, self.shape[0], "v")
+        v = self._check(v, self.shape[0], "v")
+        if self.dtype == np.float64 or self.shape[0] <= _EXACT_ROWS:
+            return self.matrix.T @ v
+        total = np.zeros((self.shape[1], *v.shape[1:]))
+        for start in range(0, self.shape[0], _EXACT_ROWS):
+            chunk = slice(start, start + _EXACT_ROWS)
+            total += self.matrix[chunk].T @ v[chunk]
+        return total.astype(self.dtype)
 
     def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
         squares = self.matrix.astype(np.float64).power(2)

@@ -74,7 +74,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         """Solve for ``target``; X and y as given go to the callbacks."""
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        start = self._prepare(X, weights)
+        rows = slice(None)
+        if weights is not None and not weights.all():
+            rows = np.flatnonzero(weights)  # no weight is the same as not being there
+            target, weights = target[rows], weights[rows]
+        start = self._prepare(X[rows], weights)
         design = self._design_
         del self._design_
         problem = Problem(
@@ -220,10 +224,7 @@ def _warn_uneven(X: Any) -> None:
 
 
 def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
-    """Weights as an array that is non-negative and not all zero, or None."""
+    """Weights as a float64 array, refused if negative or all zero, or None."""
     if sample_weight is None:
         return None
-    weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-    if not weights.any():
-        raise ValueError("sample_weight must have a positive entry; all are zero.")
-    return weights
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

@@ -80,8 +80,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     converged_ : bool
     optimality_ : float
         Relative size of the gradient at the solution.
-    trace_ : list of dict
-        Seconds, objective and optimality after each iteration.
+    trace_ : list of TraceRow
+        Seconds, objective and optimality at the start and after each iteration.
     n_features_in_ : int
 
     Raises
@@ -168,7 +168,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.classes_, labels = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y must hold at least two classes; got one class, {self.classes_[0]!r}."
+                f"y must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
             )
         loss = losses.get(self.loss)
         if not loss.is_classification and not loss.quadratic:
@@ -215,7 +215,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         ndarray of shape (n_samples,)
         """
-        return self.classes_[self._winners(self._responses(X))]
+        winners = self._winners(self._responses(X))
+        return self.classes_[winners]
 
     @staticmethod
     def _winners(responses: NDArray) -> NDArray:

@@ -69,8 +69,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
     converged_ : bool
     optimality_ : float
         Relative size of the gradient at the solution.
-    trace_ : list of dict
-        Seconds, objective and optimality after each iteration.
+    trace_ : list of TraceRow
+        Seconds, objective and optimality at the start and after each iteration.
     n_features_in_ : int
 
     Raises
