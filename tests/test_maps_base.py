@@ -300,6 +300,20 @@ class TestIdentityMap(MapLaws):
         assert isinstance(IdentityMap().fit_design(X_csr), Sparse)
 
 
+class TestRandomBinning(MapLaws):
+    may_be_lazy = False
+
+    def make(self, **settings):
+        return RandomBinning(gamma=0.3, n_components=6, random_state=1, **settings)
+
+
+class TestHashedBinning(MapLaws):
+    may_be_lazy = False
+
+    def make(self, **settings):
+        return RandomBinning(gamma=0.3, n_components=6, bins=8, random_state=1, **settings)
+
+
 def checks_that_make_no_sense(estimator):
     """Some checks set n_components to 1, which pairs of columns rightly refuse."""
     if getattr(estimator, "form", None) != "pair":
