@@ -192,6 +192,26 @@ def test_high_dimensional_sparse_data_stay_sparse(monkeypatch):
     assert np.isfinite(Z).all()
 
 
+@pytest.mark.parametrize("form", ["phase", "pair"])
+def test_the_widest_frequencies_give_bounded_features(form, X, X_csr, dtype):
+    fitted = RandomFourier("laplacian", 1e4, 5000, form, scale=False, random_state=0).fit(X)
+    for data in (X.astype(dtype), X_csr.astype(dtype)):
+        Z = fitted.transform(data)
+        assert np.isfinite(Z).all()
+        assert abs(Z).max() <= np.sqrt(2) * (1 + 1e-6)
+
+
+def test_data_whose_products_overflow_are_refused(X, X_csr, dtype):
+    fitted = RandomFourier(gamma=1.0, n_components=10, random_state=0).fit(X)
+    X, X_csr = X.astype(dtype), X_csr.astype(dtype)
+    X[0, 0] = X_csr.data[0] = -np.finfo(dtype).max
+    for data in (X, X_csr):
+        with pytest.raises(
+            ValueError, match=r"X must stay below .*e\+.* for the frequencies .* got"
+        ):
+            fitted.transform(data)
+
+
 @pytest.mark.parametrize("kernel", [lambda X, Y: X @ Y.T, Callable(np.dot)])
 def test_a_kernel_function_has_no_frequencies(kernel, X):
     with pytest.raises(NotRepresentable, match=r"no known spectral sampler.*'nystroem'"):

@@ -194,6 +194,7 @@ class RandomFourier(FeatureMap):
         amplitude = np.sqrt(2.0 / (self.n_features_out_ if self.scale else 1))
         threads = n_threads(self.n_jobs)
         frequencies = frequencies.astype(X.dtype, copy=False)
+        _check_arguments(X, frequencies)
         if phases is not None:
             phases = phases.astype(X.dtype, copy=False)
         if not sparse.issparse(X):
@@ -210,3 +211,18 @@ class RandomFourier(FeatureMap):
             else:
                 _core.cosine_inplace(projected, phases, amplitude, threads)
                 out[rows] = projected
+
+
+def _check_arguments(X: Any, frequencies: NDArray) -> None:
+    """Refuse data whose products with the frequencies overflow: their cosine would be NaN."""
+    values = X.data if sparse.issparse(X) else X
+    if not values.size or not frequencies.size:
+        return
+    reach = max(float(values.max()), -float(values.min()))
+    highest = max(float(frequencies.max()), -float(frequencies.min()))
+    limit = float(np.finfo(X.dtype).max) / X.shape[1] / max(highest, 1.0)
+    if reach > limit:
+        raise ValueError(
+            f"X must stay below {limit:.3g} for the frequencies of this map, in {X.dtype}; "
+            f"got {reach:.3g}."
+        )
