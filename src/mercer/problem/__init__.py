@@ -1,0 +1,5 @@
+"""Problems: a design, targets, a loss and a penalty; the only place that sums over rows."""
+
+from mercer.problem.objective import Problem
+
+__all__ = ["Problem"]

@@ -1,0 +1,65 @@
+"""Targets, weights and matrices that have one entry per row."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer._array import row_chunks
+from mercer.designs import Dense, Design
+
+
+def checked_target(y: ArrayLike, n_rows: int, dtype: np.dtype) -> NDArray:
+    """y as an array of that dtype, finite and as long as the design."""
+    y = np.ascontiguousarray(y, dtype=dtype)
+    if n_rows < 1:
+        raise ValueError(f"the design must have at least one row; got {n_rows}.")
+    if y.ndim not in (1, 2) or y.shape[0] != n_rows:
+        raise ValueError(
+            f"y must have {n_rows} rows, as the design, and one or two dimensions; "
+            f"got shape {y.shape}."
+        )
+    if not np.all(np.isfinite(y)):
+        raise ValueError("y must be finite; it holds NaN or infinity.")
+    return y
+
+
+def normalised_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray | None:
+    """Weights of mean 1, or None where all are equal."""
+    if sample_weight is None:
+        return None
+    weights = np.array(sample_weight, dtype=np.float64)
+    if weights.shape != (n_rows,):
+        raise ValueError(
+            f"sample_weight must have one entry for each of {n_rows} rows; "
+            f"got shape {weights.shape}."
+        )
+    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and np.any(weights > 0)):
+        raise ValueError(
+            "sample_weight must be finite, not negative and not all zero; "
+            f"got values from {weights.min()} to {weights.max()}."
+        )
+    weights /= weights.max()
+    weights /= weights.mean()
+    return None if np.all(weights == 1) else weights
+
+
+def as_rows(weights: NDArray, like: NDArray) -> NDArray:
+    """Weights (n,) ready to multiply the rows of (n,) or (n, k)."""
+    return weights if like.ndim == 1 else weights[:, None]
+
+
+def kernel_matrix(design: Design) -> NDArray[np.float64]:
+    """Z Zᵀ, of shape (n, n)."""
+    n, n_columns = design.shape
+    kernel = np.zeros((n, n))
+    if isinstance(design, Dense):
+        for columns in row_chunks(n_columns, 8.0 * n):
+            z = design.array[:, columns].astype(np.float64, copy=False)
+            kernel += z @ z.T
+        return kernel
+    for some in row_chunks(n, float(design.dtype.itemsize) * (n + n_columns)):
+        unit = np.zeros((n, some.stop - some.start), dtype=design.dtype)
+        unit[np.arange(some.start, some.stop), np.arange(unit.shape[1])] = 1
+        kernel[:, some] = design.gram_matvec(unit)
+    return 0.5 * (kernel + kernel.T)

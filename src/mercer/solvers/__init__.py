@@ -1,0 +1,95 @@
+"""Solvers: algorithms that see a problem through vectors of one entry per column."""
+
+from __future__ import annotations
+
+from mercer._array import available_memory
+from mercer._validation import name_from
+from mercer.designs import Dense
+from mercer.problem import Problem
+from mercer.solvers.base import Result, Solver, TraceRow
+from mercer.solvers.conjugate_gradient import ConjugateGradient
+from mercer.solvers.direct import Cholesky
+from mercer.solvers.newton import NewtonCG
+
+__all__ = [
+    "Cholesky",
+    "ConjugateGradient",
+    "NewtonCG",
+    "Result",
+    "Solver",
+    "TraceRow",
+    "auto",
+    "get",
+    "names",
+]
+
+SOLVERS: dict[str, type[Solver]] = {
+    cls.name: cls for cls in (Cholesky, ConjugateGradient, NewtonCG)
+}
+
+_DIRECT_SIDE = 4000  # largest matrix to factorise unasked: seconds, and 128 MB
+_SMALL = 2**22  # entries below which any design is as good as dense
+
+
+def names() -> list[str]:
+    """The names that ``get`` understands."""
+    return ["auto", *SOLVERS]
+
+
+def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
+    """The solver that suits the loss and the size of a problem.
+
+    A quadratic loss gets the direct solver where the smaller side of the design is small, the
+    design is dense or small itself, and the matrix fits; else conjugate gradients. Any other loss
+    gets Newton's method.
+
+    Parameters
+    ----------
+    problem : Problem
+    tol, max_iter :
+        As in ``Solver``.
+
+    Returns
+    -------
+    Solver
+    """
+    if not problem.loss.quadratic:
+        return NewtonCG(tol=tol, max_iter=max_iter)
+    n, n_columns = problem.design.shape
+    side = min(n, n_columns + 1)
+    cheap = isinstance(problem.design, Dense) or n * n_columns <= _SMALL
+    available = available_memory()
+    fits = available is None or 24 * side**2 <= available
+    if cheap and fits and side <= _DIRECT_SIDE:
+        return Cholesky(tol=tol, max_iter=max_iter)
+    return ConjugateGradient(tol=tol, max_iter=max_iter)
+
+
+def get(
+    solver: str | Solver, problem: Problem, *, tol: float = 1e-4, max_iter: int = 1000
+) -> Solver:
+    """A solver by name, or the solver itself.
+
+    Parameters
+    ----------
+    solver : {"auto", "cholesky", "cg", "newton-cg"} or Solver
+        A solver object keeps its own settings.
+    problem : Problem
+        What "auto" chooses by.
+    tol : float, default=1e-4
+    max_iter : int, default=1000
+
+    Returns
+    -------
+    Solver
+
+    Raises
+    ------
+    ValueError
+        If there is no solver of that name.
+    """
+    if isinstance(solver, Solver):
+        return solver
+    if name_from(solver, names(), "solver") == "auto":
+        return auto(problem, tol, max_iter)
+    return SOLVERS[solver](tol=tol, max_iter=max_iter)

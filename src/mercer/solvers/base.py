@@ -1,0 +1,276 @@
+"""What all solvers share: the loop, the clock, the trace, the warnings."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from numbers import Real
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer._validation import positive_integer
+from mercer.problem import Problem
+
+__all__ = ["Clock", "Result", "Solver", "State", "TraceRow"]
+
+
+@dataclass(frozen=True)
+class TraceRow:
+    """One line of a convergence curve.
+
+    Attributes
+    ----------
+    time : float
+        Seconds of solving so far; evaluation and callbacks do not count.
+    objective : float
+        F, summed over the outputs.
+    optimality : float
+        What the solver's stopping test looks at.
+    n_nonzero : int
+        Non-zero entries of θ.
+    phases : dict of str to float
+        Seconds so far by phase.
+    """
+
+    time: float
+    objective: float
+    optimality: float
+    n_nonzero: int
+    phases: dict[str, float]
+
+
+@dataclass
+class Result:
+    """What ``Solver.solve`` returns.
+
+    Attributes
+    ----------
+    coef : ndarray
+        θ, in the shape of the problem's variable.
+    n_iter : int
+        Iterations done.
+    converged : bool
+        Whether ``optimality`` reached ``tol``.
+    optimality : float
+        Norm of the gradient relative to ``Problem.reference``, the largest over the outputs.
+    trace : list of TraceRow
+        One row for the start and one per iteration.
+    interrupted : bool
+        Whether the user's interrupt ended the loop; ``coef`` is the model reached by then.
+    """
+
+    coef: NDArray
+    n_iter: int
+    converged: bool
+    optimality: float
+    trace: list[TraceRow]
+    interrupted: bool = False
+
+
+class Clock:
+    """Seconds of solving, by phase; stopped while anything is evaluated."""
+
+    def __init__(self) -> None:
+        self.phases: dict[str, float] = {}
+        self._started = perf_counter()
+        self._paused = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """Seconds so far, without the pauses."""
+        return perf_counter() - self._started - self._paused
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count what runs inside under ``name``."""
+        before = self.seconds
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + self.seconds - before
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """Do not count what runs inside."""
+        stopped = perf_counter()
+        try:
+            yield
+        finally:
+            self._paused += perf_counter() - stopped
+
+
+@dataclass
+class State:
+    """Where a solver stands; solvers add what they carry from step to step.
+
+    Attributes
+    ----------
+    coef : ndarray
+        θ.
+    optimality : float
+        The stopping test's quantity at θ.
+    iteration : int
+        Steps done.
+    stalled : str
+        Why no further step can help; empty while it can.
+    """
+
+    problem: Problem
+    coef: NDArray
+    clock: Clock
+    optimality: float = np.inf
+    iteration: int = 0
+    stalled: str = ""
+
+    @property
+    def objective(self) -> float:
+        """F at θ, computed when asked for."""
+        return self.problem.value(self.coef)
+
+
+@dataclass
+class Solver:
+    """An algorithm and its settings; it keeps nothing of the problems it solves.
+
+    A solver writes ``init``, which makes the state, and ``step``, which improves ``state.coef`` and
+    sets ``state.optimality``. ``finish`` may correct the last figures, outside the trace.
+
+    Parameters
+    ----------
+    tol : float, default=1e-4
+        Stop when the norm of the gradient, relative to that of the best constant model, is at most
+        this for every output.
+    max_iter : int, default=1000
+        Most iterations; reaching it warns.
+    """
+
+    tol: float = 1e-4
+    max_iter: int = 1000
+
+    name: ClassVar[str] = ""
+    requires: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.tol, Real) or isinstance(self.tol, (bool, np.bool_)):
+            raise TypeError(f"tol must be a number; got {self.tol!r}.")
+        if not 0 <= self.tol < np.inf:
+            raise ValueError(f"tol must be at least 0 and finite; got {self.tol!r}.")
+        self.max_iter = positive_integer(self.max_iter, "max_iter")
+
+    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> Any:
+        """The state at the start θ."""
+        raise NotImplementedError
+
+    def step(self, problem: Problem, state: Any) -> None:
+        """One iteration, in place."""
+        raise NotImplementedError
+
+    def finish(self, problem: Problem, state: Any) -> None:
+        """Make ``state.optimality`` the true one where steps only estimate it."""
+
+    def solve(
+        self,
+        problem: Problem,
+        start: ArrayLike | None = None,
+        callback: Callable[[Any], bool | None] | None = None,
+    ) -> Result:
+        """Minimise the problem.
+
+        Parameters
+        ----------
+        problem : Problem
+        start : array of the shape of θ, optional
+            Where to begin; by default without weights, from the best constant model.
+        callback : callable, optional
+            Called with the state after every iteration (``coef``, ``iteration``, ``objective``,
+            ``optimality``); returning True stops the solver. Its time is not counted.
+
+        Returns
+        -------
+        Result
+
+        Raises
+        ------
+        ValueError
+            If the problem lacks what the solver requires, or ``start`` does not fit.
+                If numbers grow out of the range of the problem's dtype.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If it stops, by itself, short of ``tol``.
+        """
+        self._check(problem)
+        theta = _start(problem, start)
+        clock = Clock()
+        trace: list[TraceRow] = []
+        interrupted = stopped = False
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
+            state = self.init(problem, theta, clock)
+            try:
+                trace.append(self._observe(state))
+                while self._goes_on(state) and not stopped:
+                    self.step(problem, state)
+                    state.iteration += 1
+                    trace.append(self._observe(state))
+                    with clock.pause():
+                        stopped = callback is not None and bool(callback(state))
+                self.finish(problem, state)
+            except KeyboardInterrupt:
+                interrupted = True
+        converged = bool(state.optimality <= self.tol)
+        if not (converged or stopped or interrupted):
+            self._warn(state)
+        return Result(state.coef, state.iteration, converged, state.optimality, trace, interrupted)
+
+    def _goes_on(self, state: Any) -> bool:
+        return state.optimality > self.tol and state.iteration < self.max_iter and not state.stalled
+
+    def _observe(self, state: Any) -> TraceRow:
+        """The row of the trace that tells the state."""
+        with state.clock.pause():
+            objective = state.objective
+            if not (np.isfinite(objective) and np.isfinite(state.optimality)):
+                raise ValueError(
+                    f"the data must be small enough for {state.problem.dtype}; the objective is "
+                    f"{objective} at iteration {state.iteration} of {type(self).__name__}."
+                )
+            n_nonzero = int(np.count_nonzero(state.coef))
+        phases = dict(state.clock.phases)
+        return TraceRow(state.clock.seconds, objective, state.optimality, n_nonzero, phases)
+
+    def _warn(self, state: Any) -> None:
+        reached = f"relative residual {state.optimality:.2g}, above tol={self.tol:g}"
+        where = state.stalled or f"stopped at max_iter={self.max_iter}"
+        remedy = "loosen tol" if state.stalled else "raise max_iter or loosen tol"
+        warnings.warn(
+            f"{type(self).__name__} {where} with {reached}; {remedy}, or raise alpha.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    def _check(self, problem: Problem) -> None:
+        missing = sorted(self.requires - problem.capabilities)
+        if missing:
+            raise ValueError(
+                f"{type(self).__name__} needs {' and '.join(missing)}; got loss "
+                f"{problem.loss.name!r} and penalty {problem.penalty.name!r}."
+            )
+
+
+def _start(problem: Problem, start: ArrayLike | None) -> NDArray:
+    """A θ of our own to begin with."""
+    if start is None:
+        return problem.initial()
+    theta = np.array(start, dtype=problem.dtype)
+    if theta.shape != problem.shape:
+        raise ValueError(f"start must have shape {problem.shape}; got {theta.shape}.")
+    if not np.all(np.isfinite(theta)):
+        raise ValueError("start must be finite; it holds NaN or infinity.")
+    return theta

@@ -1,0 +1,135 @@
+"""The direct solution of ridge problems."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from mercer._array import check_memory
+from mercer._validation import name_from
+from mercer.problem import Problem
+from mercer.solvers.base import Clock, Solver, State
+
+__all__ = ["Cholesky"]
+
+_FORMS = ("auto", "primal", "dual")
+
+
+@dataclass
+class _State(State):
+    system: _Factor | None = field(default=None, kw_only=True)
+
+
+@dataclass
+class Cholesky(Solver):
+    """One factorisation: of the D x D normal matrix, or of the n x n kernel matrix if n < D.
+
+    ::
+
+        primal   G = (1/n) Zᵀ S Z + alpha I,        θ -= G⁻¹ ∇F(θ)
+        dual     K = √S Z Zᵀ √S + n alpha I,        w = Zᵀ √S K⁻¹ √S y
+
+    The factor is float64 whatever the design is. The primal step is repeated (iterative refinement)
+    while the gradient is above ``tol`` and still shrinks. A matrix without a Cholesky factor, such
+    as that of dependent columns with alpha = 0, is solved by its eigenvectors, which gives the
+    shortest solution.
+
+    Parameters
+    ----------
+    tol : float, default=1e-4
+        Relative gradient norm above which refinement goes on.
+    max_iter : int, default=1000
+        Most primal steps; one is almost always enough.
+    form : {"auto", "primal", "dual"}, default="auto"
+        Which matrix; "auto" takes the smaller one.
+
+    References
+    ----------
+    Saunders, Gammerman and Vovk (1998), Ridge regression learning algorithm in dual variables.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Dense
+    >>> from mercer.losses import Squared
+    >>> from mercer.penalties import L2
+    >>> from mercer.problem import Problem
+    >>> from mercer.solvers import Cholesky
+    >>> problem = Problem(Dense(np.eye(2)), [1.0, 3.0], Squared(), L2(0.5))
+    >>> Cholesky().solve(problem).coef
+    array([-0.5,  0.5,  2. ])
+    """
+
+    form: str = "auto"
+
+    name: ClassVar[str] = "cholesky"
+    requires: ClassVar[frozenset[str]] = frozenset({"a quadratic loss", "a quadratic penalty"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        name_from(self.form, _FORMS, "form")
+
+    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
+        with clock.phase("products"):
+            return _State(problem, theta, clock, optimality=problem.optimality(theta))
+
+    def step(self, problem: Problem, state: _State) -> None:
+        n, n_columns = problem.design.shape
+        dual = self.form == "dual" or (self.form == "auto" and n < n_columns)
+        theta = self._dual(problem, state) if dual else self._primal(problem, state)
+        with state.clock.phase("products"):
+            optimality = problem.optimality(theta)
+        if dual or not optimality < 0.5 * state.optimality:
+            state.stalled = f"stalled at the limit of {problem.dtype}"
+        if optimality < state.optimality:
+            state.coef, state.optimality = theta, optimality
+
+    def _primal(self, problem: Problem, state: _State) -> NDArray:
+        if state.system is None:
+            with state.clock.phase("products"):
+                matrix = problem.normal_matrix()
+            with state.clock.phase("factor"):
+                state.system = _Factor(matrix)
+        with state.clock.phase("products"):
+            gradient = problem.gradient(state.coef).astype(np.float64)
+        with state.clock.phase("factor"):
+            return (state.coef - state.system.solve(gradient)).astype(problem.dtype)
+
+    def _dual(self, problem: Problem, state: _State) -> NDArray:
+        with state.clock.phase("products"):
+            matrix, rhs, lift = problem.dual_system()
+        with state.clock.phase("factor"):
+            dual = _Factor(matrix).solve(rhs)
+        with state.clock.phase("products"):
+            return lift(dual)
+
+
+class _Factor:
+    """The inverse, or pseudo-inverse, of a symmetric positive semi-definite matrix."""
+
+    def __init__(self, matrix: NDArray[np.float64]):
+        side = len(matrix)
+        check_memory(8.0 * side**2, "the Cholesky factor", "use solver='cg'")
+        cutoff = side * np.finfo(np.float64).eps
+        self._factor: NDArray | None = None
+        try:
+            factor = linalg.cholesky(matrix, lower=True, check_finite=False)
+            pivots = np.square(np.diag(factor))
+            if pivots.min() > cutoff * pivots.max():
+                self._factor = factor
+                return
+        except linalg.LinAlgError:
+            pass  # singular to rounding: the eigenvectors say in which directions
+        values, self._vectors = linalg.eigh(matrix, check_finite=False)
+        kept = values > cutoff * values.max()
+        self._inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
+
+    def solve(self, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The shortest x that minimises ‖matrix @ x − rhs‖."""
+        if self._factor is not None:
+            return linalg.cho_solve((self._factor, True), rhs, check_finite=False)
+        return self._vectors @ (self._inverse * (self._vectors.T @ rhs).T).T

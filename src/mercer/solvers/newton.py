@@ -1,0 +1,215 @@
+"""Trust-region Newton with conjugate gradients inside, for smooth losses."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.problem import Problem
+from mercer.solvers.base import Clock, Solver, State
+
+__all__ = ["NewtonCG"]
+
+# Steps are taken when the decrease is at least ACCEPT of the predicted one; the radius shrinks
+# below POOR and grows above GOOD, by factors within SHRINK.
+_ACCEPT, _POOR, _GOOD = 1e-4, 0.25, 0.75
+_SHRINK, _HALVE, _GROW = 0.25, 0.5, 4.0
+_NOISE = 10.0  # rounding of F, in units of the dtype's precision
+
+
+@dataclass
+class _State(State):
+    """All arrays but ``coef`` and ``gradient`` have one entry per independent output, or one."""
+
+    gradient: NDArray = field(kw_only=True)
+    values: NDArray = field(kw_only=True)
+    relative: NDArray = field(kw_only=True)
+    radius: NDArray = field(kw_only=True)
+    lost: NDArray = field(kw_only=True)  # outputs that rounding keeps from the goal
+
+    @property
+    def objective(self) -> float:
+        return float(np.sum(self.values))
+
+
+@dataclass
+class _Step:
+    """A minimiser of the quadratic model within the trust region."""
+
+    move: NDArray
+    length: NDArray  # norm of the move
+    predicted: NDArray  # decrease of the model
+
+
+@dataclass
+class NewtonCG(Solver):
+    """Newton's method with a trust region; only products with the Hessian are needed.
+
+    ::
+
+        repeat   s ≈ argmin  gᵀs + ½ sᵀ∇²F s  within ‖s‖ ≤ Δ       (CG, to 0.1 ‖g‖ or the boundary)
+                 ρ = (F(θ) - F(θ + s)) / (the decrease the model predicts)
+                 θ += s  if ρ > 1e-4;   Δ shrinks if ρ < 0.25, grows if ρ > 0.75
+
+    Independent outputs each have their own Δ and ρ and share the products, which an output leaves
+    when it is done. A loss that couples the outputs is minimised over all of them jointly. The
+    generalised Hessian serves losses whose second derivative jumps.
+
+    Parameters
+    ----------
+    tol : float, default=1e-4
+        Stop when the gradient's norm is at most tol · (that of the best constant model) for every
+        output.
+    max_iter : int, default=1000
+        Most trust-region steps, refused ones included.
+    inner_tol : float, default=0.1
+        Residual of the inner CG relative to the gradient.
+    max_inner : int, default=500
+        Most CG iterations in a step.
+
+    References
+    ----------
+    Lin, Weng and Keerthi (2008), Trust region Newton method for large-scale logistic regression.
+    Steihaug (1983), The conjugate gradient method and trust regions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Dense
+    >>> from mercer.losses import Logistic
+    >>> from mercer.penalties import L2
+    >>> from mercer.problem import Problem
+    >>> from mercer.solvers import NewtonCG
+    >>> problem = Problem(Dense(np.array([[-1.0], [1.0]])), [-1.0, 1.0], Logistic(), L2(0.1))
+    >>> NewtonCG(tol=1e-8).solve(problem).coef.round(4)
+    array([1.6335, 0.    ])
+    """
+
+    inner_tol: float = 0.1
+    max_inner: int = 500
+
+    name: ClassVar[str] = "newton-cg"
+    requires: ClassVar[frozenset[str]] = frozenset({"a quadratic penalty"})
+
+    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
+        with clock.phase("gradient"):
+            gradient = problem.gradient(theta)
+            norm = problem.norm(gradient)
+            relative = norm / problem.reference()
+            values = problem.values(theta)
+        # No Newton step is longer than ‖g‖ / alpha, for alpha bounds the curvature from below.
+        radius = norm / problem.penalty.alpha if problem.penalty.alpha > 0 else norm
+        return _State(
+            problem,
+            theta,
+            clock,
+            optimality=float(relative.max()),
+            gradient=gradient,
+            values=values,
+            relative=relative,
+            radius=radius,
+            lost=np.zeros(len(norm), dtype=bool),
+        )
+
+    def step(self, problem: Problem, state: _State) -> None:
+        with state.clock.phase("inner"):
+            step = self._inner(problem, state)
+        with state.clock.phase("gradient"):
+            trial = state.coef + step.move
+            values = problem.values(trial)
+            gradient = problem.gradient(trial)
+            relative = problem.norm(gradient) / problem.reference()
+        tried = step.predicted > 0
+        actual = np.where(np.isfinite(values), state.values - values, -np.inf)
+        ratio = np.divide(actual, step.predicted, out=np.zeros_like(actual), where=tried)
+        # Where the predicted decrease drowns in the rounding of F, the gradient decides.
+        noise = _NOISE * float(np.finfo(problem.dtype).eps) * np.abs(state.values)
+        blind = tried & (step.predicted <= noise)
+        better = relative < state.relative
+        ratio = np.where(blind, better, ratio)
+        accept = tried & (ratio > _ACCEPT)
+        state.lost |= (blind & ~better) | (~tried & (state.relative > self.tol))
+        radius = np.minimum(state.radius, step.length) if state.iteration == 0 else state.radius
+        slope = problem.dot(state.gradient, step.move)
+        state.radius = np.where(tried, _new_radius(radius, step, ratio, actual, slope), radius)
+        state.coef = np.where(accept, trial, state.coef)
+        state.gradient = np.where(accept, gradient, state.gradient)
+        state.values = np.where(accept, values, state.values)
+        state.relative = np.where(accept, relative, state.relative)
+        state.optimality = float(state.relative.max())
+        if np.all(state.lost | (state.relative <= self.tol)):
+            state.stalled = f"stalled at the limit of {problem.dtype}"
+
+    def _inner(self, problem: Problem, state: _State) -> _Step:
+        """Steihaug's truncated conjugate gradients, output by output."""
+        at_work = (state.relative > self.tol) & ~state.lost
+        outputs = np.flatnonzero(at_work)
+        step = _Step(np.zeros_like(state.coef), np.zeros(len(at_work)), np.zeros(len(at_work)))
+        goal = self._goal(problem, state)[outputs]
+        residual = -_columns(state.gradient, at_work)
+        direction = residual.copy()
+        slope = problem.dot(residual, residual)
+        # Inner products of the step s and the direction p follow from recurrences.
+        ss, sp, pp = np.zeros_like(slope), np.zeros_like(slope), slope
+        for _ in range(self.max_inner):
+            columns = outputs if len(at_work) > 1 else None
+            product = problem.curvature_product(state.coef, direction, columns)
+            curvature = problem.dot(direction, product)
+            radius = state.radius[outputs]
+            length = np.where(curvature > 0, slope / curvature, np.inf)
+            outside = ss + length * (2 * sp + length * pp) >= np.square(radius)
+            to_boundary = (np.sqrt(sp**2 + pp * (radius**2 - ss)) - sp) / pp
+            length = np.where(outside, to_boundary, length)
+            ss, sp = ss + length * (2 * sp + length * pp), sp + length * pp
+            step.length[outputs] = np.where(outside, radius, np.sqrt(ss))
+            step.predicted[outputs] += length * (slope - 0.5 * length * curvature)
+            factor = length.astype(problem.dtype)
+            _add_columns(step.move, outputs, factor * direction)
+            residual -= factor * product
+            keep = ~outside & (problem.norm(residual) > goal)
+            if not keep.any():
+                break
+            outputs, goal = outputs[keep], goal[keep]
+            residual, direction = _columns(residual, keep), _columns(direction, keep)
+            new_slope = problem.dot(residual, residual)
+            turn = new_slope / slope[keep]
+            ss, sp, pp = ss[keep], turn * sp[keep], new_slope + turn**2 * pp[keep]
+            slope = new_slope
+            direction = residual + turn.astype(problem.dtype) * direction
+        return step
+
+    def _goal(self, problem: Problem, state: _State) -> NDArray:
+        """Norm of the inner residual to reach: no less than the stopping test will ask for."""
+        enough = 0.5 * self.tol * problem.reference()
+        if problem.loss.quadratic:
+            return enough
+        return np.maximum(enough, self.inner_tol * problem.norm(state.gradient))
+
+
+def _new_radius(
+    radius: NDArray, step: _Step, ratio: NDArray, actual: NDArray, slope: NDArray
+) -> NDArray:
+    """Δ for the next step: where F seems to be least along this one, within bounds set by ρ."""
+    bend = -actual - slope  # F(θ + s) - F(θ) - gᵀs
+    scale = np.where(bend > 0, np.maximum(_SHRINK, -0.5 * slope / bend), _GROW)
+    poor, good = ratio <= _POOR, ratio >= _GOOD
+    shortest = np.minimum(step.length, radius)
+    low = np.where(poor, _SHRINK * shortest, np.where(good, radius, _SHRINK * radius))
+    high = np.where(poor, _HALVE * radius, _GROW * radius)
+    inner = np.clip(scale * step.length, low, high)
+    # A good step that the boundary cut short says nothing against going much further.
+    return np.where(good & (step.length >= radius), _GROW * radius, inner)
+
+
+def _columns(array: NDArray, mask: NDArray) -> NDArray:
+    return array if array.ndim == 1 or mask.all() else array[:, mask]
+
+
+def _add_columns(array: NDArray, outputs: NDArray, change: NDArray) -> None:
+    if array.shape == change.shape:
+        array += change
+    else:
+        array[:, outputs] += change
