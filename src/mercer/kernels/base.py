@@ -14,9 +14,8 @@ from mercer._array import check_memory, row_chunks
 from mercer._random import Streams
 from mercer._validation import matrix, scale_of_distance
 from mercer.kernels.distances import (
-    BLOCK_BYTES,
+    blocks,
     centre_of,
-    chunk_cost,
     distances,
     scaled,
     standard_deviation,
@@ -202,7 +201,7 @@ class Stationary(Kernel):
         same = Y is X
         centre = centre_of(Y)
         y = scaled(Y, scale, centre)
-        for rows in row_chunks(X.shape[0], chunk_cost(X, Y.shape[0]), BLOCK_BYTES):
+        for rows in blocks(X, Y.shape[0]):
             out[rows] = self._values(scaled(X[rows], scale, centre), y)
         if same:
             np.fill_diagonal(out, 1.0)
@@ -258,7 +257,7 @@ class Callable(Kernel):
         return "the structure of a function is not known"
 
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
-        for rows in row_chunks(X.shape[0], chunk_cost(X, Y.shape[0])):
+        for rows in row_chunks(X.shape[0], 16.0 * Y.shape[0]):
             out[rows] = self._block(X[rows], Y)
 
     def _block(self, X: Any, Y: Any) -> NDArray:

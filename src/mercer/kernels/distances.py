@@ -24,6 +24,11 @@ _CANCELLED = 1e-6
 # Rows among which the median distance is looked for: its relative error is about one per cent.
 _MEDIAN_ROWS = 2000
 
+# A block of distances is passed over several times, so it should fit the caches; but a matrix
+# product of fewer rows is slow.
+_BLOCK_BYTES = 4 * 2**20
+_BLOCK_ROWS = 256
+
 
 def scaled(X: Any, scale: NDArray[np.float64], centre: NDArray[np.float64] | None = None) -> Any:
     """``(X - centre) * scale`` in float64; CSR stays CSR and is never centred."""
@@ -49,19 +54,15 @@ def centre_of(Y: Any) -> NDArray[np.float64] | None:
         return Y.mean(axis=0, dtype=np.float64)
 
 
-# Working memory of one block of distances: several passes are made over it, so it should stay in
-# the cache of a core.
-BLOCK_BYTES = 4 * 2**20
-
-
 def row_cost(X: Any) -> float:
     """Bytes of one row of X in float64: its inputs, or its share of what a CSR matrix stores."""
     return 16.0 * (1 + X.nnz / max(1, X.shape[0])) if sparse.issparse(X) else 8.0 * X.shape[1]
 
 
-def chunk_cost(X: Any, n_columns: int) -> float:
-    """Bytes one row of X costs while its distances to ``n_columns`` rows are computed."""
-    return 2.0 * row_cost(X) + 16.0 * n_columns
+def blocks(X: Any, n_columns: int) -> Iterator[slice]:
+    """Slices of rows of X whose distances to ``n_columns`` rows are best computed together."""
+    cost = 2.0 * row_cost(X) + 16.0 * n_columns
+    return row_chunks(X.shape[0], cost, max(_BLOCK_BYTES, int(_BLOCK_ROWS * cost)))
 
 
 def distances(metric: str, x: Any, y: Any) -> NDArray[np.float64]:
