@@ -1,0 +1,323 @@
+"""Models as files: written whole or not at all, and read without running what they hold."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import io
+import os
+import pkgutil
+import secrets
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from mercer import __version__
+
+__all__ = ["SavedModel", "dumps", "load", "load_saved", "save", "write_atomically"]
+
+# The modules whose classes make up a fitted model, packages with everything below them. A file may
+# name these classes, numbers and arrays, and what skops trusts of NumPy, SciPy and scikit-learn.
+_TRUSTED_MODULES = (
+    "mercer.estimators",
+    "mercer.kernels",
+    "mercer.losses",
+    "mercer.maps",
+    "mercer.penalties",
+    "mercer.persistence",
+    "mercer.solvers",
+)
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A fitted model with what is needed to use it on another table.
+
+    Parameters
+    ----------
+    model : estimator
+        The fitted model.
+    task : {"classification", "regression"} or None, default=None
+        What it was fitted for; None reads it off the model.
+    target : str or None, default=None
+        Name of the column it predicts.
+    feature_names : list of str or None, default=None
+        Names of the input columns, in the order of the model.
+    settings : dict, default={}
+        How it was made: whatever the writer wants to find again.
+    mercer_version : str
+        Version of mercer that wrote the file.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> SavedModel(Ridge(), target="price").target
+    'price'
+    """
+
+    model: Any
+    task: str | None = None
+    target: str | None = None
+    feature_names: list[str] | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
+    mercer_version: str = __version__
+
+
+def save(
+    model: Any,
+    path: str | os.PathLike[str],
+    *,
+    task: str | None = None,
+    target: str | None = None,
+    feature_names: list[str] | None = None,
+    settings: dict[str, Any] | None = None,
+) -> int:
+    """Write a fitted model to a file, whole or not at all.
+
+    The model goes to a temporary file in the same folder, which then takes the place of ``path``: a
+    full disk or an interrupt leaves what stood there before.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted model of mercer.
+    path : str or path-like
+        The file to write; ``.skops`` is the customary ending.
+    task, target, feature_names, settings
+        Kept beside the model, see :class:`SavedModel`.
+
+    Returns
+    -------
+    int
+        Size of the file in bytes.
+
+    Raises
+    ------
+    TypeError
+        If the model holds something that a model file cannot carry, such as a Python function.
+    OSError
+        If the file cannot be written.
+    ImportError
+        If skops is missing.
+
+    Examples
+    --------
+    >>> import tempfile, numpy as np, mercer
+    >>> from mercer import persistence
+    >>> X = np.arange(20.0)[:, None]
+    >>> model = mercer.KernelRegressor(random_state=0).fit(X, X[:, 0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     size = persistence.save(model, f"{folder}/line.skops", target="y")
+    ...     again = persistence.load(f"{folder}/line.skops")
+    >>> bool((again.predict(X) == model.predict(X)).all())
+    True
+    """
+    saved = SavedModel(model, task, target, feature_names, settings or {})
+    content = dumps(saved)
+    foreign = _foreign_types(content)
+    if foreign:
+        raise TypeError(
+            f"model must be made of mercer's own parts to be saved; it holds {foreign[0]}, which a "
+            "model file cannot carry."
+        )
+    write_atomically(path, content)
+    return len(content)
+
+
+def dumps(model: Any) -> bytes:
+    """The bytes of a model's file.
+
+    Parameters
+    ----------
+    model : object
+        A fitted model or a :class:`SavedModel`.
+
+    Raises
+    ------
+    TypeError
+        If it holds something that has no place in a file, such as a lock.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import Ridge
+    >>> len(dumps(Ridge())) > 100
+    True
+    """
+    try:
+        return _skops().dumps(model)
+    except (ImportError, MemoryError):
+        raise
+    except Exception as error:  # skops and the parts it meets raise all sorts
+        raise TypeError(f"model must hold data alone to be saved; {_one_line(error)}") from error
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read the model from a file that :func:`save` wrote.
+
+    Only types of mercer's own models and those that skops trusts are restored; nothing is
+    unpickled, and no code in the file runs.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    estimator
+        The fitted model; it predicts what the saved one did.
+
+    Raises
+    ------
+    ValueError
+        If the file is no model of mercer's, is damaged, or holds a type that is not trusted.
+    OSError
+        If the file cannot be read.
+
+    Examples
+    --------
+    >>> from mercer import persistence
+    >>> persistence.load("missing.skops")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: cannot read missing.skops: No such file or directory.
+    """
+    return load_saved(path).model
+
+
+def load_saved(path: str | os.PathLike[str]) -> SavedModel:
+    """Read a model's file with what stands beside the model; errors as for :func:`load`.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+
+    Returns
+    -------
+    SavedModel
+
+    Examples
+    --------
+    >>> from mercer import persistence
+    >>> persistence.load_saved("missing.skops")
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: cannot read missing.skops: No such file or directory.
+    """
+    try:
+        content = Path(path).read_bytes()
+    except OSError as error:
+        raise type(error)(f"cannot read {path}: {error.strerror}.") from error
+    if not zipfile.is_zipfile(io.BytesIO(content)):
+        raise ValueError(
+            f"{path} is not a model file of mercer (a skops archive); pickles are not read."
+        )
+    try:
+        foreign = _foreign_types(content)
+    except ImportError:
+        raise
+    except Exception as error:  # a stranger's archive can be wrong in any way
+        raise ValueError(f"{path} is not a model file of mercer, or it is damaged.") from error
+    if foreign:
+        raise ValueError(
+            f"{path} holds {foreign[0]}, which mercer does not trust, so nothing of it was loaded."
+        )
+    try:
+        saved = _skops().loads(content, trusted=list(_own_types()))
+    except Exception as error:  # content that does not fit its types
+        raise ValueError(f"{path} is damaged: {_one_line(error)}") from error
+    if not isinstance(saved, SavedModel) or not hasattr(saved, "model"):
+        raise ValueError(f"{path} holds a {type(saved).__name__}, not a model saved by mercer.")
+    return saved
+
+
+def write_atomically(
+    path: str | os.PathLike[str], content: bytes | str | Callable[[BinaryIO], object]
+) -> None:
+    """Write a file whole or not at all.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; a symbolic link is followed.
+    content : bytes, str or callable
+        What to write, or a function that writes it to the open binary file it is given.
+
+    Raises
+    ------
+    OSError
+        If the folder is missing or not writable or the disk is full; ``path`` is as it was before.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_atomically(f"{folder}/a.txt", "whole")
+    ...     pathlib.Path(folder, "a.txt").read_text()
+    'whole'
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        # Replacing a folder fails anyhow; replacing a device or a pipe would destroy it.
+        raise OSError(f"cannot write {path}: it exists and is not a plain file.")
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        try:
+            with open(temporary, "xb") as file:
+                if callable(content):
+                    content(file)
+                else:
+                    file.write(content.encode() if isinstance(content, str) else content)
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:  # an interrupt must not leave a half either
+            temporary.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        reason = error.strerror or _one_line(error)
+        raise type(error)(f"cannot write {path}: {reason}.") from error
+
+
+def _skops() -> Any:
+    try:
+        from skops import io as skops_io
+    except ModuleNotFoundError as error:
+        raise ImportError("model files need skops; pip install 'mercer[cli]' brings it.") from error
+    return skops_io
+
+
+def _foreign_types(content: bytes) -> list[str]:
+    """Names of the types in a model file that are not to be trusted."""
+    own = _own_types()
+    return [name for name in _skops().get_untrusted_types(data=content) if name not in own]
+
+
+@cache
+def _own_types() -> frozenset[str]:
+    """Full names of the classes that mercer's own model modules define."""
+    names = []
+    for module in _modules():
+        for _, value in inspect.getmembers(module, inspect.isclass):
+            if value.__module__ == module.__name__:
+                names.append(f"{value.__module__}.{value.__qualname__}")
+    return frozenset(names)
+
+
+def _modules() -> list[Any]:
+    found = []
+    for name in _TRUSTED_MODULES:
+        module = importlib.import_module(name)
+        found.append(module)
+        for below in pkgutil.walk_packages(getattr(module, "__path__", []), f"{name}."):
+            found.append(importlib.import_module(below.name))
+    return found
+
+
+def _one_line(error: BaseException) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if text.endswith(".") else text + "."
