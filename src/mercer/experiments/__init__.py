@@ -1,0 +1,1 @@
+"""Experiments: comparisons whose every fit leaves a record."""

@@ -1,0 +1,182 @@
+"""Records of experiments: JSON lines, one line for a fit, appended whole."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mercer import __version__
+from mercer._array import available_memory, n_threads
+
+__all__ = ["append", "environment", "new_run", "read"]
+
+_PACKAGES = ("numpy", "scipy", "scikit-learn")
+
+
+def new_run() -> str:
+    """A name for one run of an experiment: its time in UTC and the process.
+
+    Examples
+    --------
+    >>> new_run().startswith("20")
+    True
+    """
+    return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}"
+
+
+def environment(n_jobs: int | None = None) -> dict[str, Any]:
+    """Versions and machine, as every record carries them.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads asked for, as for the estimators.
+
+    Returns
+    -------
+    dict
+        ``versions`` and ``machine``.
+
+    Examples
+    --------
+    >>> sorted(environment())
+    ['machine', 'versions']
+    """
+    from mercer import _core
+
+    cpu = _core.cpu_info()
+    versions = {"mercer": __version__, "python": platform.python_version()}
+    versions.update({name: metadata.version(name) for name in _PACKAGES})
+    return {
+        "versions": versions,
+        "machine": {
+            "system": platform.system(),
+            "architecture": platform.machine(),
+            "processor": _processor(),
+            "instructions": cpu["used"],
+            "cores": n_threads(),
+            "threads": n_threads(n_jobs),
+            "available_memory": available_memory(),
+        },
+    }
+
+
+def append(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
+    """Append one record as a line; a failure leaves the file as it was.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; it and its folder are made when missing.
+    record : mapping
+        Anything JSON can hold, and NumPy's numbers and arrays. Infinities and NaN become null.
+
+    Raises
+    ------
+    OSError
+        If the folder is not writable or the disk is full.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     append(f"{folder}/fits.jsonl", {"score": 0.9})
+    ...     read(f"{folder}/fits.jsonl")
+    [{'score': 0.9}]
+    """
+    path = Path(path)
+    line = (json.dumps(plain(record), ensure_ascii=False, allow_nan=False) + "\n").encode()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, "ab", buffering=0) as file:
+            size = file.tell()
+            try:
+                # A single write: lines of two processes do not mix.
+                if file.write(line) != len(line):
+                    raise OSError(None, "the disk is full")
+            except BaseException:
+                os.ftruncate(file.fileno(), size)
+                raise
+    except OSError as error:
+        raise type(error)(f"cannot write {path}: {error.strerror}.") from error
+
+
+def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+    """All records of a file.
+
+    Parameters
+    ----------
+    path : str or path-like
+
+    Returns
+    -------
+    list of dict
+
+    Raises
+    ------
+    ValueError
+        If a line is not a JSON object; its number is named.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "fits.jsonl")
+    ...     _ = path.write_text('{"score": 0.9}\\n')
+    ...     read(path)
+    [{'score': 0.9}]
+    """
+    found = []
+    with open(path, encoding="utf-8") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError as error:
+                raise ValueError(f"{path}, line {number}: not JSON ({error.msg}).") from error
+            if not isinstance(record, dict):
+                raise ValueError(f"{path}, line {number}: a record must be a JSON object.")
+            found.append(record)
+    return found
+
+
+def plain(value: Any) -> Any:
+    """``value`` in what JSON can hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plain({"a": np.float32(0.5), "b": (1, np.inf)})
+    {'a': 0.5, 'b': [1, None]}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist())
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    return value
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or "unknown"

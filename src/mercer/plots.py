@@ -1,0 +1,181 @@
+"""Figures, drawn from records alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.persistence import write_atomically
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["compare_figure", "save_figure"]
+
+# Okabe and Ito's colours, told apart with every common colour vision, and a mark for each besides.
+_STYLE = {
+    "binning": ("#D55E00", "o"),
+    "fourier": ("#0072B2", "s"),
+    "nystroem": ("#009E73", "^"),
+    "exact": ("#000000", "*"),
+    "linear": ("#CC79A7", "D"),
+}
+_OTHERS = (("#56B4E9", "v"), ("#E69F00", "P"), ("#999999", "X"))
+_ACCURACIES = (0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.985, 0.99)
+_TITLES = {"accuracy": "test accuracy", "relative_rmse": "test error ‖y − ŷ‖ / ‖y‖"}
+
+
+def compare_figure(records: Iterable[Mapping[str, Any]]) -> Figure:
+    """Score against fit time, one curve for each method over its sizes.
+
+    Parameters
+    ----------
+    records : iterable of dict
+        Those of one comparison, of one data set.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If there is no record.
+    ImportError
+        If matplotlib is missing.
+
+    Examples
+    --------
+    >>> data = {"name": "toy", "task": "regression", "n_train": 90, "n_test": 30, "d": 2}
+    >>> fit = {"method": "linear", "label": "linear", "size": None, "data": data}
+    >>> fit |= {"score": {"relative_rmse": 0.5, "r2": 0.75}, "seconds": {"fit": 0.01}}
+    >>> figure = compare_figure([fit])
+    >>> figure.axes[0].get_ylabel()
+    'test error ‖y − ŷ‖ / ‖y‖'
+    """
+    records = list(records)
+    if not records:
+        raise ValueError("records must hold at least one fit; got none.")
+    figure = _figure()
+    axes = figure.add_subplot()
+    metric = next(iter(records[0]["score"]))
+    others = iter(_OTHERS * len(records))
+    for method, fits in _by_method(records).items():
+        colour, marker = _STYLE.get(method) or next(others)
+        _curve(axes, fits, metric, colour, marker)
+    _dress(axes, records[0]["data"], metric)
+    return figure
+
+
+def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure as PNG, whole or not at all.
+
+    Parameters
+    ----------
+    figure : matplotlib.figure.Figure
+    path : str or path-like
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_figure(_figure(), f"{folder}/empty.png")
+    """
+    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=160))
+
+
+def _figure() -> Figure:
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ImportError(
+            "figures need matplotlib; pip install 'mercer[cli]' brings it."
+        ) from error
+    # A figure of its own: no pyplot, hence no global state and no display.
+    return Figure(figsize=(7.2, 4.8), layout="constrained")
+
+
+def _by_method(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
+    found: dict[str, list[Mapping[str, Any]]] = {}
+    for record in records:
+        found.setdefault(record["method"], []).append(record)
+    for fits in found.values():
+        fits.sort(key=lambda fit: fit["size"] or 0)
+    return found
+
+
+def _curve(
+    axes: Any, fits: Sequence[Mapping[str, Any]], metric: str, colour: str, marker: str
+) -> None:
+    from matplotlib.patheffects import withStroke
+
+    seconds = [fit["seconds"]["fit"] for fit in fits]
+    values = [fit["score"][metric] for fit in fits]
+    sized = fits[0]["size"] is not None
+    axes.plot(
+        seconds,
+        values,
+        color=colour,
+        marker=marker,
+        markersize=7 if marker != "*" else 12,
+        markeredgecolor="white",
+        markeredgewidth=0.8,
+        linewidth=2,
+        linestyle="-" if sized else "none",
+        label=fits[0]["label"],
+        zorder=3,
+    )
+    if sized:
+        for fit, x, y in zip(fits, seconds, values, strict=True):
+            label = axes.annotate(
+                str(fit["size"]),
+                (x, y),
+                xytext=(5, -11),
+                textcoords="offset points",
+                fontsize=8,
+                color=colour,
+                zorder=4,
+            )
+            label.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
+
+
+def _dress(axes: Any, data: Mapping[str, Any], metric: str) -> None:
+    axes.set_xscale("log")
+    axes.xaxis.set_major_formatter(lambda seconds, _: f"{seconds:g}")
+    axes.set_xlabel("fit time in seconds, log scale")
+    axes.set_ylabel(_TITLES.get(metric, metric))
+    if metric == "accuracy":
+        _spread_towards_one(axes)
+    kind = {"sample": ", a sample", "stand-in": ", a stand-in"}.get(data.get("kind", ""), "")
+    rows, inputs = (f"{data[key]:,}".replace(",", "\N{THIN SPACE}") for key in ("n_train", "d"))
+    title = f"{data['name']}{kind}: {rows} training rows, {inputs} inputs"
+    axes.set_title(title, fontsize=11, loc="left")
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.8, zorder=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(frameon=False, title="numbers: components", title_fontsize=8.5, fontsize=9)
+
+
+def _spread_towards_one(axes: Any) -> None:
+    """Give accuracies room by their error: 0.98 is as far from 0.99 as 0.8 from 0.9."""
+    values = [value for line in axes.lines for value in line.get_ydata()]
+    least = min((1 - value for value in values if value < 1), default=0.5) / 2
+
+    def error(value: Any) -> Any:
+        return -np.log(np.maximum(1 - np.asarray(value, dtype=float), least))
+
+    axes.set_yscale("function", functions=(error, lambda depth: 1 - np.exp(-np.asarray(depth))))
+    low, high = error(min(values)), error(max(values))
+    margin = 0.06 * (high - low) or 0.1
+    axes.set_ylim(1 - np.exp(-(low - margin)), 1 - np.exp(-(high + margin)))
+    bottom, top = axes.get_ylim()
+    ticks = [tick for tick in _ACCURACIES if bottom <= tick <= top]
+    if len(ticks) > 2:
+        axes.set_yticks(ticks, [f"{tick:g}" for tick in ticks])

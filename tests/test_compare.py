@@ -1,0 +1,389 @@
+"""The comparison: equal terms, a test part that decides nothing, a record for every fit."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.metrics.pairwise import laplacian_kernel
+from typer.testing import CliRunner
+
+from mercer import plots
+from mercer.cli.app import app
+from mercer.datasets import Dataset
+from mercer.experiments import compare, memory, methods, metrics, records, selection
+
+
+def toy(task="classification", n=160, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 3)).astype(np.float32)
+    y = X[:, 0] * X[:, 1]
+    if task == "classification":
+        y = (y > 0).astype(int) + (X[:, 2] > 0.3)
+    test = n // 4
+    return Dataset("toy", task, X[test:], y[test:], X[:test], y[:test])
+
+
+SMALL = compare.Plan(sizes=(8, 32), n_jobs=1, selection_rows=60)
+
+
+@pytest.fixture(scope="module")
+def found():
+    return compare.compare(toy(), SMALL)
+
+
+# --- equal terms -----------------------------------------------------------------------------
+
+
+def test_every_method_has_a_record_for_each_size(found):
+    sizes = [(r["method"], r["size"]) for r in found.records]
+    assert sizes == [
+        ("linear", None),
+        *((name, size) for name in ("binning", "fourier", "nystroem") for size in (8, 32)),
+        ("exact", None),
+    ]
+
+
+def test_record_is_plain_and_complete(found):
+    for record in found.records:
+        assert json.loads(json.dumps(records.plain(record))) == records.plain(record)
+        assert 0 <= record["score"]["accuracy"] <= 1
+        assert min(record["seconds"].values()) > 0
+        assert record["model_bytes"] > 0
+        assert record["data"]["kind"] == "whole"
+        assert "40 test rows" in record["data"]["split"]
+        assert {"versions", "machine", "seed", "selection", "settings"} <= set(record)
+    assert len({record["run"] for record in found.records}) == 1
+
+
+def test_methods_share_loss_scaling_rows_and_grids(found):
+    for name in ("loss", "scale"):
+        assert len({record["settings"][name] for record in found.records}) == 1
+    assert len({json.dumps(record["selection"]) for record in found.records}) == 1
+
+
+def test_sizes_of_a_method_share_one_choice(found):
+    for name in ("binning", "fourier", "nystroem"):
+        chosen = [r["choice"] for r in found.records if r["method"] == name]
+        assert chosen[0] == chosen[1]
+
+
+def test_same_seed_gives_the_same_scores(found):
+    again = compare.compare(toy(), SMALL)
+    assert [r["score"] for r in again.records] == [r["score"] for r in found.records]
+    assert [r["settings"] for r in again.records] == [r["settings"] for r in found.records]
+
+
+def test_test_part_decides_nothing(found):
+    data = toy()
+    rng = np.random.default_rng(1)
+    other = Dataset(
+        data.name, data.task, data.X, data.y, rng.normal(size=(9, 3)), rng.integers(0, 3, 9)
+    )
+    again = compare.compare(other, SMALL)
+    for one, two in zip(found.records, again.records, strict=True):
+        assert one["settings"] == two["settings"]
+        assert one["choice"]["score"] == two["choice"]["score"]
+        assert one["score"] != two["score"]
+
+
+def test_regression_is_scored_by_relative_error_and_r2():
+    plan = compare.Plan(("linear", "exact"), n_jobs=1, selection_rows=60)
+    linear, exact = (r["score"] for r in compare.compare(toy("regression"), plan).records)
+    assert set(linear) == {"relative_rmse", "r2"}
+    assert exact["relative_rmse"] < linear["relative_rmse"]
+
+
+def test_set_without_a_test_part_is_split_by_the_seed():
+    data = toy()
+    whole = Dataset(data.name, data.task, data.X, data.y)
+    plan = compare.Plan(("linear",), n_jobs=1)
+    record = compare.compare(whole, plan).records[0]
+    assert record["data"]["n_train"] + record["data"]["n_test"] == len(data.y)
+    assert "random_state=0" in record["data"]["split"]
+
+
+def test_sample_and_stand_in_are_named_in_each_record():
+    data = toy()
+    parts = data.X, data.y, data.X_test, data.y_test
+    plan = compare.Plan(("linear",), n_jobs=1)
+    sample = Dataset("s", data.task, *parts, is_sample=True, stand_in_for="big")
+    other = Dataset("s", data.task, *parts, stand_in_for="big")
+    kinds = [compare.compare(d, plan).records[0]["data"]["kind"] for d in (sample, other)]
+    assert kinds == ["sample", "stand-in"]
+
+
+def test_progress_never_goes_back_and_ends_at_one():
+    shares = []
+    compare.compare(
+        toy(), compare.Plan(n_jobs=1, sizes=(8,)), on_progress=lambda share, _: shares.append(share)
+    )
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+def test_exact_is_left_out_with_a_reason_where_rows_are_many():
+    plan = compare.Plan(("linear", "exact"), n_jobs=1, exact_rows=50)
+    result = compare.compare(toy(), plan)
+    assert [r["method"] for r in result.records] == ["linear"]
+    assert result.notes == [
+        "exact is left out: 120 training rows are more than 50, and its time grows with their cube."
+    ]
+
+
+def test_exact_is_left_out_where_memory_is_short(monkeypatch):
+    monkeypatch.setattr(compare, "available_memory", lambda: 1000)
+    plan = compare.Plan(("linear", "exact"), n_jobs=1)
+    assert "kernel matrix needs" in compare.compare(toy(), plan).notes[0]
+
+
+def test_landmarks_never_outnumber_rows():
+    result = compare.compare(toy(), compare.Plan(("nystroem",), sizes=(8, 500), n_jobs=1))
+    assert [r["size"] for r in result.records] == [8]
+    assert "120" in result.notes[0]
+
+
+def test_fast_plan_keeps_what_is_asked_for():
+    plan = compare.Plan.fast(seed=3, sizes=(7,))
+    assert (plan.seed, plan.sizes) == (3, (7,))
+    assert plan.selection_rows < compare.Plan().selection_rows
+
+
+# --- choosing --------------------------------------------------------------------------------
+
+
+def test_choice_is_the_best_of_all_that_were_tried_on_the_validation_part(monkeypatch):
+    data = toy("regression", 400)
+    chosen = selection.Selection(data.X, data.y, "regression", seed=0, max_rows=200)
+    tried = {}
+    plain = chosen._path
+
+    def path(method, kernel, i, alphas):
+        for j, score in zip(alphas, plain(method, kernel, i, alphas), strict=True):
+            tried[i, j] = score
+            yield score
+
+    monkeypatch.setattr(chosen, "_path", path)
+    choice = chosen.choose(methods.METHODS["binning"])
+    assert choice.score == max(tried.values())
+    assert choice.n_tried == len(tried) >= 9
+    at = round(np.log2(choice.gamma_multiple)), round(np.log10(choice.alpha_multiple))
+    assert tried[at] == choice.score
+
+
+def test_search_follows_a_score_that_rises(monkeypatch):
+    data = toy("regression")
+    chosen = selection.Selection(data.X, data.y, "regression", seed=0, max_rows=60)
+    monkeypatch.setattr(
+        chosen, "_path", lambda m, k, i, alphas: [-abs(i - 5) - abs(j) for j in alphas]
+    )
+    choice = chosen.choose(methods.METHODS["binning"])
+    assert (choice.gamma_multiple, choice.alpha_multiple) == (2.0**5, 1.0)
+
+
+def test_equal_scores_go_to_the_smoother_model(monkeypatch):
+    data = toy("regression")
+    chosen = selection.Selection(data.X, data.y, "regression", seed=0, max_rows=60)
+    monkeypatch.setattr(
+        chosen, "_path", lambda m, k, i, alphas: [float(j < 1 and i > -2) for j in alphas]
+    )
+    choice = chosen.choose(methods.METHODS["binning"])
+    assert (choice.gamma_multiple, choice.alpha_multiple) == (0.5, 1.0)
+
+
+def test_validation_rows_are_not_fitted():
+    X = np.arange(100.0)[:, None]
+    chosen = selection.Selection(X, X[:, 0], "regression", seed=0, max_rows=1000)
+    fitted, held = set(chosen._fit[1]), set(chosen._held[1])
+    assert (len(fitted), len(held)) == (80, 20)
+    assert not fitted & held
+
+
+# --- the exact entrant -----------------------------------------------------------------------
+
+
+def test_exact_method_is_kernel_ridge():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = rng.normal(size=(60, 2))
+    y -= y.mean(axis=0)
+    ours = methods.ExactKernelRidge("laplacian", 0.4, 0.01).fit(X, y)
+    scaled = (X - X.mean(axis=0)) / X.std(axis=0)
+    K = laplacian_kernel(scaled, gamma=0.4)
+    # An intercept that is not penalised: the dual coefficients sum to zero.
+    system = np.block(
+        [[K + 0.6 * np.eye(60), np.ones((60, 1))], [np.ones((1, 60)), np.zeros((1, 1))]]
+    )
+    solved = np.linalg.solve(system, np.vstack([y, np.zeros((1, 2))]))
+    np.testing.assert_allclose(ours.dual_coef_, solved[:-1], atol=1e-10)
+    np.testing.assert_allclose(ours.intercept_, solved[-1], atol=1e-10)
+    np.testing.assert_allclose(ours.predict(X), K @ solved[:-1] + solved[-1], atol=1e-10)
+
+
+def test_exact_method_equals_scikit_learn_where_no_intercept_is_needed():
+    X = np.concatenate([np.linspace(0.1, 2, 30), -np.linspace(0.1, 2, 30)])[:, None]
+    y = X[:, 0] ** 3
+    ours = methods.ExactKernelRidge("gaussian", 0.5, 0.1 / 60).fit(X, y)
+    theirs = KernelRidge(alpha=0.1, kernel="rbf", gamma=0.5).fit(X / X.std(), y)
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X / X.std()), atol=1e-8)
+
+
+def test_many_grids_approach_the_exact_method():
+    data = toy("regression", 200)
+    settings = {"kernel": "laplacian", "gamma": 0.3, "alpha": 0.001, "seed": 0, "n_jobs": 1}
+    exact, grids = (
+        methods.make(methods.METHODS[name], "regression", size=size, **settings)
+        .fit(data.X, data.y)
+        .predict(data.X_test)
+        for name, size in (("exact", None), ("binning", 4000))
+    )
+    assert np.sqrt(np.mean((exact - grids) ** 2)) < 0.02
+
+
+# --- scores ----------------------------------------------------------------------------------
+
+
+def test_relative_rmse_of_predicting_zero_is_one():
+    y = np.random.default_rng(0).normal(3, 2, (50, 2))
+    assert metrics.relative_rmse(y, np.zeros_like(y)) == 1
+    assert metrics.relative_rmse(y, y) == 0
+    assert metrics.relative_rmse(y, -y) == 2
+
+
+def test_r2_of_predicting_the_mean_is_zero():
+    y = np.random.default_rng(0).normal(3, 2, (50, 2))
+    assert metrics.r2(y, np.broadcast_to(y.mean(axis=0), y.shape)) == pytest.approx(0)
+    assert metrics.r2(y, y) == 1
+
+
+@pytest.mark.parametrize("score", [metrics.accuracy, metrics.relative_rmse, metrics.r2])
+@pytest.mark.parametrize("pair", [([], []), ([1, 2], [1]), ([1, 2], [[1], [2]])])
+def test_scores_refuse_what_does_not_go_together(score, pair):
+    with pytest.raises(ValueError, match=r"^y "):
+        score(*pair)
+
+
+# --- records and memory ----------------------------------------------------------------------
+
+
+def test_records_are_appended_as_whole_lines(tmp_path):
+    path = tmp_path / "new" / "fits.jsonl"
+    for score in (np.float32(0.5), float("nan")):
+        records.append(path, {"score": score, "name": "é"})
+    assert records.read(path) == [{"score": 0.5, "name": "é"}, {"score": None, "name": "é"}]
+    assert path.read_text(encoding="utf-8").endswith("}\n")
+
+
+def test_failed_append_leaves_the_file_as_it_was(tmp_path, monkeypatch):
+    path = tmp_path / "fits.jsonl"
+    records.append(path, {"score": 1})
+
+    class Full:
+        def __init__(self, file):
+            self.file = file
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            self.file.close()
+
+        def __getattr__(self, name):
+            return getattr(self.file, name)
+
+        def write(self, line):
+            self.file.write(line[:3])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    plain = open
+    monkeypatch.setattr("builtins.open", lambda *a, **k: Full(plain(*a, **k)))
+    with pytest.raises(OSError, match=r"cannot write .*No space left on device\.$"):
+        records.append(path, {"score": 2})
+    monkeypatch.undo()
+    assert records.read(path) == [{"score": 1}]
+
+
+def test_broken_line_of_records_is_named(tmp_path):
+    path = tmp_path / "fits.jsonl"
+    path.write_text('{"score": 1}\n\n{"sco\n')
+    with pytest.raises(ValueError, match="line 3"):
+        records.read(path)
+    path.write_text("[1]\n")
+    with pytest.raises(ValueError, match="line 1"):
+        records.read(path)
+
+
+def test_peak_memory_sees_what_is_freed_again():
+    with memory.PeakMemory() as peak:
+        block = np.ones(8_000_000)
+        del block
+    if peak.added is None:
+        pytest.skip("this system does not tell a process its peak memory")
+    assert 60e6 < peak.added < 90e6
+    assert peak.peak > peak.added
+
+
+def test_memory_that_cannot_be_told_is_none(monkeypatch, tmp_path):
+    monkeypatch.setattr(memory, "_CLEAR", tmp_path / "none" / "clear_refs")
+    with memory.PeakMemory() as peak:
+        pass
+    assert peak.added is None
+
+
+@pytest.mark.parametrize("module", [compare, memory, methods, metrics, plots, records, selection])
+def test_examples_run(module, check_examples):
+    check_examples(module)
+
+
+# --- the command -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def table(tmp_path):
+    data = toy(n=120)
+    rows = [",".join(map(str, [*x, y])) for x, y in zip(data.X.tolist(), data.y, strict=True)]
+    path = tmp_path / "points.csv"
+    path.write_text("\n".join(["a,b,c,kind", *rows]))
+    return path
+
+
+def test_command_prints_a_table_and_writes_figure_and_records(table, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "150")
+    out = tmp_path / "results"
+    command = ["compare", str(table), "--target", "kind", "--sizes", "8,16", "--out", str(out)]
+    for run in (1, 2):
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code == 0, done.output
+        assert len(records.read(out / "compare-points.jsonl")) == 8 * run
+    for word in ("linear", "random binning", "random Fourier", "Nyström", "exact", "memory"):
+        assert word in done.stdout
+    assert str(out / "compare-points.png") in done.stdout
+    assert (out / "compare-points.png").read_bytes().startswith(b"\x89PNG")
+    assert sorted(path.name for path in out.iterdir()) == [
+        "compare-points.jsonl",
+        "compare-points.png",
+    ]
+
+
+def test_interrupted_command_keeps_the_fits_that_are_done(table, tmp_path, monkeypatch):
+    plain = compare._fit
+
+    def stop(method, size, *rest):
+        if size == 16:
+            raise KeyboardInterrupt
+        return plain(method, size, *rest)
+
+    monkeypatch.setattr(compare, "_fit", stop)
+    out = tmp_path / "results"
+    command = ["compare", str(table), "--target", "kind", "--sizes", "8,16", "--out", str(out)]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 130
+    assert [r["method"] for r in records.read(out / "compare-points.jsonl")] == [
+        "linear",
+        "binning",
+    ]
+    assert [path.name for path in out.iterdir()] == ["compare-points.jsonl"]
