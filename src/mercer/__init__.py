@@ -5,8 +5,10 @@ problem; a solver solves problems; an estimator names the choices.
 """
 
 from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
-from mercer.estimators import KernelClassifier, KernelRegressor
+if TYPE_CHECKING:
+    from mercer.estimators import KernelClassifier, KernelRegressor
 
 __all__ = ["KernelClassifier", "KernelRegressor"]
 
@@ -14,3 +16,16 @@ try:
     __version__ = version("mercer")
 except PackageNotFoundError:  # a source tree that was never installed
     __version__ = "0+unknown"
+
+
+def __getattr__(name: str) -> Any:
+    # The estimators bring SciPy and scikit-learn along, for which ``mercer --help`` need not wait.
+    if name in __all__:
+        from mercer import estimators
+
+        return getattr(estimators, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,45 @@
+"""The command line: ``mercer fit | predict | compare | datasets | info``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+_INTERFACE = {"typer", "click", "rich", "shellingham"}  # what the [cli] extra brings for this
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        By default those of the process.
+
+    Raises
+    ------
+    SystemExit
+        Always: 0 when all went well, 1 for wrong data or models, 2 for wrong usage, 130 after
+        Ctrl-C.
+
+    Examples
+    --------
+    >>> main(["--version"])
+    Traceback (most recent call last):
+    ...
+    SystemExit: 0
+    """
+    try:
+        from mercer.cli.app import app
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _INTERFACE:
+            raise
+        sys.stderr.write(
+            f"mercer: the command line needs {error.name}; pip install 'mercer[cli]' brings it.\n"
+        )
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    app(None if arguments is None else list(arguments))

@@ -1,0 +1,147 @@
+"""The commands' common frame: one sentence for every error, and an exit code for its kind."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from typing import Annotated, Any, NoReturn
+
+import typer
+from typer.core import TyperGroup
+
+from mercer.cli import compare, fit, predict, show
+
+__all__ = ["app"]
+
+FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+
+
+class Commands(TyperGroup):
+    """The group of all commands, which turns whatever goes wrong into a sentence and a code."""
+
+    def main(self, args: Sequence[str] | None = None, *rest: Any, **settings: Any) -> NoReturn:
+        """Run a command and exit; ``--debug`` may stand anywhere and lets tracebacks through."""
+        given = list(sys.argv[1:] if args is None else args)
+        options = given[: given.index("--")] if "--" in given else given
+        debug = "--debug" in options
+        if debug:
+            given.remove("--debug")
+        settings["standalone_mode"] = False
+        try:
+            with _short_warnings():
+                code = super().main(given, *rest, **settings)
+        except (KeyboardInterrupt, typer.Abort):
+            if debug:
+                raise
+            _complain("interrupted; nothing was left half-written.", INTERRUPTED)
+        except Exception as error:
+            if debug:
+                raise
+            _complain(*_explained(error))
+        sys.exit(code if isinstance(code, int) else 0)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the chosen command; an interrupt passes through as what it is."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as error:
+            raise typer.Abort() from error
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that is asked for, or the names of those that are meant."""
+        name = args[0] if args else ""
+        if name and not name.startswith("-") and name not in self.commands:
+            near = get_close_matches(name, self.commands, n=1, cutoff=0.5)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.commands)}."
+            raise typer.BadParameter(f"no command {name!r}; {hint}")
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    cls=Commands,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Example: mercer compare letter",
+)
+
+
+@app.callback(invoke_without_command=True)
+def _start(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error; may stand anywhere.")
+    ] = False,
+) -> None:
+    """Kernel machines at the cost of linear models."""
+    if version:
+        from mercer import __version__
+
+        typer.echo(f"mercer {__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        text = context.get_help()  # printed already where rich formats it
+        if text:
+            typer.echo(text)
+        raise typer.Exit
+
+
+fit.register(app)
+predict.register(app)
+compare.register(app)
+show.register(app)
+
+
+def _explained(error: Exception) -> tuple[str, int]:
+    """The sentence for an error, and the exit code."""
+    if hasattr(error, "format_message"):  # what the interface itself raises on wrong usage
+        return _usage_sentence(error), getattr(error, "exit_code", WRONG_USAGE)
+    text = " ".join((str(error).strip().splitlines() or [""])[0].split())
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename or 'the system'}: {error.strerror}"
+    if isinstance(error, MemoryError) and not text:
+        text = "there is not enough memory"
+    if isinstance(error, (ValueError, TypeError, OSError, MemoryError, ImportError)) and text:
+        return text, FAILED
+    return f"internal error, {type(error).__name__}: {text} (--debug shows where)", FAILED
+
+
+def _usage_sentence(error: Any) -> str:
+    option = getattr(error, "option_name", None)
+    if option and type(error).__name__ == "NoSuchOption":
+        near = _near_option(option, error.ctx)
+        hint = f"did you mean {near[0]}?" if near else "--help lists them."
+        return f"no option {option}; {hint}"
+    text = " ".join(error.format_message().split())
+    return text.removeprefix("Invalid value: ")
+
+
+def _near_option(option: str, context: Any) -> list[str]:
+    if context is None:
+        return []
+    known = [name for p in context.command.get_params(context) for name in p.opts]
+    return get_close_matches(option, known, n=1, cutoff=0.5)
+
+
+def _complain(sentence: str, code: int) -> NoReturn:
+    end = "" if sentence.endswith((".", "?", ")")) else "."
+    typer.echo(f"mercer: {sentence}{end}", err=True)
+    sys.exit(code)
+
+
+@contextmanager
+def _short_warnings() -> Iterator[None]:
+    """Warnings as one line each, without the source line that raised them."""
+
+    def show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
+        text = " ".join(str(message).split())
+        typer.echo(f"mercer: warning: {text}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show_warning
+        yield

@@ -1,0 +1,242 @@
+"""``mercer compare``: several methods, one table, one figure, one record file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mercer.cli.options import (
+    Data,
+    Jobs,
+    Json,
+    Seed,
+    Task,
+    check_writable_folder,
+    print_json,
+    say,
+    show_table,
+    simple_table,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from mercer.experiments.compare import Plan
+
+__all__ = ["register"]
+
+Record = Mapping[str, Any]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command("compare", epilog="Example: mercer compare letter")(compare)
+
+
+def compare(
+    data: Data,
+    target: Annotated[
+        str | None, typer.Option("--target", help="Column to predict, where DATA is a table.")
+    ] = None,
+    task: Annotated[
+        Task, typer.Option("--task", help="auto reads it off the target and says which.")
+    ] = Task.auto,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            "--methods",
+            metavar="NAMES",
+            help="Some of linear,binning,fourier,nystroem,exact; all by default.",
+        ),
+    ] = None,
+    sizes: Annotated[
+        str | None,
+        typer.Option(
+            "--sizes", metavar="NUMBERS", help="Numbers of components to fit, such as 64,256."
+        ),
+    ] = None,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Few sizes, and few rows to choose settings on.")
+    ] = False,
+    seed: Seed = 0,
+    n_jobs: Jobs = None,
+    out: Annotated[
+        Path, typer.Option("--out", metavar="FOLDER", help="Where figure and records go.")
+    ] = Path("mercer-results"),
+    as_json: Json = False,
+) -> None:
+    """Train several kernel methods at equal terms and print how they do.
+
+    Kernel, gamma and alpha are chosen for every method alike, on a validation part of the training
+    data; the test part gives the scores in the table and nothing else. A figure (PNG) and a record
+    (JSON lines, one line for a fit) are written to the folder.
+    """
+    plan = _plan(methods, sizes, fast, seed, n_jobs)
+    check_writable_folder(out)
+    from mercer import plots
+    from mercer.cli.data import labelled
+    from mercer.experiments import compare as experiment
+    from mercer.experiments import records
+
+    found = labelled(data, target, task)
+    say(found.task_note)
+    stem = f"compare-{found.data.name}"
+    lines = out / f"{stem}.jsonl"
+    with _progress() as on_progress:
+        result = experiment.compare(
+            found.data,
+            plan,
+            on_record=lambda record: records.append(lines, record),
+            on_progress=on_progress,
+        )
+    figure = out / f"{stem}.png"
+    plots.save_figure(plots.compare_figure(result.records), figure)
+    if as_json:
+        print_json(
+            {
+                "records": result.records,
+                "notes": result.notes,
+                "record_file": lines,
+                "figure": figure,
+            }
+        )
+        return
+    show_table(_table(result.records))
+    for line in [*_remarks(result.records), *result.notes]:
+        typer.echo(line)
+    typer.echo(f"figure:  {figure}\nrecords: {lines} ({len(result.records)} lines added)")
+
+
+def _plan(
+    methods: str | None, sizes: str | None, fast: bool, seed: int, n_jobs: int | None
+) -> Plan:
+    from mercer._array import n_threads
+    from mercer.experiments.compare import Plan
+
+    settings: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs}
+    if methods is not None:
+        settings["methods"] = tuple(_items(methods))
+    if sizes is not None:
+        try:
+            settings["sizes"] = tuple(int(item) for item in _items(sizes))
+        except ValueError:
+            raise typer.BadParameter(
+                f"--sizes must be whole numbers with commas between them; got {sizes!r}."
+            ) from None
+    n_threads(n_jobs)  # refuses what is no number of threads, before anything is done
+    try:
+        return Plan.fast(**settings) if fast else Plan(**settings)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[float, str], None]]:
+    """A bar with the time left, on standard error."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.progress import TimeRemainingColumn as TimeLeft
+
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(),
+        TimeElapsedColumn(),
+        TextColumn("of about"),
+        TimeLeft(),
+        TextColumn("more, {task.description}"),
+    )
+    with Progress(
+        *columns, console=console, transient=True, disable=not console.is_terminal
+    ) as bar:
+        task = bar.add_task("starting", total=1.0)
+        last = ""
+
+        def on_progress(share: float, text: str) -> None:
+            nonlocal last
+            bar.update(task, completed=share, description=text)
+            if not console.is_terminal and text != last:
+                console.print(f"{share:4.0%} {text}", highlight=False)
+            last = text
+
+        yield on_progress
+
+
+def _table(found: Sequence[Record]) -> Table:
+    data = found[0]["data"]
+    regression = data["task"] == "regression"
+    table = simple_table(
+        title=f"{data['name']}: {data['n_train']} training and {data['n_test']} test rows, "
+        f"{data['d']} inputs{_kind(data)}"
+    )
+    table.add_column("method")
+    for heading in ("size", "kernel", "γ", "α·n"):
+        table.add_column(heading, justify="right" if heading != "kernel" else "left")
+    table.add_column("test error*" if regression else "test accuracy", justify="right")
+    if regression:
+        table.add_column("R²", justify="right")
+    for heading in ("fit s", "predict s", "model", "memory"):
+        table.add_column(heading, justify="right")
+    best = _best(found)
+    for record, following in zip(found, [*found[1:], None], strict=True):
+        last = following is None or following["method"] != record["method"]
+        table.add_row(*_cells(record), end_section=last, style="bold" if record is best else None)
+    return table
+
+
+def _cells(record: Record) -> list[str]:
+    from mercer._array import format_bytes
+
+    settings, seconds, added = record["settings"], record["seconds"], record["memory"]["added"]
+    return [
+        record["label"],
+        "–" if record["size"] is None else str(record["size"]),
+        settings["kernel"] or "–",
+        "–" if settings["gamma"] is None else f"{settings['gamma']:.3g}",
+        f"{settings['alpha_multiple']:g}",
+        *(f"{value:.4f}" for value in record["score"].values()),
+        _seconds(seconds["fit"]),
+        _seconds(seconds["predict"]),
+        format_bytes(record["model_bytes"]),
+        "–" if added is None else format_bytes(added),
+    ]
+
+
+def _best(found: Sequence[Record]) -> Record:
+    if "accuracy" in found[0]["score"]:
+        return max(found, key=lambda record: record["score"]["accuracy"])
+    return min(found, key=lambda record: record["score"]["relative_rmse"])
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.3f}" if value < 1 else f"{value:.2f}"
+
+
+def _kind(data: Record) -> str:
+    if data["kind"] == "sample":
+        return f", a sample of {data['stand_in_for'] or 'a larger set'}"
+    return f", a stand-in for {data['stand_in_for']}" if data["kind"] == "stand-in" else ""
+
+
+def _remarks(found: Sequence[Record]) -> Iterator[str]:
+    """How the numbers came about, for whoever reads the table alone."""
+    first = found[0]
+    chosen = first["selection"]
+    if first["data"]["task"] == "regression":
+        yield "* ‖y − ŷ‖ / ‖y‖, which is 1 for predicting zero."
+    yield f"rows: {first['data']['split']}; bold: the best test score."
+    yield (
+        f"kernel, γ and α: the best on {chosen['validation_rows']} validation rows of the training "
+        f"part after fitting {chosen['fitted_rows']} others, one grid for all; γ for scaled inputs."
+    )
+    yield f"squared loss throughout; memory: {first['memory']['kind']}; model: its file."
+    unsettled = [r["label"] for r in found if not r["converged"]]
+    if unsettled:
+        yield f"stopped at the iteration limit: {', '.join(dict.fromkeys(unsettled))}."

@@ -1,0 +1,182 @@
+"""``mercer fit``: a table in, a model file out."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mercer.cli.options import (
+    Data,
+    Jobs,
+    Json,
+    Seed,
+    Task,
+    check_writable,
+    print_json,
+    say,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from mercer.datasets.base import Dataset
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command("fit", epilog="Example: mercer fit houses.csv --target price --out model.skops")(
+        fit
+    )
+
+
+def fit(
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", help="The model file to write.")],
+    target: Annotated[
+        str | None, typer.Option("--target", help="Column to predict: a name or a number.")
+    ] = None,
+    task: Annotated[
+        Task, typer.Option("--task", help="auto reads it off the target and says which.")
+    ] = Task.auto,
+    map_: Annotated[
+        str | None,
+        typer.Option("--map", metavar="NAME", help="binning, fourier, nystroem or linear."),
+    ] = None,
+    n_components: Annotated[
+        int | None, typer.Option("--n-components", help="Grids, frequencies or landmarks.")
+    ] = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            "--kernel", metavar="NAME", help="gaussian, laplacian, exponential or cauchy."
+        ),
+    ] = None,
+    gamma: Annotated[
+        str | None,
+        typer.Option("--gamma", metavar="NUMBER", help="Scale of the kernel; or scale, median."),
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option("--alpha", help="Weight of the penalty; by default set from n.")
+    ] = None,
+    loss: Annotated[
+        str | None,
+        typer.Option(
+            "--loss", metavar="NAME", help="squared, huber, logistic, squared_hinge, multinomial."
+        ),
+    ] = None,
+    solver: Annotated[
+        str | None, typer.Option("--solver", metavar="NAME", help="auto, cholesky, cg, newton-cg.")
+    ] = None,
+    seed: Seed = 0,
+    n_jobs: Jobs = None,
+    scale: Annotated[
+        bool, typer.Option("--scale/--no-scale", help="Scale the inputs inside the model.")
+    ] = True,
+    as_json: Json = False,
+) -> None:
+    """Fit a model to a table and write it to a file.
+
+    Prints the score on the test part where DATA has one, else that on the training rows, and says
+    which.
+    """
+    check_writable(out)
+    from mercer.cli.data import labelled
+
+    found = labelled(data, target, task)
+    say(found.task_note)
+    settings = {
+        "feature_map": map_,
+        "n_components": n_components,
+        "kernel": kernel,
+        "gamma": _number_or_word(gamma),
+        "alpha": alpha,
+        "loss": loss,
+        "solver": solver,
+    }
+    settings = {name: value for name, value in settings.items() if value is not None}
+    settings |= {"random_state": seed, "n_jobs": n_jobs, "scale": scale}
+    model, seconds = _fitted(found.data, settings)
+    summary = _write(found.data, found.target, model, settings, out)
+    summary["seconds"] = seconds
+    summary |= _scored(found.data, model)
+    if as_json:
+        print_json(summary)
+    else:
+        _tell(summary)
+
+
+def _number_or_word(text: str | None) -> float | str | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return text
+
+
+def _fitted(data: Dataset, settings: dict[str, Any]) -> tuple[Any, float]:
+    from mercer import KernelClassifier, KernelRegressor
+
+    kind = KernelClassifier if data.task == "classification" else KernelRegressor
+    model = kind(**settings)
+    start = time.perf_counter()
+    with waiting(f"fitting {data.X.shape[0]} rows of {data.X.shape[1]} inputs"):
+        model.fit(data.X, data.y)
+    return model, time.perf_counter() - start
+
+
+def _write(
+    data: Dataset, target: str | None, model: Any, settings: dict[str, Any], out: Path
+) -> dict[str, Any]:
+    from mercer import persistence
+
+    names = None if data.feature_names is None else list(data.feature_names)
+    size = persistence.save(
+        model,
+        out,
+        task=data.task,
+        target=target,
+        feature_names=names,
+        settings={**settings, "data": data.name},
+    )
+    return {
+        "model": str(out),
+        "bytes": size,
+        "data": data.name,
+        "task": data.task,
+        "target": target,
+        "n": data.X.shape[0],
+        "d": data.X.shape[1],
+        "n_features": model.feature_map_.n_features_out_,
+        "settings": settings,
+        "solver": model.solver_,
+        "n_iter": model.n_iter_,
+        "converged": model.converged_,
+    }
+
+
+def _scored(data: Dataset, model: Any) -> dict[str, Any]:
+    from mercer.experiments.metrics import scores
+
+    X, y, part = data.X_test, data.y_test, "test part"
+    if X is None or y is None:
+        X, y, part = data.X, data.y, "training rows (no test part: expect less on new rows)"
+    return {
+        "score": scores(data.task, y, model.predict(X)),
+        "scored_on": part,
+        "scored_rows": X.shape[0],
+    }
+
+
+def _tell(summary: dict[str, Any]) -> None:
+    from mercer._array import format_bytes
+
+    score = ", ".join(f"{name} {value:.4f}" for name, value in summary["score"].items())
+    say(
+        f"fitted {summary['n']} rows, {summary['d']} inputs, {summary['n_features']} features in "
+        f"{summary['seconds']:.2f} s ({summary['solver']}, {summary['n_iter']} iterations)"
+    )
+    typer.echo(f"{score} on the {summary['scored_on']}")
+    typer.echo(f"wrote {summary['model']} ({format_bytes(summary['bytes'])})")

@@ -1,0 +1,101 @@
+"""``mercer predict``: a model and a table in, predictions out."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mercer.cli.options import Data, Json, check_writable, print_json, waiting
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from mercer.persistence import SavedModel
+
+__all__ = ["register"]
+
+_ROWS = 65_536  # lines formatted at a time
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command("predict", epilog="Example: mercer predict model.skops new.csv --out guesses.csv")(
+        predict
+    )
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that mercer fit wrote.")],
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", help="The CSV file to write, one line for a row.")],
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Add the probability of each class.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Predict the rows of a table with a fitted model.
+
+    Columns are found by name where DATA has names. Where it holds the target too, the score is
+    printed. Of a known data set the test part is predicted.
+    """
+    check_writable(out)
+    from mercer import persistence
+    from mercer.cli.data import unlabelled
+    from mercer.experiments.metrics import scores
+
+    saved = persistence.load_saved(model)
+    _check_proba(saved, proba)
+    X, y = unlabelled(data, saved)
+    with waiting(f"predicting {X.shape[0]} rows"):
+        predicted = saved.model.predict(X)
+        columns = _columns(predicted)
+        if proba:
+            columns |= _probabilities(saved, X)
+        persistence.write_atomically(out, lambda file: _write_csv(file, columns))
+    summary: dict[str, Any] = {"predictions": str(out), "rows": X.shape[0], "task": saved.task}
+    if y is not None and saved.task is not None:
+        summary["score"] = scores(saved.task, y, predicted)
+    if as_json:
+        print_json(summary)
+        return
+    for name, value in summary.get("score", {}).items():
+        typer.echo(f"{name} {value:.4f}, by the target that {data} holds")
+    typer.echo(f"wrote {out} ({X.shape[0]} rows)")
+
+
+def _check_proba(saved: SavedModel, proba: bool) -> None:
+    if proba and not hasattr(saved.model, "predict_proba"):
+        raise ValueError(
+            "--proba needs a classifier with a loss that defines probabilities; fit one with "
+            "--loss logistic or multinomial."
+        )
+
+
+def _columns(predicted: NDArray) -> dict[str, NDArray]:
+    """The predictions as columns by name."""
+    if predicted.ndim == 2:
+        return {f"prediction_{j}": predicted[:, j] for j in range(predicted.shape[1])}
+    return {"prediction": predicted}
+
+
+def _probabilities(saved: SavedModel, X: Any) -> dict[str, NDArray]:
+    """The probability of each class as a column."""
+    found = saved.model.predict_proba(X)
+    labels = saved.model.classes_.tolist()
+    return {f"probability_{label}": found[:, j] for j, label in enumerate(labels)}
+
+
+def _write_csv(file: Any, columns: dict[str, NDArray]) -> None:
+    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(columns)
+    n = len(next(iter(columns.values())))
+    for start in range(0, n, _ROWS):
+        block = [column[start : start + _ROWS].tolist() for column in columns.values()]
+        writer.writerows(zip(*block, strict=True))
+    text.flush()
+    text.detach()  # the caller closes the file itself

@@ -1,0 +1,86 @@
+"""``mercer datasets`` and ``mercer info``: what there is."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import typer
+
+from mercer.cli.options import Json, print_json, show_table, simple_table
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands to ``app``."""
+    app.command("datasets", epilog="Example: mercer datasets --json")(list_datasets)
+    app.command("info", epilog="Example: mercer info")(show_info)
+
+
+def list_datasets(as_json: Json = False) -> None:
+    """List the data sets known by name, and where they are to be had."""
+    from mercer import datasets
+
+    found = [datasets.describe(name) for name in datasets.names()]
+    if as_json:
+        print_json({"datasets": [asdict(one) for one in found]})
+        return
+    table = simple_table(caption="Folders: MERCER_DATA names one that is looked in first.")
+    for heading in ("name", "task", "rows", "test rows", "inputs", "where", "licence"):
+        table.add_column(heading, justify="right" if heading.endswith("s") else "left")
+    for one in found:
+        table.add_row(
+            one.name,
+            one.task,
+            "–" if one.n_train is None else str(one.n_train),
+            "–" if one.n_test is None else str(one.n_test),
+            str(one.n_features),
+            one.where,
+            one.licence,
+        )
+    show_table(table)
+
+
+def show_info(as_json: Json = False) -> None:
+    """Print versions, the processor's features in use, and threads."""
+    content = _info()
+    if as_json:
+        print_json(content)
+        return
+    table = simple_table()
+    table.add_column("what")
+    table.add_column("value", overflow="fold")
+    for name, version in content["versions"].items():
+        table.add_row(name, version or "not installed")
+    for name, value in content["machine"].items():
+        table.add_row(name, _words(name, value))
+    show_table(table)
+
+
+def _info() -> dict[str, Any]:
+    from importlib import metadata
+
+    from mercer import _core
+    from mercer.experiments.records import environment
+
+    content = environment()
+    for name in ("skops", "typer", "rich", "matplotlib", "pooch", "pyarrow"):
+        try:
+            content["versions"][name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            content["versions"][name] = None
+    cpu = _core.cpu_info()
+    content["machine"] |= {
+        "instructions_compiled": cpu["compiled"],
+        "processor_features": cpu["features"],
+    }
+    return content
+
+
+def _words(name: str, value: Any) -> str:
+    from mercer._array import format_bytes
+
+    if name == "available_memory":
+        return "unknown" if value is None else format_bytes(value)
+    return ", ".join(value) if isinstance(value, (list, tuple)) else str(value)
