@@ -219,7 +219,7 @@ def test_losses_are_found_by_name_and_pass_through(name):
 
 @pytest.mark.parametrize("name", ["hinge", "", None, 3])
 def test_unknown_name_lists_the_names(name):
-    with pytest.raises(ValueError, match="loss must be one of 'squared'.*multinomial"):
+    with pytest.raises(ValueError, match=r"loss must be one of 'squared'.*multinomial"):
         losses.get(name)
 
 
