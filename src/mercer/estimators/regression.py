@@ -36,7 +36,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         A penalty object brings its own alpha.
     alpha : float or None, default=None
         Strength of the penalty in ``mean loss + alpha / 2 * ||w||^2``, >= 0. None means
-        ``0.1 / n_samples`` (with weights, their sum instead of n_samples).
+        ``0.3 / n_samples`` (with weights, their sum instead of n_samples).
     solver : "auto", "cholesky", "cg", "newton-cg" or a solver, default="auto"
         "auto" chooses by sizes and loss; ``solver_`` tells which.
     fit_intercept : bool, default=True
@@ -44,8 +44,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
     scale : bool, default=True
         Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
         absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
-    tol : float, default=1e-4
-        Relative size of the gradient at which an iterative solver stops.
+    tol : float, default=1e-2
+        Size of the gradient, relative to that of a constant model, at which an iterative solver
+        stops. Smaller values rarely change predictions by more than their noise.
     max_iter : int, default=1000
         Iterations after which it stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
