@@ -15,6 +15,8 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from mercer import kernels, maps, penalties, solvers
 from mercer._array import row_chunks
+from mercer.designs import Design
+from mercer.maps import FeatureMap
 from mercer.problem import Problem
 
 __all__ = ["KernelMachine", "check_weights"]
@@ -27,6 +29,10 @@ _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit deserves a w
 
 class KernelMachine(CallbackSupportMixin, BaseEstimator):
     """A feature map, a loss, a penalty and a solver; subclasses say what y means."""
+
+    feature_map_: FeatureMap
+    coef_: NDArray
+    _target_mean_: NDArray
 
     def __init__(
         self,
@@ -74,13 +80,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         """Solve for ``target``; X and y as given go to the callbacks."""
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        rows = slice(None)
+        seen = X
         if weights is not None and not weights.all():
             rows = np.flatnonzero(weights)  # no weight is the same as not being there
-            target, weights = target[rows], weights[rows]
-        start = self._prepare(X[rows], weights)
-        design = self._design_
-        del self._design_
+            seen, target, weights = X[rows], target[rows], weights[rows]
+        design, start = self._prepare(seen, weights)
         problem = Problem(
             design,
             target,
@@ -102,8 +106,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 
-    def _prepare(self, X: Any, weights: NDArray | None) -> NDArray | None:
-        """Scaler, map and design of the training data; returns where the solver may start."""
+    def _prepare(self, X: Any, weights: NDArray | None) -> tuple[Design, NDArray | None]:
+        """Fit scaler and map: the design of the data, and where the solver may start."""
         map_ = maps.get(
             self.feature_map,
             kernel=self.kernel,
@@ -115,14 +119,12 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         settings = repr((self.feature_map, map_.get_params(), self.scale))
         again = self.warm_start and getattr(self, "_settings_", None) == settings
         if again and self.feature_map_.n_features_in_ == X.shape[1]:
-            self._design_ = self.feature_map_.design(self._scaled(X))
-            return self._start()
+            return self.feature_map_.design(self._scaled(X)), self._start()
         self._settings_ = settings
         self.scaler_ = self._fit_scaler(X, weights)
         scaled = self._scaled(X)
         self.feature_map_ = _with_resolved_gamma(map_, scaled, weights)
-        self._design_ = self.feature_map_.fit_design(scaled)
-        return None
+        return self.feature_map_.fit_design(scaled), None
 
     def _fit_scaler(self, X: Any, weights: NDArray | None) -> Any:
         if not self.scale:

@@ -167,9 +167,10 @@ class RandomBinning(FeatureMap):
             return None
         if isinstance(self.bins, bool) or not isinstance(self.bins, Integral):
             raise ValueError(f"bins must be 'exact' or an integer; got {self.bins!r}.")
-        if not 2 <= self.bins <= _MAX_HASHED:
-            raise ValueError(f"bins must be between 2 and {_MAX_HASHED}; got {self.bins}.")
-        return int(self.bins)
+        n_hashed = int(self.bins)
+        if not 2 <= n_hashed <= _MAX_HASHED:
+            raise ValueError(f"bins must be between 2 and {_MAX_HASHED}; got {n_hashed}.")
+        return n_hashed
 
     def _parameters(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
         """Inverse widths, shifts and multipliers of grids first..stop-1, each (grids, d).
@@ -178,7 +179,7 @@ class RandomBinning(FeatureMap):
         """
         cached = self.__dict__.get("_grids")
         if cached is not None:
-            return tuple(part[first:stop] for part in cached)  # type: ignore[return-value]
+            return tuple(part[first:stop] for part in cached)
         d = self.n_features_in_
         streams = Streams(self.key_, np.arange(first, stop))
         parts = (

@@ -1,0 +1,79 @@
+"""The package as a whole: what it says runs, what it exports is explained."""
+
+import doctest
+import importlib
+import inspect
+import pkgutil
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import mercer
+
+README = Path(__file__).parents[1] / "README.md"
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(mercer.__path__, "mercer.")
+    if not module.name.endswith(("_core", "__main__"))
+)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings_run(name):
+    result = doctest.testmod(importlib.import_module(name))
+    assert result.failed == 0
+
+
+@pytest.mark.parametrize("name", ["mercer", "mercer.kernels", "mercer.maps", "mercer.designs",
+                                  "mercer.losses", "mercer.penalties", "mercer.solvers",
+                                  "mercer.datasets"])  # fmt: skip
+def test_everything_exported_is_explained(name):
+    module = importlib.import_module(name)
+    for public in module.__all__:
+        item = getattr(module, public)
+        if inspect.isclass(item) or inspect.isfunction(item):
+            assert inspect.getdoc(item), f"{name}.{public} has no docstring"
+
+
+def _blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.M | re.S)
+
+
+def test_the_python_example_of_the_readme_runs_and_is_short():
+    (example,) = _blocks("python")
+    assert len([line for line in example.splitlines() if line.strip()]) <= 8
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", example], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) > 0.95
+
+
+def test_the_readme_holds_its_two_commands():
+    shell = "".join(_blocks("sh"))
+    assert (
+        "python3 -m venv .venv && . .venv/bin/activate && pip install '.[cli]' "
+        "&& mercer compare letter\n" in shell
+    )
+    assert ". .venv/bin/activate && pip install '.[test]' && pytest\n" in shell
+
+
+def test_importing_mercer_brings_in_nothing_optional():
+    """scikit-learn itself imports pandas and rich where they are installed."""
+    code = (
+        "import sys, mercer.estimators, mercer.datasets; "
+        "print([m for m in ('polars', 'matplotlib', 'typer', 'pooch', 'skops', 'torch') "
+        "if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_the_package_has_a_version():
+    assert re.match(r"\d+\.\d+", mercer.__version__)
+    assert set(mercer.__all__) <= set(dir(mercer))
+    with pytest.raises(AttributeError, match="no attribute 'KernelClasifier'"):
+        _ = mercer.KernelClasifier
