@@ -14,16 +14,18 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from mercer import kernels, maps, penalties, solvers
-from mercer._array import row_chunks
+from mercer._array import check_memory, row_chunks
 from mercer.designs import Design
 from mercer.maps import FeatureMap
 from mercer.problem import Problem
 
-__all__ = ["KernelMachine", "check_weights"]
+__all__ = ["KernelMachine", "check_weights", "float_types"]
 
 # Ridge of the default alpha in the kernel system (K + 0.3 I) a = y: over public tables the exact
 # kernel does best with 0.1 and a few hundred random grids with 0.1 to 1.
 _ALPHA = 0.3
+# Vectors of a number per column and output that an iterative solver works with.
+_SOLVER_VECTORS = 5.0
 _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit deserves a word
 
 
@@ -85,6 +87,12 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             rows = np.flatnonzero(weights)  # no weight is the same as not being there
             seen, target, weights = X[rows], target[rows], weights[rows]
         design, start = self._prepare(seen, weights)
+        n_outputs = target.size // len(target)
+        check_memory(
+            _SOLVER_VECTORS * design.dtype.itemsize * design.shape[1] * n_outputs,
+            f"solving for {design.shape[1]} columns and {n_outputs} outputs",
+            "use fewer n_components",
+        )
         problem = Problem(
             design,
             target,
@@ -193,7 +201,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     def _responses(self, X: Any) -> NDArray:
         """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k)."""
         check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)
         weights = self.coef_.T
         dtype = np.result_type(weights.dtype, X.dtype)
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=dtype)
@@ -223,6 +231,14 @@ def _warn_uneven(X: Any) -> None:
             UserWarning,
             stacklevel=4,
         )
+
+
+def float_types(X: Any) -> Any:
+    """The types X may have inside: float32 holds small integers exactly in half the memory."""
+    dtype = getattr(X, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "iufb" and dtype.itemsize <= 2:
+        return np.float32
+    return [np.float64, np.float32]
 
 
 def check_weights(sample_weight: Any, X: Any) -> NDArray | None:

@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from mercer import losses
-from mercer.estimators.base import KernelMachine, check_weights
+from mercer.estimators.base import KernelMachine, check_weights, float_types
 
 __all__ = ["KernelClassifier"]
 
@@ -160,7 +160,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         self
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X))
         check_classification_targets(y)
         weights = check_weights(sample_weight, X)
         if self.class_weight is not None:

@@ -8,7 +8,7 @@ from sklearn.callback import with_callbacks
 from sklearn.utils.validation import validate_data
 
 from mercer import losses
-from mercer.estimators.base import KernelMachine, check_weights
+from mercer.estimators.base import KernelMachine, check_weights, float_types
 
 __all__ = ["KernelRegressor"]
 
@@ -113,7 +113,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
             X,
             y,
             accept_sparse="csr",
-            dtype=[np.float64, np.float32],
+            dtype=float_types(X),
             multi_output=True,
             y_numeric=True,
         )

@@ -1,0 +1,143 @@
+"""What users of neighbouring systems complain about must not happen here.
+
+Each test is one kind of complaint; those about single functions stand beside their tests.
+"""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.datasets import make_classification
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+
+from mercer import KernelClassifier, KernelRegressor
+from mercer.kernels import Gaussian
+from mercer.maps import Nystroem, RandomFourier
+
+
+def table(n=300, n_classes=2, dtype=np.float64):
+    X, y = make_classification(
+        n, 6, n_informative=5, n_redundant=0, n_classes=n_classes, random_state=0
+    )
+    return X.astype(dtype), y
+
+
+@pytest.mark.parametrize("feature_map", ["binning", "fourier", "nystroem", "linear"])
+def test_sparse_input_with_long_indices_is_accepted(feature_map):
+    X, y = table()
+    S = sparse.csr_array(X * (np.abs(X) > 0.7))
+    L = S.copy()
+    L.indices, L.indptr = L.indices.astype(np.int64), L.indptr.astype(np.int64)
+    model = KernelClassifier(feature_map, random_state=0).fit(S, y)
+    again = KernelClassifier(feature_map, random_state=0).fit(L, y)
+    np.testing.assert_array_equal(model.decision_function(S), again.decision_function(L))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float16, np.bool_])
+def test_small_integers_do_not_blow_up_to_doubles(dtype):
+    X = np.random.default_rng(0).integers(0, 2, size=(60, 5)).astype(dtype)
+    model = KernelRegressor(n_components=16, random_state=0).fit(X, X[:, 0].astype(float))
+    assert model.coef_.dtype == np.float32
+    wide = KernelRegressor(n_components=16, random_state=0).fit(
+        X.astype(np.float32), X[:, 0].astype(float)
+    )
+    np.testing.assert_array_equal(model.predict(X), wide.predict(X.astype(np.float32)))
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_layout_and_read_only_memory_do_not_matter(order, tmp_path):
+    X, y = table()
+    expected = KernelClassifier(random_state=0).fit(X, y).decision_function(X)
+    np.save(tmp_path / "X.npy", np.asarray(X, order=order))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    model = KernelClassifier(random_state=0).fit(mapped, y)
+    np.testing.assert_allclose(model.decision_function(mapped), expected, atol=1e-12)
+
+
+def test_grid_search_in_processes_works():
+    X, y = table(150)
+    search = GridSearchCV(
+        KernelClassifier(n_components=8, random_state=0), {"gamma": [0.1, 1.0]}, cv=2, n_jobs=2
+    )
+    assert search.fit(X, y).score(X, y) > 0.7
+
+
+def test_what_does_not_fit_is_refused_with_its_size_before_anything_is_taken():
+    X, y = table(50)
+    for model in (
+        KernelClassifier(n_components=10**11),
+        KernelClassifier("fourier", n_components=10**11),
+    ):
+        with pytest.raises(MemoryError, match=r"needs [\d.]+ TB but .* available; use fewer"):
+            model.fit(X, y)
+    with pytest.raises(MemoryError, match="kernel matrix needs"):
+        Gaussian(1.0)(np.zeros((3_000_000, 1)), np.zeros((3_000_000, 1)))
+
+
+def test_one_scale_per_input_switches_inputs_off():
+    X, y = table()
+    noise = np.random.default_rng(1).normal(size=X.shape)
+    gamma = np.r_[np.full(6, 0.1), np.full(6, 1e-12)]
+    for feature_map in ("binning", "fourier", "nystroem"):
+        settings = {"gamma": gamma, "random_state": 0, "n_components": 64}
+        model = KernelClassifier(feature_map, **settings).fit(np.hstack([X, noise]), y)
+        other = model.decision_function(np.hstack([X, -noise]))
+        np.testing.assert_allclose(model.decision_function(np.hstack([X, noise])), other, atol=1e-4)
+
+
+def test_own_landmarks_and_own_kernels_are_welcome():
+    X, y = table()
+    model = KernelClassifier(
+        Nystroem(lambda A, B: (1 + A @ B.T) ** 2, landmarks=X[:40]), scale=False
+    )
+    assert model.fit(X, y).score(X, y) > 0.8
+
+
+@pytest.mark.parametrize("alpha", [1e-7, 1e-2, 1e3])
+def test_extreme_penalties_agree_with_the_other_library(alpha):
+    X, y = table()
+    ours = KernelClassifier(
+        "linear", loss="logistic", alpha=alpha, scale=False, tol=1e-10, max_iter=5000
+    ).fit(X, y)
+    theirs = LogisticRegression(C=1 / (alpha * len(y)), tol=1e-12, max_iter=100_000).fit(X, y)
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=2e-4)
+
+
+def test_no_loop_is_endless_and_stopping_early_is_said():
+    X, y = table()
+    model = KernelClassifier(solver="cg", alpha=1e-9, tol=1e-12, max_iter=3, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=3"):
+        model.fit(X, y)
+    assert model.n_iter_ == 3
+    assert not model.converged_
+    assert model.optimality_ > 1e-12
+
+
+def test_many_landmarks_are_the_exact_kernel():
+    X, _ = table()
+    target = np.sin(X).sum(axis=1)
+    ours = KernelRegressor(
+        Nystroem(Gaussian(0.1), n_components=len(X)), scale=False, alpha=0.1 / len(X),
+        fit_intercept=False,
+    ).fit(X, target)  # fmt: skip
+    exact = KernelRidge(kernel="rbf", gamma=0.1, alpha=0.1).fit(X, target)
+    np.testing.assert_allclose(ours.predict(X), exact.predict(X), atol=1e-5)
+
+
+def test_small_tables_get_the_direct_solver():
+    X, y = table(100)
+    assert KernelClassifier(random_state=0).fit(X, y).solver_ == "cholesky"
+    assert KernelClassifier(loss="logistic", random_state=0).fit(X, y).solver_ == "newton-cg"
+    with pytest.raises(ValueError, match="quadratic loss"):
+        KernelClassifier(loss="logistic", solver="cholesky").fit(X, y)
+
+
+def test_a_wrong_bandwidth_would_be_noticed():
+    """The map's kernel against the exact one, with gamma off by the square root of two."""
+    X, _ = table(40)
+    Z = RandomFourier(Gaussian(0.05), n_components=20_000, random_state=0).fit_transform(X)
+    error = np.abs(Z @ Z.T - Gaussian(0.05)(X)).max()
+    assert error < 0.04
+    assert np.abs(Z @ Z.T - Gaussian(0.05 * np.sqrt(2))(X)).max() > 2 * error
