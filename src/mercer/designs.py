@@ -175,7 +175,7 @@ class Dense(Design):
         return total
 
     def block(self, columns: ArrayLike) -> NDArray:
-        return self.array[:, columns]
+        return self.array[:, np.asarray(columns)]
 
     def rows(self, index: Any) -> Dense:
         return Dense(self.array[index], self.n_threads)
@@ -377,13 +377,11 @@ class Binned(Design):
     def tocsr(self) -> sparse.csr_array:
         n, n_grids = self.shape[0], self.n_grids
         index = np.int64 if max(self.shape[1], n * n_grids) > np.iinfo(np.int32).max else np.int32
-        indices = self.codes.T.astype(index)
-        sizes = np.diff(self.offsets)
-        present = indices < sizes
-        indices += self.offsets[:-1].astype(index)
+        local = self.codes.T.astype(index)
+        present = local < np.diff(self.offsets)
         indptr = np.zeros(n + 1, dtype=index)
         np.cumsum(present.sum(1), out=indptr[1:])
-        indices = indices[present]
+        indices = (local + self.offsets[:-1].astype(index))[present]
         data = np.full(len(indices), self.scale, dtype=self.dtype)
         matrix = sparse.csr_array((data, indices, indptr), shape=self.shape)
         matrix.has_sorted_indices = True
