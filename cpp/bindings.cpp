@@ -1,6 +1,7 @@
 // The Python module: checks the arguments, releases the interpreter, calls one function.
 #include "binning.hpp"
 #include "buffer.hpp"
+#include "cosine.hpp"
 #include "products.hpp"
 #include "random.hpp"
 
@@ -275,6 +276,60 @@ void binned_product(nb::handle codes_, nb::handle offsets_, nb::handle operand_,
     });
 }
 
+// ---- cosines ------------------------------------------------------------------------------------
+
+void cosines(nb::handle X, nb::handle frequencies_, nb::handle phases_, double scale,
+             nb::handle out_, int n_threads) {
+    const Buffer points(X.ptr(), "X", {Type::f32, Type::f64}, 2);
+    const Buffer frequencies(frequencies_.ptr(), "frequencies", {points.type()}, 2);
+    const Buffer out(out_.ptr(), "out", {points.type()}, 2, true);
+    std::optional<Buffer> phases;
+    const std::size_t n = points.extent(0), d = points.extent(1), m = frequencies.extent(0);
+    frequencies.expect_shape({m, d});
+    if (!phases_.is_none()) {
+        phases.emplace(phases_.ptr(), "phases", std::initializer_list{points.type()}, 1);
+        phases->expect_shape({m});
+    }
+    out.expect_shape({n, phases ? m : 2 * m});
+    with_float(points.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const Cosines<T> work{points.data<const T>(),
+                              frequencies.data<const T>(),
+                              phases ? phases->data<const T>() : nullptr,
+                              n,
+                              d,
+                              m,
+                              static_cast<T>(scale),
+                              out.data<T>()};
+        nb::gil_scoped_release released;
+        cosine_block(work, n_threads);
+    });
+}
+
+void cosines_inplace(nb::handle values_, nb::handle phases_, double scale, int n_threads) {
+    const Buffer values(values_.ptr(), "values", {Type::f32, Type::f64}, 2, true);
+    const Buffer phases(phases_.ptr(), "phases", {values.type()}, 1);
+    phases.expect_shape({values.extent(1)});
+    with_float(values.type(), [&](auto zero) {
+        using T = decltype(zero);
+        nb::gil_scoped_release released;
+        cosine_inplace(values.data<T>(), phases.data<const T>(), values.extent(0), values.extent(1),
+                       static_cast<T>(scale), n_threads);
+    });
+}
+
+void pairs_from(nb::handle arguments_, double scale, nb::handle out_, int n_threads) {
+    const Buffer arguments(arguments_.ptr(), "arguments", {Type::f32, Type::f64}, 2);
+    const Buffer out(out_.ptr(), "out", {arguments.type()}, 2, true);
+    out.expect_shape({arguments.extent(0), 2 * arguments.extent(1)});
+    with_float(arguments.type(), [&](auto zero) {
+        using T = decltype(zero);
+        nb::gil_scoped_release released;
+        cosine_pairs_from(arguments.data<const T>(), arguments.extent(0), arguments.extent(1),
+                          static_cast<T>(scale), out.data<T>(), n_threads);
+    });
+}
+
 // ---- random numbers and the processor -----------------------------------------------------------
 
 template <class Out, class Convert>
@@ -391,4 +446,15 @@ NB_MODULE(_core, m) {
           "out"_a, "scale"_a, "missing"_a, "n_threads"_a);
     m.def("binned_gram_matvec", &binned_product<Product::gram>, "codes"_a, "offsets"_a, "v"_a,
           "out"_a, "scale"_a, "missing"_a, "n_threads"_a);
+
+    m.def("cosine_block", &cosines, "X"_a, "frequencies"_a, "phases"_a, "scale"_a, "out"_a,
+          "n_threads"_a);
+    m.def(
+        "cosine_pairs",
+        [](nb::handle X, nb::handle frequencies, double scale, nb::handle out, int n_threads) {
+            cosines(X, frequencies, nb::none(), scale, out, n_threads);
+        },
+        "X"_a, "frequencies"_a, "scale"_a, "out"_a, "n_threads"_a);
+    m.def("cosine_inplace", &cosines_inplace, "values"_a, "phases"_a, "scale"_a, "n_threads"_a);
+    m.def("cosine_pairs_from", &pairs_from, "arguments"_a, "scale"_a, "out"_a, "n_threads"_a);
 }

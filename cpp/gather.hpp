@@ -9,73 +9,114 @@
 namespace mercer {
 namespace {
 
-template <int width, class T>
-MERCER_INLINE void add_bin(T (&sum)[width], const T* bin, bool known) {
-    for (int q = 0; q < width; ++q) sum[q] += known ? bin[q] : T(0);
+// Calls f(q, count) for pieces of [0, width): whole vectors, then 8, 4, 2 and 1 numbers.
+template <class T, class F>
+MERCER_INLINE void for_each_piece(std::size_t width, F f) {
+    std::size_t q = 0;
+    for (; q + lanes<T> <= width; q += lanes<T>) f(q, Constant<lanes<T>>());
+    const std::size_t rest = width - q;
+    if constexpr (lanes<T> > 8)
+        if (rest & 8) f(q, Constant<8>()), q += 8;
+    if constexpr (lanes<T> > 4)
+        if (rest & 4) f(q, Constant<4>()), q += 4;
+    if constexpr (lanes<T> > 2)
+        if (rest & 2) f(q, Constant<2>()), q += 2;
+    if (rest & 1) f(q, Constant<1>());
 }
 
-template <int n_grids, int width, bool missing, class Code, class T>
-void gather_rows(const Pass<Code, const T>& pass, std::size_t rows, T* sums, std::size_t step) {
+// to[q] += sum of from[0 .. n)[q], q below `width`
+template <int n, class T>
+MERCER_INLINE void add_rows(T* to, const T* const (&from)[n], std::size_t width) {
+    for_each_piece<T>(width, [&](std::size_t q, auto count) MERCER_INLINE_BODY {
+        T sum[count()];
+        for (int c = 0; c < count(); ++c) sum[c] = from[0][q + c];
+        for (int g = 1; g < n; ++g)
+            for (int c = 0; c < count(); ++c) sum[c] += from[g][q + c];
+        for (int c = 0; c < count(); ++c) sum[c] += to[q + c];
+        for (int c = 0; c < count(); ++c) to[q + c] = sum[c];
+    });
+}
+
+template <class T>
+MERCER_INLINE void add_widened(double* to, const T* from, std::size_t width) {
+    for_each_piece<double>(width, [&](std::size_t q, auto count) MERCER_INLINE_BODY {
+        double sum[count()];
+        for (int c = 0; c < count(); ++c) sum[c] = to[q + c] + static_cast<double>(from[q + c]);
+        for (int c = 0; c < count(); ++c) to[q + c] = sum[c];
+    });
+}
+
+template <int n_grids, bool missing, bool single, class Code, class T>
+MERCER_INLINE void gather_rows(const Pass<Code, const T>& pass, std::size_t rows, T* sums,
+                               std::size_t step) {
     for (std::size_t i = 0; i < rows; ++i) {
-        T* out = sums + i * step;
-        T sum[width], part[width] = {};
-        for (int q = 0; q < width; ++q) sum[q] = out[q];
+        T number[n_grids];
+        const T* bin[n_grids];
         for (int g = 0; g < n_grids; ++g) {
             const std::size_t code = pass.codes[g][i];
             const bool known = !missing || code < pass.n_bins[g];
-            const T* bin = pass.tables[g] + (known ? code : 0) * pass.table_step;
-            add_bin(g % 2 ? part : sum, bin, known);
+            if constexpr (single) {
+                number[g] = pass.tables[g][known ? code : 0];
+                number[g] = known ? number[g] : T(0);
+            } else {
+                bin[g] = known ? pass.tables[g] + code * pass.table_step : pass.zeros;
+            }
         }
-        for (int q = 0; q < width; ++q) out[q] = sum[q] + part[q];
+        if constexpr (single) {
+            T sum = number[0];
+            for (int g = 1; g < n_grids; ++g) sum += number[g];
+            sums[i * step] += sum;
+        } else {
+            add_rows(sums + i * step, bin, pass.width);
+        }
     }
 }
 
-template <int n_grids, int width, bool missing, class Code, class T>
-void scatter_rows(const Pass<Code, double>& pass, std::size_t rows, const T* numbers,
-                  std::size_t step) {
+template <int n_grids, bool missing, bool single, class Code, class T>
+MERCER_INLINE void scatter_rows(const Pass<Code, double>& pass, std::size_t rows, const T* numbers,
+                                std::size_t step) {
     for (std::size_t i = 0; i < rows; ++i) {
-        double number[width];
-        for (int q = 0; q < width; ++q) number[q] = static_cast<double>(numbers[i * step + q]);
+        const auto number = static_cast<double>(numbers[i * step]);
         for (int g = 0; g < n_grids; ++g) {
             std::size_t code = pass.codes[g][i];
             if (missing) code = code < pass.n_bins[g] ? code : pass.n_bins[g];
-            double* bin = pass.tables[g] + code * pass.table_step;
-            for (int q = 0; q < width; ++q) bin[q] += number[q];
+            if constexpr (single)
+                pass.tables[g][code] += number;
+            else
+                add_widened(pass.tables[g] + code * pass.table_step, numbers + i * step,
+                            pass.width);
         }
     }
 }
 
-// Calls f with the pass's properties as compile-time constants.
+// Calls f with properties of the pass as compile-time constants.
 template <class P, class F>
 MERCER_INLINE void specialise(const P& pass, F f) {
-    auto with_width = [&](auto n_grids, auto missing) {
-        switch (pass.width) {
-        case 16: return f(n_grids, Constant<16>(), missing);
-        case 8: return f(n_grids, Constant<8>(), missing);
-        case 4: return f(n_grids, Constant<4>(), missing);
-        case 2: return f(n_grids, Constant<2>(), missing);
-        default: return f(n_grids, Constant<1>(), missing);
-        }
+    const auto with_width = [&](auto n_grids, auto missing) {
+        pass.width == 1 && pass.table_step == 1 ? f(n_grids, missing, Constant<1>())
+                                                : f(n_grids, missing, Constant<0>());
     };
-    auto with_missing = [&](auto n_grids) {
-        return pass.missing ? with_width(n_grids, Constant<1>())
-                            : with_width(n_grids, Constant<0>());
+    const auto with_missing = [&](auto n_grids) {
+        pass.missing ? with_width(n_grids, Constant<1>()) : with_width(n_grids, Constant<0>());
     };
-    return pass.n_grids == kPassGrids ? with_missing(Constant<kPassGrids>())
-                                      : with_missing(Constant<1>());
+    switch (pass.n_grids) {
+    case 4: return with_missing(Constant<4>());
+    case 2: return with_missing(Constant<2>());
+    default: return with_missing(Constant<1>());
+    }
 }
 
 template <class Code, class T>
 void gather(const Pass<Code, const T>& pass, std::size_t rows, T* sums, std::size_t step) {
-    specialise(pass, [&](auto n_grids, auto width, auto missing) {
-        gather_rows<n_grids(), width(), missing() != 0>(pass, rows, sums, step);
+    specialise(pass, [&](auto n_grids, auto missing, auto single) {
+        gather_rows<n_grids(), missing() != 0, single() != 0>(pass, rows, sums, step);
     });
 }
 
 template <class Code, class T>
 void scatter(const Pass<Code, double>& pass, std::size_t rows, const T* numbers, std::size_t step) {
-    specialise(pass, [&](auto n_grids, auto width, auto missing) {
-        scatter_rows<n_grids(), width(), missing() != 0>(pass, rows, numbers, step);
+    specialise(pass, [&](auto n_grids, auto missing, auto single) {
+        scatter_rows<n_grids(), missing() != 0, single() != 0>(pass, rows, numbers, step);
     });
 }
 

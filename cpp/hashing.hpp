@@ -68,6 +68,36 @@ std::uint64_t hash_row(const double* x, const double* inverse_widths, const doub
     return total;
 }
 
+template <class T>
+void fill_tile(const T* numbers, std::size_t rows, std::size_t d, T* tile, T* low, T* high) {
+    constexpr std::size_t line = 64 / sizeof(T);  // rows that fill one cache line of the tile
+    for (std::size_t i0 = 0; i0 < kTileRows; i0 += line) {
+        const T* row[line];
+        for (std::size_t i = 0; i < line; ++i)
+            row[i] = numbers + (i0 + i < rows ? i0 + i : rows - 1) * d;
+        for (std::size_t j = 0; j < d; ++j)
+            for (std::size_t i = 0; i < line; ++i) tile[j * kTileRows + i0 + i] = row[i][j];
+    }
+    constexpr std::size_t step = lanes<T>;
+    for (std::size_t j = 0; j < d; ++j) {
+        const T* column = tile + j * kTileRows;
+        Vector<T> least = load(column), most = least;
+        for (std::size_t i = step; i < kTileRows; i += step) {
+            least = smaller(load(column + i), least);
+            most = larger(load(column + i), most);
+        }
+        T lane[2][step];
+        store(lane[0], least);
+        store(lane[1], most);
+        low[j] = lane[0][0];
+        high[j] = lane[1][0];
+        for (std::size_t i = 1; i < step; ++i) {
+            low[j] = lane[0][i] < low[j] ? lane[0][i] : low[j];
+            high[j] = lane[1][i] > high[j] ? lane[1][i] : high[j];
+        }
+    }
+}
+
 // Samples whose keys are kept in registers while all inputs pass by.
 constexpr int kBlockVectors = 8;
 constexpr std::size_t kBlock = kBlockVectors * lanes<double>;
@@ -90,9 +120,9 @@ MERCER_INLINE void count_edges(const float* block, const Edge<float>* edges, std
         const Halves high_multiplier =
             broadcast(static_cast<std::uint32_t>(edges[e].multiplier >> 32));
         for (int v = 0; v < vectors; ++v) {
-            const Halves above = at_least<Halves>(load(x + v * step), threshold);
-            low[v] += above & low_multiplier;
-            high[v] += above & high_multiplier;
+            const Vector<float> numbers = load(x + v * step);
+            low[v] = add_where_at_least(low[v], numbers, threshold, low_multiplier);
+            high[v] = add_where_at_least(high[v], numbers, threshold, high_multiplier);
         }
     }
     std::uint32_t halves[2][kBlock];

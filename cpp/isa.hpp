@@ -80,18 +80,31 @@ inline std::size_t choose_level() {
 
 #if defined(MERCER_X86_LEVELS)
 extern const ExactLoops exact_loops_v2, exact_loops_v3, exact_loops_v4;
+extern const DenseLoops dense_loops_v2, dense_loops_v3, dense_loops_v4;
+inline const ExactLoops* const exact_tables[] = {&exact_loops_v2, &exact_loops_v3, &exact_loops_v4};
+inline const DenseLoops* const dense_tables[] = {&dense_loops_v2, &dense_loops_v3, &dense_loops_v4};
 #else
 extern const ExactLoops exact_loops_baseline;
+extern const DenseLoops dense_loops_baseline;
+inline const ExactLoops* const exact_tables[] = {&exact_loops_baseline};
+inline const DenseLoops* const dense_tables[] = {&dense_loops_baseline};
 #endif
 
 inline const ExactLoops& exact_loops() {
-#if defined(MERCER_X86_LEVELS)
-    static const ExactLoops* const tables[] = {&exact_loops_v2, &exact_loops_v3, &exact_loops_v4};
-    static const ExactLoops& chosen = *tables[choose_level()];
+    static const ExactLoops& chosen = *exact_tables[choose_level()];
     return chosen;
-#else
-    return exact_loops_baseline;
-#endif
+}
+inline const DenseLoops& dense_loops() {
+    static const DenseLoops& chosen = *dense_tables[choose_level()];
+    return chosen;
+}
+
+template <class T>
+const CosineLoops<T>& cosine_loops() {
+    if constexpr (sizeof(T) == 4)
+        return dense_loops().f32;
+    else
+        return dense_loops().f64;
 }
 
 template <class T>

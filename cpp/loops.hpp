@@ -49,7 +49,12 @@ static inline std::uint64_t multiply_packed(std::uint32_t factor, std::uint64_t 
 using HashRow = std::uint64_t(const double* x, const double* inverse_widths, const double* shifts,
                               const std::uint64_t* multipliers, std::size_t d, std::int32_t* codes);
 
-// The keys of `rows` samples (a multiple of 64) of a tile that holds kTileRows numbers per input.
+// Turns `rows` rows of d numbers into a tile: kTileRows numbers per input, the last row repeated as
+// often as it takes; and the smallest and the largest number of each input.
+template <class T>
+using FillTile = void(const T* numbers, std::size_t rows, std::size_t d, T* tile, T* low, T* high);
+
+// The keys of `rows` samples (a multiple of 64) of a tile.
 template <class T>
 using HashTile = void(const T* tile, std::size_t rows, const Edge<T>* edges, std::size_t n_edges,
                       const Ramp* ramps, std::size_t n_ramps, std::uint64_t base,
@@ -68,18 +73,18 @@ using FoldKeys = void(const std::uint64_t* keys, std::size_t count, std::uint32_
                       Code* codes);
 
 // One pass over the codes of a few grids. A grid's table has a row of `width` numbers per bin, rows
-// being `table_step` apart. If `missing`, a code of n_bins or more has no bin; scattered numbers
-// then go to row n_bins, which the table must have.
-constexpr int kPassGrids = 4;
+// being `table_step` apart. If `missing`, a code of n_bins or more has no bin: zeros (a row) are
+// gathered for it, and what is scattered goes to row n_bins, which the table must then have.
+constexpr std::size_t kPassGrids = 4;
 template <class Code, class Number>
 struct Pass {
-    int n_grids;  // kPassGrids or 1
-    int width;    // 1, 2, 4, 8 or 16
+    std::size_t n_grids;  // 4, 2 or 1
+    std::size_t width, table_step;
     bool missing;
-    std::size_t table_step;
     const Code* codes[kPassGrids];
     Number* tables[kPassGrids];
     std::size_t n_bins[kPassGrids];
+    Number* zeros;
 };
 
 // sums[i * step + q] += table[code of row i][q], over the grids of the pass
@@ -92,6 +97,7 @@ using Scatter = void(const Pass<Code, double>& pass, std::size_t rows, const T* 
 
 template <class T>
 struct BinningLoops {
+    FillTile<T>* fill_tile;
     HashTile<T>* hash_tile;
     HashSparse<T, std::int32_t>* hash_sparse_32;
     HashSparse<T, std::int64_t>* hash_sparse_64;
@@ -113,6 +119,39 @@ struct ExactLoops {
     CodeLoops<std::uint8_t> u8;
     CodeLoops<std::uint16_t> u16;
     CodeLoops<std::uint32_t> u32;
+};
+
+// ---- dense
+// ---------------------------------------------------------------------------------------
+
+// A block of rows against one panel of frequencies, both packed in panels of the widths below.
+constexpr std::size_t kCosineRows = 96;    // a multiple of every left_width
+constexpr std::size_t kCosineDepth = 256;  // inputs summed up before they join the total
+template <class T>
+struct CosineTile {
+    const T* points;
+    const T* frequencies;
+    const T* phases;  // null: pairs of cosine and sine
+    std::size_t depth, rows, columns;
+    T scale;
+    T* out;
+    std::size_t out_step;
+};
+
+template <class T>
+struct CosineLoops {
+    std::size_t left_width, right_width;
+    // `count` rows of length d, count at most `width`, as d groups of `width` numbers
+    void (*pack_panel)(const T* rows, std::size_t count, std::size_t d, std::size_t width,
+                       T* panel);
+    void (*tile)(const CosineTile<T>& tile);
+    void (*row)(const T* arguments, const T* phases, std::size_t n, T scale, T* out);
+    void (*pairs_row)(const T* arguments, std::size_t n, T scale, T* out);
+};
+
+struct DenseLoops {
+    CosineLoops<float> f32;
+    CosineLoops<double> f64;
 };
 
 }  // namespace mercer

@@ -11,7 +11,7 @@ namespace mercer {
 namespace {
 
 template <class T>
-constexpr BinningLoops<T> binning = {hash_tile<T>, hash_sparse<T, std::int32_t>,
+constexpr BinningLoops<T> binning = {fill_tile<T>, hash_tile<T>, hash_sparse<T, std::int32_t>,
                                      hash_sparse<T, std::int64_t>};
 template <class Code>
 constexpr CodeLoops<Code> coded = {fold_keys<Code>, gather<Code, float>, gather<Code, double>,

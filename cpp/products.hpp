@@ -23,6 +23,7 @@ struct BinnedMatrix {
     std::size_t n_columns() const { return first_column(n_grids); }
     std::size_t first_column(std::size_t g) const { return static_cast<std::size_t>(offsets[g]); }
     std::size_t n_bins(std::size_t g) const { return first_column(g + 1) - first_column(g); }
+    std::size_t mean_bins() const { return n_columns() / std::max<std::size_t>(n_grids, 1); }
     std::size_t most_bins() const {
         std::size_t most = 0;
         for (std::size_t g = 0; g < n_grids; ++g) most = std::max(most, n_bins(g));
@@ -45,41 +46,44 @@ void scatter(const Pass<Code, double>& pass, std::size_t rows, const T* numbers,
         code_loops<Code>().scatter_f64(pass, rows, numbers, step);
 }
 
+// Tables that are read or written at random should stay in a near cache.
+constexpr std::size_t kNearBytes = 512 << 10;
+
+// Splits k columns into panels: all at once if a table of so many rows is small, else some lines.
+template <class F>
+void for_each_panel(std::size_t k, std::size_t table_rows, F f) {
+    const std::size_t fitting = kNearBytes / sizeof(double) / (table_rows + 1) / 16 * 16;
+    const std::size_t width = std::max<std::size_t>(fitting, 16);
+    for (std::size_t q = 0; q < k; q += width) f(q, std::min(width, k - q));
+}
+
+// Splits grids into passes of 4, 2 and 1.
+template <class F>
+void for_each_pass(std::size_t first_grid, std::size_t last_grid, std::size_t table_bytes, F f) {
+    std::size_t count = kPassGrids;
+    while (count > 1 && count * table_bytes > kNearBytes) count /= 2;
+    for (std::size_t g = first_grid; g < last_grid; g += count) {
+        while (count > last_grid - g) count /= 2;
+        f(g, count);
+    }
+}
+
 // A pass over the grids from g on; `table(grid, place)` is where the bins of a grid lie.
 template <class Number, class Code, class Table>
-Pass<Code, Number> make_pass(const BinnedMatrix<Code>& Z, std::size_t g, int n_grids,
-                             std::size_t first_row, int width, std::size_t table_step,
+Pass<Code, Number> make_pass(const BinnedMatrix<Code>& Z, std::size_t g, std::size_t n_grids,
+                             std::size_t first_row, std::size_t width, std::size_t table_step,
                              Table table) {
     Pass<Code, Number> pass{};
     pass.n_grids = n_grids;
     pass.width = width;
-    pass.missing = Z.missing;
     pass.table_step = table_step;
-    for (int i = 0; i < n_grids; ++i) {
-        const std::size_t grid = g + static_cast<std::size_t>(i);
-        pass.codes[i] = Z.codes + grid * Z.n + first_row;
-        pass.tables[i] = table(grid, static_cast<std::size_t>(i));
-        pass.n_bins[i] = Z.n_bins(grid);
+    pass.missing = Z.missing;
+    for (std::size_t place = 0; place < n_grids; ++place) {
+        pass.codes[place] = Z.codes + (g + place) * Z.n + first_row;
+        pass.tables[place] = table(g + place, place);
+        pass.n_bins[place] = Z.n_bins(g + place);
     }
     return pass;
-}
-
-// The grids come in groups of kPassGrids; the last group may be short and is taken one by one.
-template <class F>
-void for_each_pass(std::size_t first_grid, std::size_t last_grid, F f) {
-    std::size_t g = first_grid;
-    for (; g + kPassGrids <= last_grid; g += kPassGrids) f(g, kPassGrids);
-    for (; g < last_grid; ++g) f(g, 1);
-}
-
-// Splits k columns into panels of 16, 8, 4, 2 and 1.
-template <class F>
-void for_each_panel(std::size_t k, F f) {
-    int width = 16;
-    for (std::size_t q = 0; q < k; q += static_cast<std::size_t>(width)) {
-        while (static_cast<std::size_t>(width) > k - q) width /= 2;
-        f(q, width);
-    }
 }
 
 // out (n, k) = scale * Z w, w (D, k)
@@ -87,22 +91,24 @@ template <class Code, class T>
 void matvec(const BinnedMatrix<Code>& Z, const T* w, std::size_t k, T* out, double scale,
             int n_threads) {
     if (Z.n == 0 || k == 0) return;
-    // Long enough tiles that the weights, which every tile reads, cost little beside the codes.
-    const std::size_t wanted = 8 * Z.n_columns() / std::max<std::size_t>(Z.n_grids, 1);
     if (Z.n * Z.n_grids * k < 100000) n_threads = 1;
+    // Tiles so long that the weights, which every tile reads, cost little beside the codes.
     const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
-    const std::size_t tile =
-        std::min(std::clamp<std::size_t>(wanted, 4096, 65536), (Z.n + threads - 1) / threads);
+    const std::size_t tile = std::min(std::clamp<std::size_t>(4 * Z.mean_bins(), 4096, 32768),
+                                      (Z.n + threads - 1) / threads);
+    const std::vector<T> zeros(k);
     parallel_for((Z.n + tile - 1) / tile, n_threads, [&](std::size_t t, int) {
         const std::size_t first = t * tile, rows = std::min(tile, Z.n - first);
         T* sums = out + first * k;
         std::fill(sums, sums + rows * k, T(0));
-        for_each_panel(k, [&](std::size_t q, int width) {
-            for_each_pass(0, Z.n_grids, [&](std::size_t g, int count) {
-                const auto pass = make_pass<const T>(Z, g, count, first, width, k,
-                                                     [&](std::size_t grid, std::size_t) {
-                                                         return w + Z.first_column(grid) * k + q;
-                                                     });
+        for_each_panel(k, Z.mean_bins(), [&](std::size_t q, std::size_t width) {
+            const std::size_t table_bytes = Z.mean_bins() * width * sizeof(T);
+            for_each_pass(0, Z.n_grids, table_bytes, [&](std::size_t g, std::size_t count) {
+                auto pass = make_pass<const T>(Z, g, count, first, width, k,
+                                               [&](std::size_t grid, std::size_t) {
+                                                   return w + Z.first_column(grid) * k + q;
+                                               });
+                pass.zeros = zeros.data();
                 gather(pass, rows, sums + q, k);
             });
         });
@@ -110,30 +116,33 @@ void matvec(const BinnedMatrix<Code>& Z, const T* w, std::size_t k, T* out, doub
     });
 }
 
-// The sums over rows that fall into the bins of one group of grids, in float64 whatever T.
+// The sums over rows that fall into the bins of a few grids, in float64 whatever T.
 class BinSums {
   public:
     template <class Code>
-    BinSums(const BinnedMatrix<Code>& Z, std::size_t k)
-        : room_((Z.most_bins() + 1) * std::min<std::size_t>(k, 16)), sums_(kPassGrids * room_) {}
+    BinSums(const BinnedMatrix<Code>& Z, std::size_t k) {
+        for_each_panel(k, Z.mean_bins(), [&](std::size_t, std::size_t width) {
+            room_ = std::max(room_, (Z.most_bins() + 1) * width);
+        });
+        sums_.resize(kPassGrids * room_);
+    }
 
     std::size_t room() const { return room_; }
     double* table(std::size_t place) { return sums_.data() + place * room_; }
 
     template <class Code, class T>
-    void fill(const BinnedMatrix<Code>& Z, std::size_t g, int n_grids, const T* v, std::size_t k,
-              int width) {
-        const auto w = static_cast<std::size_t>(width);
-        const auto pass =
-            make_pass<double>(Z, g, n_grids, 0, width, w, [&](std::size_t grid, std::size_t place) {
-                std::fill_n(table(place), (Z.n_bins(grid) + 1) * w, 0.0);
+    void fill(const BinnedMatrix<Code>& Z, std::size_t g, std::size_t n_grids, const T* v,
+              std::size_t k, std::size_t width) {
+        const auto pass = make_pass<double>(
+            Z, g, n_grids, 0, width, width, [&](std::size_t grid, std::size_t place) {
+                std::fill_n(table(place), (Z.n_bins(grid) + 1) * width, 0.0);
                 return table(place);
             });
         scatter(pass, Z.n, v, k);
     }
 
   private:
-    std::size_t room_;
+    std::size_t room_ = 0;
     std::vector<double> sums_;
 };
 
@@ -149,25 +158,50 @@ void rmatvec(const BinnedMatrix<Code>& Z, const T* v, std::size_t k, T* out, dou
         BinSums& mine = sums[static_cast<std::size_t>(thread)];
         const std::size_t start = group * kPassGrids;
         const std::size_t stop = std::min(start + kPassGrids, Z.n_grids);
-        for_each_panel(k, [&](std::size_t q, int width) {
-            for_each_pass(start, stop, [&](std::size_t g, int count) {
+        for_each_panel(k, Z.mean_bins(), [&](std::size_t q, std::size_t width) {
+            const std::size_t table_bytes = Z.mean_bins() * width * sizeof(double);
+            for_each_pass(start, stop, table_bytes, [&](std::size_t g, std::size_t count) {
                 mine.fill(Z, g, count, v + q, k, width);
-                for (int i = 0; i < count; ++i) {
-                    const auto place = static_cast<std::size_t>(i);
+                for (std::size_t place = 0; place < count; ++place) {
                     const double* table = mine.table(place);
-                    T* target = out + Z.first_column(g + place) * k + q;
-                    for (std::size_t bin = 0; bin < Z.n_bins(g + place); ++bin)
-                        for (int c = 0; c < width; ++c)
-                            target[bin * k + static_cast<std::size_t>(c)] =
-                                static_cast<T>(scale * *table++);
+                    T* bin = out + Z.first_column(g + place) * k + q;
+                    for (std::size_t b = 0; b < Z.n_bins(g + place); ++b, bin += k)
+                        for (std::size_t c = 0; c < width; ++c)
+                            bin[c] = static_cast<T>(scale * *table++);
                 }
             });
         });
     });
 }
 
-// out (n, k) = scale * Z Z' v: each group of grids is scattered and gathered while its codes are
-// near. The grids a thread takes depend on n_threads alone, so that the result does too.
+// part (n, k) = Z Z' v over the grids from start to stop, each pass scattered and gathered while
+// its codes are near.
+template <class Code, class T>
+void add_gram_product(const BinnedMatrix<Code>& Z, std::size_t start, std::size_t stop, const T* v,
+                      std::size_t k, T* part) {
+    BinSums sums(Z, k);
+    std::vector<T> rounded(kPassGrids * sums.room());
+    const std::vector<T> zeros(k);
+    for_each_panel(k, Z.mean_bins(), [&](std::size_t q, std::size_t width) {
+        const std::size_t table_bytes = Z.mean_bins() * width * sizeof(double);
+        for_each_pass(start, stop, table_bytes, [&](std::size_t g, std::size_t count) {
+            sums.fill(Z, g, count, v + q, k, width);
+            auto pass = make_pass<const T>(
+                Z, g, count, 0, width, width, [&](std::size_t grid, std::size_t place) {
+                    T* target = rounded.data() + place * sums.room();
+                    const double* table = sums.table(place);
+                    std::transform(table, table + Z.n_bins(grid) * width, target,
+                                   [](double sum) { return static_cast<T>(sum); });
+                    return target;
+                });
+            pass.zeros = zeros.data();
+            gather(pass, Z.n, part + q, k);
+        });
+    });
+}
+
+// out (n, k) = scale * Z Z' v. The grids of a thread depend on n_threads alone, so that the result
+// does too.
 template <class Code, class T>
 void gram_matvec(const BinnedMatrix<Code>& Z, const T* v, std::size_t k, T* out, double scale,
                  int n_threads) {
@@ -183,26 +217,10 @@ void gram_matvec(const BinnedMatrix<Code>& Z, const T* v, std::size_t k, T* out,
     std::vector<std::vector<T>> parts(threads);
     on_threads(n_threads, [&](int thread) {
         const auto me = static_cast<std::size_t>(thread);
-        parts[me].assign(size, T(0));
-        BinSums sums(Z, k);
         const std::size_t start = n_groups * me / threads * kPassGrids;
         const std::size_t stop = std::min(n_groups * (me + 1) / threads * kPassGrids, Z.n_grids);
-        std::vector<T> rounded(kPassGrids * sums.room());
-        for_each_panel(k, [&](std::size_t q, int width) {
-            for_each_pass(start, stop, [&](std::size_t g, int count) {
-                sums.fill(Z, g, count, v + q, k, width);
-                const auto w = static_cast<std::size_t>(width);
-                const auto pass = make_pass<const T>(
-                    Z, g, count, 0, width, w, [&](std::size_t grid, std::size_t place) {
-                        T* target = rounded.data() + place * sums.room();
-                        const double* table = sums.table(place);
-                        for (std::size_t i = 0; i < Z.n_bins(grid) * w; ++i)
-                            target[i] = static_cast<T>(table[i]);
-                        return target;
-                    });
-                gather(pass, Z.n, parts[me].data() + q, k);
-            });
-        });
+        parts[me].assign(size, T(0));
+        add_gram_product(Z, start, stop, v, k, parts[me].data());
     });
     constexpr std::size_t tile = 16384;
     parallel_for((size + tile - 1) / tile, n_threads, [&](std::size_t t, int) {

@@ -19,9 +19,11 @@
 #endif
 #if defined(__GNUC__)
 #define MERCER_INLINE inline __attribute__((always_inline))
+#define MERCER_INLINE_BODY __attribute__((always_inline))
 #define MERCER_RESTRICT __restrict__
 #else
 #define MERCER_INLINE inline
+#define MERCER_INLINE_BODY
 #define MERCER_RESTRICT __restrict
 #endif
 
@@ -139,6 +141,18 @@ MERCER_INLINE Vector<double> widen(const float* p) {
 }
 
 #endif
+
+// sum + term in the lanes where a >= b. With mask registers a choice is cheapest, without them a
+// mask.
+MERCER_INLINE Vector<std::uint32_t> add_where_at_least(Vector<std::uint32_t> sum, Vector<float> a,
+                                                       Vector<float> b,
+                                                       Vector<std::uint32_t> term) {
+#if defined(__AVX512F__) && !defined(MERCER_PLAIN_VECTORS)
+    return a >= b ? sum + term : sum;
+#else
+    return sum + (at_least<Vector<std::uint32_t>>(a, b) & term);
+#endif
+}
 
 template <class T>
 MERCER_INLINE Vector<T> load(const T* p) {

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "loops.hpp"
+#include "isa.hpp"
 #include "points.hpp"
 
 namespace mercer {
@@ -24,28 +24,10 @@ class Tiles {
     const T* low(std::size_t t) const { return low_.data() + t * d_; }
     const T* high(std::size_t t) const { return high_.data() + t * d_; }
 
-    // Copies `rows` rows starting at `first`; places left over repeat the last row.
     void fill(std::size_t t, const DensePoints<T>& points, std::size_t first, std::size_t rows) {
-        const T* source = points.numbers + first * d_;
-        T* target = aligned() + t * d_ * kTileRows;
-        constexpr std::size_t strip = 64 / sizeof(T);  // inputs on one cache line
-        for (std::size_t j0 = 0; j0 < d_; j0 += strip) {
-            const std::size_t j1 = std::min(j0 + strip, d_);
-            for (std::size_t i = 0; i < rows; ++i)
-                for (std::size_t j = j0; j < j1; ++j)
-                    target[j * kTileRows + i] = source[i * d_ + j];
-        }
-        for (std::size_t j = 0; j < d_; ++j) {
-            T* column = target + j * kTileRows;
-            T low = column[0], high = column[0];
-            for (std::size_t i = 0; i < rows; ++i) {
-                low = column[i] < low ? column[i] : low;
-                high = column[i] > high ? column[i] : high;
-            }
-            std::fill(column + rows, column + kTileRows, column[rows - 1]);
-            low_[t * d_ + j] = low;
-            high_[t * d_ + j] = high;
-        }
+        binning_loops<T>().fill_tile(points.numbers + first * d_, rows, d_,
+                                     aligned() + t * d_ * kTileRows, low_.data() + t * d_,
+                                     high_.data() + t * d_);
     }
 
     // The range of each input over the first `count` tiles.
