@@ -87,7 +87,7 @@ def test_test_part_decides_nothing(found):
     again = compare.compare(other, SMALL)
     for one, two in zip(found.records, again.records, strict=True):
         assert one["settings"] == two["settings"]
-        assert one["choice"]["score"] == two["choice"]["score"]
+        assert one["choice"]["error"] == two["choice"]["error"]
         assert one["score"] != two["score"]
 
 
@@ -156,43 +156,52 @@ def test_fast_plan_keeps_what_is_asked_for():
 # --- choosing --------------------------------------------------------------------------------
 
 
-def test_choice_is_the_best_of_all_that_were_tried_on_the_validation_part(monkeypatch):
+def searched(monkeypatch, errors):
+    """What is chosen when the validation error is a function of the exponents of γ and α."""
+    data = toy("regression")
+    chosen = selection.Selection(data.X, data.y, "regression", seed=0, max_rows=60)
+    monkeypatch.setattr(chosen, "_path", lambda m, k, i, alphas: [errors(i, j) for j in alphas])
+    choice = chosen.choose(methods.METHODS["binning"])
+    return np.log2(choice.gamma_multiple), np.log10(choice.alpha_multiple)
+
+
+def test_choice_is_the_best_that_was_tried_on_the_validation_part(monkeypatch):
     data = toy("regression", 400)
     chosen = selection.Selection(data.X, data.y, "regression", seed=0, max_rows=200)
     tried = {}
     plain = chosen._path
 
     def path(method, kernel, i, alphas):
-        for j, score in zip(alphas, plain(method, kernel, i, alphas), strict=True):
-            tried[i, j] = score
-            yield score
+        for j, error in zip(alphas, plain(method, kernel, i, alphas), strict=True):
+            tried[i, j] = error
+            yield error
 
     monkeypatch.setattr(chosen, "_path", path)
     choice = chosen.choose(methods.METHODS["binning"])
-    assert choice.score == max(tried.values())
-    assert choice.n_tried == len(tried) >= 9
     at = round(np.log2(choice.gamma_multiple)), round(np.log10(choice.alpha_multiple))
-    assert tried[at] == choice.score
+    assert choice.error == tried[at] <= 1.01 * min(tried.values())
+    assert choice.n_tried == len(tried) >= 9
 
 
-def test_search_follows_a_score_that_rises(monkeypatch):
-    data = toy("regression")
-    chosen = selection.Selection(data.X, data.y, "regression", seed=0, max_rows=60)
-    monkeypatch.setattr(
-        chosen, "_path", lambda m, k, i, alphas: [-abs(i - 5) - abs(j) for j in alphas]
-    )
-    choice = chosen.choose(methods.METHODS["binning"])
-    assert (choice.gamma_multiple, choice.alpha_multiple) == (2.0**5, 1.0)
+def test_search_follows_an_error_that_falls(monkeypatch):
+    assert searched(monkeypatch, lambda i, j: 1 + abs(i - 5) + abs(j)) == (5, 0)
 
 
-def test_equal_scores_go_to_the_smoother_model(monkeypatch):
-    data = toy("regression")
-    chosen = selection.Selection(data.X, data.y, "regression", seed=0, max_rows=60)
-    monkeypatch.setattr(
-        chosen, "_path", lambda m, k, i, alphas: [float(j < 1 and i > -2) for j in alphas]
-    )
-    choice = chosen.choose(methods.METHODS["binning"])
-    assert (choice.gamma_multiple, choice.alpha_multiple) == (0.5, 1.0)
+def test_search_ends_where_an_error_falls_for_ever(monkeypatch):
+    gamma, alpha = searched(monkeypatch, lambda i, j: 2.0 ** (j - i))
+    assert 2 < gamma < 20
+    assert -20 < alpha < -2
+
+
+def test_near_ties_go_to_the_larger_alpha(monkeypatch):
+    def errors(i, j):
+        return 2 if j > 0 else 1.009 + abs(i - 1) if j == 0 else 1.0 + abs(i - 1)
+
+    assert searched(monkeypatch, errors) == (1, 0)
+
+
+def test_perfect_scores_go_to_the_largest_alpha_near(monkeypatch):
+    assert searched(monkeypatch, lambda i, j: 0.0 if j < 1 else 1.0)[1] == 0
 
 
 def test_validation_rows_are_not_fitted():

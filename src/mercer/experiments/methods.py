@@ -60,7 +60,7 @@ class Method:
         if self.name == "exact":
             return 1e-11 * n**3 / 3 + 3e-9 * n**2 * d
         if self.name == "binning":
-            return 0.02 + 4e-9 * n * columns * (2 + k)
+            return 0.02 + 2e-8 * n * columns * (2 + k)
         solving = 1e-11 * columns**2 * (n + columns)
         return 0.02 + solving + 1e-9 * n * columns + (self.name == "nystroem") * 1e-9 * columns**3
 
@@ -70,8 +70,8 @@ METHODS = {
     for method in (
         Method("linear", "linear"),
         Method("binning", "random binning", ("laplacian",), (16, 64, 256, 1024), 256),
-        Method("fourier", "random Fourier", ("gaussian", "laplacian"), (64, 256, 1024, 2048), 1024),
-        Method("nystroem", "Nyström", ("gaussian", "laplacian"), (64, 256, 1024, 2048), 1024),
+        Method("fourier", "random Fourier", ("gaussian", "laplacian"), (64, 256, 1024, 2048), 512),
+        Method("nystroem", "Nyström", ("gaussian", "laplacian"), (64, 256, 1024, 2048), 512),
         Method("exact", "exact", ("gaussian", "laplacian")),
     )
 }

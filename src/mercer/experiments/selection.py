@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,10 @@ __all__ = ["Choice", "Selection"]
 
 _START = (0, -1)  # exponents: γ = 2^0 times the kernel's own "scale", α = 10^-1 / n
 _REACH = 2  # steps to either side on the first lines
-_ROUNDS = 8  # lines through γ and α at most
+_ROUNDS = 7  # further lines at most
+_NEAR = 1.01  # a smaller α has to lower the error by more than this factor
+
+_Found = dict[tuple[int, int], float]  # validation errors by the exponents of γ and α
 
 
 @dataclass(frozen=True)
@@ -34,8 +37,8 @@ class Choice:
         The same as a multiple of the kernel's "scale".
     alpha_multiple : float
         α as a multiple of 1/n.
-    score : float
-        On the validation part, larger is better.
+    error : float
+        On the validation part: share of wrong classes, or relative RMSE.
     n_tried : int
         Number of settings tried.
     seconds : float
@@ -46,7 +49,7 @@ class Choice:
     gamma: float | None
     gamma_multiple: float | None
     alpha_multiple: float
-    score: float
+    error: float
     n_tried: int
     seconds: float
 
@@ -119,14 +122,15 @@ class Selection:
     @staticmethod
     def n_steps(method: Method) -> int:
         """About so many settings :meth:`choose` tries."""
-        return 15 * len(method.kernels) if method.kernels else 6
+        return 9 * len(method.kernels) + 4 if method.kernels else 7
 
     def choose(self, method: Method, on_step: Callable[[], None] = lambda: None) -> Choice:
         """The best kernel, γ and α for a method at its reference size.
 
         The grid is the same for every method: γ in powers of two times the kernel's own "scale",
-        α in powers of ten over n. It is searched line by line: along γ, then along α, until
-        neither moves. Of equal scores the smoother model wins: larger α, then smaller γ.
+        α in powers of ten over n. It is searched line by line: along γ, then along α, for every
+        kernel, and for the better kernel on from there until neither moves. Of errors within one
+        per cent of the least the largest α wins.
 
         Parameters
         ----------
@@ -135,16 +139,25 @@ class Selection:
             Called after each setting that was tried.
         """
         start = time.perf_counter()
-        searched = [(self._search(method, k, on_step), k) for k in method.kernels or (None,)]
-        (score, (i, j), _), kernel = max(searched, key=lambda found: found[0][0])
+        tried: dict[str | None, _Found] = {kernel: {} for kernel in method.kernels or (None,)}
+        for kernel, found in tried.items():
+            self._look_around(method, kernel, found, _START, _REACH, on_step)
+        kernel = min(tried, key=lambda name: tried[name][_best(tried[name])])
+        found = tried[kernel]
+        for _ in range(_ROUNDS):
+            at = _best(found)
+            self._look_around(method, kernel, found, at, 1, on_step)
+            if _best(found) == at:
+                break
+        i, j = _best(found)
         scale = self.scale(kernel)
         return Choice(
             kernel=kernel,
             gamma=None if scale is None else scale * 2.0**i,
             gamma_multiple=None if scale is None else 2.0**i,
             alpha_multiple=10.0**j,
-            score=score,
-            n_tried=sum(found[2] for found, _ in searched),
+            error=found[i, j],
+            n_tried=sum(map(len, tried.values())),
             seconds=time.perf_counter() - start,
         )
 
@@ -157,36 +170,41 @@ class Selection:
             self._scales[kernel] = float(resolved.gamma)
         return self._scales[kernel]
 
-    def _search(
-        self, method: Method, kernel: str | None, on_step: Callable[[], None]
-    ) -> tuple[float, tuple[int, int], int]:
-        """Best score over γ and α, the exponents that give it, and how many were tried."""
-        found: dict[tuple[int, int], float] = {}
+    def _look_around(
+        self,
+        method: Method,
+        kernel: str | None,
+        found: _Found,
+        at: tuple[int, int],
+        reach: int,
+        on_step: Callable[[], None],
+    ) -> None:
+        """Add to ``found`` the errors on a line along γ, then on one along α through the best."""
+        i, j = at
+        if kernel is not None:
+            for other in range(i - reach, i + reach + 1):
+                self._try(method, kernel, found, other, [j], on_step)
+            i, j = _best(found)
+        self._try(method, kernel, found, i, range(j - reach, j + reach + 1), on_step)
 
-        def look(i: int, exponents: range) -> None:
-            todo = [j for j in exponents if (i, j) not in found]
-            for j, score in zip(todo, self._path(method, kernel, i, todo), strict=True):
-                found[i, j] = score
-                on_step()
-
-        best = _START
-        for turn in range(_ROUNDS):
-            i, j = best
-            reach = _REACH if turn == 0 else 1
-            if kernel is not None:
-                for other in range(i - reach, i + reach + 1):
-                    look(other, range(j, j + 1))
-                i, j = _best(found)
-            look(i, range(j - reach, j + reach + 1))
-            before, best = best, _best(found)
-            if turn > 0 and best == before:
-                break
-        return found[best], best, len(found)
+    def _try(
+        self,
+        method: Method,
+        kernel: str | None,
+        found: _Found,
+        i: int,
+        alphas: Iterable[int],
+        on_step: Callable[[], None],
+    ) -> None:
+        todo = [j for j in alphas if (i, j) not in found]
+        for j, error in zip(todo, self._path(method, kernel, i, todo), strict=True):
+            found[i, j] = error
+            on_step()
 
     def _path(
         self, method: Method, kernel: str | None, i: int, alphas: list[int]
     ) -> Iterator[float]:
-        """Validation scores of one γ over several α; the map is made once."""
+        """Validation errors of one γ over several α; the map is made once."""
         scale = self.scale(kernel)
         size = None if method.reference is None else min(method.reference, self.n_fitted)
         model = make(
@@ -203,9 +221,11 @@ class Selection:
         for j in alphas:
             model.set_params(alpha=10.0**j / self.n_fitted).fit(*self._fit)
             score = scores(self.task, self._held[1], model.predict(self._held[0]))
-            yield score["accuracy"] if self.task == "classification" else -score["relative_rmse"]
+            yield 1 - score["accuracy"] if "accuracy" in score else score["relative_rmse"]
 
 
-def _best(found: dict[tuple[int, int], float]) -> tuple[int, int]:
-    """Exponents of the highest score; of equal ones the larger α, then the smaller γ."""
-    return max(found, key=lambda at: (found[at], at[1], -at[0]))
+def _best(found: _Found) -> tuple[int, int]:
+    """Exponents of the largest α whose error is hardly above the least, then of the least error."""
+    enough = _NEAR * min(found.values())
+    near = (at for at in found if found[at] <= enough)
+    return max(near, key=lambda at: (at[1], -found[at], -at[0]))
