@@ -1,5 +1,6 @@
 """Problems: a design, targets, a loss and a penalty; the only place that sums over rows."""
 
 from mercer.problem.objective import Problem
+from mercer.problem.row_space import RowSpace
 
-__all__ = ["Problem"]
+__all__ = ["Problem", "RowSpace"]

@@ -133,7 +133,7 @@ class Problem:
         """The start: no weights, and the intercept that suits a constant model."""
         theta = np.zeros(self.shape, dtype=self.dtype)
         if self.fit_intercept:
-            theta[-1] = self.loss.constant(self._mean(self.y), self.n_rows)
+            theta[-1] = self.loss.constant(self.row_mean(self.y), self.n_rows)
         return theta
 
     def dot(self, a: NDArray, b: NDArray) -> NDArray[np.float64]:
@@ -156,7 +156,7 @@ class Problem:
         """F at θ: (k,), one per output, if they are independent; else (1,)."""
         point = self._at(theta)
         if point.values is None:
-            losses = self._mean(self.loss.value(point.responses, self.y))
+            losses = self.row_mean(self.loss.value(point.responses, self.y))
             penalties = self.penalty.value(self._weights_of(point.theta))
             if not self._separable:
                 penalties = np.sum(penalties)
@@ -202,6 +202,14 @@ class Problem:
         self._weights_of(product)[...] += self.penalty.gradient(self._weights_of(v))
         return product
 
+    def curvature(self, v: NDArray, product: NDArray) -> NDArray[np.float64]:
+        """Inner products of v and ``product``, a curvature product."""
+        return self.dot(v, product)
+
+    def subtract(self, v: NDArray, product: NDArray) -> None:
+        """Subtract a multiple of a curvature product from v."""
+        v -= product
+
     def diagonal(self, theta: NDArray) -> NDArray:
         """The diagonal of ∇²F(θ), broadcastable to θ, for Jacobi preconditioning.
 
@@ -215,7 +223,7 @@ class Problem:
             rows = self.loss.hessian(point.responses, self.y)
             rows = rows if rows.ndim == 1 else rows.mean(axis=1, dtype=np.float64)
             weighted = rows if self.weights is None else rows * self.weights
-            mean_curvature = float(self._mean(rows))
+            mean_curvature = float(self.row_mean(rows))
             sqnorms = self.design.column_sqnorms(np.asarray(weighted, dtype=np.float64))
         diagonal = np.empty(self.shape[0], dtype=self.dtype)
         self._weights_of(diagonal)[...] = sqnorms / self.n_rows + self.penalty.alpha
@@ -236,8 +244,8 @@ class Problem:
             theta = self.initial()
             eps = float(np.finfo(self.dtype).eps)
             derivative = self.loss.gradient(self._at(theta).responses, self.y)
-            square = np.atleast_1d(self._mean(np.square(derivative, dtype=np.float64)))
-            size = np.atleast_1d(self._mean(np.square(self.y, dtype=np.float64)))
+            square = np.atleast_1d(self.row_mean(np.square(derivative, dtype=np.float64)))
+            size = np.atleast_1d(self.row_mean(np.square(self.y, dtype=np.float64)))
             if not self._separable:
                 square, size = square.sum(keepdims=True), size.sum(keepdims=True)
             norm = self.norm(self.gradient(theta))
@@ -280,8 +288,8 @@ class Problem:
         y = self.y.astype(np.float64, copy=False)
         a = self.loss.gradient(self._at(theta).responses.astype(np.float64, copy=False), y)
         if self.fit_intercept:
-            a = self.loss.balance(a, y, self._mean)
-        conjugate = np.sum(self._mean(np.asarray(self.loss.conjugate(a, y))))
+            a = self.loss.balance(a, y, self.row_mean)
+        conjugate = np.sum(self.row_mean(np.asarray(self.loss.conjugate(a, y))))
         w = self._weights_of(self._mean_rows(a.astype(self.dtype))).reshape(-1)
         squares = np.einsum("i,i->", w, w, dtype=np.float64)
         return float(self.value(theta) + conjugate + squares / (2 * self.penalty.alpha))
@@ -327,9 +335,9 @@ class Problem:
         point = self._current()
         J = np.asarray(J)
         delta = np.asarray(delta, dtype=self.dtype)
-        theta = point.theta.copy()
-        theta[J] += delta
-        self._point = _Point(theta, point.responses + self._block(J) @ delta)
+        point.theta[J] += delta
+        point.responses += self._block(J) @ delta
+        point.values = point.gradient = point.curvature = None
 
     def rebuild(self) -> None:
         """Compute the responses at the current θ afresh, without the rounding of many moves."""
@@ -368,7 +376,7 @@ class Problem:
         weights = np.ones(n) if self.weights is None else self.weights
         target = self.y.astype(np.float64)
         if self.fit_intercept:
-            target -= self._mean(target)
+            target -= self.row_mean(target)
             means = kernel @ weights / n
             kernel += (weights @ means) / n - means - means[:, None]
         root = np.sqrt(weights)
@@ -376,15 +384,19 @@ class Problem:
         kernel *= root[:, None]
         kernel[np.diag_indices(n)] += n * self.penalty.alpha
 
-        def lift(dual: NDArray) -> NDArray:
-            theta = np.zeros(self.shape, dtype=self.dtype)
-            rows = (as_rows(root, dual) * dual).astype(self.dtype)
-            self._weights_of(theta)[...] = self.design.rmatvec(rows)
-            if self.fit_intercept:
-                theta[-1] = self._mean(self.y - self._forward(theta))
-            return theta
+        root = as_rows(root, target)
+        return kernel, root * target, lambda dual: self.from_rows(root * dual)
 
-        return kernel, as_rows(root, target) * target, lift
+    def from_rows(self, a: NDArray) -> NDArray:
+        """θ with the weights Zᵀa and the intercept that is best for them under a quadratic loss."""
+        theta = np.zeros(self.shape, dtype=self.dtype)
+        self._weights_of(theta)[...] = self.design.rmatvec(a.astype(self.dtype))
+        responses = self._forward(theta)
+        if self.fit_intercept:
+            theta[-1] = self.row_mean(self.y - responses)
+            responses += theta[-1]
+        self._point = _Point(theta.copy(), responses)
+        return theta
 
     # -- rows --------------------------------------------------------------------------------
 
@@ -442,7 +454,7 @@ class Problem:
             out[-1] = np.sum(v, axis=0, dtype=np.float64) / self.n_rows
         return out
 
-    def _mean(self, rows: NDArray) -> NDArray[np.float64]:
+    def row_mean(self, rows: NDArray) -> NDArray[np.float64]:
         """(1/n) Σ s_i rows_i in float64, of shape () or (k,)."""
         if self.weights is None:
             return np.asarray(np.sum(rows, axis=0, dtype=np.float64) / self.n_rows)

@@ -105,7 +105,7 @@ class Clock:
             self._paused += perf_counter() - stopped
 
 
-@dataclass
+@dataclass(kw_only=True)
 class State:
     """Where a solver stands; solvers add what they carry from step to step.
 
@@ -113,6 +113,10 @@ class State:
     ----------
     coef : ndarray
         θ.
+    x : ndarray
+        What the solver iterates on, θ itself unless it says otherwise.
+    objective : float
+        F at θ.
     optimality : float
         The stopping test's quantity at θ.
     iteration : int
@@ -122,23 +126,33 @@ class State:
     """
 
     problem: Problem
-    coef: NDArray
     clock: Clock
+    x: NDArray
     optimality: float = np.inf
     iteration: int = 0
     stalled: str = ""
+
+    @property
+    def coef(self) -> NDArray:
+        """θ."""
+        return self.x
 
     @property
     def objective(self) -> float:
         """F at θ, computed when asked for."""
         return self.problem.value(self.coef)
 
+    @property
+    def n_nonzero(self) -> int:
+        """Non-zero entries of θ."""
+        return int(np.count_nonzero(self.coef))
+
 
 @dataclass
 class Solver:
     """An algorithm and its settings; it keeps nothing of the problems it solves.
 
-    A solver writes ``init``, which makes the state, and ``step``, which improves ``state.coef`` and
+    A solver writes ``init``, which makes the state, and ``step``, which improves ``state.x`` and
     sets ``state.optimality``. ``finish`` may correct the last figures, outside the trace.
 
     Parameters
@@ -241,7 +255,7 @@ class Solver:
                     f"the data must be small enough for {state.problem.dtype}; the objective is "
                     f"{objective} at iteration {state.iteration} of {type(self).__name__}."
                 )
-            n_nonzero = int(np.count_nonzero(state.coef))
+            n_nonzero = state.n_nonzero
         phases = dict(state.clock.phases)
         return TraceRow(state.clock.seconds, objective, state.optimality, n_nonzero, phases)
 

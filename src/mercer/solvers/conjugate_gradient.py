@@ -3,39 +3,53 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._validation import name_from
-from mercer.problem import Problem
+from mercer._validation import name_from, positive_integer
+from mercer.problem import Problem, RowSpace
 from mercer.solvers.base import Clock, Solver, State
 
 __all__ = ["ConjugateGradient"]
 
 _DRIFT = 0.1  # share of the true residual that the recurrence may have missed
+_TEMPERED = 0.25
+_POWERS = {"tempered": _TEMPERED, "jacobi": 1.0}
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _State(State):
-    """``residual`` and ``direction`` hold the columns of ``outputs``, those still at work."""
+    """``space`` is the problem, or its view by rows; ``x``, ``residual`` and ``direction`` live in
+    it, the latter two with the columns of ``outputs`` alone, those still at work.
+    """
 
-    outputs: NDArray = field(kw_only=True)
-    residual: NDArray = field(kw_only=True)
-    direction: NDArray = field(kw_only=True)
-    slope: NDArray = field(kw_only=True)  # rᵀ M⁻¹ r of every output at work
-    relative: NDArray = field(kw_only=True)  # ‖r‖ of every output, in units of the reference
-    verified: NDArray = field(kw_only=True)  # the same at the last look at the true residual
-    values: NDArray = field(kw_only=True)  # F of every output
-    precondition: Callable[[NDArray], NDArray] = field(kw_only=True)
-    lost: NDArray = field(kw_only=True)  # outputs that rounding keeps from the goal
-    exact: bool = True  # whether ``relative`` is that of the true residual
+    space: Problem | RowSpace
+    precondition: Callable[[NDArray], NDArray]
+    outputs: NDArray
+    residual: NDArray
+    direction: NDArray
+    slope: NDArray  # rᵀ M⁻¹ r of every output at work
+    relative: NDArray  # ‖r‖ of every output, in units of the reference
+    verified: NDArray  # the same at the last look at the true residual
+    values: NDArray  # F of every output
+    lost: NDArray  # outputs that rounding keeps from the goal
+
+    @property
+    def coef(self) -> NDArray:
+        return self.space.lift(self.x) if isinstance(self.space, RowSpace) else self.x
 
     @property
     def objective(self) -> float:
         return float(np.sum(self.values))
+
+    @property
+    def n_nonzero(self) -> int:
+        # By rows, no entry of θ is zero but by accident; looking would cost a product.
+        by_rows = isinstance(self.space, RowSpace)
+        return self.problem.n_variables if by_rows else int(np.count_nonzero(self.x))
 
     def keep(self, mask: NDArray) -> None:
         """Let the other outputs go."""
@@ -61,17 +75,23 @@ class ConjugateGradient(Solver):
     iterations and before an output is called solved, replaced by it, and started anew where the two
     differ much. An output that rounding keeps from its goal is given up, with a warning.
 
+    All vectors are combinations of rows of Z. Where there are fewer rows than columns they are kept
+    as such (see ``RowSpace``): the same iterates without vectors of D entries.
+
     Parameters
     ----------
     tol : float, default=1e-4
         Stop when ‖r‖ ≤ tol · (‖r‖ of the best constant model) for every output.
     max_iter : int, default=1000
-    preconditioner : "tempered", "jacobi", None or callable, default="tempered"
+    space : {"auto", "columns", "rows"}, default="auto"
+        What vectors have entries for. By rows only from the start w = 0 and without a
+        preconditioner; "auto" does so where it may and n < D.
+    preconditioner : "auto", "tempered", "jacobi", None or callable, default="auto"
         M is the fourth root of the diagonal of ∇²F, the diagonal, or nothing; or M⁻¹ is any
         symmetric positive definite linear function of residuals (D + 1,) or (D + 1, k), column by
         column. The diagonal itself speeds up the first iterations over columns of very unequal
         sizes, such as bins, and slows down the later ones; its fourth root keeps most of the one
-        and avoids the other.
+        and avoids the other. "auto" is "tempered", or nothing by rows.
     check_every : int, default=50
         Iterations between two looks at the true residual.
 
@@ -93,125 +113,157 @@ class ConjugateGradient(Solver):
     array([0.5, 0.4])
     """
 
-    preconditioner: str | Callable[[NDArray], NDArray] | None = "tempered"
+    space: str = "auto"
+    preconditioner: str | Callable[[NDArray], NDArray] | None = "auto"
     check_every: int = 50
 
     name: ClassVar[str] = "cg"
     requires: ClassVar[frozenset[str]] = frozenset({"a quadratic loss", "a quadratic penalty"})
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.check_every = positive_integer(self.check_every, "check_every")
+        name_from(self.space, ("auto", "columns", "rows"), "space")
+        if not (self.preconditioner is None or callable(self.preconditioner)):
+            name_from(self.preconditioner, ("auto", *_POWERS), "preconditioner")
+        if self.space == "rows" and self.preconditioner not in ("auto", None):
+            raise ValueError(
+                "preconditioner must be 'auto' or None with space='rows'; "
+                f"got {self.preconditioner!r}."
+            )
+
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
+        space, x = self._space(problem, theta)
         with clock.phase("products"):
-            residual = -problem.gradient(theta)
-            relative = problem.norm(residual) / problem.reference()
+            residual = -space.gradient(x)
+            relative = space.norm(residual) / space.reference()
         with clock.phase("vectors"):
-            precondition = _preconditioner(self.preconditioner, problem)
+            precondition = self._preconditioner(space)
             direction = np.array(precondition(residual))
         state = _State(
-            problem,
-            theta,
-            clock,
+            problem=problem,
+            clock=clock,
             optimality=float(relative.max()),
+            space=space,
+            x=x,
+            precondition=precondition,
             outputs=np.arange(len(relative)),
             residual=residual,
             direction=direction,
-            slope=problem.dot(residual, direction),
+            slope=space.dot(residual, direction),
             relative=relative,
             verified=relative.copy(),
-            values=problem.values(theta).copy(),
-            precondition=precondition,
+            values=space.values(x).copy(),
             lost=np.zeros(len(relative), dtype=bool),
         )
         state.keep(relative > self.tol)
         return state
 
     def step(self, problem: Problem, state: _State) -> None:
-        outputs = state.outputs
+        space, outputs = state.space, state.outputs
+        several = len(state.relative) > 1
         with state.clock.phase("products"):
-            product = problem.curvature_product(
-                state.coef, state.direction, outputs if state.coef.ndim == 2 else None
+            product = space.curvature_product(
+                state.x, state.direction, outputs if several else None
             )
         with state.clock.phase("vectors"):
-            curvature = problem.dot(state.direction, product)
+            curvature = space.curvature(state.direction, product)
             usable = curvature > 0
             length = np.divide(state.slope, curvature, out=np.zeros_like(curvature), where=usable)
             state.values[outputs] -= 0.5 * length * state.slope
-            length = length.astype(problem.dtype)
+            length = length.astype(space.dtype)
             if len(outputs) == len(state.relative):
-                state.coef += length * state.direction
+                state.x += length * state.direction
             else:
-                state.coef[:, outputs] += length * state.direction
-            state.residual -= length * product
-            state.relative[outputs] = problem.norm(state.residual) / problem.reference()[outputs]
-            state.exact = False
+                state.x[..., outputs] += length * state.direction
+        with state.clock.phase("products"):
+            space.subtract(state.residual, length * product)
+        with state.clock.phase("vectors"):
+            state.relative[outputs] = space.norm(state.residual) / space.reference()[outputs]
             state.lost[outputs] |= ~usable
         at_work = (state.relative[outputs] > self.tol) & usable
         restart = False
         if not at_work.any() or (state.iteration + 1) % self.check_every == 0:
-            restart = self._verify(problem, state)
+            restart = self._verify(state)
         else:
             state.keep(at_work)
         state.optimality = float(state.relative.max())
         if len(state.outputs):
-            self._turn(problem, state, restart)
+            self._turn(state, restart)
         elif state.optimality > self.tol:
             state.stalled = f"stalled at the limit of {problem.dtype}"
 
-    def _turn(self, problem: Problem, state: _State, restart: bool) -> None:
+    def _turn(self, state: _State, restart: bool) -> None:
         """The next direction: conjugate to the ones before, or steepest descent."""
         with state.clock.phase("vectors"):
             steepest = state.precondition(state.residual)
-            slope = problem.dot(state.residual, steepest)
+            slope = state.space.dot(state.residual, steepest)
             if restart:
                 state.direction = np.array(steepest)
             else:
-                state.direction *= (slope / state.slope).astype(problem.dtype)
+                state.direction *= (slope / state.slope).astype(state.space.dtype)
                 state.direction += steepest
             state.slope = slope
 
-    def _verify(self, problem: Problem, state: _State) -> bool:
+    def _verify(self, state: _State) -> bool:
         """Replace the recurrence by the truth; whether CG has to start anew from there."""
         with state.clock.phase("products"):
-            true = -problem.gradient(state.coef)
-            relative = problem.norm(true) / problem.reference()
+            true = -state.space.gradient(state.x)
+            relative = state.space.norm(true) / state.space.reference()
         with state.clock.pause():
-            state.values = problem.values(state.coef).copy()
+            state.values = state.space.values(state.x).copy()
         # Rounding rules where the recurrence promises progress that the truth does not show.
         state.lost |= (state.relative < 0.5 * relative) & (relative > 0.5 * state.verified)
-        state.verified, state.relative, state.exact = relative, relative.copy(), True
+        state.verified, state.relative = relative, relative.copy()
         unsolved = (relative > self.tol) & ~state.lost
         state.keep(unsolved[state.outputs])
         if len(state.outputs):
             at_work = np.isin(np.arange(len(relative)), state.outputs)
             recurrence, state.residual = state.residual, _columns(true, at_work)
-            drift = problem.norm(state.residual - recurrence)
-            return bool(np.any(drift > _DRIFT * problem.norm(state.residual)))
+            drift = state.space.norm(state.residual - recurrence)
+            return bool(np.any(drift > _DRIFT * state.space.norm(state.residual)))
+        if isinstance(state.space, RowSpace) and not unsolved.any():
+            # The last look is at θ itself; what it finds unsolved goes on by columns.
+            state.x, state.space = state.coef, state.problem
+            state.lost[:], state.verified[:] = False, np.inf
+            state.precondition = self._preconditioner(state.space)
+            return self._verify(state)
         # Outputs that were let go too early come back.
         state.outputs = np.flatnonzero(unsolved)
         state.residual = _columns(true, unsolved)
         return True
 
     def finish(self, problem: Problem, state: _State) -> None:
-        if not state.exact:
-            state.relative = problem.norm(problem.gradient(state.coef)) / problem.reference()
-            state.optimality = float(state.relative.max())
+        if state.optimality > self.tol and not state.stalled:
+            state.x, state.space = state.coef, problem
+            state.optimality = problem.optimality(state.x)
+
+    def _space(self, problem: Problem, theta: NDArray) -> tuple[Problem | RowSpace, NDArray]:
+        weights = theta[:-1] if problem.fit_intercept else theta
+        possible = self.preconditioner in ("auto", None) and not np.any(weights)
+        if self.space == "rows" and not possible:
+            raise ValueError("space must be 'auto' or 'columns' with a start other than w = 0.")
+        n, n_columns = problem.design.shape
+        if self.space == "rows" or (self.space == "auto" and possible and n < n_columns):
+            space = RowSpace(problem)
+            return space, space.initial()
+        return problem, theta
+
+    def _preconditioner(self, space: Problem | RowSpace) -> Callable[[NDArray], NDArray]:
+        kind = self.preconditioner
+        if kind is None or isinstance(space, RowSpace):
+            return lambda residual: residual
+        if callable(kind):
+            return kind
+        diagonal = space.diagonal(space.initial()).astype(np.float64)
+        if space.fit_intercept and len(diagonal) > 1:
+            # The intercept's own entry is far above those of columns that add up to a constant.
+            diagonal[-1] = diagonal[:-1].max()
+        inverse = np.ones_like(diagonal)
+        np.power(diagonal, -_POWERS.get(kind, _TEMPERED), out=inverse, where=diagonal > 0)
+        inverse = inverse.astype(space.dtype)
+        return lambda residual: inverse * residual
 
 
 def _columns(array: NDArray, mask: NDArray) -> NDArray:
-    return array if array.ndim == 1 or mask.all() else array[:, mask]
-
-
-def _preconditioner(kind: Any, problem: Problem) -> Callable[[NDArray], NDArray]:
-    if kind is None:
-        return lambda residual: residual
-    if callable(kind):
-        return kind
-    powers = {"tempered": 0.25, "jacobi": 1.0}
-    power = powers[name_from(kind, powers, "preconditioner")]
-    diagonal = problem.diagonal(problem.initial()).astype(np.float64)
-    if problem.fit_intercept and len(diagonal) > 1:
-        # The intercept's own entry is far above those of columns that add up to a constant.
-        diagonal[-1] = diagonal[:-1].max()
-    inverse = np.ones_like(diagonal)
-    np.power(diagonal, -power, out=inverse, where=diagonal > 0)
-    inverse = inverse.astype(problem.dtype)
-    return lambda residual: inverse * residual
+    return array if mask.all() or len(mask) == 1 else array[..., mask]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -19,9 +19,9 @@ __all__ = ["Cholesky"]
 _FORMS = ("auto", "primal", "dual")
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _State(State):
-    system: _Factor | None = field(default=None, kw_only=True)
+    system: _Factor | None = None
 
 
 @dataclass
@@ -75,7 +75,8 @@ class Cholesky(Solver):
 
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
         with clock.phase("products"):
-            return _State(problem, theta, clock, optimality=problem.optimality(theta))
+            optimality = problem.optimality(theta)
+        return _State(problem=problem, clock=clock, x=theta, optimality=optimality)
 
     def step(self, problem: Problem, state: _State) -> None:
         n, n_columns = problem.design.shape
@@ -86,7 +87,7 @@ class Cholesky(Solver):
         if dual or not optimality < 0.5 * state.optimality:
             state.stalled = f"stalled at the limit of {problem.dtype}"
         if optimality < state.optimality:
-            state.coef, state.optimality = theta, optimality
+            state.x, state.optimality = theta, optimality
 
     def _primal(self, problem: Problem, state: _State) -> NDArray:
         if state.system is None:
@@ -95,9 +96,9 @@ class Cholesky(Solver):
             with state.clock.phase("factor"):
                 state.system = _Factor(matrix)
         with state.clock.phase("products"):
-            gradient = problem.gradient(state.coef).astype(np.float64)
+            gradient = problem.gradient(state.x).astype(np.float64)
         with state.clock.phase("factor"):
-            return (state.coef - state.system.solve(gradient)).astype(problem.dtype)
+            return (state.x - state.system.solve(gradient)).astype(problem.dtype)
 
     def _dual(self, problem: Problem, state: _State) -> NDArray:
         with state.clock.phase("products"):

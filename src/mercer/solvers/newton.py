@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -20,15 +20,15 @@ _SHRINK, _HALVE, _GROW = 0.25, 0.5, 4.0
 _NOISE = 10.0  # rounding of F, in units of the dtype's precision
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _State(State):
-    """All arrays but ``coef`` and ``gradient`` have one entry per independent output, or one."""
+    """All arrays but ``x`` and ``gradient`` have one entry per independent output, or one."""
 
-    gradient: NDArray = field(kw_only=True)
-    values: NDArray = field(kw_only=True)
-    relative: NDArray = field(kw_only=True)
-    radius: NDArray = field(kw_only=True)
-    lost: NDArray = field(kw_only=True)  # outputs that rounding keeps from the goal
+    gradient: NDArray
+    values: NDArray
+    relative: NDArray
+    radius: NDArray
+    lost: NDArray  # outputs that rounding keeps from the goal
 
     @property
     def objective(self) -> float:
@@ -103,9 +103,9 @@ class NewtonCG(Solver):
         # No Newton step is longer than ‖g‖ / alpha, for alpha bounds the curvature from below.
         radius = norm / problem.penalty.alpha if problem.penalty.alpha > 0 else norm
         return _State(
-            problem,
-            theta,
-            clock,
+            problem=problem,
+            clock=clock,
+            x=theta,
             optimality=float(relative.max()),
             gradient=gradient,
             values=values,
@@ -118,7 +118,7 @@ class NewtonCG(Solver):
         with state.clock.phase("inner"):
             step = self._inner(problem, state)
         with state.clock.phase("gradient"):
-            trial = state.coef + step.move
+            trial = state.x + step.move
             values = problem.values(trial)
             gradient = problem.gradient(trial)
             relative = problem.norm(gradient) / problem.reference()
@@ -135,7 +135,7 @@ class NewtonCG(Solver):
         radius = np.minimum(state.radius, step.length) if state.iteration == 0 else state.radius
         slope = problem.dot(state.gradient, step.move)
         state.radius = np.where(tried, _new_radius(radius, step, ratio, actual, slope), radius)
-        state.coef = np.where(accept, trial, state.coef)
+        state.x = np.where(accept, trial, state.x)
         state.gradient = np.where(accept, gradient, state.gradient)
         state.values = np.where(accept, values, state.values)
         state.relative = np.where(accept, relative, state.relative)
@@ -147,7 +147,7 @@ class NewtonCG(Solver):
         """Steihaug's truncated conjugate gradients, output by output."""
         at_work = (state.relative > self.tol) & ~state.lost
         outputs = np.flatnonzero(at_work)
-        step = _Step(np.zeros_like(state.coef), np.zeros(len(at_work)), np.zeros(len(at_work)))
+        step = _Step(np.zeros_like(state.x), np.zeros(len(at_work)), np.zeros(len(at_work)))
         goal = self._goal(problem, state)[outputs]
         residual = -_columns(state.gradient, at_work)
         direction = residual.copy()
@@ -156,7 +156,7 @@ class NewtonCG(Solver):
         ss, sp, pp = np.zeros_like(slope), np.zeros_like(slope), slope
         for _ in range(self.max_inner):
             columns = outputs if len(at_work) > 1 else None
-            product = problem.curvature_product(state.coef, direction, columns)
+            product = problem.curvature_product(state.x, direction, columns)
             curvature = problem.dot(direction, product)
             radius = state.radius[outputs]
             length = np.where(curvature > 0, slope / curvature, np.inf)
