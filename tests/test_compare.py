@@ -212,6 +212,12 @@ def test_validation_rows_are_not_fitted():
     assert not fitted & held
 
 
+def test_series_is_validated_on_its_last_rows():
+    X = np.arange(100.0)[:, None]
+    chosen = selection.Selection(X, X[:, 0], "regression", seed=0, max_rows=1000, is_series=True)
+    assert max(chosen._fit[1]) < min(chosen._held[1]) == 80
+
+
 # --- the exact entrant -----------------------------------------------------------------------
 
 

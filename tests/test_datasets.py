@@ -416,6 +416,14 @@ def test_a_random_split_parts_the_rows_and_says_so():
     assert not np.array_equal(np.sort(parts.X_train.ravel()), parts.X_train.ravel())
 
 
+def test_a_series_is_cut_and_not_drawn():
+    data = dataclasses.replace(toy_set(np.arange(40) % 2), is_series=True)
+    parts = data.split()
+    assert "last rows" in parts.split_note
+    assert sorted(parts.X_test.ravel()) == list(range(30, 40))
+    assert sorted(parts.X_train.ravel()) == list(range(30))
+
+
 @pytest.mark.parametrize("test_size", [0.1, 0.25, 0.5])
 @pytest.mark.parametrize("seed", range(3))
 def test_a_stratified_split_keeps_the_share_of_every_class(test_size, seed):

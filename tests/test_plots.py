@@ -53,10 +53,22 @@ def test_figure_says_what_it_shows():
     assert {text.get_text() for text in axes.texts} >= {"16", "64"}
 
 
-@pytest.mark.parametrize("kind", ["sample", "stand-in"])
-def test_figure_of_a_part_says_so(kind):
-    record = fit("linear", None, {"accuracy": 0.7}, 0.01, {**DATA, "kind": kind})
-    assert kind in plots.compare_figure([record]).axes[0].get_title(loc="left")
+@pytest.mark.parametrize(
+    ("kind", "said"), [("sample", "a sample of big"), ("stand-in", "a stand-in for big")]
+)
+def test_figure_of_a_part_says_so(kind, said):
+    data = {**DATA, "kind": kind, "stand_in_for": "big"}
+    record = fit("linear", None, {"accuracy": 0.7}, 0.01, data)
+    assert said in plots.compare_figure([record]).axes[0].get_title(loc="left")
+
+
+@pytest.mark.parametrize("values", [[1.0], [0.0, 1.0], [0.5, 0.5], [0.999, 1.0], [0.0]])
+def test_figure_of_any_accuracies_shows_all_of_them(values):
+    found = [fit("binning", 2**i, {"accuracy": v}, 0.1 + i) for i, v in enumerate(values)]
+    figure = plots.compare_figure(found)
+    figure.canvas.draw()
+    bottom, top = figure.axes[0].get_ylim()
+    assert all(bottom < value < top or value == 1 for value in values)
 
 
 def test_figure_of_a_regression_shows_the_error():

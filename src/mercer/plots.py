@@ -25,6 +25,7 @@ _STYLE = {
 }
 _OTHERS = (("#56B4E9", "v"), ("#E69F00", "P"), ("#999999", "X"))
 _ACCURACIES = (0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.985, 0.99)
+_PARTS = {"sample": "a sample of", "stand-in": "a stand-in for"}
 _TITLES = {"accuracy": "test accuracy", "relative_rmse": "test error ‖y − ŷ‖ / ‖y‖"}
 
 
@@ -128,6 +129,7 @@ def _curve(
         markersize=7 if marker != "*" else 12,
         markeredgecolor="white",
         markeredgewidth=0.8,
+        clip_on=False,
         linewidth=2,
         linestyle="-" if sized else "none",
         label=fits[0]["label"],
@@ -138,7 +140,7 @@ def _curve(
             label = axes.annotate(
                 str(fit["size"]),
                 (x, y),
-                xytext=(5, -11),
+                xytext=(5, -11) if metric == "accuracy" else (5, 4),  # off the curve
                 textcoords="offset points",
                 fontsize=8,
                 color=colour,
@@ -154,9 +156,11 @@ def _dress(axes: Any, data: Mapping[str, Any], metric: str) -> None:
     axes.set_ylabel(_TITLES.get(metric, metric))
     if metric == "accuracy":
         _spread_towards_one(axes)
-    kind = {"sample": ", a sample", "stand-in": ", a stand-in"}.get(data.get("kind", ""), "")
+    part = _PARTS.get(data.get("kind", ""), "")
+    if part:
+        part = f", {part} {data.get('stand_in_for') or 'a larger set'}"
     rows, inputs = (f"{data[key]:,}".replace(",", "\N{THIN SPACE}") for key in ("n_train", "d"))
-    title = f"{data['name']}{kind}: {rows} training rows, {inputs} inputs"
+    title = f"{data['name']}{part}: {rows} training rows, {inputs} inputs"
     axes.set_title(title, fontsize=11, loc="left")
     axes.grid(True, which="major", color="#dddddd", linewidth=0.8, zorder=0)
     axes.spines[["top", "right"]].set_visible(False)

@@ -16,6 +16,7 @@ from mercer.cli.options import (
     Seed,
     Task,
     check_writable_folder,
+    narrow,
     print_json,
     say,
     show_table,
@@ -148,10 +149,11 @@ def _progress() -> Iterator[Callable[[float, str], None]]:
     console = Console(stderr=True)
     columns = (
         BarColumn(),
+        TextColumn("{task.percentage:.0f} % in"),
         TimeElapsedColumn(),
-        TextColumn("of about"),
+        TextColumn("and about"),
         TimeLeft(),
-        TextColumn("more, {task.description}"),
+        TextColumn("to go: {task.description}"),
     )
     with Progress(
         *columns, console=console, transient=True, disable=not console.is_terminal
@@ -176,14 +178,21 @@ def _table(found: Sequence[Record]) -> Table:
         title=f"{data['name']}: {data['n_train']} training and {data['n_test']} test rows, "
         f"{data['d']} inputs{_kind(data)}"
     )
-    table.add_column("method")
-    for heading in ("size", "kernel", "γ", "α·n"):
-        table.add_column(heading, justify="right" if heading != "kernel" else "left")
-    table.add_column("test error*" if regression else "test accuracy", justify="right")
-    if regression:
-        table.add_column("R²", justify="right")
-    for heading in ("fit s", "predict s", "model", "memory"):
-        table.add_column(heading, justify="right")
+    table.add_column("method", no_wrap=True)
+    score = ("test\nerror*", "\nR²") if regression else ("test\naccuracy",)
+    for heading in (
+        "size",
+        "kernel",
+        "γ",
+        "α·n",
+        *score,
+        "fit\ns",
+        "predict\ns",
+        "model",
+        "memory",
+    ):
+        justify = "left" if heading == "kernel" else "right"
+        table.add_column(heading, justify=justify, no_wrap=True)
     best = _best(found)
     for record, following in zip(found, [*found[1:], None], strict=True):
         last = following is None or following["method"] != record["method"]
@@ -192,11 +201,9 @@ def _table(found: Sequence[Record]) -> Table:
 
 
 def _cells(record: Record) -> list[str]:
-    from mercer._array import format_bytes
-
     settings, seconds, added = record["settings"], record["seconds"], record["memory"]["added"]
     return [
-        record["label"],
+        record["method" if narrow() else "label"],
         "–" if record["size"] is None else str(record["size"]),
         settings["kernel"] or "–",
         "–" if settings["gamma"] is None else f"{settings['gamma']:.3g}",
@@ -204,8 +211,8 @@ def _cells(record: Record) -> list[str]:
         *(f"{value:.4f}" for value in record["score"].values()),
         _seconds(seconds["fit"]),
         _seconds(seconds["predict"]),
-        format_bytes(record["model_bytes"]),
-        "–" if added is None else format_bytes(added),
+        _bytes(record["model_bytes"]),
+        "–" if added is None else _bytes(added),
     ]
 
 
@@ -213,6 +220,14 @@ def _best(found: Sequence[Record]) -> Record:
     if "accuracy" in found[0]["score"]:
         return max(found, key=lambda record: record["score"]["accuracy"])
     return min(found, key=lambda record: record["score"]["relative_rmse"])
+
+
+def _bytes(value: float) -> str:
+    """Three digits and a unit."""
+    from mercer._array import format_bytes
+
+    number, unit = format_bytes(value).split()
+    return f"{float(number):.3g} {unit}" if float(number) < 1000 else f"{float(number):.0f} {unit}"
 
 
 def _seconds(value: float) -> str:
@@ -236,6 +251,8 @@ def _remarks(found: Sequence[Record]) -> Iterator[str]:
         f"kernel, γ and α: the best on {chosen['validation_rows']} validation rows of the training "
         f"part after fitting {chosen['fitted_rows']} others, one grid for all; γ for scaled inputs."
     )
+    if first["data"]["note"]:
+        yield f"about the data: {first['data']['note']}"
     yield f"squared loss throughout; memory: {first['memory']['kind']}; model: its file."
     unsettled = [r["label"] for r in found if not r["converged"]]
     if unsettled:

@@ -24,12 +24,15 @@ __all__ = [
     "Task",
     "check_writable",
     "check_writable_folder",
+    "narrow",
     "print_json",
     "say",
     "show_table",
     "simple_table",
     "waiting",
 ]
+
+_WIDE, _ROOMY = 160, 110
 
 Data = Annotated[
     str,
@@ -90,7 +93,7 @@ def say(text: str) -> None:
 
 
 def simple_table(title: str | None = None, caption: str | None = None) -> Table:
-    """A table in the style of this command line."""
+    """A table in the style of this command line, close-set where the terminal is narrow."""
     from rich import box
     from rich.table import Table
 
@@ -101,15 +104,22 @@ def simple_table(title: str | None = None, caption: str | None = None) -> Table:
         title_justify="left",
         caption_justify="left",
         pad_edge=False,
+        padding=0 if narrow() else (0, 1),
     )
 
 
 def show_table(table: Table) -> None:
-    """Print a table on standard output, whole: piped output is never cut to a width."""
+    """Print a table on standard output, whole: what goes to a file is not cut to a width."""
     console = _console()
     if not console.is_terminal:
-        console.width = 160
+        console.width = _WIDE
     console.print(table)
+
+
+def narrow() -> bool:
+    """Whether standard output is a terminal with less room than a wide table takes."""
+    console = _console()
+    return console.is_terminal and console.width < _ROOMY
 
 
 @contextmanager

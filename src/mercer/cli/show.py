@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from mercer.cli.options import Json, print_json, show_table, simple_table
+from mercer.cli.options import Json, narrow, print_json, show_table, simple_table
 
 __all__ = ["register"]
 
@@ -27,10 +27,12 @@ def list_datasets(as_json: Json = False) -> None:
         print_json({"datasets": [asdict(one) for one in found]})
         return
     table = simple_table(caption="Folders: MERCER_DATA names one that is looked in first.")
-    for heading in ("name", "task", "rows", "test rows", "inputs", "where", "licence"):
+    headings = ("name", "task", "rows", "test rows", "inputs", "where", "licence")
+    headings = headings[:-1] if narrow() else headings
+    for heading in headings:
         table.add_column(heading, justify="right" if heading.endswith("s") else "left")
     for one in found:
-        table.add_row(
+        cells = (
             one.name,
             one.task,
             "–" if one.n_train is None else str(one.n_train),
@@ -39,6 +41,7 @@ def list_datasets(as_json: Json = False) -> None:
             one.where,
             one.licence,
         )
+        table.add_row(*cells[: len(headings)])
     show_table(table)
 
 

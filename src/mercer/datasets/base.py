@@ -75,6 +75,9 @@ class Dataset:
         True for a part of a larger public set: numbers published for the whole do not carry over.
     stand_in_for : str or None
         The set this one replaces where that cannot be had.
+    is_series : bool
+        True where neighbouring rows resemble each other, as windows of a time series do: a random
+        split would then test on what was trained on.
     """
 
     name: str
@@ -89,6 +92,7 @@ class Dataset:
     note: str = ""
     is_sample: bool = False
     stand_in_for: str | None = None
+    is_series: bool = False
 
     @property
     def n_train(self) -> int:
@@ -117,7 +121,7 @@ class Dataset:
         The official split is used whenever there is one, and the arguments are then not needed.
         Otherwise a seeded random split is drawn: every class keeps its share (a class of one row
         stays in the training part), and both parts come in random order, so that their first rows
-        are a fair sample too.
+        are a fair sample too. Of a series the last rows become the test part instead.
 
         Parameters
         ----------
@@ -151,19 +155,31 @@ class Dataset:
         if not 0 < test_size < 1:
             raise ValueError(f"test_size must be a share between 0 and 1, got {test_size!r}")
         stratified = self.task == "classification" and self.y.ndim == 1
-        train, test = _random_split(
-            self.y if stratified else None, self.n_train, test_size, random_state
-        )
+        if self.is_series:
+            train, test = _cut(self.n_train, test_size, random_state)
+        else:
+            train, test = _random_split(
+                self.y if stratified else None, self.n_train, test_size, random_state
+            )
         if not (len(train) and len(test)):
             raise ValueError(
                 f"test_size={test_size!r} of {self.n_train} rows leaves one part without a row"
             )
-        kind = "stratified random split" if stratified else "random split"
+        kind = f"{'stratified ' if stratified else ''}random split with random_state={random_state}"
+        if self.is_series:
+            kind = "last rows of the series held out"
         note = (
-            f"{kind} with random_state={random_state}, {len(train)} training and {len(test)} "
+            f"{kind}, {len(train)} training and {len(test)} "
             f"test rows; {self.name} has no official one"
         )
         return Split(self.X[train], self.y[train], self.X[test], self.y[test], note)
+
+
+def _cut(n: int, test_size: float, random_state: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers of the first rows and of the last ones, each in random order."""
+    rng = np.random.default_rng(random_state)
+    kept = n - int(np.floor(n * test_size + 0.5))
+    return rng.permutation(kept), kept + rng.permutation(n - kept)
 
 
 def _random_split(

@@ -152,6 +152,7 @@ def load(name: str, *, cache: _CacheArgument = None) -> Dataset:
         note=entry.note,
         is_sample=entry.is_sample,
         stand_in_for=entry.stand_in_for,
+        is_series=entry.is_series,
     )
 
 

@@ -64,6 +64,7 @@ class Entry:
     sparse: bool = False
     is_sample: bool = False
     stand_in_for: str | None = None
+    is_series: bool = False
     # Of a table that is read whole: the columns (from, to) of the features, and of the target.
     features: tuple[int, int] = (0, -1)
     targets: tuple[int, ...] = (-1,)
@@ -147,6 +148,7 @@ _CLASSIFICATION = (
         _IJCNN1_NOTE,
         _libsvm("binary/ijcnn1.bz2"),
         _libsvm("binary/ijcnn1.t.bz2"),
+        is_series=True,
     ),
     Entry(
         "ijcnn1-train", "classification", 22, 35000, 14990,
@@ -156,7 +158,7 @@ _CLASSIFICATION = (
         _libsvm("binary/ijcnn1.tr.bz2"),
         _libsvm("binary/ijcnn1.val.bz2"),
         Prepared("ijcnn1.npz", "226c406283b15da4e85183b7c44dabbf17980fa3302694f6c55b50b19562b30f"),
-        is_sample=True, stand_in_for="ijcnn1",
+        is_sample=True, stand_in_for="ijcnn1", is_series=True,
     ),
     Entry(
         "cod-rna", "classification", 8, 59535, 271617,

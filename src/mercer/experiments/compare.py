@@ -171,6 +171,7 @@ def compare(
             data.task,
             seed=plan.seed,
             max_rows=plan.selection_rows,
+            is_series=data.is_series,
             n_jobs=plan.n_jobs,
         )
         common["selection"] = selection.describe()

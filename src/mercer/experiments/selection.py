@@ -68,6 +68,8 @@ class Selection:
         At most so many rows are fitted, and at most so many validated on.
     share : float, default=0.2
         Share of the rows that form the validation part.
+    is_series : bool, default=False
+        Validate on the last rows instead of random ones.
     n_jobs : int or None, default=None
 
     Examples
@@ -88,10 +90,11 @@ class Selection:
         seed: int,
         max_rows: int,
         share: float = 0.2,
+        is_series: bool = False,
         n_jobs: int | None = None,
     ):
         # Rows come in random order, every class with its share: the first are a fair sample.
-        parts = Dataset("training part", task, X, y).split(share, seed)
+        parts = Dataset("training part", task, X, y, is_series=is_series).split(share, seed)
         self.task = task
         self.seed = seed
         self.n_jobs = n_jobs
