@@ -211,7 +211,7 @@ class Problem:
         v -= product
 
     def diagonal(self, theta: NDArray) -> NDArray:
-        """The diagonal of ∇²F(θ), broadcastable to θ, for Jacobi preconditioning.
+        """The diagonal of ∇²F(θ) in float64, broadcastable to θ, for preconditioning.
 
         Outputs whose curvature differs share the diagonal of their mean curvature.
         """
@@ -225,7 +225,7 @@ class Problem:
             weighted = rows if self.weights is None else rows * self.weights
             mean_curvature = float(self.row_mean(rows))
             sqnorms = self.design.column_sqnorms(np.asarray(weighted, dtype=np.float64))
-        diagonal = np.empty(self.shape[0], dtype=self.dtype)
+        diagonal = np.empty(self.shape[0])
         self._weights_of(diagonal)[...] = sqnorms / self.n_rows + self.penalty.alpha
         if self.fit_intercept:
             diagonal[-1] = mean_curvature

@@ -250,11 +250,7 @@ class Solver:
         """The row of the trace that tells the state."""
         with state.clock.pause():
             objective = state.objective
-            if not (np.isfinite(objective) and np.isfinite(state.optimality)):
-                raise ValueError(
-                    f"the data must be small enough for {state.problem.dtype}; the objective is "
-                    f"{objective} at iteration {state.iteration} of {type(self).__name__}."
-                )
+            check_range(state.problem, objective, state.optimality)
             n_nonzero = state.n_nonzero
         phases = dict(state.clock.phases)
         return TraceRow(state.clock.seconds, objective, state.optimality, n_nonzero, phases)
@@ -276,6 +272,15 @@ class Solver:
                 f"{type(self).__name__} needs {' and '.join(missing)}; got loss "
                 f"{problem.loss.name!r} and penalty {problem.penalty.name!r}."
             )
+
+
+def check_range(problem: Problem, *numbers: ArrayLike) -> None:
+    """Refuse to go on with sums that have left the range of the problem's dtype."""
+    if not all(np.all(np.isfinite(number)) for number in numbers):
+        raise ValueError(
+            f"the features must be small enough for products in {problem.dtype}; one of them is "
+            "not finite."
+        )
 
 
 def _start(problem: Problem, start: ArrayLike | None) -> NDArray:

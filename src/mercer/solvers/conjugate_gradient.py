@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from mercer._validation import name_from, positive_integer
 from mercer.problem import Problem, RowSpace
-from mercer.solvers.base import Clock, Solver, State
+from mercer.solvers.base import Clock, Solver, State, check_range
 
 __all__ = ["ConjugateGradient"]
 
-_DRIFT = 0.1  # share of the true residual that the recurrence may have missed
+_DRIFT = 0.1  # share of the true residual that the recurrence may miss
+_STRIKES = 3  # how often it may do so without the residual being halved
 _TEMPERED = 0.25
 _POWERS = {"tempered": _TEMPERED, "jacobi": 1.0}
 
@@ -33,7 +34,8 @@ class _State(State):
     direction: NDArray
     slope: NDArray  # rᵀ M⁻¹ r of every output at work
     relative: NDArray  # ‖r‖ of every output, in units of the reference
-    verified: NDArray  # the same at the last look at the true residual
+    best: NDArray  # the least of them that was true
+    strikes: NDArray  # how often the recurrence has strayed since
     values: NDArray  # F of every output
     lost: NDArray  # outputs that rounding keeps from the goal
 
@@ -152,7 +154,8 @@ class ConjugateGradient(Solver):
             direction=direction,
             slope=space.dot(residual, direction),
             relative=relative,
-            verified=relative.copy(),
+            best=relative.copy(),
+            strikes=np.zeros(len(relative)),
             values=space.values(x).copy(),
             lost=np.zeros(len(relative), dtype=bool),
         )
@@ -168,6 +171,7 @@ class ConjugateGradient(Solver):
             )
         with state.clock.phase("vectors"):
             curvature = space.curvature(state.direction, product)
+            check_range(problem, curvature)
             usable = curvature > 0
             length = np.divide(state.slope, curvature, out=np.zeros_like(curvature), where=usable)
             state.values[outputs] -= 0.5 * length * state.slope
@@ -207,26 +211,36 @@ class ConjugateGradient(Solver):
 
     def _verify(self, state: _State) -> bool:
         """Replace the recurrence by the truth; whether CG has to start anew from there."""
+        space = state.space
         with state.clock.phase("products"):
-            true = -state.space.gradient(state.x)
-            relative = state.space.norm(true) / state.space.reference()
+            true = -space.gradient(state.x)
+            norm = space.norm(true)
+            relative = norm / space.reference()
         with state.clock.pause():
-            state.values = state.space.values(state.x).copy()
-        # Rounding rules where the recurrence promises progress that the truth does not show.
-        state.lost |= (state.relative < 0.5 * relative) & (relative > 0.5 * state.verified)
-        state.verified, state.relative = relative, relative.copy()
+            state.values = space.values(state.x).copy()
+        strayed = state.relative < (1 - _DRIFT) * relative
+        at_work = np.isin(np.arange(len(relative)), state.outputs)
+        drift = space.norm(_columns(true, at_work) - state.residual)
+        strayed[state.outputs] |= drift > _DRIFT * norm[state.outputs]
+        # Rounding rules where the recurrence strays again and again and the truth gets no better.
+        better = relative <= 0.5 * state.best
+        state.best = np.where(better, relative, state.best)
+        state.strikes = np.where(better, 0, state.strikes + strayed)
+        state.lost |= state.strikes >= _STRIKES
+        state.relative = relative
         unsolved = (relative > self.tol) & ~state.lost
-        state.keep(unsolved[state.outputs])
-        if len(state.outputs):
-            at_work = np.isin(np.arange(len(relative)), state.outputs)
-            recurrence, state.residual = state.residual, _columns(true, at_work)
-            drift = state.space.norm(state.residual - recurrence)
-            return bool(np.any(drift > _DRIFT * state.space.norm(state.residual)))
-        if isinstance(state.space, RowSpace) and not unsolved.any():
+        if np.any(unsolved & at_work):
+            state.keep(unsolved[state.outputs])
+            state.residual = _columns(true, unsolved & at_work)
+            return bool(np.any(strayed[state.outputs]))
+        if isinstance(space, RowSpace) and not unsolved.any():
             # The last look is at θ itself; what it finds unsolved goes on by columns.
             state.x, state.space = state.coef, state.problem
-            state.lost[:], state.verified[:] = False, np.inf
             state.precondition = self._preconditioner(state.space)
+            state.residual = -state.problem.gradient(state.x)
+            state.outputs = np.arange(len(relative))
+            state.best, state.strikes = np.full_like(relative, np.inf), np.zeros(len(relative))
+            state.lost = np.zeros(len(relative), dtype=bool)
             return self._verify(state)
         # Outputs that were let go too early come back.
         state.outputs = np.flatnonzero(unsolved)
@@ -255,7 +269,7 @@ class ConjugateGradient(Solver):
             return lambda residual: residual
         if callable(kind):
             return kind
-        diagonal = space.diagonal(space.initial()).astype(np.float64)
+        diagonal = space.diagonal(space.initial())
         if space.fit_intercept and len(diagonal) > 1:
             # The intercept's own entry is far above those of columns that add up to a constant.
             diagonal[-1] = diagonal[:-1].max()

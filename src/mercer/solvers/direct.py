@@ -12,16 +12,11 @@ from scipy import linalg
 from mercer._array import check_memory
 from mercer._validation import name_from
 from mercer.problem import Problem
-from mercer.solvers.base import Clock, Solver, State
+from mercer.solvers.base import Clock, Solver, State, check_range
 
 __all__ = ["Cholesky"]
 
 _FORMS = ("auto", "primal", "dual")
-
-
-@dataclass(kw_only=True)
-class _State(State):
-    system: _Factor | None = None
 
 
 @dataclass
@@ -33,17 +28,16 @@ class Cholesky(Solver):
         primal   G = (1/n) Zᵀ S Z + alpha I,        θ -= G⁻¹ ∇F(θ)
         dual     K = √S Z Zᵀ √S + n alpha I,        w = Zᵀ √S K⁻¹ √S y
 
-    The factor is float64 whatever the design is. The primal step is repeated (iterative refinement)
-    while the gradient is above ``tol`` and still shrinks. A matrix without a Cholesky factor, such
-    as that of dependent columns with alpha = 0, is solved by its eigenvectors, which gives the
-    shortest solution.
+    The factor is float64 whatever the design is. The primal solution is refined until the gradient
+    stops shrinking. A matrix without a Cholesky factor, such as that of dependent columns with
+    alpha = 0, is solved by its eigenvectors, which gives the shortest solution.
 
     Parameters
     ----------
     tol : float, default=1e-4
-        Relative gradient norm above which refinement goes on.
+        Relative gradient norm above which the solution is said not to have converged.
     max_iter : int, default=1000
-        Most primal steps; one is almost always enough.
+        Without effect: there is one iteration.
     form : {"auto", "primal", "dual"}, default="auto"
         Which matrix; "auto" takes the smaller one.
 
@@ -73,36 +67,50 @@ class Cholesky(Solver):
         super().__post_init__()
         name_from(self.form, _FORMS, "form")
 
-    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
+    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> State:
         with clock.phase("products"):
             optimality = problem.optimality(theta)
-        return _State(problem=problem, clock=clock, x=theta, optimality=optimality)
+        return State(problem=problem, clock=clock, x=theta, optimality=optimality)
 
-    def step(self, problem: Problem, state: _State) -> None:
+    def step(self, problem: Problem, state: State) -> None:
         n, n_columns = problem.design.shape
-        dual = self.form == "dual" or (self.form == "auto" and n < n_columns)
-        theta = self._dual(problem, state) if dual else self._primal(problem, state)
+        if self.form == "dual" or (self.form == "auto" and n < n_columns):
+            self._offer(problem, state, self._dual(problem, state))
+        else:
+            self._primal(problem, state)
+        if state.optimality > self.tol:
+            state.stalled = f"stalled at the limit of {problem.dtype}"
+
+    def _offer(self, problem: Problem, state: State, theta: NDArray) -> bool:
+        """Take θ if it is better than what there is; whether it is much better."""
         with state.clock.phase("products"):
             optimality = problem.optimality(theta)
-        if dual or not optimality < 0.5 * state.optimality:
-            state.stalled = f"stalled at the limit of {problem.dtype}"
-        if optimality < state.optimality:
+        check_range(problem, optimality)
+        before = state.optimality
+        if optimality < before:
             state.x, state.optimality = theta, optimality
+        return optimality < 0.5 * before
 
-    def _primal(self, problem: Problem, state: _State) -> NDArray:
-        if state.system is None:
-            with state.clock.phase("products"):
-                matrix = problem.normal_matrix()
-            with state.clock.phase("factor"):
-                state.system = _Factor(matrix)
+    def _primal(self, problem: Problem, state: State) -> None:
         with state.clock.phase("products"):
-            gradient = problem.gradient(state.x).astype(np.float64)
+            matrix = problem.normal_matrix()
+        check_range(problem, matrix.diagonal())
         with state.clock.phase("factor"):
-            return (state.x - state.system.solve(gradient)).astype(problem.dtype)
+            factor = _Factor(matrix)
+        # What the Gram matrix lost to the precision of a float32 design comes back.
+        enough = 100 * float(np.finfo(problem.dtype).eps)
+        improving = True
+        while improving and state.optimality > enough:
+            with state.clock.phase("products"):
+                gradient = problem.gradient(state.x).astype(np.float64)
+            with state.clock.phase("factor"):
+                theta = (state.x - factor.solve(gradient)).astype(problem.dtype)
+            improving = self._offer(problem, state, theta)
 
-    def _dual(self, problem: Problem, state: _State) -> NDArray:
+    def _dual(self, problem: Problem, state: State) -> NDArray:
         with state.clock.phase("products"):
             matrix, rhs, lift = problem.dual_system()
+        check_range(problem, matrix.diagonal())
         with state.clock.phase("factor"):
             dual = _Factor(matrix).solve(rhs)
         with state.clock.phase("products"):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.problem import Problem
-from mercer.solvers.base import Clock, Solver, State
+from mercer.solvers.base import Clock, Solver, State, check_range
 
 __all__ = ["NewtonCG"]
 
@@ -158,6 +158,7 @@ class NewtonCG(Solver):
             columns = outputs if len(at_work) > 1 else None
             product = problem.curvature_product(state.x, direction, columns)
             curvature = problem.dot(direction, product)
+            check_range(problem, curvature)
             radius = state.radius[outputs]
             length = np.where(curvature > 0, slope / curvature, np.inf)
             outside = ss + length * (2 * sp + length * pp) >= np.square(radius)
