@@ -397,8 +397,22 @@ def test_interrupted_command_keeps_the_fits_that_are_done(table, tmp_path, monke
     command = ["compare", str(table), "--target", "kind", "--sizes", "8,16", "--out", str(out)]
     done = CliRunner().invoke(app, command)
     assert done.exit_code == 130
+    assert f"2 fits that were done are in {out}" in done.stderr
     assert [r["method"] for r in records.read(out / "compare-points.jsonl")] == [
         "linear",
         "binning",
     ]
     assert [path.name for path in out.iterdir()] == ["compare-points.jsonl"]
+
+
+def test_command_shows_the_table_even_if_the_figure_cannot_be_written(table, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.chdir(table.parent)
+    monkeypatch.setattr(plots, "save_figure", full)
+    done = CliRunner().invoke(
+        app, ["compare", table.name, "--target", "kind", "--methods", "linear"]
+    )
+    assert done.exit_code == 1
+    assert "linear" in done.stdout

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mercer.cli.options import (
+    AsTask,
     Data,
     Jobs,
     Json,
     Seed,
+    Target,
     Task,
     check_writable_folder,
     narrow,
@@ -26,11 +28,31 @@ from mercer.cli.options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from mercer.experiments.compare import Plan
+    from mercer.datasets.base import Dataset
+    from mercer.experiments.compare import Comparison, Plan
 
 __all__ = ["register"]
 
 Record = Mapping[str, Any]
+
+Methods = Annotated[
+    str | None,
+    typer.Option(
+        "--methods",
+        metavar="NAMES",
+        help="Some of linear,binning,fourier,nystroem,exact; all by default.",
+    ),
+]
+Sizes = Annotated[
+    str | None,
+    typer.Option("--sizes", metavar="NUMBERS", help="Numbers of components, such as 64,256."),
+]
+Fast = Annotated[
+    bool, typer.Option("--fast", help="Few sizes, and few rows to choose settings on.")
+]
+Folder = Annotated[
+    Path, typer.Option("--out", metavar="FOLDER", help="Where figure and records go.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -40,34 +62,14 @@ def register(app: typer.Typer) -> None:
 
 def compare(
     data: Data,
-    target: Annotated[
-        str | None, typer.Option("--target", help="Column to predict, where DATA is a table.")
-    ] = None,
-    task: Annotated[
-        Task, typer.Option("--task", help="auto reads it off the target and says which.")
-    ] = Task.auto,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            "--methods",
-            metavar="NAMES",
-            help="Some of linear,binning,fourier,nystroem,exact; all by default.",
-        ),
-    ] = None,
-    sizes: Annotated[
-        str | None,
-        typer.Option(
-            "--sizes", metavar="NUMBERS", help="Numbers of components to fit, such as 64,256."
-        ),
-    ] = None,
-    fast: Annotated[
-        bool, typer.Option("--fast", help="Few sizes, and few rows to choose settings on.")
-    ] = False,
+    target: Target = None,
+    task: AsTask = Task.auto,
+    methods: Methods = None,
+    sizes: Sizes = None,
+    fast: Fast = False,
     seed: Seed = 0,
     n_jobs: Jobs = None,
-    out: Annotated[
-        Path, typer.Option("--out", metavar="FOLDER", help="Where figure and records go.")
-    ] = Path("mercer-results"),
+    out: Folder = Path("mercer-results"),
     as_json: Json = False,
 ) -> None:
     """Train several kernel methods at equal terms and print how they do.
@@ -80,36 +82,41 @@ def compare(
     check_writable_folder(out)
     from mercer import plots
     from mercer.cli.data import labelled
-    from mercer.experiments import compare as experiment
-    from mercer.experiments import records
 
     found = labelled(data, target, task)
     say(found.task_note)
-    stem = f"compare-{found.data.name}"
-    lines = out / f"{stem}.jsonl"
-    with _progress() as on_progress:
-        result = experiment.compare(
-            found.data,
-            plan,
-            on_record=lambda record: records.append(lines, record),
-            on_progress=on_progress,
-        )
-    figure = out / f"{stem}.png"
+    lines = out / f"compare-{found.data.name}.jsonl"
+    result = _run(found.data, plan, lines)
+    if not as_json:
+        show_table(_table(result.records))
+        for line in [*_remarks(result.records), *result.notes]:
+            typer.echo(line)
+    figure = lines.with_suffix(".png")
     plots.save_figure(plots.compare_figure(result.records), figure)
     if as_json:
-        print_json(
-            {
-                "records": result.records,
-                "notes": result.notes,
-                "record_file": lines,
-                "figure": figure,
-            }
-        )
-        return
-    show_table(_table(result.records))
-    for line in [*_remarks(result.records), *result.notes]:
-        typer.echo(line)
-    typer.echo(f"figure:  {figure}\nrecords: {lines} ({len(result.records)} lines added)")
+        content = {"records": result.records, "notes": result.notes}
+        print_json({**content, "record_file": lines, "figure": figure})
+    else:
+        typer.echo(f"figure:  {figure}\nrecords: {lines} ({len(result.records)} lines added)")
+
+
+def _run(data: Dataset, plan: Plan, lines: Path) -> Comparison:
+    """Compare, with a progress bar, and append each fit to the record file when it is done."""
+    from mercer.experiments import records
+    from mercer.experiments.compare import compare as run
+
+    def on_record(record: Record) -> None:
+        records.append(lines, record)
+        done.append(record)
+
+    done: list[Record] = []
+    try:
+        with _progress() as on_progress:
+            return run(data, plan, on_record=on_record, on_progress=on_progress)
+    except KeyboardInterrupt:
+        if done:
+            say(f"{len(done)} fits that were done are in {lines}")
+        raise
 
 
 def _plan(
@@ -191,8 +198,7 @@ def _table(found: Sequence[Record]) -> Table:
         "model",
         "memory",
     ):
-        justify = "left" if heading == "kernel" else "right"
-        table.add_column(heading, justify=justify, no_wrap=True)
+        table.add_column(heading, justify="left" if heading == "kernel" else "right", no_wrap=True)
     best = _best(found)
     for record, following in zip(found, [*found[1:], None], strict=True):
         last = following is None or following["method"] != record["method"]

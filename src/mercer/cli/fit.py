@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mercer.cli.options import (
+    AsTask,
     Data,
     Jobs,
     Json,
     Seed,
+    Target,
     Task,
     check_writable,
     print_json,
@@ -25,6 +27,38 @@ if TYPE_CHECKING:
 
 __all__ = ["register"]
 
+ModelFile = Annotated[Path, typer.Option("--out", help="The model file to write.")]
+MapName = Annotated[
+    str | None,
+    typer.Option("--map", metavar="NAME", help="binning, fourier, nystroem or linear."),
+]
+Components = Annotated[
+    int | None, typer.Option("--n-components", help="Grids, frequencies or landmarks.")
+]
+KernelName = Annotated[
+    str | None,
+    typer.Option("--kernel", metavar="NAME", help="gaussian, laplacian, exponential or cauchy."),
+]
+Gamma = Annotated[
+    str | None,
+    typer.Option("--gamma", metavar="NUMBER", help="Scale of the kernel; or scale, median."),
+]
+Alpha = Annotated[
+    float | None, typer.Option("--alpha", help="Weight of the penalty; by default set from n.")
+]
+LossName = Annotated[
+    str | None,
+    typer.Option(
+        "--loss", metavar="NAME", help="squared, huber, logistic, squared_hinge, multinomial."
+    ),
+]
+SolverName = Annotated[
+    str | None, typer.Option("--solver", metavar="NAME", help="auto, cholesky, cg, newton-cg.")
+]
+Scale = Annotated[
+    bool, typer.Option("--scale/--no-scale", help="Scale the inputs inside the model.")
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command to ``app``."""
@@ -35,47 +69,19 @@ def register(app: typer.Typer) -> None:
 
 def fit(
     data: Data,
-    out: Annotated[Path, typer.Option("--out", help="The model file to write.")],
-    target: Annotated[
-        str | None, typer.Option("--target", help="Column to predict: a name or a number.")
-    ] = None,
-    task: Annotated[
-        Task, typer.Option("--task", help="auto reads it off the target and says which.")
-    ] = Task.auto,
-    map_: Annotated[
-        str | None,
-        typer.Option("--map", metavar="NAME", help="binning, fourier, nystroem or linear."),
-    ] = None,
-    n_components: Annotated[
-        int | None, typer.Option("--n-components", help="Grids, frequencies or landmarks.")
-    ] = None,
-    kernel: Annotated[
-        str | None,
-        typer.Option(
-            "--kernel", metavar="NAME", help="gaussian, laplacian, exponential or cauchy."
-        ),
-    ] = None,
-    gamma: Annotated[
-        str | None,
-        typer.Option("--gamma", metavar="NUMBER", help="Scale of the kernel; or scale, median."),
-    ] = None,
-    alpha: Annotated[
-        float | None, typer.Option("--alpha", help="Weight of the penalty; by default set from n.")
-    ] = None,
-    loss: Annotated[
-        str | None,
-        typer.Option(
-            "--loss", metavar="NAME", help="squared, huber, logistic, squared_hinge, multinomial."
-        ),
-    ] = None,
-    solver: Annotated[
-        str | None, typer.Option("--solver", metavar="NAME", help="auto, cholesky, cg, newton-cg.")
-    ] = None,
+    out: ModelFile,
+    target: Target = None,
+    task: AsTask = Task.auto,
+    map_: MapName = None,
+    n_components: Components = None,
+    kernel: KernelName = None,
+    gamma: Gamma = None,
+    alpha: Alpha = None,
+    loss: LossName = None,
+    solver: SolverName = None,
     seed: Seed = 0,
     n_jobs: Jobs = None,
-    scale: Annotated[
-        bool, typer.Option("--scale/--no-scale", help="Scale the inputs inside the model.")
-    ] = True,
+    scale: Scale = True,
     as_json: Json = False,
 ) -> None:
     """Fit a model to a table and write it to a file.

@@ -17,10 +17,12 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 __all__ = [
+    "AsTask",
     "Data",
     "Jobs",
     "Json",
     "Seed",
+    "Target",
     "Task",
     "check_writable",
     "check_writable_folder",
@@ -59,6 +61,14 @@ class Task(StrEnum):
     auto = "auto"
     classification = "classification"
     regression = "regression"
+
+
+Target = Annotated[
+    str | None, typer.Option("--target", help="Column to predict: a name or a number.")
+]
+AsTask = Annotated[
+    Task, typer.Option("--task", help="auto reads it off the target and says which.")
+]
 
 
 def check_writable(path: Path) -> None:

@@ -27,8 +27,9 @@ def list_datasets(as_json: Json = False) -> None:
         print_json({"datasets": [asdict(one) for one in found]})
         return
     table = simple_table(caption="Folders: MERCER_DATA names one that is looked in first.")
-    headings = ("name", "task", "rows", "test rows", "inputs", "where", "licence")
-    headings = headings[:-1] if narrow() else headings
+    headings = ["name", "task", "rows", "test rows", "inputs", "where", "licence"]
+    if narrow():
+        headings.pop()
     for heading in headings:
         table.add_column(heading, justify="right" if heading.endswith("s") else "left")
     for one in found:

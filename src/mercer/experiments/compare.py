@@ -155,6 +155,28 @@ def compare(
         raise ValueError(f"data must have at least {_FEWEST_ROWS} training rows; got {n}.")
     methods, notes = _feasible(plan, n)
     work = _Work(methods, plan, parts, on_progress)
+    done = []
+    with threadpool_limits(n_threads(plan.n_jobs)):
+        for record in _records(data, parts, methods, plan, work):
+            done.append(record)
+            on_record(record)
+    on_progress(1.0, "done")
+    return Comparison(done, notes)
+
+
+def _records(
+    data: Dataset, parts: Split, methods: list[Method], plan: Plan, work: _Work
+) -> Iterator[dict[str, Any]]:
+    """Choose for each method, then fit its sizes, one record after the other."""
+    selection = Selection(
+        parts.X_train,
+        parts.y_train,
+        data.task,
+        seed=plan.seed,
+        max_rows=plan.selection_rows,
+        is_series=data.is_series,
+        n_jobs=plan.n_jobs,
+    )
     common = {
         "record": "mercer compare",
         "format": _FORMAT,
@@ -162,31 +184,16 @@ def compare(
         "seed": plan.seed,
         **records.environment(plan.n_jobs),
         "data": _describe(data, parts),
+        "selection": selection.describe(),
     }
-    done: list[dict[str, Any]] = []
-    with threadpool_limits(n_threads(plan.n_jobs)):
-        selection = Selection(
-            parts.X_train,
-            parts.y_train,
-            data.task,
-            seed=plan.seed,
-            max_rows=plan.selection_rows,
-            is_series=data.is_series,
-            n_jobs=plan.n_jobs,
-        )
-        common["selection"] = selection.describe()
-        for method in methods:
-            work.says(f"{method.label}: choosing settings")
-            with _quiet():
-                choice = selection.choose(method, on_step=partial(work.tried, method))
-            for size in method.sizes or (None,):
-                work.says(method.label if size is None else f"{method.label}, {size} components")
-                record = {**common, **_fit(method, size, choice, data.task, parts, plan)}
-                done.append(record)
-                on_record(record)
-                work.fitted(method, size)
-    on_progress(1.0, "done")
-    return Comparison(done, notes)
+    for method in methods:
+        work.says(f"{method.label}: choosing settings")
+        with _quiet():
+            choice = selection.choose(method, on_step=partial(work.tried, method))
+        for size in method.sizes or (None,):
+            work.says(method.label if size is None else f"{method.label}, {size} components")
+            yield {**common, **_fit(method, size, choice, data.task, parts, plan)}
+            work.fitted(method, size)
 
 
 def _fit(
