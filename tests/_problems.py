@@ -9,6 +9,7 @@ from mercer.designs import Binned, Dense, Sparse
 from mercer.losses import Huber, Logistic, Multinomial, Squared, SquaredHinge
 from mercer.penalties import L2
 from mercer.problem import Problem
+from mercer.solvers import Cholesky, ConjugateGradient, NewtonCG
 
 LOSSES = [Squared(), Huber(0.7), Logistic(), SquaredHinge(), Multinomial()]
 SEPARABLE = [loss for loss in LOSSES if not loss.joint]
@@ -64,3 +65,33 @@ def dense_hessian(problem, theta):
     units = np.eye(problem.n_variables).reshape(-1, *problem.shape)
     columns = [problem.curvature_product(theta, unit).ravel() for unit in units]
     return np.stack(columns, axis=1)
+
+
+# Every way to solve a ridge problem, far beyond what the tests look at.
+RIDGE = [
+    Cholesky(tol=1e-9, form="primal"),
+    Cholesky(tol=1e-9, form="dual"),
+    ConjugateGradient(tol=1e-12, space="columns"),
+    ConjugateGradient(tol=1e-12, space="columns", preconditioner=None),
+    ConjugateGradient(tol=1e-12, space="columns", preconditioner="jacobi"),
+    ConjugateGradient(tol=1e-12, space="rows"),
+    NewtonCG(tol=1e-12),
+]
+
+
+def all_solvers(loss, tol):
+    """The solvers for a loss."""
+    if loss.quadratic:
+        return [Cholesky(tol), ConjugateGradient(tol), NewtonCG(tol)]
+    return [NewtonCG(tol)]
+
+
+def ridge_solution(problem):
+    """The minimiser by NumPy's solver for dense systems."""
+    Z = extended(problem)
+    s = np.ones(len(Z)) if problem.weights is None else problem.weights
+    ridge = np.full(Z.shape[1], problem.n_rows * problem.penalty.alpha)
+    if problem.fit_intercept:
+        ridge[-1] = 0
+    y = problem.y.astype(np.float64)
+    return np.linalg.solve((Z.T * s) @ Z + np.diag(ridge), (Z.T * s) @ y)
