@@ -26,8 +26,8 @@ struct KeyRun {
 
 constexpr std::size_t kRunRows = 2048;        // keys of a grid kept until they are consumed
 constexpr std::size_t kMaxGridBlock = 16;     // grids that pass over a tile while it is near
-constexpr std::size_t kFewRows = 96;          // below this, tiles do not pay
-constexpr std::size_t kChunkBytes = 2 << 20;  // of transposed numbers
+constexpr std::size_t kFewRows = 10;          // below this, tiles do not pay
+constexpr std::size_t kChunkBytes = 4 << 20;  // of transposed numbers per thread
 
 inline std::size_t grid_block(std::size_t n_grids, int n_threads, std::size_t most) {
     const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
@@ -36,41 +36,44 @@ inline std::size_t grid_block(std::size_t n_grids, int n_threads, std::size_t mo
 
 // What one thread needs to turn tiles into keys.
 template <class T>
-struct TileWorker {
-    explicit TileWorker(std::size_t d)
-        : scratch(d), plans(kMaxGridBlock), keys(kMaxGridBlock * kRunRows) {}
+class TileWorker {
+  public:
+    TileWorker(std::size_t d, std::size_t n_grids, std::size_t rows)
+        : run_rows_(std::min((rows + kTileRows - 1) / kTileRows * kTileRows, kRunRows)),
+          scratch_(d), plans_(n_grids), keys_(n_grids * run_rows_) {}
 
     template <class Consumer>
     void run(const Tiles<T>& tiles, const Grids& grids, std::size_t first_grid, std::size_t n_grids,
-             std::size_t first_row, std::size_t rows, const double* low, const double* high,
              Consumer& consume) {
         for (std::size_t g = 0; g < n_grids; ++g)
-            make_plan(plans[g], grids, first_grid + g, low, high, exact_loops().hash_row, scratch);
-        for (std::size_t start = 0; start < rows; start += kRunRows) {
-            const std::size_t stop = std::min(start + kRunRows, rows);
-            for (std::size_t row = start; row < stop; row += kTileRows) {
-                const std::size_t used = std::min(kTileRows, stop - row);
+            make_plan(plans_[g], grids, first_grid + g, tiles.low(), tiles.high(), scratch_);
+        for (std::size_t start = 0; start < tiles.rows(); start += run_rows_) {
+            const std::size_t stop = std::min(start + run_rows_, tiles.rows());
+            for (std::size_t row = start; row < stop; row += kTileRows)
                 for (std::size_t g = 0; g < n_grids; ++g)
-                    hash(tiles, row / kTileRows, used, plans[g],
-                         keys.data() + g * kRunRows + (row - start));
-            }
+                    hash(tiles, row / kTileRows, std::min(kTileRows, stop - row), plans_[g],
+                         keys(g) + (row - start));
             for (std::size_t g = 0; g < n_grids; ++g)
-                consume(KeyRun{
-                    first_grid + g, first_row + start, {keys.data() + g * kRunRows, stop - start}});
+                consume(KeyRun{first_grid + g, tiles.first_row() + start, {keys(g), stop - start}});
         }
     }
 
+  private:
+    std::uint64_t* keys(std::size_t g) { return keys_.data() + g * run_rows_; }
+
     void hash(const Tiles<T>& tiles, std::size_t t, std::size_t rows, const Plan<T>& plan,
               std::uint64_t* out) {
-        const std::uint64_t base = select_edges(plan, tiles.low(t), tiles.high(t), edges);
-        binning_loops<T>().hash_tile(tiles.tile(t), (rows + 63) / 64 * 64, edges.data(),
-                                     edges.size(), plan.ramps.data(), plan.ramps.size(), base, out);
+        const std::uint64_t base = select_edges(plan, tiles.low(t), tiles.high(t), edges_);
+        binning_loops<T>().hash_tile(tiles.tile(t), (rows + 63) / 64 * 64, edges_.data(),
+                                     edges_.size(), plan.ramps.data(), plan.ramps.size(), base,
+                                     out);
     }
 
-    PlanScratch scratch;
-    std::vector<Plan<T>> plans;
-    std::vector<Edge<T>> edges;
-    std::vector<std::uint64_t> keys;
+    std::size_t run_rows_;
+    PlanScratch scratch_;
+    std::vector<Plan<T>> plans_;
+    std::vector<Edge<T>> edges_;
+    std::vector<std::uint64_t> keys_;
 };
 
 template <class T, class Consumer>
@@ -99,26 +102,21 @@ void for_each_run(const DensePoints<T>& points, const Grids& grids, int n_thread
                   Consumer consume) {
     if (points.n == 0 || grids.count == 0) return;
     if (points.n < kFewRows) return hash_few_rows(points, grids, n_threads, consume);
-    const std::size_t d = points.d, row_bytes = std::max<std::size_t>(d * sizeof(T), 1);
-    const std::size_t n_runs = std::clamp<std::size_t>(kChunkBytes / row_bytes / kRunRows, 1, 32);
+    if (points.n * grids.count < 50000) n_threads = 1;
+    const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
+    const std::size_t run_bytes = kRunRows * std::max<std::size_t>(points.d, 1) * sizeof(T);
+    const std::size_t n_runs =
+        std::clamp<std::size_t>(kChunkBytes * threads / run_bytes, 1, 32 * threads);
     const std::size_t chunk_rows = std::min(points.n, n_runs * kRunRows);
     const std::size_t block = grid_block(grids.count, n_threads, kMaxGridBlock);
-    Tiles<T> tiles(d, chunk_rows);
-    std::vector<double> low(d), high(d);
-    std::vector<TileWorker<T>> workers(static_cast<std::size_t>(std::max(n_threads, 1)),
-                                       TileWorker<T>(d));
+    Tiles<T> tiles(points.d, chunk_rows);
+    std::vector<TileWorker<T>> workers(threads, TileWorker<T>(points.d, block, chunk_rows));
     for (std::size_t first = 0; first < points.n; first += chunk_rows) {
-        const std::size_t rows = std::min(chunk_rows, points.n - first);
-        const std::size_t n_tiles = (rows + kTileRows - 1) / kTileRows;
-        parallel_for(n_tiles, n_threads, [&](std::size_t t, int) {
-            const std::size_t row = t * kTileRows;
-            tiles.fill(t, points, first + row, std::min(kTileRows, rows - row));
-        });
-        tiles.range(n_tiles, low.data(), high.data());
+        tiles.load(points, first, std::min(chunk_rows, points.n - first), n_threads);
         parallel_for((grids.count + block - 1) / block, n_threads, [&](std::size_t b, int thread) {
-            const std::size_t g = b * block, count = std::min(block, grids.count - g);
-            workers[static_cast<std::size_t>(thread)].run(tiles, grids, g, count, first, rows,
-                                                          low.data(), high.data(), consume);
+            const std::size_t g = b * block;
+            workers[static_cast<std::size_t>(thread)].run(
+                tiles, grids, g, std::min(block, grids.count - g), consume);
         });
     }
 }

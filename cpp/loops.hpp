@@ -28,7 +28,7 @@ struct Ramp {
 
 // Grids side by side, as the loop over stored entries of a sparse row wants them.
 constexpr std::size_t kGridLanes = 8;
-struct GridGroup {
+struct alignas(64) GridGroup {
     double inverse_width[kGridLanes], shift[kGridLanes];
     std::uint64_t multiplier[kGridLanes];
     std::uint64_t at_zero[kGridLanes];  // packed contribution of x = 0

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "loops.hpp"
+#include "isa.hpp"
 #include "points.hpp"
 
 namespace mercer {
@@ -24,33 +24,35 @@ inline double code_of(double x, double inverse_width, double shift) {
 
 // Floating-point numbers in increasing order as integers.
 template <class T>
-auto to_rank(T x) {
-    using Rank = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
+std::uint64_t to_rank(T x) {
+    using Rank = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    constexpr Rank sign = Rank(1) << (8 * sizeof(T) - 1);
     const auto bits = std::bit_cast<Rank>(x);
-    return static_cast<std::int64_t>(bits < 0 ? std::numeric_limits<Rank>::min() - bits : bits);
+    return bits & sign ? Rank(~bits) : bits | sign;
 }
 template <class T>
-T from_rank(std::int64_t rank) {
-    using Rank = std::conditional_t<sizeof(T) == 4, std::int32_t, std::int64_t>;
-    const auto r = static_cast<Rank>(rank);
-    return std::bit_cast<T>(r < 0 ? static_cast<Rank>(std::numeric_limits<Rank>::min() - r) : r);
+T from_rank(std::uint64_t rank) {
+    using Rank = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+    constexpr Rank sign = Rank(1) << (8 * sizeof(T) - 1);
+    const auto bits = static_cast<Rank>(rank);
+    return std::bit_cast<T>(bits & sign ? Rank(bits ^ sign) : Rank(~bits));
 }
 
 // The smallest number in (low, high] whose code is at least `code`, given that low's is below and
 // high's is not. Starts from the real solution, a step or two away as a rule, and brackets.
 template <class T>
 T smallest_with_code(double code, double inverse_width, double shift, T low, T high) {
-    auto reaches = [&](std::int64_t rank) {
+    auto reaches = [&](std::uint64_t rank) {
         return code_of(static_cast<double>(from_rank<T>(rank)), inverse_width, shift) >= code;
     };
-    std::int64_t below = to_rank(low), reached = to_rank(high);
-    const auto guess = static_cast<T>((code + shift) / inverse_width);
-    if (guess > low && guess < high) {
-        const std::int64_t start = to_rank(guess);
+    std::uint64_t below = to_rank(low), reached = to_rank(high);
+    const double guess = (code + shift) / inverse_width;
+    if (guess > static_cast<double>(low) && guess < static_cast<double>(high)) {
+        const std::uint64_t start = to_rank(static_cast<T>(guess));
         const bool down = reaches(start);
         (down ? reached : below) = start;
-        for (std::int64_t step = 1; reached - below > step; step *= 2) {
-            const std::int64_t at = down ? start - step : start + step;
+        for (std::uint64_t step = 1; reached - below > step; step *= 2) {
+            const std::uint64_t at = down ? start - step : start + step;
             if (at <= below || at >= reached) break;
             const bool hit = reaches(at);
             (hit ? reached : below) = at;
@@ -58,7 +60,7 @@ T smallest_with_code(double code, double inverse_width, double shift, T low, T h
         }
     }
     while (reached - below > 1) {
-        const std::int64_t middle = below + (reached - below) / 2;
+        const std::uint64_t middle = below + (reached - below) / 2;
         (reaches(middle) ? reached : below) = middle;
     }
     return from_rank<T>(reached);
@@ -83,7 +85,8 @@ constexpr std::int64_t kMaxEdges = sizeof(T) == 4 ? 6 : 3;
 
 template <class T>
 void make_plan(Plan<T>& plan, const Grids& grids, std::size_t g, const double* low,
-               const double* high, HashRow* hash_row, PlanScratch& scratch) {
+               const double* high, PlanScratch& scratch) {
+    HashRow* const hash_row = exact_loops().hash_row;
     const double* inverse_widths = grids.inverse_widths + g * grids.d;
     const double* shifts = grids.shifts + g * grids.d;
     const std::uint64_t* multipliers = grids.multipliers + g * grids.d;

@@ -20,11 +20,9 @@
 #if defined(__GNUC__)
 #define MERCER_INLINE inline __attribute__((always_inline))
 #define MERCER_INLINE_BODY __attribute__((always_inline))
-#define MERCER_RESTRICT __restrict__
 #else
 #define MERCER_INLINE inline
 #define MERCER_INLINE_BODY
-#define MERCER_RESTRICT __restrict
 #endif
 
 namespace mercer {

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "isa.hpp"
+#include "parallel.hpp"
 #include "points.hpp"
 
 namespace mercer {
@@ -13,45 +15,53 @@ namespace mercer {
 template <class T>
 class Tiles {
   public:
-    explicit Tiles(std::size_t d, std::size_t max_rows) : d_(d) {
+    Tiles(std::size_t d, std::size_t max_rows) : d_(d), low_(d), high_(d) {
         const std::size_t count = (max_rows + kTileRows - 1) / kTileRows;
         numbers_.resize(count * d * kTileRows + kAlignment);
-        low_.resize(count * d);
-        high_.resize(count * d);
+        tile_low_.resize(count * d);
+        tile_high_.resize(count * d);
     }
 
+    std::size_t first_row() const { return first_row_; }
+    std::size_t rows() const { return rows_; }
     const T* tile(std::size_t t) const { return aligned() + t * d_ * kTileRows; }
-    const T* low(std::size_t t) const { return low_.data() + t * d_; }
-    const T* high(std::size_t t) const { return high_.data() + t * d_; }
+    // The least and the largest number of each input, in one tile and in all.
+    const T* low(std::size_t t) const { return tile_low_.data() + t * d_; }
+    const T* high(std::size_t t) const { return tile_high_.data() + t * d_; }
+    const double* low() const { return low_.data(); }
+    const double* high() const { return high_.data(); }
 
-    void fill(std::size_t t, const DensePoints<T>& points, std::size_t first, std::size_t rows) {
-        binning_loops<T>().fill_tile(points.numbers + first * d_, rows, d_,
-                                     aligned() + t * d_ * kTileRows, low_.data() + t * d_,
-                                     high_.data() + t * d_);
-    }
-
-    // The range of each input over the first `count` tiles.
-    void range(std::size_t count, double* low, double* high) const {
-        for (std::size_t j = 0; j < d_; ++j) {
-            low[j] = static_cast<double>(low_[j]);
-            high[j] = static_cast<double>(high_[j]);
-        }
+    void load(const DensePoints<T>& points, std::size_t first_row, std::size_t rows,
+              int n_threads) {
+        first_row_ = first_row;
+        rows_ = rows;
+        const std::size_t count = (rows + kTileRows - 1) / kTileRows;
+        parallel_for(count, n_threads, [&](std::size_t t, int) {
+            const std::size_t row = t * kTileRows;
+            binning_loops<T>().fill_tile(points.numbers + (first_row + row) * d_,
+                                         std::min(kTileRows, rows - row), d_, aligned() + row * d_,
+                                         tile_low_.data() + t * d_, tile_high_.data() + t * d_);
+        });
+        std::copy_n(low(0), d_, low_.begin());
+        std::copy_n(high(0), d_, high_.begin());
         for (std::size_t t = 1; t < count; ++t)
             for (std::size_t j = 0; j < d_; ++j) {
-                low[j] = std::min(low[j], static_cast<double>(low_[t * d_ + j]));
-                high[j] = std::max(high[j], static_cast<double>(high_[t * d_ + j]));
+                low_[j] = std::min(low_[j], static_cast<double>(low(t)[j]));
+                high_[j] = std::max(high_[j], static_cast<double>(high(t)[j]));
             }
     }
 
   private:
     static constexpr std::size_t kAlignment = 64 / sizeof(T);
-    T* aligned() const {
+    const T* aligned() const {
         const auto address = reinterpret_cast<std::uintptr_t>(numbers_.data());
-        return reinterpret_cast<T*>((address + 63) / 64 * 64);
+        return numbers_.data() + (64 - address % 64) % 64 / sizeof(T);
     }
+    T* aligned() { return const_cast<T*>(static_cast<const Tiles*>(this)->aligned()); }
 
-    std::size_t d_;
-    std::vector<T> numbers_, low_, high_;
+    std::size_t d_, first_row_ = 0, rows_ = 0;
+    std::vector<T> numbers_, tile_low_, tile_high_;
+    std::vector<double> low_, high_;
 };
 
 }  // namespace mercer

@@ -1,0 +1,222 @@
+"""The C++ core. Arrays are C-contiguous, results are written into arrays the caller owns.
+
+Every function releases the interpreter lock and checks type, shape and writability of its arrays:
+TypeError for a wrong type, ValueError for anything else, naming the argument. Values are not
+checked. The environment variable ``MERCER_ISA`` (x86-64-v2, -v3 or -v4) lowers the instruction set
+chosen when the module is imported.
+"""
+
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+def cpu_info() -> dict[str, Any]:
+    """The processor's ``architecture`` and ``features``, the instruction-set levels ``compiled``
+    into this build and the one ``used``."""
+
+# -- random numbers --------------------------------------------------------------------------------
+
+def random_bits(
+    key: int, slot: int, streams: NDArray[np.int64], size: int, n_threads: int = 1
+) -> NDArray[np.uint64]:
+    """Bits (m, size): position p of stream s is word p % 4 of Philox 4x64-10 with counter
+    (p // 4, s, slot, 0) and key (key, 0). Any element can be had without its predecessors."""
+
+def random_uniform(
+    key: int, slot: int, streams: NDArray[np.int64], size: int, n_threads: int = 1
+) -> NDArray[np.float64]:
+    """``((bits >> 12) + 0.5) * 2**-52``: uniform on the open interval (0, 1)."""
+
+# -- binning ---------------------------------------------------------------------------------------
+#
+# The code of input j in a grid is floor(x_j * inverse_width_j - shift_j): multiply, subtract and
+# floor in float64, clamped to the range of int32. The key of a bin is
+#     h1 | h2 << 32,   h1 = sum_j code_j * (multiplier_j mod 2**32) mod 2**32,
+#                      h2 = sum_j code_j * (multiplier_j >> 32)     mod 2**32.
+# Data are one array X (n, d), float32 or float64, or the parts of a CSR matrix: data, indices and
+# indptr (both int32 or both int64) and the number d of columns. No column may occur twice in a row
+# of a CSR matrix. A sparse matrix and its dense form give the same codes, bit for bit.
+
+class BinTable:
+    """For each of ``n_grids`` grids, a dictionary from the keys of its bins to 0, 1, 2, ...
+
+    One thread at a time may insert; lookups may run side by side.
+    """
+
+    def __init__(self, n_grids: int) -> None: ...
+    @overload
+    def insert(
+        self,
+        first_grid: int,
+        X: NDArray[Any],
+        inverse_widths: NDArray[np.float64],
+        shifts: NDArray[np.float64],
+        multipliers: NDArray[np.uint64],
+        codes: NDArray[Any],
+        n_threads: int,
+        /,
+    ) -> bool:
+        """Number the bins of the rows of X in grids ``first_grid`` .. ``first_grid`` + G - 1, given
+        their parameters (G, d), and write ``codes`` (G, n), uint8, uint16 or uint32.
+
+        Bins new to a grid get the next number, in the order of rows, whatever the number of
+        threads. False if a grid has more bins than the codes can tell apart from "unknown": repeat
+        the call with wider codes.
+        """
+    @overload
+    def insert(
+        self,
+        first_grid: int,
+        data: NDArray[Any],
+        indices: NDArray[Any],
+        indptr: NDArray[Any],
+        d: int,
+        inverse_widths: NDArray[np.float64],
+        shifts: NDArray[np.float64],
+        multipliers: NDArray[np.uint64],
+        codes: NDArray[Any],
+        n_threads: int,
+        /,
+    ) -> bool: ...
+    @overload
+    def lookup(
+        self,
+        first_grid: int,
+        X: NDArray[Any],
+        inverse_widths: NDArray[np.float64],
+        shifts: NDArray[np.float64],
+        multipliers: NDArray[np.uint64],
+        codes: NDArray[Any],
+        n_threads: int,
+        /,
+    ) -> int:
+        """Write the number of every row's bin in every grid, ``n_bins`` of the grid where it is
+        unknown; returns how many are."""
+    @overload
+    def lookup(
+        self,
+        first_grid: int,
+        data: NDArray[Any],
+        indices: NDArray[Any],
+        indptr: NDArray[Any],
+        d: int,
+        inverse_widths: NDArray[np.float64],
+        shifts: NDArray[np.float64],
+        multipliers: NDArray[np.uint64],
+        codes: NDArray[Any],
+        n_threads: int,
+        /,
+    ) -> int: ...
+    @property
+    def n_bins(self) -> NDArray[np.int64]:
+        """Number of bins of each grid (a copy)."""
+    def keys(self) -> NDArray[np.uint64]:
+        """Keys of all bins, grid after grid, each in the order of its numbers."""
+    @staticmethod
+    def from_keys(
+        keys: NDArray[np.uint64], n_bins: NDArray[np.int64], n_threads: int = 1
+    ) -> BinTable:
+        """The table with these ``keys()`` and ``n_bins``."""
+
+@overload
+def bin_hashed(
+    X: NDArray[Any],
+    inverse_widths: NDArray[np.float64],
+    shifts: NDArray[np.float64],
+    multipliers: NDArray[np.uint64],
+    n_columns: int,
+    codes: NDArray[Any],
+    n_threads: int,
+    /,
+) -> None:
+    """Write codes (G, n) below ``n_columns`` without a dictionary: ``mixed * n_columns >> 32``,
+    where ``a = (h1 ^ h1 >> 16) * 0x7feb352d`` and ``mixed = a ^ a >> 15 ^ h2``, all in 32 bits."""
+
+@overload
+def bin_hashed(
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
+    d: int,
+    inverse_widths: NDArray[np.float64],
+    shifts: NDArray[np.float64],
+    multipliers: NDArray[np.uint64],
+    n_columns: int,
+    codes: NDArray[Any],
+    n_threads: int,
+    /,
+) -> None: ...
+
+# -- products with the binned matrix Z (n, D) ------------------------------------------------------
+#
+# Row i of Z has a 1 in column offsets[g] + codes[g, i] for each grid g. ``codes`` (G, n) are uint8,
+# uint16 or uint32, ``offsets`` (G + 1) int64. With ``missing``, a code that is not below its grid's
+# number of columns stands for no entry; without it such a code must not occur: memory is read or
+# written out of bounds. Operands and results are float32 or float64, (length,) or (length, k). Sums
+# over rows are kept in float64, sums over grids in the type of the operand.
+
+def binned_matvec(
+    codes: NDArray[Any],
+    offsets: NDArray[np.int64],
+    w: NDArray[Any],
+    out: NDArray[Any],
+    scale: float,
+    missing: bool,
+    n_threads: int,
+) -> None:
+    """out (n) = scale * Z w."""
+
+def binned_rmatvec(
+    codes: NDArray[Any],
+    offsets: NDArray[np.int64],
+    v: NDArray[Any],
+    out: NDArray[Any],
+    scale: float,
+    missing: bool,
+    n_threads: int,
+) -> None:
+    """out (D) = scale * Z' v."""
+
+def binned_gram_matvec(
+    codes: NDArray[Any],
+    offsets: NDArray[np.int64],
+    v: NDArray[Any],
+    out: NDArray[Any],
+    scale: float,
+    missing: bool,
+    n_threads: int,
+) -> None:
+    """out (n) = scale * Z (Z' v) in one pass over the codes. ``scale`` is the whole factor: the
+    square of the value of an entry. Bit-identical for equal ``n_threads``."""
+
+# -- cosines ---------------------------------------------------------------------------------------
+#
+# Errors of the cosine itself: 2e-7 for float32 arguments up to 1e4, 1e-15 for float64 ones up to
+# 1e6; beyond, digits are lost as they are in the argument. Values never leave [-scale, scale].
+
+def cosine_block(
+    X: NDArray[Any],
+    frequencies: NDArray[Any],
+    phases: NDArray[Any],
+    scale: float,
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """out (n, m) = scale * cos(X @ frequencies.T + phases), all float32 or all float64."""
+
+def cosine_pairs(
+    X: NDArray[Any], frequencies: NDArray[Any], scale: float, out: NDArray[Any], n_threads: int
+) -> None:
+    """out (n, 2 m): column 2 s = scale * cosine, column 2 s + 1 = scale * sine of
+    X @ frequencies[s]."""
+
+def cosine_inplace(
+    values: NDArray[Any], phases: NDArray[Any], scale: float, n_threads: int
+) -> None:
+    """values (n, m) = scale * cos(values + phases)."""
+
+def cosine_pairs_from(
+    arguments: NDArray[Any], scale: float, out: NDArray[Any], n_threads: int
+) -> None:
+    """out (n, 2 m) from arguments (n, m), as `cosine_pairs`."""

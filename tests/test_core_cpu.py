@@ -1,0 +1,54 @@
+"""Instruction-set levels: chosen at run time, apart from one another at build time."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from _core_twins import LEVELS, run_at_level
+from mercer import _core
+
+SOURCES = Path(__file__).resolve().parents[1] / "cpp"
+
+
+def test_the_level_used_is_the_best_compiled_one_that_the_processor_knows():
+    info = _core.cpu_info()
+    assert info["used"] in info["compiled"]
+    assert info["architecture"]
+    if os.environ.get("MERCER_ISA"):
+        assert info["used"] == os.environ["MERCER_ISA"]
+    elif "x86-64-v4" in info["compiled"] and "avx512vl" in info["features"]:
+        assert info["used"] == "x86-64-v4"
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_environment_lowers_the_level(level):
+    assert run_at_level(level, "result = _core.cpu_info()['used']") == level
+
+
+def test_an_unknown_level_is_refused_at_import():
+    with pytest.raises(RuntimeError, match=r"MERCER_ISA must be one of .* got mmx"):
+        run_at_level("mmx", "result = 0")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="levels are of x86-64")
+@pytest.mark.skipif(not SOURCES.is_dir(), reason="needs the sources")
+@pytest.mark.skipif(not (shutil.which("c++") and shutil.which("nm")), reason="needs a compiler")
+@pytest.mark.parametrize("part", ["exact", "dense"])
+def test_the_loops_of_a_level_share_no_symbol_with_others(part, tmp_path):
+    """A weak symbol of one level could be linked in place of another level's."""
+    flags = ["-std=c++20", "-O0", "-march=x86-64-v4", "-DMERCER_LEVEL=v4", "-c"]
+    target = tmp_path / "loops.o"
+    subprocess.run(["c++", *flags, str(SOURCES / f"loops_{part}.cpp"), "-o", target], check=True)
+    listing = subprocess.run(
+        ["nm", "--extern-only", "--defined-only", "--demangle", target],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert [line.split()[-1] for line in listing.splitlines()] == [f"mercer::{part}_loops_v4"]
