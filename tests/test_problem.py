@@ -348,7 +348,7 @@ def test_row_space_gives_the_numbers_of_column_space(n_outputs, weights, fit_int
     rows = RowSpace(problem)
     x = rows.initial()
     v = rows.gradient(x)  # of w = 0, with the best intercept
-    rows.subtract(x, rng.uniform() * v[0])
+    rows.subtract(x, rng.uniform(size=max(1, n_outputs)), v[0])
     theta = rows.lift(x)
     gradient = rows.gradient(x)
     np.testing.assert_allclose(rows.values(x), problem.values(theta), rtol=1e-12)

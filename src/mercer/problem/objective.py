@@ -20,7 +20,14 @@ from mercer._array import check_memory
 from mercer.designs import Dense, Design
 from mercer.losses import Loss
 from mercer.penalties import Penalty
-from mercer.problem.rows import as_rows, checked_target, kernel_matrix, normalised_weights
+from mercer.problem.rows import (
+    add_scaled,
+    as_rows,
+    checked_target,
+    kernel_matrix,
+    normalised_weights,
+    pieces,
+)
 
 __all__ = ["Problem"]
 
@@ -172,8 +179,7 @@ class Problem:
         point = self._at(theta)
         if point.gradient is None:
             gradient = self._mean_rows(self.loss.gradient(point.responses, self.y))
-            w = self._weights_of(point.theta)
-            self._weights_of(gradient)[...] += self.penalty.gradient(w)
+            self._add_penalty(gradient, point.theta)
             point.gradient = gradient
         return point.gradient
 
@@ -199,16 +205,16 @@ class Problem:
             else:
                 change *= curvature if outputs is None else curvature[:, outputs]
         product = self._mean_rows(change)
-        self._weights_of(product)[...] += self.penalty.gradient(self._weights_of(v))
+        self._add_penalty(product, v)
         return product
 
     def curvature(self, v: NDArray, product: NDArray) -> NDArray[np.float64]:
         """Inner products of v and ``product``, a curvature product."""
         return self.dot(v, product)
 
-    def subtract(self, v: NDArray, product: NDArray) -> None:
+    def subtract(self, v: NDArray, scale: NDArray, product: NDArray) -> None:
         """Subtract a multiple of a curvature product from v."""
-        v -= product
+        add_scaled(v, -scale, product)
 
     def diagonal(self, theta: NDArray) -> NDArray:
         """The diagonal of ∇²F(θ) in float64, broadcastable to θ, for preconditioning.
@@ -424,6 +430,12 @@ class Problem:
         """θ without the intercept, as a view."""
         return theta[:-1] if self.fit_intercept else theta
 
+    def _add_penalty(self, gradient: NDArray, theta: NDArray) -> None:
+        """Add ∇Ω at θ to a gradient."""
+        gradient, w = self._weights_of(gradient), self._weights_of(theta)
+        for rows in pieces(w):
+            gradient[rows] += self.penalty.gradient(w[rows])
+
     def _forward(self, theta: NDArray) -> NDArray:
         """Zw + b, of a fresh array."""
         w = self._weights_of(theta)
@@ -448,8 +460,7 @@ class Problem:
         """(1/n) Σ s_i v_i (z_i, 1): the transpose of ``_forward``, averaged; v is overwritten."""
         v = self._weighted(v)
         out = np.empty((self.shape[0], *v.shape[1:]), dtype=self.dtype)
-        self._weights_of(out)[...] = self.design.rmatvec(v)
-        self._weights_of(out)[...] *= 1.0 / self.n_rows
+        np.multiply(self.design.rmatvec(v), 1.0 / self.n_rows, out=self._weights_of(out))
         if self.fit_intercept:
             out[-1] = np.sum(v, axis=0, dtype=np.float64) / self.n_rows
         return out

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.problem.rows import as_rows
+from mercer.problem.rows import add_scaled, as_rows
 
 if TYPE_CHECKING:
     from mercer.problem.objective import Problem
@@ -84,13 +84,13 @@ class RowSpace:
         """Inner product of v and ``product``, a curvature product."""
         return self._pairing(v[1], product)
 
-    def subtract(self, v: NDArray, product: NDArray) -> None:
+    def subtract(self, v: NDArray, scale: NDArray, product: NDArray) -> None:
         """Subtract a multiple of a curvature product from v.
 
         The product with K is taken of the difference: the difference of two products would lose
         its digits as v gets small.
         """
-        v[0] -= product
+        add_scaled(v[0], -scale, product)
         v[1] = self._responses(v[0])
 
     @staticmethod

@@ -1,12 +1,16 @@
-"""Targets, weights and matrices that have one entry per row."""
+"""Targets, weights, vectors and matrices of a problem: checks and sums."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import row_chunks
 from mercer.designs import Dense, Design
+
+_PIECE = 2**18  # bytes of one operand: a few of them fit into the second-level cache
 
 
 def checked_target(y: ArrayLike, n_rows: int, dtype: np.dtype) -> NDArray:
@@ -47,6 +51,22 @@ def normalised_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray 
 def as_rows(weights: NDArray, like: NDArray) -> NDArray:
     """Weights (n,) ready to multiply the rows of (n,) or (n, k)."""
     return weights if like.ndim == 1 else weights[:, None]
+
+
+def pieces(array: NDArray) -> Iterator[slice]:
+    """Slices of rows small enough for temporaries of their size to stay in the cache."""
+    return row_chunks(len(array), float(array[:1].nbytes), _PIECE)
+
+
+def add_scaled(
+    array: NDArray, scale: NDArray, change: NDArray, outputs: NDArray | None = None
+) -> None:
+    """``array += scale * change``, in the columns ``outputs`` alone if there are some."""
+    for rows in pieces(array):
+        if outputs is None:
+            array[rows] += scale * change[rows]
+        else:
+            array[rows][..., outputs] += scale * change[rows]
 
 
 def kernel_matrix(design: Design) -> NDArray[np.float64]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from mercer._validation import name_from, positive_integer
 from mercer.problem import Problem, RowSpace
+from mercer.problem.rows import add_scaled
 from mercer.solvers.base import Clock, Solver, State, check_range
 
 __all__ = ["ConjugateGradient"]
@@ -176,12 +177,10 @@ class ConjugateGradient(Solver):
             length = np.divide(state.slope, curvature, out=np.zeros_like(curvature), where=usable)
             state.values[outputs] -= 0.5 * length * state.slope
             length = length.astype(space.dtype)
-            if len(outputs) == len(state.relative):
-                state.x += length * state.direction
-            else:
-                state.x[..., outputs] += length * state.direction
+            some = None if len(outputs) == len(state.relative) else outputs
+            add_scaled(state.x, length, state.direction, some)
         with state.clock.phase("products"):
-            space.subtract(state.residual, length * product)
+            space.subtract(state.residual, length, product)
         with state.clock.phase("vectors"):
             state.relative[outputs] = space.norm(state.residual) / space.reference()[outputs]
             state.lost[outputs] |= ~usable

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.problem import Problem
+from mercer.problem.rows import add_scaled
 from mercer.solvers.base import Clock, Solver, State, check_range
 
 __all__ = ["NewtonCG"]
@@ -168,18 +169,20 @@ class NewtonCG(Solver):
             step.length[outputs] = np.where(outside, radius, np.sqrt(ss))
             step.predicted[outputs] += length * (slope - 0.5 * length * curvature)
             factor = length.astype(problem.dtype)
-            _add_columns(step.move, outputs, factor * direction)
-            residual -= factor * product
-            keep = ~outside & (problem.norm(residual) > goal)
+            some = outputs if len(outputs) < len(at_work) else None
+            add_scaled(step.move, factor, direction, some)
+            add_scaled(residual, -factor, product)
+            squares = problem.dot(residual, residual)
+            keep = ~outside & (np.sqrt(squares) > goal)
             if not keep.any():
                 break
             outputs, goal = outputs[keep], goal[keep]
             residual, direction = _columns(residual, keep), _columns(direction, keep)
-            new_slope = problem.dot(residual, residual)
-            turn = new_slope / slope[keep]
-            ss, sp, pp = ss[keep], turn * sp[keep], new_slope + turn**2 * pp[keep]
-            slope = new_slope
-            direction = residual + turn.astype(problem.dtype) * direction
+            turn = squares[keep] / slope[keep]
+            slope = squares[keep]
+            ss, sp, pp = ss[keep], turn * sp[keep], slope + turn**2 * pp[keep]
+            direction *= turn.astype(problem.dtype)
+            direction += residual
         return step
 
     def _goal(self, problem: Problem, state: _State) -> NDArray:
@@ -207,10 +210,3 @@ def _new_radius(
 
 def _columns(array: NDArray, mask: NDArray) -> NDArray:
     return array if array.ndim == 1 or mask.all() else array[:, mask]
-
-
-def _add_columns(array: NDArray, outputs: NDArray, change: NDArray) -> None:
-    if array.shape == change.shape:
-        array += change
-    else:
-        array[:, outputs] += change
