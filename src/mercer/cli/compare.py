@@ -214,7 +214,7 @@ def _cells(record: Record) -> list[str]:
         settings["kernel"] or "–",
         "–" if settings["gamma"] is None else f"{settings['gamma']:.3g}",
         f"{settings['alpha_multiple']:g}",
-        *(f"{value:.4f}" for value in record["score"].values()),
+        *(_digits(value) for value in record["score"].values()),
         _seconds(seconds["fit"]),
         _seconds(seconds["predict"]),
         _bytes(record["model_bytes"]),
@@ -226,6 +226,10 @@ def _best(found: Sequence[Record]) -> Record:
     if "accuracy" in found[0]["score"]:
         return max(found, key=lambda record: record["score"]["accuracy"])
     return min(found, key=lambda record: record["score"]["relative_rmse"])
+
+
+def _digits(value: float) -> str:
+    return f"{value:.4f}" if abs(value) >= 0.01 or value == 0 else f"{value:.3g}"
 
 
 def _bytes(value: float) -> str:
