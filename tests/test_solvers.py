@@ -146,6 +146,35 @@ def test_an_interrupt_returns_the_model_so_far(solver):
     np.testing.assert_array_equal(result.coef, seen[-1])
 
 
+class Impatient(Dense):
+    """A design whose user interrupts the seventh product, and that one only."""
+
+    products = 0
+
+    def count(self):
+        self.products += 1
+        if self.products == 7:
+            raise KeyboardInterrupt
+
+    def matvec(self, w):
+        self.count()
+        return super().matvec(w)
+
+    def rmatvec(self, v):
+        self.count()
+        return super().rmatvec(v)
+
+
+@pytest.mark.parametrize("solver", LOOPED, ids=repr)
+def test_an_interrupt_within_a_product_returns_the_model_so_far(solver):
+    solver, problem = slow(solver)
+    impatient = Problem(Impatient(problem.design.array), problem.y, problem.loss, problem.penalty)
+    result = solver.solve(impatient)
+    assert result.interrupted
+    assert np.all(np.isfinite(result.coef))
+    assert problem.value(result.coef) <= problem.value(problem.initial())
+
+
 @pytest.mark.parametrize("solver", [*LOOPED, Cholesky()], ids=repr)
 def test_the_trace_tells_the_objective_of_every_iterate(solver):
     solver, problem = slow(solver)
@@ -190,6 +219,14 @@ def test_solvers_keep_nothing_of_a_problem(rng):
         before = dict(vars(solver))
         solver.solve(make(Squared(), rng, 2))
         assert vars(solver) == before
+
+
+def test_a_design_without_columns_leaves_the_best_constant(loss, rng):
+    problem = Problem(Dense(np.zeros((N, 0))), targets(loss, 0, rng), loss, L2(0.1))
+    for solver in all_solvers(loss, 1e-8):
+        theta = solver.solve(problem).coef
+        assert theta.shape == problem.shape
+        np.testing.assert_allclose(problem.gradient(theta), 0, atol=1e-7)
 
 
 def test_auto_takes_the_direct_solver_where_a_side_is_small(rng):
