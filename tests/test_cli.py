@@ -369,6 +369,10 @@ def test_missing_interface_is_one_sentence(monkeypatch, capsys):
     assert "pip install 'mercer[cli]'" in capsys.readouterr().err
 
 
+def test_examples_run(check_examples):
+    check_examples(cli)
+
+
 def test_the_command_runs_as_a_process(table, tmp_path):
     code = "from mercer.cli import main; main()"
     command = [sys.executable, "-c", code, "fit", str(table), "--target", "label", "--json"]

@@ -267,3 +267,7 @@ def test_missing_skops_is_one_sentence(model, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "skops", None)
     with pytest.raises(ImportError, match=r"pip install 'mercer\[cli\]'"):
         persistence.save(model, tmp_path / "m.skops")
+
+
+def test_examples_run(check_examples):
+    check_examples(persistence)

@@ -26,10 +26,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Examples
     --------
-    >>> main(["--version"])
-    Traceback (most recent call last):
-    ...
-    SystemExit: 0
+    >>> try:  # doctest: +ELLIPSIS
+    ...     main(["--version"])
+    ... except SystemExit as end:
+    ...     code = end.code
+    mercer ...
+    >>> code
+    0
     """
     try:
         from mercer.cli.app import app
