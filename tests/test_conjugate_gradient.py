@@ -118,6 +118,21 @@ def test_cg_gives_up_at_the_limit_of_float32_and_says_so(rng):
     assert result.optimality < 1e-3
 
 
+def test_auto_works_by_rows_where_columns_are_many(rng):
+    by_rows = []
+    for n_columns in (N, 10 * N):
+        problem = Problem(
+            Dense(rng.normal(size=(N, n_columns))), rng.normal(size=N), Squared(), L2(0.1)
+        )
+        for start in (None, np.ones(n_columns + 1)):
+            shapes = set()
+            ConjugateGradient().solve(
+                problem, start, lambda state, shapes=shapes: shapes.add(state.direction.shape)
+            )
+            by_rows.append((2, N) in shapes)
+    assert by_rows == [False, False, True, False]
+
+
 def test_residuals_are_replaced_by_true_ones_now_and_then(rng):
     problem = hilbert_like(60, 40, np.float64, rng)
     seen = []

@@ -16,6 +16,7 @@ from mercer.solvers.base import Clock, Solver, State, check_range
 
 __all__ = ["ConjugateGradient"]
 
+_COLUMNS_PER_ROW = 4  # from which pairs of vectors by rows are cheaper than vectors by columns
 _DRIFT = 0.1  # share of the true residual that the recurrence may miss
 _STRIKES = 3  # how often it may do so without the residual being halved
 _TEMPERED = 0.25
@@ -78,8 +79,8 @@ class ConjugateGradient(Solver):
     iterations and before an output is called solved, replaced by it, and started anew where the two
     differ much. An output that rounding keeps from its goal is given up, with a warning.
 
-    All vectors are combinations of rows of Z. Where there are fewer rows than columns they are kept
-    as such (see ``RowSpace``): the same iterates without vectors of D entries.
+    All vectors are combinations of rows of Z. Where rows are few they are kept as such (see
+    ``RowSpace``): the same iterates without vectors of D entries.
 
     Parameters
     ----------
@@ -88,7 +89,7 @@ class ConjugateGradient(Solver):
     max_iter : int, default=1000
     space : {"auto", "columns", "rows"}, default="auto"
         What vectors have entries for. By rows only from the start w = 0 and without a
-        preconditioner; "auto" does so where it may and n < D.
+        preconditioner; "auto" does so where it may and 4 n ≤ D.
     preconditioner : "auto", "tempered", "jacobi", None or callable, default="auto"
         M is the fourth root of the diagonal of ∇²F, the diagonal, or nothing; or M⁻¹ is any
         symmetric positive definite linear function of residuals (D + 1,) or (D + 1, k), column by
@@ -257,7 +258,8 @@ class ConjugateGradient(Solver):
         if self.space == "rows" and not possible:
             raise ValueError("space must be 'auto' or 'columns' with a start other than w = 0.")
         n, n_columns = problem.design.shape
-        if self.space == "rows" or (self.space == "auto" and possible and n < n_columns):
+        few = n_columns >= _COLUMNS_PER_ROW * n
+        if self.space == "rows" or (self.space == "auto" and possible and few):
             space = RowSpace(problem)
             return space, space.initial()
         return problem, theta
