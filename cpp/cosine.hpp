@@ -34,6 +34,8 @@ void cosine_block(const Cosines<T>& work, int n_threads) {
         loops.pack_panel(work.frequencies + p * right * d, std::min(right, m - p * right), d, right,
                          frequencies.data() + p * right * d);
     });
+    // While the frequencies stay in a near cache, few rows at a time write their results in order.
+    const std::size_t strip = frequencies.size() * sizeof(T) <= kNearBytes ? left : kCosineRows;
     const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
     std::vector<std::vector<T>> packed(threads, std::vector<T>(kCosineRows * d));
     parallel_for((n + kCosineRows - 1) / kCosineRows, n_threads, [&](std::size_t b, int thread) {
@@ -42,12 +44,14 @@ void cosine_block(const Cosines<T>& work, int n_threads) {
         for (std::size_t i = 0; i < rows; i += left)
             loops.pack_panel(work.points + (first + i) * d, std::min(left, rows - i), d, left,
                              points + i * d);
-        for (std::size_t p = 0; p < n_panels; ++p) {
-            const std::size_t q = p * right;
-            T* out = work.out + first * work.out_step() + (work.phases ? q : 2 * q);
-            loops.tile({points, frequencies.data() + q * d, work.phases ? work.phases + q : nullptr,
-                        d, rows, std::min(right, m - q), work.scale, out, work.out_step()});
-        }
+        for (std::size_t start = 0; start < rows; start += strip)
+            for (std::size_t q = 0; q < m; q += right) {
+                const std::size_t i = first + start, at = i * work.out_step();
+                loops.tile({points + start * d, frequencies.data() + q * d,
+                            work.phases ? work.phases + q : nullptr, d,
+                            std::min(strip, rows - start), std::min(right, m - q), work.scale,
+                            work.out + at + (work.phases ? q : 2 * q), work.out_step()});
+            }
     });
 }
 

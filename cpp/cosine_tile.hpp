@@ -180,7 +180,8 @@ template <class T>
 void cosine_tile(const CosineTile<T>& tile) {
     constexpr std::size_t left = kLeft, right = kRight<T>;
     static_assert(kCosineRows % left == 0);
-    T sums[kCosineRows * right] = {};
+    T sums[kCosineRows * right];
+    std::memset(sums, 0, (tile.rows + left - 1) / left * left * right * sizeof(T));
     const std::size_t pieces = tile.depth / kCosineDepth + 1;
     for (std::size_t piece = 0; piece < pieces; ++piece) {
         const std::size_t k = tile.depth * piece / pieces;

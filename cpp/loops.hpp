@@ -7,6 +7,8 @@
 
 namespace mercer {
 
+constexpr std::size_t kNearBytes = 512 << 10;  // what a core's own cache surely holds
+
 // A bin code is floor(x * inverse_width - shift) in float64, clamped to 32 bits. The code adds
 // code * low half and code * high half of the input's multiplier, each modulo 2^32, to the low and
 // high half of the key of its grid. ("Packed" below: two such halves in one 64-bit word.)

@@ -46,10 +46,8 @@ void scatter(const Pass<Code, double>& pass, std::size_t rows, const T* numbers,
         code_loops<Code>().scatter_f64(pass, rows, numbers, step);
 }
 
-// Tables that are read or written at random should stay in a near cache.
-constexpr std::size_t kNearBytes = 512 << 10;
-
-// Splits k columns into panels: all at once if a table of so many rows is small, else some lines.
+// Splits k columns into panels: all at once if a table of so many rows stays in a near cache, which
+// it should, being read or written at random; else some cache lines.
 template <class F>
 void for_each_panel(std::size_t k, std::size_t table_rows, F f) {
     const std::size_t fitting = kNearBytes / sizeof(double) / (table_rows + 1) / 16 * 16;
