@@ -20,6 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelClassifier, KernelRegressor
 from mercer.maps import Nystroem, RandomBinning, RandomFourier
+from mercer.penalties import L2
 
 MAPS = ["binning", "fourier", "nystroem", "linear"]
 LOSSES = ["squared", "logistic", "squared_hinge", "multinomial"]
@@ -141,6 +142,13 @@ def test_where_the_target_lies_does_not_matter():
         model = KernelRegressor(loss=loss, random_state=0, tol=1e-8)
         first = clone(model).fit(X, y).predict(X)
         np.testing.assert_allclose(clone(model).fit(X, y + 1e6).predict(X) - 1e6, first, atol=1e-4)
+
+
+def test_a_target_far_from_zero_keeps_its_digits_in_float32():
+    X, y = friedman()
+    near = KernelRegressor(random_state=0).fit(X.astype(np.float32), y).predict(X)
+    far = KernelRegressor(random_state=0).fit(X.astype(np.float32), y + 1e5).predict(X)
+    np.testing.assert_allclose(far - 1e5, near, atol=0.05)
 
 
 def test_one_seed_is_one_model_whatever_the_threads():
@@ -396,6 +404,7 @@ PAIR = np.ones((3, 2))
         (KernelRegressor(Nystroem(), n_components=7), TABLE, "n_components"),
         (KernelRegressor(RandomBinning(), kernel="cauchy"), TABLE, "kernel"),
         (KernelRegressor("linear", gamma=1.0), TABLE, "gamma"),
+        (KernelRegressor(penalty=L2(0.1), alpha=0.2), TABLE, "alpha is given twice"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(model, data, message):

@@ -156,10 +156,13 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         return X if self.scaler_ is None else self.scaler_.transform(X)
 
     def _resolve_penalty(self, n_samples: int, weights: NDArray | None) -> Any:
-        alpha = self.alpha
-        if alpha is None:
-            alpha = _ALPHA / (n_samples if weights is None else float(np.sum(weights)))
-        return penalties.get(self.penalty, alpha)
+        default = _ALPHA / (n_samples if weights is None else float(np.sum(weights)))
+        penalty = penalties.get(self.penalty, default if self.alpha is None else self.alpha)
+        if self.alpha is not None and penalty.alpha != self.alpha:
+            raise ValueError(
+                f"alpha is given twice and differs: {self.alpha!r} beside {penalty!r}; say it once."
+            )
+        return penalty
 
     def _bridge(self, context: Any, X: Any, y: Any) -> Any:
         """The solver's callback that speaks scikit-learn's; None when nobody listens."""
@@ -180,10 +183,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def _split(self, theta: NDArray) -> dict[str, Any]:
         """``coef_`` (D,) or (k, D) and ``intercept_`` of a solver's variable."""
-        shift = self._target_mean_
-        if self.fit_intercept:
-            return {"coef_": theta[:-1].T, "intercept_": theta[-1] + shift}
-        return {"coef_": theta.T, "intercept_": np.zeros_like(theta[0]) + shift}
+        offset = theta[-1] if self.fit_intercept else np.zeros_like(theta[0])
+        return {
+            "coef_": (theta[:-1] if self.fit_intercept else theta).T,
+            "intercept_": (offset + self._target_mean_).astype(theta.dtype),
+        }
 
     def _set_coefficients(self, theta: NDArray) -> None:
         for name, value in self._split(theta).items():

@@ -175,7 +175,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if not loss.is_classification and not loss.quadratic:
             raise ValueError(f"loss must be one for classification; got {loss.name!r}.")
         target, loss = self._encode(labels, loss, X.dtype)
-        self._target_mean_ = np.zeros((), dtype=X.dtype)
+        self._target_mean_ = np.zeros(())
         self._loss_ = loss
         self._fit(X, y, target, weights, loss)
         return self

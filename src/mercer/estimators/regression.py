@@ -118,22 +118,23 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
             y_numeric=True,
         )
         weights = check_weights(sample_weight, X)
-        target = np.asarray(y, dtype=X.dtype)
+        # Losses of a regression depend on the residual alone: solving for the centred target is the
+        # same problem, and a target far from zero keeps its digits in float32.
+        target = np.asarray(y, dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
             mean = np.average(target, axis=0, weights=weights) if self.fit_intercept else 0.0
-            size = np.sum(np.square(target - mean, dtype=np.float64))
+            centred = target - mean
+            size = np.sum(np.square(centred))
         if not np.isfinite(size):
             raise ValueError(
-                f"y must have finite sums of squares in float64; its largest value is "
+                "y must have finite sums of squares in float64; its largest value is "
                 f"{np.abs(target).max():.3g}."
             )
-        # Losses of a regression depend on the residual alone: solving for the centred target is the
-        # same problem, and tolerances then do not depend on where zero lies.
-        self._target_mean_ = np.asarray(mean, dtype=X.dtype)
+        self._target_mean_ = np.asarray(mean)
         loss = losses.get(self.loss)
         if loss.is_classification:
             raise ValueError(f"loss must be one for regression; got {loss.name!r}.")
-        self._fit(X, y, target - self._target_mean_, weights, loss)
+        self._fit(X, y, centred.astype(X.dtype), weights, loss)
         return self
 
     def predict(self, X):
