@@ -247,6 +247,18 @@ def test_exact_method_equals_scikit_learn_where_no_intercept_is_needed():
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X / X.std()), atol=1e-8)
 
 
+@pytest.mark.parametrize("task", ["regression", "classification"])
+def test_exact_method_along_alphas_equals_fits_of_their_own(task):
+    data = toy(task)
+    settings = {"kernel": "laplacian", "gamma": 0.4, "classify": task == "classification"}
+    alphas = [1e-4, 1e-2]
+    model = methods.ExactKernelRidge(**settings)
+    along = model.predict_along(alphas, data.X, data.y, data.X_test)
+    for alpha, predicted in zip(alphas, along, strict=True):
+        alone = methods.ExactKernelRidge(alpha=alpha, **settings).fit(data.X, data.y)
+        np.testing.assert_allclose(predicted, alone.predict(data.X_test), rtol=1e-12)
+
+
 def test_many_grids_approach_the_exact_method():
     data = toy("regression", 200)
     settings = {"kernel": "laplacian", "gamma": 0.3, "alpha": 0.001, "seed": 0, "n_jobs": 1}

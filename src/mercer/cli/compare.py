@@ -263,6 +263,7 @@ def _remarks(found: Sequence[Record]) -> Iterator[str]:
     )
     if first["data"]["note"]:
         yield f"about the data: {first['data']['note']}"
+    yield "times: the median of three runs where they are quick."
     yield f"squared loss throughout; memory: {first['memory']['kind']}; model: its file."
     unsettled = [r["label"] for r in found if not r["converged"]]
     if unsettled:

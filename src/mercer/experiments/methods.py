@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer import kernels
-from mercer._array import check_memory, row_chunks
+from mercer._array import CHUNK_BYTES, check_memory, n_threads, row_chunks
 from mercer.estimators import KernelClassifier, KernelRegressor
 
 __all__ = [
@@ -111,7 +113,9 @@ def make(
     1.0
     """
     if method.name == "exact":
-        return ExactKernelRidge(kernel, gamma, alpha, classify=task == "classification")
+        return ExactKernelRidge(
+            kernel, gamma, alpha, classify=task == "classification", n_jobs=n_jobs
+        )
     estimator = KernelClassifier if task == "classification" else KernelRegressor
     settings: dict[str, Any] = {}
     if method.kernels:
@@ -155,6 +159,7 @@ class ExactKernelRidge(BaseEstimator):
     alpha : float, default=1.0
     classify : bool, default=False
         Whether ``y`` holds classes, coded as ±1 in one output per class.
+    n_jobs : int or None, default=None
 
     Attributes
     ----------
@@ -176,39 +181,49 @@ class ExactKernelRidge(BaseEstimator):
         gamma: Any = "scale",
         alpha: float = 1.0,
         classify: bool = False,
+        n_jobs: int | None = None,
     ):
         self.kernel = kernel
         self.gamma = gamma
         self.alpha = alpha
         self.classify = classify
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any) -> ExactKernelRidge:
+        """Fit to the rows of X (n, d) and the targets or classes y."""
+        targets = self._prepare(X, y)
+        self._solve(self._lower_kernel(), targets)
+        return self
+
+    def predict(self, X: Any) -> NDArray:
+        """Targets or classes of the rows of X (m, d)."""
+        scaled = self.scaler_.transform(X)
+        out = np.empty((X.shape[0], self.dual_coef_.shape[1]))
+
+        def fill(rows: slice) -> None:
+            out[rows] = self.kernel_(scaled[rows], self.X_) @ self.dual_coef_
+
+        self._for_chunks(fill, X.shape[0])
+        return self._decode(out)
+
+    def predict_along(
+        self, alphas: Iterable[float], X: Any, y: Any, X_new: Any
+    ) -> Iterator[NDArray]:
+        """``fit(X, y).predict(X_new)`` for one alpha after the other, from one kernel matrix."""
+        targets = self._prepare(X, y)
+        K = self._lower_kernel()
+        K_new = self.kernel_(self.scaler_.transform(X_new), self.X_)
+        for alpha in alphas:
+            self.alpha = alpha
+            self._solve(K.copy(), targets)
+            yield self._decode(K_new @ self.dual_coef_)
+
+    def _prepare(self, X: Any, y: Any) -> NDArray:
         n = X.shape[0]
         check_memory(8.5 * n**2, f"the kernel matrix of {n} rows", "leave the exact method out")
         self.scaler_, self.X_ = standardised(X)
         self.kernel_ = kernels.get(self.kernel, self.gamma).resolve(self.X_)
-        targets = self._encode(np.asarray(y))
-        K = self._lower_kernel()
-        K.flat[:: n + 1] += n * self.alpha
-        # The transpose is the Fortran-ordered view that LAPACK factorises without a copy.
-        factor = cho_factor(K.T, lower=False, overwrite_a=True, check_finite=False)
-        right = np.column_stack([targets, np.ones(n)])
-        solved = cho_solve(factor, right, overwrite_b=True, check_finite=False)
-        # The intercept makes the dual coefficients sum to zero.
-        self.intercept_ = solved[:, :-1].sum(axis=0) / solved[:, -1].sum()
-        self.dual_coef_ = solved[:, :-1] - solved[:, -1:] * self.intercept_
-        return self
-
-    def predict(self, X: Any) -> NDArray:
-        scaled = self.scaler_.transform(X)
-        out = np.empty((X.shape[0], self.dual_coef_.shape[1]))
-        for rows in row_chunks(X.shape[0], 8.0 * self.X_.shape[0]):
-            out[rows] = self.kernel_(scaled[rows], self.X_) @ self.dual_coef_
-        out += self.intercept_
-        if not self.classify:
-            return out.reshape(X.shape[0], *self.output_shape_)
-        winners = (out[:, 0] > 0).astype(int) if out.shape[1] == 1 else out.argmax(axis=1)
-        return self.classes_[winners]
+        return self._encode(np.asarray(y))
 
     def _encode(self, y: NDArray) -> NDArray:
         if not self.classify:
@@ -219,10 +234,41 @@ class ExactKernelRidge(BaseEstimator):
             return np.where(labels == 1, 1.0, -1.0)[:, None]
         return np.where(labels[:, None] == np.arange(len(self.classes_)), 1.0, -1.0)
 
+    def _decode(self, responses: NDArray) -> NDArray:
+        out = responses + self.intercept_
+        if not self.classify:
+            return out.reshape(len(out), *self.output_shape_)
+        winners = (out[:, 0] > 0).astype(int) if out.shape[1] == 1 else out.argmax(axis=1)
+        return self.classes_[winners]
+
     def _lower_kernel(self) -> NDArray:
         """The kernel matrix of the training rows, of which only the lower triangle is filled."""
         n = self.X_.shape[0]
         K = np.empty((n, n))
-        for rows in row_chunks(n, 8.0 * n):
+
+        def fill(rows: slice) -> None:
             K[rows, : rows.stop] = self.kernel_(self.X_[rows], self.X_[: rows.stop])
+
+        self._for_chunks(fill, n)
         return K
+
+    def _solve(self, K: NDArray, targets: NDArray) -> None:
+        """Coefficients and intercept for ``self.alpha``; uses K up."""
+        n = len(K)
+        K.flat[:: n + 1] += n * self.alpha
+        # The transpose is the Fortran-ordered view that LAPACK factorises without a copy.
+        factor = cho_factor(K.T, lower=False, overwrite_a=True, check_finite=False)
+        right = np.column_stack([targets, np.ones(n)])
+        solved = cho_solve(factor, right, overwrite_b=True, check_finite=False)
+        # The intercept makes the dual coefficients sum to zero.
+        self.intercept_ = solved[:, :-1].sum(axis=0) / solved[:, -1].sum()
+        self.dual_coef_ = solved[:, :-1] - solved[:, -1:] * self.intercept_
+
+    def _for_chunks(self, work: Callable[[slice], None], n: int) -> None:
+        """Do something for chunks of n rows, on all threads: kernels release the interpreter."""
+        threads = n_threads(self.n_jobs)
+        bytes_per_row = 8.0 * self.X_.shape[0]
+        chunks = row_chunks(n, bytes_per_row, budget=min(CHUNK_BYTES, n * bytes_per_row / threads))
+        with ThreadPoolExecutor(threads) as pool:
+            for _ in pool.map(work, chunks):
+                pass

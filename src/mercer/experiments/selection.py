@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer import kernels
 from mercer.datasets.base import Dataset
-from mercer.experiments.methods import Method, make, standardised
+from mercer.experiments.methods import ExactKernelRidge, Method, make, standardised
 from mercer.experiments.metrics import scores
 
 __all__ = ["Choice", "Selection"]
@@ -221,9 +221,14 @@ class Selection:
             n_jobs=self.n_jobs,
             warm_start=True,
         )
-        for j in alphas:
-            model.set_params(alpha=10.0**j / self.n_fitted).fit(*self._fit)
-            score = scores(self.task, self._held[1], model.predict(self._held[0]))
+        values = [10.0**j / self.n_fitted for j in alphas]
+        X, y = self._held
+        if isinstance(model, ExactKernelRidge):
+            predictions = model.predict_along(values, *self._fit, X)
+        else:
+            predictions = (model.set_params(alpha=a).fit(*self._fit).predict(X) for a in values)
+        for predicted in predictions:
+            score = scores(self.task, y, predicted)
             yield 1 - score["accuracy"] if "accuracy" in score else score["relative_rmse"]
 
 
