@@ -365,6 +365,8 @@ nb::dict cpu_info() {
 }  // namespace
 
 NB_MODULE(_core, m) {
+    // Other libraries may hold functions until the interpreter is gone; users need not hear of it.
+    nb::set_leak_warnings(false);
     nb::register_exception_translator([](const std::exception_ptr& p, void*) {
         try {
             std::rethrow_exception(p);

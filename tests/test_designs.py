@@ -137,6 +137,11 @@ def test_wrong_shapes_are_refused_in_one_sentence(case):
             ValueError,
             r"codes must have shape \(R, n\)",
         ),
+        (
+            lambda: Binned(np.array([[0, 1], [0, 3]], np.uint8), [0, 2, 5], 1.0),
+            ValueError,
+            "codes must be smaller .* grid 1 has a larger one",
+        ),
     ],
 )
 def test_what_is_no_matrix_is_refused(make, error, message):

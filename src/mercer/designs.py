@@ -280,6 +280,13 @@ class Binned(Design):
     missing : bool, default=False
         Whether codes beyond a grid's columns may occur.
     n_jobs : int or None, default=None
+    validate : bool, default=True
+        Whether to look through the codes for what ``missing=False`` rules out; products rely on it.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or a code is beyond its grid although ``missing`` is False.
 
     Examples
     --------
@@ -300,6 +307,8 @@ class Binned(Design):
         dtype: Any = np.float64,
         missing: bool = False,
         n_jobs: int | None = None,
+        *,
+        validate: bool = True,
     ):
         self.codes = np.ascontiguousarray(codes)
         self.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
@@ -308,6 +317,13 @@ class Binned(Design):
                 "codes must have shape (R, n) and offsets (R + 1,); "
                 f"got {self.codes.shape} and {self.offsets.shape}."
             )
+        if validate and not missing and self.codes.size:
+            beyond = self.codes.max(axis=1) >= np.diff(self.offsets)
+            if beyond.any():
+                raise ValueError(
+                    "codes must be smaller than the number of columns of their grid unless "
+                    f"missing=True; grid {int(np.argmax(beyond))} has a larger one."
+                )
         self.scale = float(scale)
         self.shape = (self.codes.shape[1], int(self.offsets[-1]))
         self.dtype = _check_float(dtype)
@@ -365,7 +381,15 @@ class Binned(Design):
 
     def rows(self, index: Any) -> Binned:
         codes = self.codes[:, index]
-        return Binned(codes, self.offsets, self.scale, self.dtype, self.missing, self.n_threads)
+        return Binned(
+            codes,
+            self.offsets,
+            self.scale,
+            self.dtype,
+            self.missing,
+            self.n_threads,
+            validate=False,
+        )
 
     def toarray(self) -> NDArray:
         n, n_columns = self.shape

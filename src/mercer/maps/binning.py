@@ -6,6 +6,7 @@ Random features for large-scale kernel machines, NIPS 2007.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral
 from typing import Any
 
@@ -126,7 +127,7 @@ class RandomBinning(FeatureMap):
             self.n_bins_ = self._table.n_bins
         else:
             self.n_bins_ = np.full(self.n_components, n_hashed, dtype=np.int64)
-            codes = np.empty((self.n_components, X.shape[0]), dtype=_code_type(n_hashed - 1))
+            codes = self._empty_codes(X, _code_type(n_hashed - 1))
             self._bin(X, codes)
         self._offsets = np.concatenate([[0], np.cumsum(self.n_bins_)]).astype(np.int64)
         self.n_features_out_ = int(self._offsets[-1])
@@ -134,9 +135,8 @@ class RandomBinning(FeatureMap):
 
     def _design(self, X):
         largest = int(self.n_bins_.max())  # the code of an unseen box is the number of boxes
-        codes = np.empty(
-            (self.n_components, X.shape[0]),
-            dtype=_code_type(largest if self._n_hashed() is None else largest - 1),
+        codes = self._empty_codes(
+            X, _code_type(largest if self._n_hashed() is None else largest - 1)
         )
         n_unseen = self._bin(X, codes)
         return self._binned(codes, X.dtype, missing=n_unseen > 0)
@@ -172,7 +172,7 @@ class RandomBinning(FeatureMap):
             raise ValueError(f"bins must be between 2 and {_MAX_HASHED}; got {n_hashed}.")
         return n_hashed
 
-    def _parameters(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
+    def _parameters(self, first: int, stop: int) -> tuple[NDArray, ...]:
         """Inverse widths, shifts and multipliers of grids first..stop-1, each (grids, d).
 
         A code is floor(x / width - shift) and the shift is uniform on [0, 1).
@@ -199,17 +199,13 @@ class RandomBinning(FeatureMap):
 
     def _fit_dictionary(self, X: Any) -> NDArray:
         """Codes of the training data, numbering the boxes of each grid as they are met."""
-        n_samples, n_grids = X.shape[0], self.n_components
-        check_memory(
-            2.0 * n_samples * n_grids,
-            f"binning {n_samples} rows into {n_grids} grids",
-            "use fewer n_components",
-        )
+        n_grids = self.n_components
+        codes = self._empty_codes(X, np.uint16)
         table = _core.BinTable(n_grids)
-        codes = np.empty((n_grids, n_samples), dtype=np.uint16)
+        insert: Callable[..., bool] = table.insert
         for start, stop in self._batches(0, n_grids):
             grids = self._parameters(start, stop)
-            while not table.insert(
+            while not insert(
                 start, *_buffers(X), *grids, codes[start:stop], n_threads(self.n_jobs)
             ):
                 codes = codes.astype(np.uint32)  # a grid has more than 65 535 boxes
@@ -218,25 +214,35 @@ class RandomBinning(FeatureMap):
             codes = codes.astype(np.uint8)
         return codes
 
+    def _empty_codes(self, X: Any, dtype: Any) -> NDArray:
+        """Room for the codes of X, if there is room."""
+        shape = (self.n_components, X.shape[0])
+        check_memory(
+            float(shape[0]) * shape[1] * np.dtype(dtype).itemsize,
+            f"binning {shape[1]} rows into {shape[0]} grids",
+            "use fewer n_components",
+        )
+        return np.empty(shape, dtype=dtype)
+
     def _bin(self, X: Any, codes: NDArray, first: int = 0) -> int:
         """Write the codes of grids first.. of X; returns how many had no column."""
         n_unseen, n_hashed = 0, self._n_hashed()
+        table: Any = self._table if n_hashed is None else None
+        bin_hashed: Callable[..., None] = _core.bin_hashed
         threads = n_threads(self.n_jobs)
         for start, stop in self._batches(first, first + len(codes)):
             grids = self._parameters(start, stop)
             out = codes[start - first : stop - first]
             if n_hashed is None:
-                n_unseen += self._table.lookup(start, *_buffers(X), *grids, out, threads)
+                n_unseen += table.lookup(start, *_buffers(X), *grids, out, threads)
             else:
-                _core.bin_hashed(*_buffers(X), *grids, n_hashed, out, threads)
+                bin_hashed(*_buffers(X), *grids, n_hashed, out, threads)
         return n_unseen
 
-    def _set_offsets(self) -> None:
-        self._offsets_ = np.concatenate([[0], np.cumsum(self.n_bins_)]).astype(np.int64)
-        self.n_features_out_ = int(self._offsets_[-1])
-
     def _binned(self, codes: NDArray, dtype: Any, missing: bool) -> Binned:
-        return Binned(codes, self._offsets, self._value, dtype, missing, self.n_jobs)
+        return Binned(
+            codes, self._offsets, self._value, dtype, missing, self.n_jobs, validate=False
+        )
 
     # -- a fitted map is its settings, its key and the boxes it met --------------------------------
 
@@ -259,7 +265,13 @@ class RandomBinning(FeatureMap):
 def _buffers(X: Any) -> tuple[Any, ...]:
     """What the core takes for X: the array, or the parts of a CSR matrix and its width."""
     if sparse.issparse(X):
-        return X.data, X.indices, X.indptr, X.shape[1]
+        index = np.result_type(X.indices, X.indptr)
+        return (
+            X.data,
+            X.indices.astype(index, copy=False),
+            X.indptr.astype(index, copy=False),
+            X.shape[1],
+        )
     return (X,)
 
 
