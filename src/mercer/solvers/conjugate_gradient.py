@@ -22,6 +22,10 @@ _STRIKES = 3  # how often it may do so without the residual being halved
 _TEMPERED = 0.25
 _POWERS = {"tempered": _TEMPERED, "jacobi": 1.0}
 
+# Where few iterations are asked for, the diagonal takes 1.2 to 3 times less time than its fourth
+# root on binned tables, for scores that differ by less than their noise.
+_CRUDE = 1e-2
+
 
 @dataclass(kw_only=True)
 class _State(State):
@@ -95,7 +99,8 @@ class ConjugateGradient(Solver):
         symmetric positive definite linear function of residuals (D + 1,) or (D + 1, k), column by
         column. The diagonal itself speeds up the first iterations over columns of very unequal
         sizes, such as bins, and slows down the later ones; its fourth root keeps most of the one
-        and avoids the other. "auto" is "tempered", or nothing by rows.
+        and avoids the other. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else
+        "tempered"; or nothing by rows.
     check_every : int, default=50
         Iterations between two looks at the true residual.
 
@@ -275,7 +280,9 @@ class ConjugateGradient(Solver):
             # The intercept's own entry is far above those of columns that add up to a constant.
             diagonal[-1] = diagonal[:-1].max()
         inverse = np.ones_like(diagonal)
-        np.power(diagonal, -_POWERS.get(kind, _TEMPERED), out=inverse, where=diagonal > 0)
+        if kind == "auto":
+            kind = "jacobi" if self.tol >= _CRUDE else "tempered"
+        np.power(diagonal, -_POWERS[kind], out=inverse, where=diagonal > 0)
         inverse = inverse.astype(space.dtype)
         return lambda residual: inverse * residual
 
