@@ -7,7 +7,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import linalg
 
 from mercer._array import check_memory, n_threads, row_chunks
 from mercer._random import Slot, Streams
@@ -121,9 +120,8 @@ default="gaussian"
         check_memory(
             32.0 * m * m, f"the eigenvectors of {m} landmarks", "choose a smaller n_components"
         )
-        eigenvalues, vectors = linalg.eigh(
-            self.kernel_(self.landmarks_.astype(np.float64)), overwrite_a=True, check_finite=False
-        )
+        # NumPy's eigenvectors, not SciPy's: the products around them run on NumPy's threads.
+        eigenvalues, vectors = np.linalg.eigh(self.kernel_(self.landmarks_.astype(np.float64)))
         least, largest = eigenvalues[[0, -1]]
         if not largest > 0 or least < -_INDEFINITE * largest:
             raise ValueError(

@@ -126,14 +126,15 @@ class _Factor:
         cutoff = side * np.finfo(np.float64).eps
         self._factor: NDArray | None = None
         try:
-            factor = linalg.cholesky(matrix, lower=True, check_finite=False)
+            # NumPy's factorisations, not SciPy's: the threads of the products before are theirs.
+            factor = np.linalg.cholesky(matrix)
             pivots = np.square(np.diag(factor))
             if pivots.min() > cutoff * pivots.max():
                 self._factor = factor
                 return
-        except linalg.LinAlgError:
+        except np.linalg.LinAlgError:
             pass  # singular to rounding: the eigenvectors say in which directions
-        values, self._vectors = linalg.eigh(matrix, check_finite=False)
+        values, self._vectors = np.linalg.eigh(matrix)
         kept = values > cutoff * values.max()
         self._inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
 
