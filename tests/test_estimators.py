@@ -331,6 +331,15 @@ def test_warm_start_continues_where_the_last_fit_stopped():
     np.testing.assert_allclose(model.decision_function(X), fresh.decision_function(X), atol=1e-4)
     model.set_params(gamma=0.01).fit(X, y)
     assert model.feature_map_.kernel_.gamma == 0.01
+    three = np.where(X[:, 0] > 1, 2, y)
+    assert set(model.fit(X, three).predict(X)) == {0, 1, 2}
+    many = np.ones((30, 1500))
+    gamma = np.full(1500, 0.1)
+    model = KernelRegressor(n_components=2, gamma=gamma, warm_start=True).fit(many, np.arange(30))
+    gamma = gamma.copy()
+    gamma[700] = 0.2
+    model.set_params(gamma=gamma).fit(many, np.arange(30))
+    assert model.feature_map_.kernel_.gamma[700] == 0.2
 
 
 def test_hundreds_of_fits_and_predictions_leave_no_memory_behind():

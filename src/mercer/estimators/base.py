@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any
 
@@ -102,6 +103,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             fit_intercept=self.fit_intercept,
         )
         solver = solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
+        if start is not None and start.shape != problem.shape:
+            start = None  # other outputs or classes than last time
         result = solver.solve(problem, start=start, callback=self._bridge(context, X, y))
         self._set_coefficients(result.coef)
         self.solver_ = solver.name
@@ -124,7 +127,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             random_state=self.random_state,
             n_jobs=self.n_jobs,
         )
-        settings = repr((self.feature_map, map_.get_params(), self.scale))
+        with np.printoptions(threshold=sys.maxsize, precision=17):
+            settings = repr((type(map_).__name__, map_.get_params(), self.scale))
         again = self.warm_start and getattr(self, "_settings_", None) == settings
         if again and self.feature_map_.n_features_in_ == X.shape[1]:
             return self.feature_map_.design(self._scaled(X)), self._start()
