@@ -1,0 +1,13 @@
+"""Designs: the matrix Z = z(X) as solvers see it, held in the form that suits it.
+
+A design with n rows and D columns knows its products and its columns; it need not hold n * D
+numbers. ``Dense`` and ``Sparse`` hold them, ``Binned`` holds one small code per row and grid, and
+``Lazy`` holds the data and the map and regenerates what is asked for.
+"""
+
+from mercer.designs.base import Design
+from mercer.designs.binned import Binned
+from mercer.designs.held import Dense, Sparse
+from mercer.designs.lazy import Lazy
+
+__all__ = ["Binned", "Dense", "Design", "Lazy", "Sparse"]

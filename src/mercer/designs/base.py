@@ -1,0 +1,108 @@
+"""What every design is: an n x D matrix by its operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from mercer._array import check_memory, row_chunks
+
+__all__ = ["Design", "float_dtype"]
+
+
+class Design:
+    """An n x D matrix by its operations.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (n_samples, n_columns).
+    dtype : numpy.dtype
+        float32 or float64: the type of every product. Sums over rows are accumulated in float64
+        where the precision of the result would suffer otherwise.
+    n_threads : int
+        Threads used by the products that are our own.
+    """
+
+    shape: tuple[int, int]
+    dtype: np.dtype
+    n_threads: int = 1
+
+    def matvec(self, w: NDArray) -> NDArray:
+        """``Z @ w`` for w of shape (D,) or (D, k)."""
+        raise NotImplementedError
+
+    def rmatvec(self, v: NDArray) -> NDArray:
+        """``Z.T @ v`` for v of shape (n,) or (n, k)."""
+        raise NotImplementedError
+
+    def gram_matvec(self, v: NDArray) -> NDArray:
+        """``Z @ (Z.T @ v)``: the approximated kernel matrix times v, of shape (n,) or (n, k)."""
+        return self.matvec(self.rmatvec(v))
+
+    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        """``sum_i weights_i * z_ij**2`` for every column j, weights all one by default."""
+        raise NotImplementedError
+
+    def block(self, columns: ArrayLike) -> NDArray:
+        """Those columns as an (n, len(columns)) array."""
+        raise NotImplementedError
+
+    def rows(self, index: Any) -> Design:
+        """The design of a selection of rows (slice, integers or booleans)."""
+        raise NotImplementedError
+
+    def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        """``Z.T @ diag(weights) @ Z`` as a (D, D) float64 array."""
+        n, n_columns = self.shape
+        check_memory(8.0 * n_columns**2, "the Gram matrix", "use an iterative solver")
+        total = np.zeros((n_columns, n_columns))
+        for chunk in row_chunks(n, 8.0 * n_columns):
+            z = self.rows(chunk).toarray().astype(np.float64, copy=False)
+            total += z.T @ (z if weights is None else z * weights[chunk, None])
+        return total
+
+    def toarray(self) -> NDArray:
+        """The whole matrix as an (n, D) array."""
+        return self.block(np.arange(self.shape[1]))
+
+    def tocsr(self) -> sparse.csr_array:
+        """The whole matrix in compressed sparse rows."""
+        return sparse.csr_array(self.toarray())
+
+    def views(self) -> dict[str, Any]:
+        """Raw buffers for compiled solvers."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has no raw buffers; solvers that need only products "
+            "(cholesky, cg, newton-cg) accept it."
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        n, n_columns = self.shape
+        return f"<{type(self).__name__} design {n} x {n_columns}, {self.dtype}>"
+
+    def _check(self, vector: NDArray, length: int, name: str) -> NDArray:
+        """``vector`` in this design's dtype, C-ordered, with the right number of rows."""
+        vector = np.ascontiguousarray(vector, dtype=self.dtype)
+        if vector.ndim not in (1, 2) or vector.shape[0] != length:
+            raise ValueError(
+                f"{name} must have {length} rows and one or two dimensions; "
+                f"got shape {vector.shape}."
+            )
+        return vector
+
+
+def float_dtype(dtype: Any) -> np.dtype:
+    """``dtype`` if it is one that designs have."""
+    dtype = np.dtype(dtype)
+    if dtype not in (np.float32, np.float64):
+        raise TypeError(f"a design must be float32 or float64; got {dtype}.")
+    return dtype

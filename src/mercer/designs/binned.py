@@ -1,0 +1,175 @@
+"""The design of random binning: codes instead of numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from mercer import _core
+from mercer._array import check_memory, n_threads
+from mercer.designs.base import Design, float_dtype
+from mercer.designs.held import Sparse
+
+__all__ = ["Binned"]
+
+
+class Binned(Design):
+    """One code per row and grid: exactly one column of every grid is non-zero in a row.
+
+    Nothing but the codes is held, grid after grid in the narrowest unsigned integers that fit; the
+    value of every non-zero is the same number, ``scale``.
+
+    Parameters
+    ----------
+    codes : ndarray of shape (R, n), uint8, uint16 or uint32
+        ``codes[r, i]`` is the column of row i within grid r. A code beyond the grid's columns means
+        that the row has no column in it.
+    offsets : ndarray of shape (R + 1,), int64
+        First column of every grid; the last entry is D.
+    scale : float
+        The value of a non-zero, 1/sqrt(R) for an approximation of the kernel.
+    dtype : dtype, default=float64
+        float32 or float64.
+    missing : bool, default=False
+        Whether codes beyond a grid's columns may occur.
+    n_jobs : int or None, default=None
+    validate : bool, default=True
+        Whether to look through the codes for what ``missing=False`` rules out; products rely on it.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or a code is beyond its grid although ``missing`` is False.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Binned
+    >>> design = Binned(np.array([[0, 1, 0]], dtype=np.uint8), np.array([0, 2]), scale=1.0)
+    >>> design.toarray()
+    array([[1., 0.],
+           [0., 1.],
+           [1., 0.]])
+    """
+
+    def __init__(
+        self,
+        codes: NDArray,
+        offsets: ArrayLike,
+        scale: float,
+        dtype: Any = np.float64,
+        missing: bool = False,
+        n_jobs: int | None = None,
+        *,
+        validate: bool = True,
+    ):
+        self.codes = np.ascontiguousarray(codes)
+        self.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
+        if self.codes.ndim != 2 or self.offsets.shape != (self.codes.shape[0] + 1,):
+            raise ValueError(
+                "codes must have shape (R, n) and offsets (R + 1,); "
+                f"got {self.codes.shape} and {self.offsets.shape}."
+            )
+        if validate and not missing and self.codes.size:
+            beyond = self.codes.max(axis=1) >= np.diff(self.offsets)
+            if beyond.any():
+                raise ValueError(
+                    "codes must be smaller than the number of columns of their grid unless "
+                    f"missing=True; grid {int(np.argmax(beyond))} has a larger one."
+                )
+        self.scale = float(scale)
+        self.shape = (self.codes.shape[1], int(self.offsets[-1]))
+        self.dtype = float_dtype(dtype)
+        self.missing = missing
+        self.n_threads = n_threads(n_jobs)
+
+    @property
+    def n_grids(self) -> int:
+        """Number of grids R."""
+        return self.codes.shape[0]
+
+    def matvec(self, w: NDArray) -> NDArray:
+        w = self._check(w, self.shape[1], "w")
+        return self._product(_core.binned_matvec, w, self.shape[0], self.scale)
+
+    def rmatvec(self, v: NDArray) -> NDArray:
+        v = self._check(v, self.shape[0], "v")
+        return self._product(_core.binned_rmatvec, v, self.shape[1], self.scale)
+
+    def gram_matvec(self, v: NDArray) -> NDArray:
+        v = self._check(v, self.shape[0], "v")
+        return self._product(_core.binned_gram_matvec, v, self.shape[0], self.scale**2)
+
+    def _product(self, function: Any, operand: NDArray, length: int, scale: float) -> NDArray:
+        out = np.empty((length, *operand.shape[1:]), dtype=self.dtype)
+        function(self.codes, self.offsets, operand, out, scale, self.missing, self.n_threads)
+        return out
+
+    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        n, n_columns = self.shape
+        ones = np.ones(n) if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+        out = np.empty(n_columns)
+        _core.binned_rmatvec(
+            self.codes, self.offsets, ones, out, self.scale**2, self.missing, self.n_threads
+        )
+        return out
+
+    def counts(self) -> NDArray[np.int64]:
+        """Number of rows in every column, of shape (D,)."""
+        return np.rint(self.column_sqnorms() / self.scale**2).astype(np.int64)
+
+    def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        n_columns = self.shape[1]
+        check_memory(8.0 * n_columns**2, "the Gram matrix", "use an iterative solver")
+        return Sparse(self.tocsr().astype(np.float64)).gram(weights)
+
+    def block(self, columns: ArrayLike) -> NDArray:
+        columns = np.asarray(columns)
+        grids = np.searchsorted(self.offsets, columns, side="right") - 1
+        local = columns - self.offsets[grids]
+        block = np.zeros((self.shape[0], len(columns)), dtype=self.dtype)
+        for position, (grid, code) in enumerate(zip(grids, local, strict=True)):
+            block[self.codes[grid] == code, position] = self.scale
+        return block
+
+    def rows(self, index: Any) -> Binned:
+        codes = self.codes[:, index]
+        return Binned(
+            codes,
+            self.offsets,
+            self.scale,
+            self.dtype,
+            self.missing,
+            self.n_threads,
+            validate=False,
+        )
+
+    def toarray(self) -> NDArray:
+        n, n_columns = self.shape
+        check_memory(
+            float(n) * n_columns * self.dtype.itemsize, "the dense form of Z", "use tocsr()"
+        )
+        return self.tocsr().toarray()
+
+    def tocsr(self) -> sparse.csr_array:
+        n, n_grids = self.shape[0], self.n_grids
+        index = np.int64 if max(self.shape[1], n * n_grids) > np.iinfo(np.int32).max else np.int32
+        local = self.codes.T.astype(index)
+        present = local < np.diff(self.offsets)
+        indptr = np.zeros(n + 1, dtype=index)
+        np.cumsum(present.sum(1), out=indptr[1:])
+        indices = (local + self.offsets[:-1].astype(index))[present]
+        data = np.full(len(indices), self.scale, dtype=self.dtype)
+        matrix = sparse.csr_array((data, indices, indptr), shape=self.shape)
+        matrix.has_sorted_indices = True
+        return matrix
+
+    def views(self) -> dict[str, Any]:
+        return {"codes": self.codes, "offsets": self.offsets, "scale": self.scale}
+
+    @property
+    def nbytes(self) -> int:
+        return self.codes.nbytes + self.offsets.nbytes

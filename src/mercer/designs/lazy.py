@@ -1,0 +1,107 @@
+"""The design that regenerates what is asked for."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer._array import n_threads, row_chunks
+from mercer.designs.base import Design, float_dtype
+from mercer.designs.held import Dense
+
+__all__ = ["BlockMap", "Lazy"]
+
+
+class BlockMap(Protocol):
+    """What ``Lazy`` needs of a map: some columns for some rows."""
+
+    def transform_block(self, X: Any, columns: Any) -> Any:
+        """Columns ``columns`` of z(X)."""
+
+
+class Lazy(Design):
+    """A design that regenerates its columns whenever they are asked for.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n, d)
+        The data.
+    feature_map : object with ``transform_block(X, columns)``
+        A fitted map.
+    n_columns : int
+        Number of columns D of the map.
+    dtype : dtype, default=float64
+    block_size : int, default=512
+        Columns generated at a time; at most n * block_size numbers are held besides X.
+    n_jobs : int or None, default=None
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        feature_map: BlockMap,
+        n_columns: int,
+        dtype: Any = np.float64,
+        block_size: int = 512,
+        n_jobs: int | None = None,
+    ):
+        self.X = X
+        self.feature_map = feature_map
+        self.shape = (X.shape[0], int(n_columns))
+        self.dtype = float_dtype(dtype)
+        self.block_size = int(block_size)
+        self.n_threads = n_threads(n_jobs)
+
+    def _tiles(self):
+        """(rows, columns, z[rows, columns]) over the whole matrix, one tile in memory at a time."""
+        n, n_columns = self.shape
+        width = min(self.block_size, n_columns)
+        for rows in row_chunks(n, self.dtype.itemsize * width):
+            X = self.X[rows]
+            for start in range(0, n_columns, self.block_size):
+                columns = np.arange(start, min(n_columns, start + self.block_size))
+                tile = np.asarray(self.feature_map.transform_block(X, columns), dtype=self.dtype)
+                yield rows, slice(start, start + len(columns)), tile
+
+    def matvec(self, w: NDArray) -> NDArray:
+        w = self._check(w, self.shape[1], "w")
+        out = np.zeros((self.shape[0], *w.shape[1:]), dtype=self.dtype)
+        for rows, columns, tile in self._tiles():
+            out[rows] += tile @ w[columns]
+        return out
+
+    def rmatvec(self, v: NDArray) -> NDArray:
+        v = self._check(v, self.shape[0], "v")
+        total = np.zeros((self.shape[1], *v.shape[1:]))
+        for rows, columns, tile in self._tiles():
+            total[columns] += Dense(tile).rmatvec(v[rows])
+        return total.astype(self.dtype)
+
+    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        total = np.zeros(self.shape[1])
+        for rows, columns, tile in self._tiles():
+            total[columns] += Dense(tile).column_sqnorms(None if weights is None else weights[rows])
+        return total
+
+    def block(self, columns: ArrayLike) -> NDArray:
+        columns = np.asarray(columns)
+        out = np.empty((self.shape[0], len(columns)), dtype=self.dtype)
+        for rows in row_chunks(self.shape[0], self.dtype.itemsize * max(1, len(columns))):
+            out[rows] = self.feature_map.transform_block(self.X[rows], columns)
+        return out
+
+    def rows(self, index: Any) -> Lazy:
+        return Lazy(
+            self.X[index],
+            self.feature_map,
+            self.shape[1],
+            self.dtype,
+            self.block_size,
+            self.n_threads,
+        )
+
+    @property
+    def nbytes(self) -> int:
+        return 0
