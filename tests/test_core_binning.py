@@ -278,5 +278,6 @@ def test_keys_that_make_no_table_are_refused():
 
 def test_read_only_data_are_accepted(rng):
     X, grids = rng.normal(size=(10, 3)), Grids(rng, 2, 3)
+    _, expected = inserted(grids, X)
     X.flags.writeable = False
-    inserted(grids, X)
+    np.testing.assert_array_equal(inserted(grids, X)[1], expected)

@@ -422,10 +422,10 @@ def test_sparse_designs_are_never_made_dense(loss, rng, monkeypatch):
     design = Sparse(sparse.random_array((N, D), density=0.3, format="csr", rng=rng))
     problem = Problem(design, targets(loss, 0, rng), loss, L2(0.1))
     theta = point(problem, rng)
-    problem.gradient(theta)
-    problem.diagonal(theta)
+    assert np.isfinite(problem.gradient(theta)).all()
+    assert np.isfinite(problem.diagonal(theta)).all()
     if loss.quadratic:
-        Cholesky(form="primal").solve(problem)
+        assert Cholesky(form="primal").solve(problem).converged
 
 
 def test_examples_run(check_examples):
