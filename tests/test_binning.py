@@ -126,6 +126,19 @@ def test_unseen_boxes_have_no_column():
     assert near.nnz == expected
 
 
+def test_binning_training_and_test_data_together_changes_no_prediction():
+    """Boxes that only test points meet are zero in training and get no weight."""
+    X, new = data(150), data(60, seed=7)
+    y = np.sin(X).sum(axis=1)
+    predictions = []
+    for seen in (X, np.concatenate([X, new])):
+        map_ = RandomBinning(gamma=0.5, n_components=20, random_state=0).fit(seen)
+        Z = map_.transform(X).toarray()
+        w = np.linalg.solve(Z.T @ Z + 0.3 * np.eye(Z.shape[1]), Z.T @ y)
+        predictions.append(map_.transform(new) @ w)
+    np.testing.assert_allclose(*predictions, atol=1e-10)
+
+
 def test_wide_grids_have_one_box_and_narrow_ones_a_box_per_row():
     X = np.concatenate([data(60), data(60)[:20]])  # 20 duplicates
     wide = RandomBinning(gamma=1e-12, n_components=16, random_state=0).fit(X)

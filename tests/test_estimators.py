@@ -333,6 +333,10 @@ def test_warm_start_continues_where_the_last_fit_stopped():
     assert model.feature_map_.kernel_.gamma == 0.01
     three = np.where(X[:, 0] > 1, 2, y)
     assert set(model.fit(X, three).predict(X)) == {0, 1, 2}
+    Y = np.column_stack([X[:, 0], X[:, 1], y])
+    model = KernelRegressor(n_components=4, warm_start=True, random_state=0).fit(X, Y)
+    assert model.fit(X, Y[:, :2]).predict(X).shape == (400, 2)
+    assert model.fit(X, Y[:, 0]).predict(X).shape == (400,)
     many = np.ones((30, 1500))
     gamma = np.full(1500, 0.1)
     model = KernelRegressor(n_components=2, gamma=gamma, warm_start=True).fit(many, np.arange(30))
@@ -413,6 +417,8 @@ PAIR = np.ones((3, 2))
         (KernelRegressor(Nystroem(), n_components=7), TABLE, "n_components"),
         (KernelRegressor(RandomBinning(), kernel="cauchy"), TABLE, "kernel"),
         (KernelRegressor("linear", gamma=1.0), TABLE, "gamma"),
+        (KernelRegressor(Nystroem(random_state=1), random_state=2), TABLE, "random_state is given"),
+        (KernelRegressor(Nystroem(n_jobs=1), n_jobs=2), TABLE, "n_jobs is given twice"),
         (KernelRegressor(penalty=L2(0.1), alpha=0.2), TABLE, "alpha is given twice"),
     ],
 )

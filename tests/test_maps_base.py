@@ -385,10 +385,15 @@ class TestGet:
         assert mine.n_jobs is None
         assert found.n_jobs == 2
 
-    def test_a_maps_own_seed_and_threads_come_first(self):
-        found = maps.get(RandomFourier(random_state=1, n_jobs=1), random_state=2, n_jobs=2)
+    def test_seed_and_threads_fill_in_and_never_contradict(self):
+        found = maps.get(RandomFourier(random_state=1, n_jobs=1), random_state=1)
         assert (found.random_state, found.n_jobs) == (1, 1)
         assert maps.get(RandomFourier(), random_state=2).random_state == 2
+        shared = np.random.RandomState(0)
+        maps.get(RandomFourier(random_state=shared), random_state=shared)
+        for name in ("random_state", "n_jobs"):
+            with pytest.raises(ValueError, match=f"{name} is given twice and differs: 2"):
+                maps.get(RandomFourier(**{name: 1}), **{name: 2})
 
     @pytest.mark.parametrize(
         ("feature_map", "settings"),

@@ -35,6 +35,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     feature_map_: FeatureMap
     coef_: NDArray
+    intercept_: NDArray
     _target_mean_: NDArray
 
     def __init__(
@@ -87,7 +88,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if weights is not None and not weights.all():
             rows = np.flatnonzero(weights)  # no weight is the same as not being there
             seen, target, weights = X[rows], target[rows], weights[rows]
-        design, start = self._prepare(seen, weights)
+        design, continues = self._prepare(seen, weights)
         n_outputs = target.size // len(target)
         check_memory(
             _SOLVER_VECTORS * design.dtype.itemsize * design.shape[1] * n_outputs,
@@ -103,8 +104,9 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             fit_intercept=self.fit_intercept,
         )
         solver = solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
-        if start is not None and start.shape != problem.shape:
-            start = None  # other outputs or classes than last time
+        # Other outputs or classes than last time have nothing to continue from.
+        continues = continues and np.shape(self.intercept_) == target.shape[1:]
+        start = self._start() if continues else None
         result = solver.solve(problem, start=start, callback=self._bridge(context, X, y))
         self._set_coefficients(result.coef)
         self.solver_ = solver.name
@@ -117,8 +119,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 
-    def _prepare(self, X: Any, weights: NDArray | None) -> tuple[Design, NDArray | None]:
-        """Fit scaler and map: the design of the data, and where the solver may start."""
+    def _prepare(self, X: Any, weights: NDArray | None) -> tuple[Design, bool]:
+        """The design of the data, and whether scaler and map are those of the last fit."""
         map_ = maps.get(
             self.feature_map,
             kernel=self.kernel,
@@ -131,12 +133,12 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             settings = repr((type(map_).__name__, map_.get_params(), self.scale))
         again = self.warm_start and getattr(self, "_settings_", None) == settings
         if again and self.feature_map_.n_features_in_ == X.shape[1]:
-            return self.feature_map_.design(self._scaled(X)), self._start()
+            return self.feature_map_.design(self._scaled(X)), True
         self._settings_ = settings
         self.scaler_ = self._fit_scaler(X, weights)
         scaled = self._scaled(X)
         self.feature_map_ = _with_resolved_gamma(map_, scaled, weights)
-        return self.feature_map_.fit_design(scaled), None
+        return self.feature_map_.fit_design(scaled), False
 
     def _fit_scaler(self, X: Any, weights: NDArray | None) -> Any:
         if not self.scale:

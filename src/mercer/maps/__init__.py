@@ -44,9 +44,9 @@ def get(
     n_components : int or None, default=None
         None leaves the map its own.
     random_state : int, RandomState, Generator or None, default=None
-        For a map that has no ``random_state`` of its own.
+        None leaves the map its own.
     n_jobs : int or None, default=None
-        For a map that has no ``n_jobs`` of its own.
+        None leaves the map its own.
 
     Raises
     ------
@@ -83,8 +83,12 @@ def get(
             f"got {feature_map!r}."
         )
     for name, value in (("random_state", random_state), ("n_jobs", n_jobs)):
-        if name in own and own[name] is None:
+        if name not in own or value is None:
+            continue
+        if own[name] is None:
             result.set_params(**{name: value})
+        elif value is not getattr(feature_map, name) and value != own[name]:
+            raise ValueError(_twice(name, value, own[name]))
     return result
 
 
@@ -109,7 +113,11 @@ def _check_agreement(name: str, value: Any, own: dict[str, Any]) -> None:
     else:
         agree = value == own[name]
     if not agree:
-        raise ValueError(
-            f"{name} is given twice and differs: {value!r} beside a feature_map with "
-            f"{own[name]!r}; say it once."
-        )
+        raise ValueError(_twice(name, value, own[name]))
+
+
+def _twice(name: str, value: Any, own: Any) -> str:
+    return (
+        f"{name} is given twice and differs: {value!r} beside a feature_map with {own!r}; "
+        "say it once."
+    )
