@@ -361,7 +361,11 @@ def test_memory_that_cannot_be_told_is_none(monkeypatch, tmp_path):
     assert peak.added is None
 
 
-@pytest.mark.parametrize("module", [compare, memory, methods, metrics, plots, records, selection])
+@pytest.mark.parametrize(
+    "module",
+    [compare, memory, methods, metrics, plots.base, plots.compare, records, selection],
+    ids=lambda module: module.__name__,
+)
 def test_examples_run(module, check_examples):
     check_examples(module)
 

@@ -1,29 +1,19 @@
-"""Figures, drawn from records alone."""
+"""A comparison as a figure: score against fit time."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.persistence import write_atomically
+from mercer.plots.base import OTHERS, STYLE, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-__all__ = ["compare_figure", "save_figure"]
+__all__ = ["compare_figure"]
 
-# Okabe and Ito's colours, told apart with every common colour vision, and a mark for each besides.
-_STYLE = {
-    "binning": ("#D55E00", "o"),
-    "fourier": ("#0072B2", "s"),
-    "nystroem": ("#009E73", "^"),
-    "exact": ("#000000", "*"),
-    "linear": ("#CC79A7", "D"),
-}
-_OTHERS = (("#56B4E9", "v"), ("#E69F00", "P"), ("#999999", "X"))
 _ACCURACIES = (0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.985, 0.99)
 _PARTS = {"sample": "a sample of", "stand-in": "a stand-in for"}
 _TITLES = {"accuracy": "test accuracy", "relative_rmse": "test error ‖y − ŷ‖ / ‖y‖"}
@@ -60,48 +50,15 @@ def compare_figure(records: Iterable[Mapping[str, Any]]) -> Figure:
     records = list(records)
     if not records:
         raise ValueError("records must hold at least one fit; got none.")
-    figure = _figure()
+    figure = new_figure()
     axes = figure.add_subplot()
     metric = next(iter(records[0]["score"]))
-    others = iter(_OTHERS * len(records))
+    others = iter(OTHERS * len(records))
     for method, fits in _by_method(records).items():
-        colour, marker = _STYLE.get(method) or next(others)
+        colour, marker = STYLE.get(method) or next(others)
         _curve(axes, fits, metric, colour, marker)
     _dress(axes, records[0]["data"], metric)
     return figure
-
-
-def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
-    """Write a figure as PNG, whole or not at all.
-
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-    path : str or path-like
-
-    Raises
-    ------
-    OSError
-        If the file cannot be written.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_figure(_figure(), f"{folder}/empty.png")
-    """
-    write_atomically(path, lambda file: figure.savefig(file, format="png", dpi=160))
-
-
-def _figure() -> Figure:
-    try:
-        from matplotlib.figure import Figure
-    except ModuleNotFoundError as error:
-        raise ImportError(
-            "figures need matplotlib; pip install 'mercer[cli]' brings it."
-        ) from error
-    # A figure of its own: no pyplot, hence no global state and no display.
-    return Figure(figsize=(7.2, 4.8), layout="constrained")
 
 
 def _by_method(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
