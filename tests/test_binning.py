@@ -115,10 +115,12 @@ def test_transform_of_the_training_data_is_fit_transform():
 
 def test_unseen_boxes_have_no_column():
     map_ = RandomBinning(gamma=1.0, n_components=30, random_state=0).fit(data(50))
-    far = map_.transform(data(20) + 1e3)
+    with pytest.warns(UserWarning, match="100% of the boxes of these rows were not met at fit"):
+        far = map_.transform(data(20) + 1e3)
     assert far.nnz == 0
     assert far.shape == (20, map_.n_features_out_)
-    near = map_.transform(data(500, seed=5))
+    with pytest.warns(UserWarning, match="a smaller gamma or more rows"):
+        near = map_.transform(data(500, seed=5))
     assert 0 < near.nnz < 500 * 30
     seen = [set(tuples(map_, data(50), grid)) for grid in range(30)]
     new = [tuples(map_, data(500, seed=5), grid) for grid in range(30)]
@@ -153,8 +155,8 @@ def test_sparse_input_equals_dense_input(bins, index):
     X = data(150, 6) * (np.random.default_rng(1).random((150, 6)) < 0.4)
     S = sparse.csr_array(X)
     S.indices, S.indptr = S.indices.astype(index[0]), S.indptr.astype(index[1])
-    dense = RandomBinning(gamma=0.5, n_components=20, bins=bins, random_state=0)
-    same = RandomBinning(gamma=0.5, n_components=20, bins=bins, random_state=0)
+    dense = RandomBinning(gamma=0.1, n_components=20, bins=bins, random_state=0)
+    same = RandomBinning(gamma=0.1, n_components=20, bins=bins, random_state=0)
     np.testing.assert_array_equal(dense.fit_design(X).codes, same.fit_design(S).codes)
     new = data(30, 6, seed=3)
     np.testing.assert_array_equal(dense.design(new).codes, same.design(sparse.csr_array(new)).codes)
@@ -255,3 +257,75 @@ def test_values_as_large_as_floats_go_still_have_boxes():
     Z = map_.fit_transform(X)
     assert (np.diff(Z.indptr) == 10).all()
     assert (map_.transform(X) != Z).nnz == 0
+
+
+@pytest.mark.parametrize("bins", ["exact", 64])
+def test_occupancy_counts_the_rows_of_every_box(bins):
+    X = data(500, 3)
+    map_ = RandomBinning(gamma=0.6, n_components=30, bins=bins, random_state=0)
+    codes = map_.fit_design(X).codes
+    sizes = [np.unique(row, return_counts=True)[1] for row in codes]
+    counts, n_bins = np.unique(np.concatenate(sizes), return_counts=True)
+    occupancy = map_.occupancy_
+    np.testing.assert_array_equal(occupancy.largest, [size.max() for size in sizes])
+    np.testing.assert_array_equal(occupancy.counts, counts)
+    np.testing.assert_array_equal(occupancy.n_bins, n_bins)
+    assert occupancy.n_rows == 500
+    assert (occupancy.counts * occupancy.n_bins).sum() == 500 * 30
+    if bins == "exact":
+        assert occupancy.n_bins.sum() == map_.n_features_out_
+    for part in (occupancy.largest, occupancy.counts, occupancy.n_bins):
+        assert part.dtype == np.int64
+    again = pickle.loads(pickle.dumps(map_)).occupancy_
+    np.testing.assert_array_equal(again.largest, occupancy.largest)
+
+
+def test_missing_boxes_are_counted_whoever_counts():
+    map_ = RandomBinning(gamma=0.4, n_components=30, random_state=0).fit(data(300))
+    new = data(400, seed=5)
+    design = map_.design(new)
+    absent = (design.codes >= map_.n_bins_[:, None]).sum(axis=0)
+    assert design.n_missing == absent.sum() > 0
+    assert design.rows(slice(3, 90)).n_missing == absent[3:90].sum()
+    assert map_.design(data(300)).n_missing == 0
+    assert RandomBinning(bins=16, random_state=0).fit(data(50)).design(new).n_missing == 0
+
+
+def test_only_many_missing_boxes_deserve_a_word():
+    map_ = RandomBinning(n_components=10)
+    map_.warn_missing(n_missing=10, n_rows=3)
+    with pytest.warns(UserWarning, match="37% of the boxes .* a smaller gamma") as caught:
+        map_.warn_missing(n_missing=11, n_rows=3)
+    assert str(caught[0].message).count(".") == 1
+
+
+def test_copies_at_other_scales_draw_the_grids_once(monkeypatch):
+    X = data(60, 5)
+    calls = []
+    for name in ("uniform", "bits"):
+        method = getattr(Streams, name)
+
+        def counted(self, *args, _method=method, **kwargs):
+            calls.append(len(self))
+            return _method(self, *args, **kwargs)
+
+        monkeypatch.setattr(Streams, name, counted)
+    map_ = RandomBinning(n_components=16)
+    copies = [map_.with_gamma(gamma).fit(X) for gamma in (0.1, 1.0, [0.1, 0.2, 0.3, 0.4, 0.5])]
+    assert sum(calls) == 4 * 16  # two exponentials, a shift and a multiplier per grid
+    first, second, _ = copies
+    assert first._grids[1] is second._grids[1]
+    np.testing.assert_allclose(second._grids[0], 10.0 * first._grids[0], rtol=1e-15)
+
+
+def test_kernels_without_a_scale_have_grids_at_one_scale():
+    class Squares(kernels.Kernel):
+        """Bins of width 1: a kernel with widths and no gamma."""
+
+        def widths(self, streams, n_inputs):
+            return np.ones((len(streams), n_inputs))
+
+    map_ = RandomBinning(Squares(), n_components=3, random_state=0)
+    assert map_.fit(data()).n_features_out_ >= 3
+    with pytest.raises(ValueError, match=r"gamma must be left out for .*, which has no scale"):
+        map_.with_gamma(2.0)

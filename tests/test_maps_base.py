@@ -14,7 +14,7 @@ import mercer.maps
 import mercer.maps.base
 from mercer import maps
 from mercer.designs import Dense, Lazy, Sparse
-from mercer.kernels import Callable, Cauchy, Gaussian, Laplacian
+from mercer.kernels import Callable, Cauchy, Gaussian, Laplacian, Stationary
 from mercer.maps import FeatureMap, IdentityMap, Nystroem, RandomBinning, RandomFourier
 
 
@@ -38,6 +38,7 @@ class MapLaws:
     """
 
     is_random = True  # another seed gives other features
+    has_gamma = True  # there is a kernel with a scale
     names_are_inputs = False  # columns are named after the inputs
     may_be_lazy = True  # the design regenerates its columns where they would not fit
 
@@ -228,6 +229,42 @@ class MapLaws:
 
     # Randomness and state.
 
+    @pytest.mark.parametrize("gamma", [0.7, [0.1, 0.2, 0.3, 0.4], "median"])
+    def test_a_copy_at_another_scale_is_the_fresh_map_at_that_scale(self, feature_map, X, gamma):
+        if not self.has_gamma:
+            with pytest.raises(ValueError, match=r"gamma must be left out for .* has no scale"):
+                feature_map.with_gamma(gamma)
+            return
+        kernel = feature_map.kernel
+        fresh = feature_map.get_params()
+        if isinstance(kernel, Stationary):
+            fresh |= {"kernel": kernel.with_gamma(gamma), "gamma": "scale"}
+        else:
+            fresh |= {"gamma": gamma}
+        expected = dense(type(feature_map)(**fresh).fit_transform(X))
+        for original in (feature_map, self.make().fit(X)):
+            copy = original.with_gamma(gamma)
+            with pytest.raises(NotFittedError):
+                copy.transform(X)
+            np.testing.assert_array_equal(dense(copy.fit_transform(X)), expected)
+
+    def test_copies_share_their_random_numbers_whatever_the_seed(self, X):
+        if not self.has_gamma:
+            return
+        for seed in (None, 3, np.random.RandomState(0), np.random.default_rng(0)):
+            map_ = self.make().set_params(random_state=seed)
+            one, other = map_.with_gamma(0.5).fit(X), map_.with_gamma(0.9).fit(X)
+            assert one.key_ == other.key_ == map_.fit(X).key_ == map_.with_gamma(2.0).fit(X).key_
+            again = pickle.loads(pickle.dumps(map_.with_gamma(0.5)))
+            np.testing.assert_array_equal(dense(again.fit_transform(X)), dense(one.transform(X)))
+            assert map_.set_params(random_state=99).fit(X).key_ != one.key_
+        fitted = self.make().set_params(random_state=None).fit(X)
+        assert fitted.with_gamma(0.5).fit(X).key_ == fitted.key_
+
+    def test_a_scale_that_makes_no_sense_is_refused(self, feature_map):
+        with pytest.raises(ValueError, match=r"gamma must be positive and finite; got 0\.0"):
+            feature_map.with_gamma(0.0)
+
     def test_seed_fixes_the_map(self, X):
         assert_equal_up_to_rounding(self.make().fit_transform(X), self.make().fit_transform(X))
 
@@ -287,6 +324,7 @@ class MapLaws:
 
 class TestIdentityMap(MapLaws):
     is_random = False
+    has_gamma = False
     names_are_inputs = True
     may_be_lazy = False
 

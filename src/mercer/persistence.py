@@ -22,6 +22,7 @@ __all__ = ["SavedModel", "dumps", "load", "load_saved", "save", "write_atomicall
 # The modules whose classes make up a fitted model, packages with everything below them. A file may
 # name these classes, numbers and arrays, and what skops trusts of NumPy, SciPy and scikit-learn.
 _TRUSTED_MODULES = (
+    "mercer.designs",
     "mercer.estimators",
     "mercer.kernels",
     "mercer.losses",

@@ -9,5 +9,6 @@ from mercer.designs.base import Design
 from mercer.designs.binned import Binned
 from mercer.designs.held import Dense, Sparse
 from mercer.designs.lazy import Lazy
+from mercer.designs.occupancy import Occupancy
 
-__all__ = ["Binned", "Dense", "Design", "Lazy", "Sparse"]
+__all__ = ["Binned", "Dense", "Design", "Lazy", "Occupancy", "Sparse"]

@@ -25,11 +25,15 @@ class Design:
         where the precision of the result would suffer otherwise.
     n_threads : int
         Threads used by the products that are our own.
+    n_missing : int
+        Features that rows lack because nothing like them was met when the map was fitted, counted
+        over all rows; 0 for maps without such features.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype
     n_threads: int = 1
+    n_missing: int = 0
 
     def matvec(self, w: NDArray) -> NDArray:
         """``Z @ w`` for w of shape (D,) or (D, k)."""

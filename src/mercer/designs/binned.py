@@ -12,6 +12,7 @@ from mercer import _core
 from mercer._array import check_memory, n_threads
 from mercer.designs.base import Design, float_dtype
 from mercer.designs.held import Sparse
+from mercer.designs.occupancy import Occupancy
 
 __all__ = ["Binned"]
 
@@ -38,6 +39,9 @@ class Binned(Design):
     n_jobs : int or None, default=None
     validate : bool, default=True
         Whether to look through the codes for what ``missing=False`` rules out; products rely on it.
+    n_missing : int, optional
+        How many codes are beyond their grid's columns, if known; otherwise they are counted when
+        asked for.
 
     Raises
     ------
@@ -65,6 +69,7 @@ class Binned(Design):
         n_jobs: int | None = None,
         *,
         validate: bool = True,
+        n_missing: int | None = None,
     ):
         self.codes = np.ascontiguousarray(codes)
         self.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
@@ -85,11 +90,37 @@ class Binned(Design):
         self.dtype = float_dtype(dtype)
         self.missing = missing
         self.n_threads = n_threads(n_jobs)
+        self._n_missing = n_missing if missing else 0
 
     @property
     def n_grids(self) -> int:
         """Number of grids R."""
         return self.codes.shape[0]
+
+    @property
+    def n_missing(self) -> int:  # type: ignore[override]
+        """Number of (row, grid) pairs without a column."""
+        if self._n_missing is None:
+            sizes = np.diff(self.offsets)
+            self._n_missing = int(
+                sum(np.count_nonzero(c >= n) for c, n in zip(self.codes, sizes, strict=True))
+            )
+        return self._n_missing
+
+    def occupancy(self) -> Occupancy:
+        """How many rows share a bin: one pass over the codes."""
+        largest = np.zeros(self.n_grids, dtype=np.int64)
+        totals: dict[int, int] = {}
+        for grid, codes in enumerate(self.codes):
+            size = int(self.offsets[grid + 1] - self.offsets[grid])
+            counts = np.bincount(codes, minlength=size)[:size]
+            largest[grid] = counts.max(initial=0)
+            values, frequency = np.unique(counts[counts > 0], return_counts=True)
+            for value, many in zip(values.tolist(), frequency.tolist(), strict=True):
+                totals[value] = totals.get(value, 0) + many
+        counts = np.array(sorted(totals), dtype=np.int64)
+        n_bins = np.array([totals[count] for count in counts.tolist()], dtype=np.int64)
+        return Occupancy(largest, counts, n_bins, self.shape[0])
 
     def matvec(self, w: NDArray) -> NDArray:
         w = self._check(w, self.shape[1], "w")

@@ -24,6 +24,7 @@ __all__ = [
     "Laplacian",
     "NotRepresentable",
     "Product",
+    "Stationary",
     "get",
 ]
 

@@ -177,6 +177,13 @@ class Stationary(Kernel):
         """This kernel at another scale."""
         return replace(self, gamma=gamma)  # type: ignore[type-var]
 
+    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        return self.unit_widths(streams, n_inputs) / self.input_scale(n_inputs)
+
+    def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        """Bin widths for gamma = 1; arguments and errors as for ``widths``."""
+        return Kernel.widths(self, streams, n_inputs)
+
     def input_scale(self, n_inputs: int) -> NDArray[np.float64]:
         """What every input is multiplied by before the unit profile is applied, of shape (d,).
 

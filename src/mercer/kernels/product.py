@@ -58,13 +58,13 @@ class Product(Stationary):
         super().__post_init__()
         _check_convex(self.profile, self.derivative)
 
-    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+    def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         def distribution(t: NDArray[np.float64]) -> NDArray[np.float64]:
             with np.errstate(all="ignore"):
                 return 1.0 - self.profile(t) + t * self.derivative(t)
 
         uniform = streams.uniform(n_inputs, Slot.WIDTH)
-        return _inverse(distribution, uniform) / self.input_scale(n_inputs)
+        return _inverse(distribution, uniform)
 
     def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
         return coordinate_products(self.profile, x, y)

@@ -77,8 +77,8 @@ class Laplacian(Stationary):
         uniform = streams.uniform(n_inputs, Slot.FREQUENCY)
         return np.tan(np.pi * (uniform - 0.5)) * self.input_scale(n_inputs)  # Cauchy quantiles
 
-    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        return _gamma_widths(streams, n_inputs) / self.input_scale(n_inputs)
+    def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        return _gamma_widths(streams, n_inputs)
 
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
         # About two over the mean distance: of the multiples 1, 2, 4 and 8 the one that serves best
@@ -118,10 +118,8 @@ class Exponential(Stationary):
         direction /= np.abs(streams.normal(1, Slot.RADIUS))
         return direction * self.input_scale(n_inputs)
 
-    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        if n_inputs > 1:
-            return super().widths(streams, n_inputs)
-        return _gamma_widths(streams, 1) / self.input_scale(1)
+    def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        return super().unit_widths(streams, n_inputs) if n_inputs > 1 else _gamma_widths(streams, 1)
 
     def _why_no_widths(self) -> str:
         return "it is not a product of one profile per input (with one input it is the Laplacian)"

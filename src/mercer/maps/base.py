@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,16 +14,36 @@ from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     OneToOneFeatureMixin,
     TransformerMixin,
+    clone,
 )
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import kernels
 from mercer._array import available_memory, check_memory
 from mercer._random import key_from
-from mercer._validation import FLOATS, canonical, column_indices
+from mercer._validation import FLOATS, canonical, column_indices, scale_of_distance
 from mercer.designs import Dense, Design, Lazy, Sparse
 
 __all__ = ["FeatureMap", "IdentityMap"]
+
+
+@dataclass
+class _Draws:
+    """The realisation that a map shares with its copies at other scales."""
+
+    random_state: Any  # that the key was made from
+    key: int
+    # What was drawn under the key, for the last description asked for.
+    held: tuple[Any, Any] | None = None
+
+    def remembered(self, description: Any, draw: Callable[[], Any]) -> Any:
+        """``draw()``, called once for consecutive equal descriptions."""
+        if self.held is None or self.held[0] != description:
+            self.held = description, draw()
+        return self.held[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"random_state": self.random_state, "key": self.key, "held": None}
 
 
 class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -108,7 +130,9 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         X : array or CSR of shape (n, d)
         """
         check_is_fitted(self)
-        return self._design(self._checked(X, reset=False))
+        design = self._design(self._checked(X, reset=False))
+        self.warn_missing(design.n_missing, design.shape[0])
+        return design
 
     def fit_design(self, X: Any) -> Design:
         """``fit(X).design(X)`` without doing anything twice.
@@ -128,6 +152,62 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             float32 or float64, of the data.
         """
         return float(np.dtype(dtype).itemsize) * (self.n_features_in_ + self.n_features_out_)
+
+    def with_gamma(self, gamma: Any) -> Self:
+        """An unfitted copy at another scale that is made from the same random numbers.
+
+        All copies of a map share one realisation, that of the map itself, whatever ``random_state``
+        is: what differs between them is the scale alone. A map that is not fitted yet settles for
+        it now, and is fitted from the same numbers later unless ``random_state`` is changed.
+
+        Parameters
+        ----------
+        gamma : float, array of shape (d,), "scale" or "median"
+            > 0, as for the map.
+
+        Raises
+        ------
+        ValueError
+            If ``gamma`` makes no sense, or the map or its kernel has no scale.
+
+        Examples
+        --------
+        >>> from mercer.maps import RandomBinning
+        >>> narrow, wide = (RandomBinning(n_components=2).with_gamma(g) for g in (9.0, 0.1))
+        >>> narrow
+        RandomBinning(gamma=9.0, n_components=2)
+        """
+        gamma = scale_of_distance(gamma)
+        settings = self.get_params(deep=False)
+        kernel = settings.get("kernel")
+        if isinstance(kernel, kernels.Stationary):
+            said = {"kernel": kernel.with_gamma(gamma), "gamma": "scale"}
+        elif "gamma" in settings and isinstance(kernel, str):
+            said = {"gamma": gamma}
+        else:
+            what = type(self).__name__ + (f" with kernel={kernel!r}" if kernel else "")
+            raise ValueError(f"gamma must be left out for {what}, which has no scale.")
+        if not self._is_settled():
+            key = self.key_ if hasattr(self, "key_") else key_from(self.random_state)
+            self._draws = _Draws(self.random_state, key)
+        copy = clone(self).set_params(**said)
+        copy.random_state = self.random_state  # the generator itself, not a copy of it
+        copy._draws = self._draws
+        return copy
+
+    def warn_missing(self, n_missing: int, n_rows: int) -> None:
+        """Say so if rows lack so many of their features that predictions suffer.
+
+        ``transform`` and ``design`` call it; whoever transforms data in pieces calls it once for
+        all. Only maps whose features can be missing ever warn.
+
+        Parameters
+        ----------
+        n_missing : int
+            Features missing, over all rows: ``Design.n_missing``.
+        n_rows : int
+            Number of rows.
+        """
 
     # What a map says.
 
@@ -161,7 +241,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return kernels.get(self.kernel, self.gamma).resolve(X)
 
     def _drawn_key(self) -> int:
-        return key_from(self.random_state)
+        return self._draws.key if self._is_settled() else key_from(self.random_state)
+
+    def _is_settled(self) -> bool:
+        """Whether the realisation for this ``random_state`` is shared with copies."""
+        draws = getattr(self, "_draws", None)
+        return draws is not None and draws.random_state is self.random_state
 
     def _transformed_bytes(self, X: Any) -> float:
         return float(X.shape[0]) * self.n_features_out_ * X.dtype.itemsize

@@ -6,6 +6,7 @@ Random features for large-scale kernel machines, NIPS 2007.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from numbers import Integral
 from typing import Any
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer import _core
+from mercer import _core, kernels
 from mercer._array import check_memory, n_threads
 from mercer._random import Slot, Streams
 from mercer._validation import flag, positive_integer
@@ -26,6 +27,7 @@ __all__ = ["RandomBinning"]
 _PARAMETER_BYTES = 24  # inverse width, shift and multipliers of one input in one grid
 _BATCH_BYTES = 64 * 2**20  # parameters of the grids that are worked on together
 _MAX_HASHED = 2**31
+_MANY_MISSING = 1 / 3  # share of unknown boxes that deserves a word
 
 
 class RandomBinning(FeatureMap):
@@ -63,6 +65,8 @@ class RandomBinning(FeatureMap):
         Number D of columns: all boxes of all grids.
     n_bins_ : ndarray of shape (n_components,)
         Columns of each grid.
+    occupancy_ : mercer.designs.Occupancy
+        How many training rows share a box.
     n_features_in_ : int
         Number of inputs.
 
@@ -131,7 +135,19 @@ class RandomBinning(FeatureMap):
             self._bin(X, codes)
         self._offsets = np.concatenate([[0], np.cumsum(self.n_bins_)]).astype(np.int64)
         self.n_features_out_ = int(self._offsets[-1])
-        return self._binned(codes, X.dtype, missing=False)
+        design = self._binned(codes, X.dtype, n_missing=0)
+        self.occupancy_ = design.occupancy()
+        return design
+
+    def warn_missing(self, n_missing, n_rows):
+        n_pairs = n_rows * self.n_components
+        if n_missing > _MANY_MISSING * n_pairs:
+            warnings.warn(
+                f"{n_missing / n_pairs:.0%} of the boxes of these rows were not met at fit, so "
+                "predictions fall back on the constant; a smaller gamma or more rows at fit help.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _design(self, X):
         largest = int(self.n_bins_.max())  # the code of an unseen box is the number of boxes
@@ -139,10 +155,12 @@ class RandomBinning(FeatureMap):
             X, _code_type(largest if self._n_hashed() is None else largest - 1)
         )
         n_unseen = self._bin(X, codes)
-        return self._binned(codes, X.dtype, missing=n_unseen > 0)
+        return self._binned(codes, X.dtype, n_unseen)
 
     def _transform(self, X):
-        return self._design(X).tocsr()
+        design = self._design(X)
+        self.warn_missing(design.n_missing, design.shape[0])
+        return design.tocsr()
 
     def _block(self, X, columns):
         grids = np.searchsorted(self._offsets, columns, side="right") - 1
@@ -180,16 +198,36 @@ class RandomBinning(FeatureMap):
         cached = self.__dict__.get("_grids")
         if cached is not None:
             return tuple(part[first:stop] for part in cached)
-        d = self.n_features_in_
-        streams = Streams(self.key_, np.arange(first, stop))
-        parts = (
-            np.ascontiguousarray(1.0 / self.kernel_.widths(streams, d)),
-            streams.uniform(d, Slot.SHIFT),
-            streams.bits(d, Slot.MULTIPLIER),
-        )
+        widths, shifts, multipliers = self._drawn(first, stop)
+        parts = (np.ascontiguousarray(1.0 / widths), shifts, multipliers)
         if first == 0 and stop == self.n_components:
             self._grids = parts
         return parts
+
+    def _drawn(self, first: int, stop: int) -> tuple[NDArray, ...]:
+        """Widths, shifts and multipliers of grids first..stop-1, each (grids, d).
+
+        Copies of the map at other scales differ in the widths alone, and there by a factor: if
+        all grids are drawn at once, they are drawn once for all copies.
+        """
+        d, kernel = self.n_features_in_, self.kernel_
+        streams = Streams(self.key_, np.arange(first, stop))
+
+        def draw(widths: Callable[..., NDArray]) -> tuple[NDArray, ...]:
+            return (
+                widths(streams, d),
+                streams.uniform(d, Slot.SHIFT),
+                streams.bits(d, Slot.MULTIPLIER),
+            )
+
+        if not isinstance(kernel, kernels.Stationary):
+            return draw(kernel.widths)
+        if self._is_settled() and (first, stop) == (0, self.n_components):
+            what = self.key_, kernel.with_gamma(1.0), len(streams), d
+            widths, *rest = self._draws.remembered(what, lambda: draw(kernel.unit_widths))
+        else:
+            widths, *rest = draw(kernel.unit_widths)
+        return (widths / kernel.input_scale(d), *rest)
 
     def _batches(self, first: int, stop: int):
         """Grids in groups whose parameters fit the working memory."""
@@ -239,9 +277,16 @@ class RandomBinning(FeatureMap):
                 bin_hashed(*_buffers(X), *grids, n_hashed, out, threads)
         return n_unseen
 
-    def _binned(self, codes: NDArray, dtype: Any, missing: bool) -> Binned:
+    def _binned(self, codes: NDArray, dtype: Any, n_missing: int) -> Binned:
         return Binned(
-            codes, self._offsets, self._value, dtype, missing, self.n_jobs, validate=False
+            codes,
+            self._offsets,
+            self._value,
+            dtype,
+            n_missing > 0,
+            self.n_jobs,
+            validate=False,
+            n_missing=n_missing,
         )
 
     # -- a fitted map is its settings, its key and the boxes it met --------------------------------
