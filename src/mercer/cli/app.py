@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from mercer.cli import compare, fit, predict, show
+from mercer.cli import compare, fit, predict, reproduce, show
 
 __all__ = ["app"]
 
@@ -94,6 +94,7 @@ def _start(
 fit.register(app)
 predict.register(app)
 compare.register(app)
+reproduce.register(app)
 show.register(app)
 
 

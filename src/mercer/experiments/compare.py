@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
@@ -19,6 +17,8 @@ from mercer.datasets.base import Dataset, Split
 from mercer.experiments import memory, records
 from mercer.experiments.methods import EXACT_ROWS, METHODS, TOLERANCE, Method, make
 from mercer.experiments.metrics import scores
+from mercer.experiments.records import describe_data
+from mercer.experiments.runner import quiet
 from mercer.experiments.selection import Choice, Selection
 
 __all__ = ["Comparison", "Plan", "compare"]
@@ -184,12 +184,12 @@ def _records(
         "run": records.new_run(),
         "seed": plan.seed,
         **records.environment(plan.n_jobs),
-        "data": _describe(data, parts),
+        "data": describe_data(data, parts),
         "selection": selection.describe(),
     }
     for method in methods:
         work.says(f"{method.label}: choosing settings")
-        with _quiet():
+        with quiet():
             choice = selection.choose(method, on_step=partial(work.tried, method))
         for size in method.sizes or (None,):
             work.says(method.label if size is None else f"{method.label}, {size} components")
@@ -216,9 +216,9 @@ def _fit(
         )
         return model.fit(parts.X_train, parts.y_train)
 
-    with _quiet() as caught, memory.PeakMemory() as peak:
+    with quiet() as caught, memory.PeakMemory() as peak:
         model, fit_seconds = _timed(fit)
-    with _quiet() as later:
+    with quiet() as later:
         predicted, predict_seconds = _timed(lambda: model.predict(parts.X_test))
     map_ = getattr(model, "feature_map_", None)
     return {
@@ -334,28 +334,3 @@ class _Work:
     def _advance(self, cost: float) -> None:
         self._done += cost
         self._on_progress(min(1.0, self._done / self._total), self._text)
-
-
-def _describe(data: Dataset, parts: Split) -> dict[str, Any]:
-    kind = "sample" if data.is_sample else "whole"
-    return {
-        "name": data.name,
-        "task": data.task,
-        "n_train": parts.X_train.shape[0],
-        "n_test": parts.X_test.shape[0],
-        "d": parts.X_train.shape[1],
-        "dtype": str(parts.X_train.dtype),
-        "kind": "stand-in" if data.stand_in_for and not data.is_sample else kind,
-        "stand_in_for": data.stand_in_for,
-        "split": parts.split_note,
-        "source": data.source,
-        "note": data.note,
-    }
-
-
-@contextmanager
-def _quiet() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect warnings instead of showing them: they go into the record."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield caught

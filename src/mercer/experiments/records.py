@@ -16,8 +16,9 @@ import numpy as np
 
 from mercer import __version__
 from mercer._array import available_memory, n_threads
+from mercer.datasets import Dataset, Split
 
-__all__ = ["append", "environment", "new_run", "read"]
+__all__ = ["append", "describe_data", "environment", "new_run", "plain", "read"]
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn")
 
@@ -67,6 +68,45 @@ def environment(n_jobs: int | None = None) -> dict[str, Any]:
             "threads": n_threads(n_jobs),
             "available_memory": available_memory(),
         },
+    }
+
+
+def describe_data(data: Dataset, parts: Split) -> dict[str, Any]:
+    """What a record says of the data it is about.
+
+    Parameters
+    ----------
+    data : Dataset
+    parts : Split
+        Its training and test rows.
+
+    Returns
+    -------
+    dict
+        Name, task, numbers of rows and inputs, how the rows were parted, source and note; ``kind``
+        is "whole", "sample" or "stand-in".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> data = Dataset("toy", "regression", np.ones((4, 1)), np.ones(4))
+    >>> described = describe_data(data, data.split())
+    >>> described["kind"], described["n_train"]
+    ('whole', 3)
+    """
+    kind = "sample" if data.is_sample else "whole"
+    return {
+        "name": data.name,
+        "task": data.task,
+        "n_train": parts.X_train.shape[0],
+        "n_test": parts.X_test.shape[0],
+        "d": parts.X_train.shape[1],
+        "dtype": str(parts.X_train.dtype),
+        "kind": "stand-in" if data.stand_in_for and not data.is_sample else kind,
+        "stand_in_for": data.stand_in_for,
+        "split": parts.split_note,
+        "source": data.source,
+        "note": data.note,
     }
 
 

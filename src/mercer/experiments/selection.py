@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from mercer import kernels
 from mercer.datasets.base import Dataset
-from mercer.experiments.methods import ExactKernelRidge, Method, make, standardised
+from mercer.experiments.baselines import ExactKernelRidge, IndependentBlocks, standardised
+from mercer.experiments.methods import Method, make
 from mercer.experiments.metrics import scores
 
 __all__ = ["Choice", "Selection"]
@@ -223,7 +224,7 @@ class Selection:
         )
         values = [10.0**j / self.n_fitted for j in alphas]
         X, y = self._held
-        if isinstance(model, ExactKernelRidge):
+        if isinstance(model, (ExactKernelRidge, IndependentBlocks)):
             predictions = model.predict_along(values, *self._fit, X)
         else:
             predictions = (model.set_params(alpha=a).fit(*self._fit).predict(X) for a in values)

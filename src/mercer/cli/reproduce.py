@@ -1,0 +1,335 @@
+"""``mercer reproduce``: the experiments of a paper, run again on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mercer.cli.options import (
+    Jobs,
+    Json,
+    check_writable_folder,
+    print_json,
+    say,
+    show_table,
+    simple_table,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from mercer.experiments.papers import Paper
+    from mercer.experiments.runner import Outcome, Progress
+
+__all__ = ["register"]
+
+Record = Mapping[str, Any]
+
+PaperName = Annotated[
+    str, typer.Argument(metavar="PAPER", help="The paper; random-binning is known.")
+]
+Figures = Annotated[
+    list[int] | None,
+    typer.Option("--figure", metavar="NUMBER", help="Only what this figure needs; repeatable."),
+]
+Scale = Annotated[
+    str,
+    typer.Option(
+        "--scale",
+        help="tiny: made-up rows, seconds; laptop: real data, within an hour on two cores; "
+        "paper: everything, days.",
+    ),
+]
+Protocol = Annotated[
+    str | None,
+    typer.Option(
+        "--protocol",
+        help="published: settings picked by the test part, as in the paper; fair: picked on a "
+        "validation part, alike for every method. Both by default.",
+    ),
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="FOLDER", help="Folder of data files; else MERCER_DATA's."),
+]
+Datasets = Annotated[
+    str | None,
+    typer.Option("--datasets", metavar="NAMES", help="Some data sets, with commas between them."),
+]
+Reference = Annotated[
+    Path | None,
+    typer.Option("--reference", metavar="CSV", help="The authors' points, drawn beside ours."),
+]
+Folder = Annotated[
+    Path, typer.Option("--out", metavar="FOLDER", help="Where figures and records go.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the records that are in the folder.")
+]
+
+_METHODS = {
+    "binning": "binning",
+    "fourier": "Fourier",
+    "nystroem": "Nyström",
+    "blocks": "blocks",
+    "exact": "exact",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command("reproduce", epilog="Example: mercer reproduce random-binning --scale tiny")(
+        reproduce
+    )
+
+
+def reproduce(
+    paper: PaperName,
+    figure: Figures = None,
+    scale: Scale = "laptop",
+    protocol: Protocol = None,
+    data: DataFolder = None,
+    datasets: Datasets = None,
+    reference: Reference = None,
+    out: Folder = Path("mercer-results"),
+    resume: Resume = False,
+    n_jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Run the experiments of a paper again, and draw its figures from the results.
+
+    Every run is a line of a record file (JSON lines) as soon as it is done. What was interrupted
+    goes on with --resume: nothing is done twice. Data that are not at hand are named, and the rest
+    is run.
+    """
+    from mercer._array import n_threads
+    from mercer.experiments import papers
+
+    n_threads(n_jobs)  # refuses what is no number of threads, before anything is done
+    try:
+        found = papers.get(paper)
+        selected = papers.Selected(
+            scale=scale,
+            protocols=() if protocol is None else (protocol,),
+            figures=tuple(dict.fromkeys(figure or ())),
+            datasets=_names(datasets),
+            n_jobs=n_jobs,
+        )
+        found.check(selected)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    points = None if reference is None else found.read_reference(reference)
+    check_writable_folder(out)
+    lines = out / f"{found.name}-{scale}.jsonl"
+    with _data_folder(data):
+        outcome, limits = _run(found, selected, lines, resume)
+    drawn = _draw(found, outcome.records, points, lines)
+    if as_json:
+        _print_json(outcome, limits, lines, drawn)
+        return
+    for table in _tables(outcome.records):
+        show_table(table)
+    for line in [*_remarks(outcome, limits), *(f"figure:  {path}" for path in drawn)]:
+        typer.echo(line)
+    typer.echo(f"records: {lines} ({outcome.n_new} lines added, {len(outcome.records)} runs)")
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    names = [item.strip().lower().replace("_", "-") for item in text.split(",")]
+    found = tuple(dict.fromkeys(name for name in names if name))
+    if not found:
+        raise ValueError(f"--datasets must name at least one data set; got {text!r}.")
+    return found
+
+
+@contextmanager
+def _data_folder(folder: Path | None) -> Iterator[None]:
+    """Let data be looked for in a folder while the study runs."""
+    if folder is None:
+        yield
+        return
+    from mercer.datasets.cache import VARIABLE
+
+    if not folder.is_dir():
+        raise NotADirectoryError(f"--data must be a folder; got {folder}.")
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def _run(paper: Paper, selected: Any, lines: Path, resume: bool) -> tuple[Outcome, list[str]]:
+    """Do what is still to be done, with a progress bar."""
+    from mercer.experiments import runner
+
+    stages, limits = paper.stages(selected)
+    written = 0
+
+    def on_record(record: Record) -> None:
+        nonlocal written
+        written += 1
+
+    try:
+        with _progress() as on_progress:
+            outcome = runner.run(
+                paper.name,
+                stages,
+                lines,
+                resume=resume,
+                n_jobs=selected.n_jobs,
+                common={"scale": selected.scale},
+                on_record=on_record,
+                on_progress=on_progress,
+            )
+    except KeyboardInterrupt:
+        say(f"{written} runs were added to {lines}; the same command with --resume goes on.")
+        raise
+    if not outcome.records and outcome.notes:
+        raise ValueError(outcome.notes[0])
+    return outcome, limits
+
+
+def _draw(paper: Paper, records: Sequence[Record], reference: Any, lines: Path) -> list[Path]:
+    from mercer import plots
+
+    drawn = []
+    for name, figure in paper.draw(records, reference).items():
+        drawn.append(lines.with_name(f"{lines.stem}-{name}.png"))
+        plots.save_figure(figure, drawn[-1])
+    return drawn
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """A bar with the time left on a terminal, else a line for every data set."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(),
+        TextColumn("{task.percentage:.0f} % in"),
+        TimeElapsedColumn(),
+        TextColumn("and about {task.fields[left]} to go: {task.description}"),
+    )
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=1.0, left="?")
+        last = ""
+
+        def on_progress(progress: Progress) -> None:
+            nonlocal last
+            left = _duration(progress.left)
+            bar.update(task, completed=progress.share, description=progress.text, left=left)
+            stage = progress.text.partition(":")[0]
+            if not console.is_terminal and stage != last:
+                console.print(f"{progress.share:4.0%} {stage}, about {left} to go", highlight=False)
+            last = stage
+
+        yield on_progress
+
+
+def _duration(seconds: float) -> str:
+    """Two digits at most, and a unit."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
+
+
+def _tables(records: Sequence[Record]) -> Iterator[Table]:
+    """A table for each protocol: the test score of every method at its largest size."""
+    titles = {
+        "published": "as published: γ picked by the test part",
+        "fair": "on equal terms: mean over seeds, settings picked on a validation part",
+    }
+    for protocol, title in titles.items():
+        rows = _summary(records, protocol)
+        if not rows:
+            continue
+        table = simple_table(title=f"{title}; test score at the largest size of each method")
+        table.add_column("data", no_wrap=True)
+        table.add_column("score")
+        for label in _METHODS.values():
+            table.add_column(label, justify="right", no_wrap=True)
+        for row in rows:
+            cells = (row["methods"].get(name) for name in _METHODS)
+            table.add_row(row["data"], row["metric"], *map(_cell, cells))
+        yield table
+
+
+def _cell(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "–"
+    size = "" if found["size"] is None else f" ({found['size']})"
+    return f"{found['score']:.4f}{size}"
+
+
+def _summary(records: Sequence[Record], protocol: str) -> list[dict[str, Any]]:
+    """For every data set the score of each method at its largest size."""
+    from mercer.plots import readings
+
+    rows = []
+    runs = readings.select(records, figure=5, protocol=protocol)
+    for name, own in readings.by_data(runs).items():
+        methods: dict[str, Any] = {}
+        for method in _METHODS:
+            mine = readings.select(own, method=method)
+            if not mine:
+                continue
+            size = max((run["size"] for run in mine if run["size"] is not None), default=None)
+            mine = [run for run in mine if run["size"] == size]
+            if protocol == "published":
+                value = readings.score(readings.best(mine))
+            else:
+                value = readings.over_seeds(mine)[size][0]
+            methods[method] = {"size": size, "score": value}
+        metric = "error*" if readings.is_regression(own[0]) else "accuracy"
+        rows.append({"data": name, "metric": metric, "methods": methods})
+    return rows
+
+
+def _remarks(outcome: Outcome, limits: Sequence[str]) -> Iterator[str]:
+    if any("relative_rmse" in str(record.get("score")) for record in outcome.records):
+        yield "* ‖y − ŷ‖ / ‖y‖; less is better."
+    yield from limits
+    for note in outcome.notes:
+        yield f"left out: {note}"
+    failed = [record for record in outcome.records if "failed" in record]
+    if failed:
+        first = failed[0]
+        yield (
+            f"{len(failed)} runs failed and are retried by --resume, first "
+            f"{first['label']} on {first['data_name']}: {first['failed']}"
+        )
+
+
+def _print_json(
+    outcome: Outcome, limits: Sequence[str], lines: Path, drawn: Sequence[Path]
+) -> None:
+    summary = {name: _summary(outcome.records, name) for name in ("published", "fair")}
+    print_json(
+        {
+            "record_file": lines,
+            "n_records": len(outcome.records),
+            "n_new": outcome.n_new,
+            "n_failed": sum("failed" in record for record in outcome.records),
+            "figures": list(drawn),
+            "summary": summary,
+            "left_out": outcome.notes,
+            "limits": list(limits),
+        }
+    )

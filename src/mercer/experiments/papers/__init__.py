@@ -1,0 +1,115 @@
+"""Papers whose experiments can be run again: ``PAPERS`` names them, ``get`` returns one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from mercer.experiments.runner import Stage
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+__all__ = ["PAPERS", "Paper", "Selected", "get"]
+
+PAPERS: dict[str, str] = {"random-binning": "random_binning"}
+"""Names of papers, and the modules here that hold them."""
+
+
+@dataclass(frozen=True)
+class Selected:
+    """Which part of a paper's experiments to run.
+
+    Parameters
+    ----------
+    scale : str, default="laptop"
+    protocols : tuple of str, default=()
+        Empty for all.
+    figures : tuple of int, default=()
+        Empty for all.
+    datasets : tuple of str, default=()
+        Empty for those of the scale.
+    n_jobs : int or None, default=None
+    """
+
+    scale: str = "laptop"
+    protocols: tuple[str, ...] = ()
+    figures: tuple[int, ...] = ()
+    datasets: tuple[str, ...] = ()
+    n_jobs: int | None = None
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The experiments of a paper.
+
+    Parameters
+    ----------
+    name, title : str
+    scales, protocols : tuple of str
+    figures : tuple of int
+        Numbers of the figures that can be drawn again.
+    datasets : tuple of str
+        Names of all data sets that have been declared for it.
+    stages : callable
+        From a ``Selected``: the stages, and a sentence for everything that is left out by
+        declaration.
+    draw : callable
+        From records, and reference points or None: the figures by a short name.
+    read_reference : callable
+        From the path of a file with the authors' points: what ``draw`` takes.
+    """
+
+    name: str
+    title: str
+    scales: tuple[str, ...]
+    protocols: tuple[str, ...]
+    figures: tuple[int, ...]
+    datasets: tuple[str, ...]
+    stages: Callable[[Selected], tuple[list[Stage], list[str]]]
+    draw: Callable[[Sequence[Mapping[str, Any]], Any], dict[str, Figure]]
+    read_reference: Callable[[Any], Any]
+
+    def check(self, selected: Selected) -> None:
+        """Refuse what the paper does not have.
+
+        Raises
+        ------
+        ValueError
+            One sentence: what, what there is instead, and what was given.
+        """
+        for option, given, known in (
+            ("--scale", (selected.scale,), self.scales),
+            ("--protocol", selected.protocols, self.protocols),
+            ("--figure", selected.figures, self.figures),
+            ("--datasets", selected.datasets, self.datasets),
+        ):
+            for value in given:
+                if value not in known:
+                    near = get_close_matches(str(value), map(str, known), n=1, cutoff=0.5)
+                    names = ", ".join(map(str, known))
+                    hint = f"did you mean {near[0]}?" if near else f"there are {names}."
+                    raise ValueError(f"{option} has no {value!r} for {self.name}; {hint}")
+
+
+def get(name: str) -> Paper:
+    """A paper by its name.
+
+    Raises
+    ------
+    ValueError
+        If there is none of that name.
+
+    Examples
+    --------
+    >>> get("random-binning").figures
+    (2, 3, 4, 5)
+    """
+    if name not in PAPERS:
+        near = get_close_matches(name, PAPERS, n=1, cutoff=0.5)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(PAPERS)}."
+        raise ValueError(f"no paper is called {name!r}; {hint}")
+    return import_module(f"{__name__}.{PAPERS[name]}").PAPER

@@ -1,0 +1,360 @@
+"""The fits of the study: one function a method, and what each of them puts into a record."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._array import row_chunks
+from mercer.experiments import memory
+from mercer.experiments.baselines import IndependentBlocks
+from mercer.experiments.methods import BLOCKS, METHODS, Method, make
+from mercer.experiments.metrics import scores
+from mercer.experiments.papers.random_binning.data import Loaded
+from mercer.experiments.selection import Selection
+from mercer.losses import Squared
+from mercer.maps import Nystroem, RandomBinning, RandomFourier
+from mercer.maps.base import FeatureMap
+from mercer.penalties import L2
+from mercer.problem import Problem
+from mercer.solvers import Cholesky, ConjugateGradient
+from mercer.solvers.base import Result, Solver
+
+__all__ = ["FAIR", "LAM_N", "MAX_ITER", "TOL", "example", "fair", "published"]
+
+LAM_N = 0.01
+"""λ of the paper's experiments: (ZᵀZ + λI) w = Zᵀy, whatever the number of rows."""
+
+TOL, MAX_ITER = 1e-3, 50
+"""Where the paper's conjugate gradients stop: ‖r‖ ≤ TOL · ‖Zᵀy‖, or after MAX_ITER iterations."""
+
+_RUNS, _QUICK = 3, 0.25  # a fit is timed so often, unless it has taken so many seconds before
+_MEMORY = "highest resident memory while fitting and predicting, above what was held before"
+_MAPS: dict[str, Callable[..., FeatureMap]] = {
+    "binning": RandomBinning,
+    "fourier": RandomFourier,
+    "nystroem": Nystroem,
+}
+
+
+@dataclass
+class _Fit:
+    """What came of a fit: responses on both parts, and how long its phases took."""
+
+    train: NDArray
+    test: NDArray
+    seconds: dict[str, float]
+    n_features: int | None = None
+    result: Result | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+# --- as published ----------------------------------------------------------------------------
+
+
+def published(
+    loaded: Loaded, *, method: str, size: int | None, gamma: float, seed: int, rows: int | None
+) -> dict[str, Any]:
+    """One fit as the paper's: Laplacian kernel, λ = 0.01, no intercept.
+
+    Random binning takes the targets as they are and solves by plain conjugate gradients from zero;
+    its rivals centre them and solve by a Cholesky factorisation.
+
+    Parameters
+    ----------
+    loaded : Loaded
+    method : {"binning", "fourier", "nystroem", "blocks", "exact"}
+    size : int or None
+        Grids, columns, landmarks or least rows of a block; None for the exact kernel.
+    gamma : float
+        For inputs as the source scales them.
+    seed : int
+    rows : int or None
+        Fit so many training rows, drawn at random; None takes all.
+
+    Returns
+    -------
+    dict
+        The results of a record.
+    """
+    if rows is not None and rows < loaded.scaled.X_train.shape[0]:
+        loaded = loaded.with_rows(rows)
+    if size is None or method not in _MAPS:
+        found = _repeated(lambda: _by_blocks(loaded, size, gamma, seed))
+    else:
+        found = _repeated(lambda: _by_map(loaded, method, size, gamma, seed))
+    joint = None
+    if method == "binning" and size is not None:
+        joint = _joint_columns(loaded, size, gamma, seed)
+    n = loaded.scaled.X_train.shape[0]
+    fit = found.fit
+    return {
+        "data": loaded.describe(loaded.source.inputs),
+        "rows": n,
+        "alpha": LAM_N / n,
+        "lam_n": LAM_N,
+        "n_features": fit.n_features,
+        "n_features_joint": joint,
+        "score": {
+            "train": loaded.scores(loaded.raw.y_train, fit.train),
+            "test": loaded.scores(loaded.raw.y_test, fit.test),
+        },
+        "seconds": {"choose": None, **found.seconds},
+        "runs": found.runs,
+        "n_iter": fit.result.n_iter if fit.result else None,
+        "converged": fit.result.converged if fit.result else True,
+        "optimality": fit.result.optimality if fit.result else None,
+        "stored_per_row": n if size is None else size,
+        "memory": found.memory,
+    }
+
+
+def _by_map(loaded: Loaded, method: str, size: int, gamma: float, seed: int) -> _Fit:
+    X, n = loaded.scaled.X_train, loaded.scaled.X_train.shape[0]
+    plain = method == "binning"
+    targets = loaded.targets
+    centre = np.zeros(targets.shape[1:]) if plain else targets.mean(axis=0)
+    solver: Solver = Cholesky()
+    if plain:
+        solver = ConjugateGradient(tol=TOL, max_iter=MAX_ITER, preconditioner=None)
+    clock = _Stopwatch()
+    if method == "nystroem":
+        size = min(size, n)
+    map_ = _MAPS[method](
+        kernel="laplacian", gamma=gamma, n_components=size, random_state=seed, n_jobs=loaded.n_jobs
+    )
+    design = map_.fit_design(X)
+    clock.lap("features")
+    problem = Problem(design, targets - centre, Squared(), L2(LAM_N / n), fit_intercept=False)
+    result = solver.solve(problem)
+    clock.lap("solve")
+    if result.interrupted:
+        raise KeyboardInterrupt
+    test = np.empty((loaded.scaled.X_test.shape[0], *targets.shape[1:]))
+    X_test = loaded.scaled.X_test
+    for rows in row_chunks(len(test), map_.bytes_per_row(X.dtype)):
+        test[rows] = map_.design(X_test[rows]).matvec(result.coef)
+    clock.lap("predict")
+    train = design.matvec(result.coef).astype(np.float64)
+    return _Fit(train + centre, test + centre, clock.phases, map_.n_features_out_, result)
+
+
+def _by_blocks(loaded: Loaded, size: int | None, gamma: float, seed: int) -> _Fit:
+    """Independent blocks; the exact kernel is a single one."""
+    n = loaded.scaled.X_train.shape[0]
+    model = IndependentBlocks(
+        gamma=gamma,
+        alpha=LAM_N / n,
+        block_size=n if size is None else size,
+        scale=False,
+        random_state=seed,
+        n_jobs=loaded.n_jobs,
+    )
+    clock = _Stopwatch()
+    model.fit(loaded.scaled.X_train, loaded.targets)
+    clock.lap("fit")
+    test = model.predict(loaded.scaled.X_test)
+    clock.lap("predict")
+    return _Fit(model.predict_training(), test, clock.phases)
+
+
+def _joint_columns(loaded: Loaded, size: int, gamma: float, seed: int) -> int:
+    """Distinct bins of training and test rows together, which is what the paper counts."""
+    map_ = RandomBinning(
+        gamma=gamma,
+        n_components=size,
+        random_state=seed,
+        n_jobs=loaded.n_jobs,
+    )
+    return map_.fit(np.concatenate([loaded.scaled.X_train, loaded.scaled.X_test])).n_features_out_
+
+
+# --- on equal terms --------------------------------------------------------------------------
+
+FAIR: dict[str, Method] = {
+    **{
+        name: replace(METHODS[name], kernels=("laplacian",))
+        for name in ("binning", "fourier", "nystroem", "exact")
+    },
+    "blocks": BLOCKS,
+}
+"""The methods under the fair protocol: one kernel, chosen and fitted alike."""
+
+
+def fair(
+    loaded: Loaded,
+    *,
+    method: str,
+    size: int | None,
+    seed: int,
+    rows: int | None,
+    selection_rows: int,
+) -> dict[str, Any]:
+    """One fit after a choice of γ and α on a validation part of the training rows.
+
+    Parameters
+    ----------
+    loaded : Loaded
+    method : {"binning", "fourier", "nystroem", "blocks", "exact"}
+    size : int or None
+    seed : int
+        Decides the validation part and the map.
+    rows : int or None
+        Fit so many training rows, drawn at random; None takes all.
+    selection_rows : int
+        At most so many rows are fitted, and as many validated on, while choosing.
+
+    Returns
+    -------
+    dict
+        The results of a record.
+    """
+    if rows is not None and rows < loaded.raw.X_train.shape[0]:
+        loaded = loaded.with_rows(rows)
+    X, y = loaded.raw.X_train, loaded.raw.y_train
+    n = X.shape[0]
+    chosen = replace(FAIR[method], reference=size)
+    selection = Selection(
+        X,
+        y,
+        loaded.task,
+        seed=seed,
+        max_rows=selection_rows,
+        n_jobs=loaded.n_jobs,
+        is_series=loaded.is_series,
+    )
+    choice = selection.choose(chosen)
+
+    def run() -> _Fit:
+        clock = _Stopwatch()
+        model = make(
+            chosen,
+            loaded.task,
+            size=size,
+            kernel=choice.kernel,
+            gamma=choice.gamma,
+            alpha=choice.alpha_multiple / n,
+            seed=seed,
+            n_jobs=loaded.n_jobs,
+        ).fit(X, y)
+        clock.lap("fit")
+        test = model.predict(loaded.raw.X_test)
+        clock.lap("predict")
+        return _Fit(np.empty(0), test, clock.phases, extra={"model": model})
+
+    found = _repeated(run)
+    model = found.fit.extra["model"]
+    map_ = getattr(model, "feature_map_", None)
+    return {
+        "data": loaded.describe("standard"),
+        "rows": n,
+        "gamma": choice.gamma,
+        "alpha": choice.alpha_multiple / n,
+        "lam_n": choice.alpha_multiple,
+        "n_features": getattr(map_, "n_features_out_", None),
+        "n_features_joint": None,
+        "score": {
+            "train": scores(loaded.task, y, model.predict(X)),
+            "test": scores(loaded.task, loaded.raw.y_test, found.fit.test),
+        },
+        "seconds": {**found.seconds, "choose": choice.seconds},
+        "runs": found.runs,
+        "n_iter": getattr(model, "n_iter_", None),
+        "converged": getattr(model, "converged_", True),
+        "optimality": getattr(model, "optimality_", None),
+        "stored_per_row": n if size is None else size,
+        "memory": found.memory,
+        "choice": {**asdict(choice), **selection.describe()},
+    }
+
+
+# --- the example of the paper's Figure 2 -----------------------------------------------------
+
+
+def example(loaded: Loaded, *, rows: int, size: int, columns: int, seed: int) -> dict[str, Any]:
+    """A small Z to look at: γ is the one that gives about so many columns.
+
+    Parameters
+    ----------
+    loaded : Loaded
+    rows, size : int
+        Training rows and grids.
+    columns : int
+        Number of columns to come near to.
+    seed : int
+    """
+    X = loaded.scaled.X_train[:rows]
+
+    def fitted(gamma: float) -> RandomBinning:
+        return RandomBinning(gamma=gamma, n_components=size, random_state=seed).fit(X)
+
+    # More columns for larger γ, but in steps: first the neighbourhood, then what comes nearest.
+    gammas = np.geomspace(1e-3, 1e2, 101)
+    counts = np.array([fitted(gamma).n_features_out_ for gamma in gammas])
+    gamma = float(gammas[np.abs(counts - columns).argmin()])
+    for _ in range(3):
+        gammas = np.geomspace(gamma / 1.2, gamma * 1.2, 41)
+        counts = np.array([fitted(g).n_features_out_ for g in gammas])
+        gamma = float(gammas[np.abs(counts - columns).argmin()])
+        if (counts == columns).any():
+            break
+    Z = fitted(gamma).transform(X)
+    return {
+        "data": loaded.describe(loaded.source.inputs),
+        "rows": len(X),
+        "gamma": gamma,
+        "n_features": Z.shape[1],
+        "example": {
+            "rows": len(X),
+            "indices": Z.indices.reshape(len(X), size).tolist(),
+            "D": Z.shape[1],
+            "nnz": int(Z.nnz),
+            "kappa_bar": Z.shape[1] / size,
+        },
+    }
+
+
+# --- clocks ----------------------------------------------------------------------------------
+
+
+class _Stopwatch:
+    """Seconds of one phase after the other."""
+
+    def __init__(self) -> None:
+        self.phases: dict[str, float] = {}
+        self._since = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.phases[name] = now - self._since
+        self._since = now
+
+
+@dataclass
+class _Repeated:
+    """The last of some equal fits, the median of every phase, and the memory of the first."""
+
+    fit: _Fit
+    seconds: dict[str, float | None]
+    runs: dict[str, list[float]]
+    memory: dict[str, Any]
+
+
+def _repeated(run: Callable[[], _Fit]) -> _Repeated:
+    with memory.PeakMemory() as peak:
+        fit = run()
+    laps = [fit.seconds]
+    while len(laps) < _RUNS and sum(sum(one.values()) for one in laps) < _QUICK:
+        fit = run()
+        laps.append(fit.seconds)
+    for one in laps:
+        one["fit"] = one.get("fit") or one["features"] + one["solve"]
+    runs = {name: [one[name] for one in laps] for name in laps[0]}
+    seconds: dict[str, float | None] = {"features": None, "solve": None}
+    seconds |= {name: float(np.median(values)) for name, values in runs.items()}
+    return _Repeated(fit, seconds, runs, {"added": peak.added, "peak": peak.peak, "kind": _MEMORY})
