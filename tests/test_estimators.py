@@ -26,6 +26,7 @@ MAPS = ["binning", "fourier", "nystroem", "linear"]
 LOSSES = ["squared", "logistic", "squared_hinge", "multinomial"]
 
 
+@pytest.mark.filterwarnings("ignore:.*of the boxes of these rows")  # checks have few rows
 @parametrize_with_checks(
     [
         KernelRegressor(),

@@ -30,6 +30,7 @@ class Slot(IntEnum):
     SHIFT = 5
     MULTIPLIER = 6
     LANDMARK = 7
+    VALIDATION = 8
 
 
 def key_from(random_state: Any) -> int:

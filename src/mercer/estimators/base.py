@@ -15,8 +15,9 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from mercer import kernels, maps, penalties, solvers
-from mercer._array import check_memory, row_chunks
+from mercer._array import check_memory
 from mercer.designs import Design
+from mercer.estimators.bandwidth import at_chosen_gamma
 from mercer.maps import FeatureMap
 from mercer.problem import Problem
 
@@ -56,6 +57,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         n_jobs=None,
         random_state=None,
         warm_start=False,
+        gamma_path=None,
+        validation_fraction=0.2,
     ):
         self.feature_map = feature_map
         self.kernel = kernel
@@ -72,6 +75,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
+        self.gamma_path = gamma_path
+        self.validation_fraction = validation_fraction
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -88,38 +93,18 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         if weights is not None and not weights.all():
             rows = np.flatnonzero(weights)  # no weight is the same as not being there
             seen, target, weights = X[rows], target[rows], weights[rows]
-        design, continues = self._prepare(seen, weights)
-        n_outputs = target.size // len(target)
-        check_memory(
-            _SOLVER_VECTORS * design.dtype.itemsize * design.shape[1] * n_outputs,
-            f"solving for {design.shape[1]} columns and {n_outputs} outputs",
-            "use fewer n_components",
-        )
-        problem = Problem(
-            design,
-            target,
-            loss,
-            self._resolve_penalty(design.shape[0], weights),
-            sample_weight=weights,
-            fit_intercept=self.fit_intercept,
-        )
+        design, continues = self._prepare(seen, target, weights, loss)
+        problem = self._problem(design, target, weights, loss)
         solver = solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
         # Other outputs or classes than last time have nothing to continue from.
         continues = continues and np.shape(self.intercept_) == target.shape[1:]
         start = self._start() if continues else None
-        result = solver.solve(problem, start=start, callback=self._bridge(context, X, y))
-        self._set_coefficients(result.coef)
-        self.solver_ = solver.name
-        self.n_iter_ = max(1, result.n_iter)
-        self.converged_ = result.converged
-        self.optimality_ = result.optimality
-        self.trace_ = result.trace
-        if result.interrupted:
-            # The model reached so far is in place; the caller's loop still has to stop.
-            raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
+        self._adopt(solver, solver.solve(problem, start, self._bridge(context, X, y)))
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 
-    def _prepare(self, X: Any, weights: NDArray | None) -> tuple[Design, bool]:
+    def _prepare(
+        self, X: Any, target: NDArray, weights: NDArray | None, loss: Any
+    ) -> tuple[Design, bool]:
         """The design of the data, and whether scaler and map are those of the last fit."""
         map_ = maps.get(
             self.feature_map,
@@ -129,16 +114,52 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             random_state=self.random_state,
             n_jobs=self.n_jobs,
         )
+        path = (self.gamma_path, self.validation_fraction)
         with np.printoptions(threshold=sys.maxsize, precision=17):
-            settings = repr((type(map_).__name__, map_.get_params(), self.scale))
+            settings = repr((type(map_).__name__, map_.get_params(), self.scale, path))
         again = self.warm_start and getattr(self, "_settings_", None) == settings
         if again and self.feature_map_.n_features_in_ == X.shape[1]:
             return self.feature_map_.design(self._scaled(X)), True
-        self._settings_ = settings
+        for name in ("_settings_", "gamma_path_"):  # nothing of them if this fit is interrupted
+            self.__dict__.pop(name, None)
         self.scaler_ = self._fit_scaler(X, weights)
         scaled = self._scaled(X)
-        self.feature_map_ = _with_resolved_gamma(map_, scaled, weights)
-        return self.feature_map_.fit_design(scaled), False
+        if self.gamma_path is None:
+            map_ = _with_resolved_gamma(map_, scaled, weights)
+        else:
+            map_ = at_chosen_gamma(self, map_, scaled, target, weights, loss)
+        design = map_.fit_design(scaled)
+        self.feature_map_, self._settings_ = map_, settings
+        return design, False
+
+    def _problem(
+        self, design: Design, target: NDArray, weights: NDArray | None, loss: Any
+    ) -> Problem:
+        """What is to be solved for these rows, if there is room to solve it."""
+        n_outputs = target.size // len(target)
+        check_memory(
+            _SOLVER_VECTORS * design.dtype.itemsize * design.shape[1] * n_outputs,
+            f"solving for {design.shape[1]} columns and {n_outputs} outputs",
+            "use fewer n_components",
+        )
+        penalty = self._resolve_penalty(design.shape[0], weights)
+        return Problem(design, target, loss, penalty, weights, self.fit_intercept)
+
+    def _adopt(self, solver: Any, result: Any) -> None:
+        """Make a solver's result the fitted model."""
+        self._set_coefficients(result.coef)
+        self.solver_ = solver.name
+        self.n_iter_ = max(1, result.n_iter)
+        self.converged_ = result.converged
+        self.optimality_ = result.optimality
+        self.trace_ = result.trace
+        if result.interrupted:
+            # The model reached so far is in place; the caller's loop still has to stop.
+            raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
+
+    def _strata(self, target: NDArray) -> NDArray | None:
+        """What every part of the rows is to have its share of, if anything."""
+        return None
 
     def _fit_scaler(self, X: Any, weights: NDArray | None) -> Any:
         if not self.scale:
@@ -210,16 +231,22 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def _responses(self, X: Any) -> NDArray:
         """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k)."""
-        check_is_fitted(self, "coef_")
-        X = validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)
+        X = self._checked(X)
         weights = self.coef_.T
         dtype = np.result_type(weights.dtype, X.dtype)
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=dtype)
-        for rows in row_chunks(X.shape[0], self.feature_map_.bytes_per_row(X.dtype)):
-            design = self.feature_map_.design(self._scaled(X[rows]))
+        n_missing = 0
+        for rows, design in self.feature_map_.designs(X, self._scaled):
             out[rows] = design.matvec(weights)
+            n_missing += design.n_missing
+        self.feature_map_.warn_missing(n_missing, X.shape[0])
         out += self.intercept_
         return out
+
+    def _checked(self, X: Any) -> Any:
+        """New rows as the fitted model takes them."""
+        check_is_fitted(self, "coef_")
+        return validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)
 
 
 def _with_resolved_gamma(map_: Any, X: Any, weights: NDArray | None) -> Any:

@@ -65,7 +65,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Seed of the map.
     warm_start : bool, default=False
         Whether the next fit keeps the scaler and the map and starts from the coefficients of the
-        last one, provided the settings of the map are unchanged.
+        last one, provided the settings of the map are unchanged; a gamma chosen from ``gamma_path``
+        is kept, too.
+    gamma_path : array of shape (n_gammas,) or None, default=None
+        Values to choose gamma from, > 0, for the scaled inputs; ``gamma`` is then left out. Each is
+        tried on the same held-out rows with the same random numbers, which are drawn once, and the
+        one with the least mean loss on them is fitted to all rows.
+    validation_fraction : float, default=0.2
+        Share of the rows held out for that, above 0 and below 1; every class has its share.
 
     Attributes
     ----------
@@ -84,6 +91,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Relative size of the gradient at the solution.
     trace_ : list of TraceRow
         Seconds, objective and optimality at the start and after each iteration.
+    gamma_path_ : dict of arrays of shape (n_gammas,)
+        Only with ``gamma_path``: "gamma", "score" (minus the mean loss on the held-out rows, the
+        largest of which decided), "n_features" and "seconds".
     n_features_in_ : int
 
     Raises
@@ -125,6 +135,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         n_jobs=None,
         random_state=None,
         warm_start=False,
+        gamma_path=None,
+        validation_fraction=0.2,
     ):
         super().__init__(
             feature_map,
@@ -142,6 +154,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             n_jobs=n_jobs,
             random_state=random_state,
             warm_start=warm_start,
+            gamma_path=gamma_path,
+            validation_fraction=validation_fraction,
         )
         self.class_weight = class_weight
 
@@ -192,6 +206,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         if loss.joint:
             return indicator.astype(dtype), loss
         return np.where(indicator, 1, -1).astype(dtype), loss
+
+    def _strata(self, target: NDArray) -> NDArray:
+        return target > 0 if target.ndim == 1 else target.argmax(axis=1)
 
     def decision_function(self, X):
         """Responses of the model: positive for the second of two classes, else one per class.

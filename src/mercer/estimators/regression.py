@@ -56,7 +56,14 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         Seed of the map.
     warm_start : bool, default=False
         Whether the next fit keeps the scaler and the map and starts from the coefficients of the
-        last one, provided the settings of the map are unchanged.
+        last one, provided the settings of the map are unchanged; a gamma chosen from ``gamma_path``
+        is kept, too.
+    gamma_path : array of shape (n_gammas,) or None, default=None
+        Values to choose gamma from, > 0, for the scaled inputs; ``gamma`` is then left out. Each is
+        tried on the same held-out rows with the same random numbers, which are drawn once, and the
+        one with the least mean loss on them is fitted to all rows.
+    validation_fraction : float, default=0.2
+        Share of the rows held out for that, above 0 and below 1.
 
     Attributes
     ----------
@@ -73,6 +80,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         Relative size of the gradient at the solution.
     trace_ : list of TraceRow
         Seconds, objective and optimality at the start and after each iteration.
+    gamma_path_ : dict of arrays of shape (n_gammas,)
+        Only with ``gamma_path``: "gamma", "score" (minus the mean loss on the held-out rows, the
+        largest of which decided), "n_features" and "seconds".
     n_features_in_ : int
 
     Raises

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -19,7 +19,7 @@ from sklearn.base import (
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mercer import kernels
-from mercer._array import available_memory, check_memory
+from mercer._array import available_memory, check_memory, row_chunks
 from mercer._random import key_from
 from mercer._validation import FLOATS, canonical, column_indices, scale_of_distance
 from mercer.designs import Dense, Design, Lazy, Sparse
@@ -133,6 +133,29 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         design = self._design(self._checked(X, reset=False))
         self.warn_missing(design.n_missing, design.shape[0])
         return design
+
+    def designs(
+        self, X: Any, prepare: Callable[[Any], Any] | None = None
+    ) -> Iterator[tuple[slice, Design]]:
+        """``design(X)`` in pieces of bounded memory, without a word on missing features.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        prepare : callable, optional
+            Applied to the rows of a piece before the map, such as a scaler's ``transform``.
+
+        Yields
+        ------
+        rows : slice
+            Which rows of X.
+        design : Design
+            Of these rows.
+        """
+        check_is_fitted(self)
+        for rows in row_chunks(X.shape[0], self.bytes_per_row(X.dtype)):
+            piece = X[rows] if prepare is None else prepare(X[rows])
+            yield rows, self._design(self._checked(piece, reset=False))
 
     def fit_design(self, X: Any) -> Design:
         """``fit(X).design(X)`` without doing anything twice.
