@@ -19,9 +19,9 @@ STYLE = {
     "nystroem": ("#009E73", "^"),
     "exact": ("#000000", "*"),
     "linear": ("#CC79A7", "D"),
-    "blocks": ("#7A5C00", "P"),
+    "blocks": ("#7A5C00", "v"),
 }
-OTHERS = (("#56B4E9", "v"), ("#E69F00", "h"), ("#999999", "X"))
+OTHERS = (("#56B4E9", "p"), ("#E69F00", "h"), ("#999999", "X"))
 
 
 def new_figure(width: float = 7.2, height: float = 4.8) -> Figure:

@@ -1,0 +1,129 @@
+"""Panels of a study's figures: where they stand, what their axes say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.plots.base import new_figure
+from mercer.plots.readings import Record, data_kind
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["dress", "grid", "legend", "log_axis", "panel_title", "size_axis"]
+
+_EXTRA = 0.55  # inches above the panels, for title and legend
+
+
+def grid(
+    rows: int,
+    columns: int,
+    *,
+    width: float = 3.5,
+    heights: Sequence[float] = (2.5,),
+    share_x: bool = False,
+) -> tuple[Figure, np.ndarray]:
+    """A figure of panels whose rows take these heights in turn.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Panels down and across.
+    width : float, default=3.5
+        Of a panel, in inches.
+    heights : sequence of float, default=(2.5,)
+        Of the panels of a row, in inches, repeated over the rows.
+    share_x : bool, default=False
+        Whether the rows of one repetition share their horizontal axes.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    axes : ndarray of Axes of shape (rows, columns)
+
+    Examples
+    --------
+    >>> figure, axes = grid(2, 3)
+    >>> axes.shape
+    (2, 3)
+    """
+    tall = [heights[row % len(heights)] for row in range(rows)]
+    figure = new_figure(width * columns, sum(tall) + _EXTRA)
+    axes = np.empty((rows, columns), dtype=object)
+    places = figure.add_gridspec(rows, columns, height_ratios=tall)
+    for row in range(rows):
+        for column in range(columns):
+            first = row - row % len(heights)
+            above = axes[first, column] if share_x and row > first else None
+            axes[row, column] = figure.add_subplot(places[row, column], sharex=above)
+    return figure, axes
+
+
+def dress(axes: Axes) -> None:
+    """Light lines behind the data, small ticks, no frame on the right and above."""
+    axes.grid(True, which="major", color="#e3e3e3", linewidth=0.7, zorder=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+    axes.xaxis.label.set_fontsize(9)
+    axes.yaxis.label.set_fontsize(9)
+
+
+def panel_title(axes: Axes, record: Record) -> None:
+    """Name of the data, and below it what they are of the paper's and how many rows train."""
+    data = record["data"]
+    rows = f"{data['n_train']:,}".replace(",", "\N{THIN SPACE}")
+    said = ", ".join(part for part in (data_kind(record), f"{rows} training rows") if part)
+    axes.set_title(data["name"], fontsize=10.5, fontweight="bold", loc="left", pad=17)
+    axes.annotate(
+        said,
+        (0, 1),
+        xycoords="axes fraction",
+        xytext=(0, 4),
+        textcoords="offset points",
+        fontsize=8,
+        color="#555555",
+    )
+
+
+def log_axis(axis: Any, values: Iterable[float]) -> None:
+    """A logarithmic axis with plain numbers at 1, 2, 5 where it spans less than two decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    known = [value for value in values if np.isfinite(value) and value > 0]
+    (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
+    span = np.log10(max(known) / min(known)) if known else 1.0
+    if known and span < 0.15:
+        middle = np.sqrt(max(known) * min(known))
+        low, high = middle / 1.6, middle * 1.6
+        (axis.axes.set_xlim if axis.axis_name == "x" else axis.axes.set_ylim)(low, high)
+    fine = (1, 1.5, 2, 3, 5, 7) if span < 0.8 else (1, 2, 5)
+    axis.set_major_locator(LogLocator(subs=fine if span < 2 else (1,), numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def size_axis(axes: Axes, sizes: Iterable[int]) -> None:
+    """A logarithmic horizontal axis with a tick at each size."""
+    from matplotlib.ticker import NullLocator
+
+    found = sorted(set(sizes))
+    every = -(-len(found) // 8)
+    axes.set_xscale("log")
+    axes.set_xticks(found[::every], [str(size) for size in found[::every]])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def legend(figure: Figure, handles: Sequence[Any], columns: int = 6) -> None:
+    """One legend for all panels, above them."""
+    figure.legend(
+        handles=handles,
+        loc="outside upper left",
+        ncols=min(columns, max(len(handles), 1)),
+        frameon=False,
+        fontsize=9,
+        handlelength=2.2,
+    )

@@ -1,0 +1,326 @@
+"""What figures, claims and tables read off records: the same choices everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+__all__ = [
+    "METHODS",
+    "Record",
+    "best",
+    "best_by_size",
+    "by_data",
+    "data_kind",
+    "error",
+    "exact_kernel",
+    "gamma_sweep",
+    "is_regression",
+    "over_seeds",
+    "paper_name",
+    "score",
+    "select",
+]
+
+Record = Mapping[str, Any]
+
+METHODS = {
+    "binning": "random binning",
+    "fourier": "random Fourier",
+    "nystroem": "Nyström",
+    "blocks": "independent blocks",
+    "exact": "exact kernel",
+}
+
+
+def is_regression(record: Record) -> bool:
+    """Whether its score is a relative error, not an accuracy.
+
+    Parameters
+    ----------
+    record : mapping
+
+    Examples
+    --------
+    >>> is_regression({"score": {"test": {"accuracy": 0.9}}})
+    False
+    """
+    return any("relative_rmse" in (part or {}) for part in record["score"].values())
+
+
+def score(record: Record, part: str = "test") -> float:
+    """The leading score of a part: accuracy, or the relative error of a regression.
+
+    Parameters
+    ----------
+    record : mapping
+    part : {"test", "train"}, default="test"
+
+    Returns
+    -------
+    float
+        NaN where the record has none.
+
+    Examples
+    --------
+    >>> score({"score": {"test": {"accuracy": 0.9}}})
+    0.9
+    """
+    found = record["score"].get(part) or {}
+    value = found.get("relative_rmse" if is_regression(record) else "accuracy")
+    return float("nan") if value is None else float(value)
+
+
+def error(record: Record, part: str = "test") -> float:
+    """What is to be small: the share of wrong classes, or the relative error.
+
+    Parameters
+    ----------
+    record : mapping
+    part : {"test", "train"}, default="test"
+
+    Examples
+    --------
+    >>> error({"score": {"test": {"accuracy": 0.75}}})
+    0.25
+    """
+    value = score(record, part)
+    return value if is_regression(record) else 1.0 - value
+
+
+def select(
+    records: Iterable[Record],
+    *,
+    figure: int | None = None,
+    protocol: str | None = None,
+    method: str | None = None,
+) -> list[Record]:
+    """The runs that came to an end, of one figure, protocol or method.
+
+    As published, γ is picked by the test score; there only the least seed counts, so that luck is
+    not picked besides.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+    figure : int, optional
+    protocol : {"published", "fair", "example"}, optional
+    method : str, optional
+
+    Returns
+    -------
+    list of mapping
+
+    Examples
+    --------
+    >>> runs = [{"method": "binning", "failed": "no memory."}, {"method": "exact", "score": {}}]
+    >>> [run["method"] for run in select(runs)]
+    ['exact']
+    """
+    found = [
+        record
+        for record in records
+        if "score" in record
+        and not record.get("failed")
+        and (figure is None or figure in record.get("figures", ()))
+        and (protocol is None or record.get("protocol") == protocol)
+        and (method is None or record["method"] == method)
+    ]
+    if protocol != "published":
+        return found
+    least = min((record.get("seed", 0) for record in found), default=0)
+    return [record for record in found if record.get("seed", 0) == least]
+
+
+def by_data(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Records by the name of their data, in the order of first appearance.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+
+    Returns
+    -------
+    dict of str to list
+
+    Examples
+    --------
+    >>> list(by_data([{"data": {"name": "b"}}, {"data": {"name": "a"}}]))
+    ['b', 'a']
+    """
+    found: dict[str, list[Record]] = {}
+    for record in records:
+        found.setdefault(record["data"]["name"], []).append(record)
+    return found
+
+
+def paper_name(record: Record) -> str:
+    """The name its data have in the paper; their own where the paper has none.
+
+    Parameters
+    ----------
+    record : mapping
+
+    Examples
+    --------
+    >>> paper_name({"data": {"name": "cod-rna-train", "paper_name": "cod_rna"}})
+    'cod_rna'
+    """
+    data = record["data"]
+    return str(data.get("paper_name") or data["name"])
+
+
+def data_kind(record: Record) -> str:
+    """What the data are of the paper's: nothing to say when they are the whole set.
+
+    Parameters
+    ----------
+    record : mapping
+
+    Examples
+    --------
+    >>> data_kind({"data": {"name": "a", "kind": "sample", "stand_in_for": "covtype"}})
+    'a sample of covtype'
+    """
+    data = record["data"]
+    other = data.get("stand_in_for") or data.get("paper_name") or "a larger set"
+    if data.get("kind") == "sample":
+        return f"a sample of {other}"
+    if data.get("kind") == "stand-in":
+        return f"a stand-in for {other}"
+    return "generated" if data.get("kind") == "generated" else ""
+
+
+def best(records: Iterable[Record]) -> Record:
+    """The run with the least test error; the first among equals.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+        At least one.
+
+    Examples
+    --------
+    >>> runs = [{"score": {"test": {"accuracy": value}}} for value in (0.5, 0.9)]
+    >>> best(runs)["score"]["test"]
+    {'accuracy': 0.9}
+    """
+    return min(records, key=_order)
+
+
+def best_by_size(records: Iterable[Record]) -> dict[int, Record]:
+    """For each size the run with the least test error, γ picked anew each time.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+        Those without a size are left out.
+
+    Returns
+    -------
+    dict of int to mapping
+        Sizes ascend.
+
+    Examples
+    --------
+    >>> runs = [{"size": 8, "score": {"test": {"accuracy": value}}} for value in (0.5, 0.9)]
+    >>> {size: score(run) for size, run in best_by_size(runs).items()}
+    {8: 0.9}
+    """
+    found: dict[int, list[Record]] = {}
+    for record in records:
+        if record["size"] is not None:
+            found.setdefault(int(record["size"]), []).append(record)
+    return {size: best(found[size]) for size in sorted(found)}
+
+
+def exact_kernel(records: Iterable[Record]) -> Record | None:
+    """The best run of the exact kernel on the most rows; None where there is none.
+
+    On large data its γ is looked for on a sample: those runs do not count.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+
+    Returns
+    -------
+    mapping or None
+
+    Examples
+    --------
+    >>> exact_kernel([{"method": "binning"}]) is None
+    True
+    """
+    found = [record for record in records if record["method"] == "exact"]
+    most = max((record.get("rows") or 0 for record in found), default=0)
+    found = [record for record in found if (record.get("rows") or 0) == most]
+    return best(found) if found else None
+
+
+def gamma_sweep(records: Iterable[Record]) -> list[Record]:
+    """The scored runs over γ at one size: the size with the most values of γ, γ ascending.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+
+    Returns
+    -------
+    list of mapping
+
+    Examples
+    --------
+    >>> runs = [{"size": 8, "gamma": 1.0}, {"size": 16, "gamma": 2.0}, {"size": 16, "gamma": 1.0}]
+    >>> scored = [{**run, "score": {"test": {"accuracy": 0.5}}} for run in runs]
+    >>> [(run["size"], run["gamma"]) for run in gamma_sweep(scored)]
+    [(16, 1.0), (16, 2.0)]
+    """
+    sizes: dict[int, dict[float, Record]] = {}
+    for record in records:
+        if np.isfinite(score(record)):
+            sizes.setdefault(record["size"], {})[record["gamma"]] = record
+    if not sizes:
+        return []
+    size = max(sizes, key=lambda size: (len(sizes[size]), size))
+    return [sizes[size][gamma] for gamma in sorted(sizes[size])]
+
+
+def over_seeds(
+    records: Iterable[Record], value: Any = score
+) -> dict[int | None, tuple[float, float, int]]:
+    """Mean, standard deviation and number of seeds for each size.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+    value : callable, default=score
+        What to read off a record.
+
+    Returns
+    -------
+    dict of int or None to tuple
+        Sizes ascend; the deviation of a single seed is 0.
+
+    Examples
+    --------
+    >>> runs = [{"size": 8, "score": {"test": {"accuracy": value}}} for value in (0.25, 0.75)]
+    >>> over_seeds(runs)
+    {8: (0.5, 0.3535533905932738, 2)}
+    """
+    found: dict[int | None, list[float]] = {}
+    for record in records:
+        found.setdefault(record["size"], []).append(value(record))
+    return {size: _spread(found[size]) for size in sorted(found, key=lambda size: size or 0)}
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float, int]:
+    deviation = float(np.std(values, ddof=1)) if len(values) > 1 else 0.0
+    return float(np.mean(values)), deviation, len(values)
+
+
+def _order(record: Record) -> float:
+    value = error(record)
+    return float("inf") if np.isnan(value) else value
