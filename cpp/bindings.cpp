@@ -364,6 +364,8 @@ nb::dict cpu_info() {
 
 }  // namespace
 
+void add_weighted(nb::module_& m);  // bindings_weighted.cpp
+
 NB_MODULE(_core, m) {
     // Other libraries may hold functions until the interpreter is gone; users need not hear of it.
     nb::set_leak_warnings(false);
@@ -449,6 +451,7 @@ NB_MODULE(_core, m) {
     m.def("binned_gram_matvec", &binned_product<Product::gram>, "codes"_a, "offsets"_a, "v"_a,
           "out"_a, "scale"_a, "missing"_a, "n_threads"_a);
 
+    add_weighted(m);
     m.def("cosine_block", &cosines, "X"_a, "frequencies"_a, "phases"_a, "scale"_a, "out"_a,
           "n_threads"_a);
     m.def(

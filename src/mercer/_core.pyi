@@ -190,6 +190,78 @@ def binned_gram_matvec(
     """out (n) = scale * Z (Z' v) in one pass over the codes. ``scale`` is the whole factor: the
     square of the value of an entry. Bit-identical for equal ``n_threads``."""
 
+# -- weighted bins and sizes of bins ----------------------------------------------------------------
+#
+# The entry of a row in a grid is scale times the product over inputs of g(s), s being the position
+# x_j * inverse_width_j - shift_j less its floor. With m = min(s, 1 - s), g is sqrt(1 / (1 - taper /
+# 2)) times sin(pi * min(m / taper, 1 / 2)), taper above 0 and at most 1. Products take such
+# ``values`` (G, n), float32, beside codes and offsets as above; codes that are not below their
+# grid's number of columns stand for no entry.
+
+@overload
+def weigh(
+    X: NDArray[Any],
+    inverse_widths: NDArray[np.float64],
+    shifts: NDArray[np.float64],
+    taper: float,
+    scale: float,
+    out: NDArray[np.float32],
+    n_threads: int,
+    /,
+) -> None:
+    """Write the entries (G, n) of the rows of X in grids with these parameters (G, d)."""
+
+@overload
+def weigh(
+    data: NDArray[Any],
+    indices: NDArray[Any],
+    indptr: NDArray[Any],
+    d: int,
+    inverse_widths: NDArray[np.float64],
+    shifts: NDArray[np.float64],
+    taper: float,
+    scale: float,
+    out: NDArray[np.float32],
+    n_threads: int,
+    /,
+) -> None: ...
+def weighted_matvec(
+    codes: NDArray[Any],
+    values: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    w: NDArray[Any],
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """out (n) = Z w."""
+
+def weighted_rmatvec(
+    codes: NDArray[Any],
+    values: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    v: NDArray[Any],
+    out: NDArray[Any],
+    power: int,
+    n_threads: int,
+) -> None:
+    """out (D) = P' v, where P is Z with its entries raised to ``power``: 0, 1 or 2."""
+
+def weighted_gram_matvec(
+    codes: NDArray[Any],
+    values: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    v: NDArray[Any],
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """out (n) = Z (Z' v) in one pass. Bit-identical for equal ``n_threads``."""
+
+def bin_sizes(
+    codes: NDArray[Any], offsets: NDArray[np.int64], n_threads: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Rows in the fullest column of every grid (G); the numbers of rows, at least 1, that columns
+    have, ascending; and how many columns have each."""
+
 # -- cosines ---------------------------------------------------------------------------------------
 #
 # Errors of the cosine itself: 2e-7 for float32 arguments up to 1e4, 1e-15 for float64 ones up to

@@ -1,8 +1,9 @@
 """Designs: the matrix Z = z(X) as solvers see it, held in the form that suits it.
 
 A design with n rows and D columns knows its products and its columns; it need not hold n * D
-numbers. ``Dense`` and ``Sparse`` hold them, ``Binned`` holds one small code per row and grid, and
-``Lazy`` holds the data and the map and regenerates what is asked for.
+numbers. ``Dense`` and ``Sparse`` hold them, ``Binned`` holds one small code per row and grid,
+``Weighted`` a number beside it, and ``Lazy`` holds the data and the map and regenerates what is
+asked for.
 """
 
 from mercer.designs.base import Design
@@ -10,5 +11,6 @@ from mercer.designs.binned import Binned
 from mercer.designs.held import Dense, Sparse
 from mercer.designs.lazy import Lazy
 from mercer.designs.occupancy import Occupancy
+from mercer.designs.weighted import Weighted
 
-__all__ = ["Binned", "Dense", "Design", "Lazy", "Occupancy", "Sparse"]
+__all__ = ["Binned", "Dense", "Design", "Lazy", "Occupancy", "Sparse", "Weighted"]

@@ -109,18 +109,8 @@ class Binned(Design):
 
     def occupancy(self) -> Occupancy:
         """How many rows share a bin: one pass over the codes."""
-        largest = np.zeros(self.n_grids, dtype=np.int64)
-        totals: dict[int, int] = {}
-        for grid, codes in enumerate(self.codes):
-            size = int(self.offsets[grid + 1] - self.offsets[grid])
-            counts = np.bincount(codes, minlength=size)[:size]
-            largest[grid] = counts.max(initial=0)
-            values, frequency = np.unique(counts[counts > 0], return_counts=True)
-            for value, many in zip(values.tolist(), frequency.tolist(), strict=True):
-                totals[value] = totals.get(value, 0) + many
-        counts = np.array(sorted(totals), dtype=np.int64)
-        n_bins = np.array([totals[count] for count in counts.tolist()], dtype=np.int64)
-        return Occupancy(largest, counts, n_bins, self.shape[0])
+        found = _core.bin_sizes(self.codes, self.offsets, self.n_threads)
+        return Occupancy(*found, n_rows=self.shape[0])
 
     def matvec(self, w: NDArray) -> NDArray:
         w = self._check(w, self.shape[1], "w")

@@ -13,6 +13,7 @@ from typing import Any
 from mercer._validation import scale_of_distance
 from mercer.kernels.base import Callable, Gamma, Kernel, NotRepresentable, Stationary
 from mercer.kernels.product import Product
+from mercer.kernels.smooth import Smooth
 from mercer.kernels.stationary import Cauchy, Exponential, Gaussian, Laplacian
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Laplacian",
     "NotRepresentable",
     "Product",
+    "Smooth",
     "Stationary",
     "get",
 ]
@@ -34,6 +36,7 @@ _NAMES: dict[str, type] = {
     "laplacian": Laplacian,
     "exponential": Exponential,
     "cauchy": Cauchy,
+    "smooth": Smooth,
 }
 
 
@@ -42,7 +45,7 @@ def get(kernel: Any, gamma: Gamma = "scale") -> Kernel:
 
     Parameters
     ----------
-    kernel : {"gaussian", "rbf", "laplacian", "exponential", "cauchy"}, callable or Kernel
+    kernel : {"gaussian", "rbf", "laplacian", "exponential", "cauchy", "smooth"}, callable or Kernel
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
         Its scale. Beside a kernel that has a scale of its own the default says nothing.
 

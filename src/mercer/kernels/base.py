@@ -39,9 +39,13 @@ class Kernel:
     ----------
     gamma : float, tuple of float, "scale", "median" or None
         Scale of the kernel; None where the kernel has no such parameter.
+    taper : float
+        Share of a bin, in [0, 1], over which a point's weight in it rises and falls; 0 where bins
+        represent the kernel as they are.
     """
 
     gamma: Any = None
+    taper: float = 0.0
 
     def __call__(self, X: Any, Y: Any = None) -> NDArray:
         """The kernel matrix.

@@ -78,7 +78,7 @@ class Laplacian(Stationary):
         return np.tan(np.pi * (uniform - 0.5)) * self.input_scale(n_inputs)  # Cauchy quantiles
 
     def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        return _gamma_widths(streams, n_inputs)
+        return gamma_widths(streams, n_inputs)
 
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
         # About two over the mean distance: of the multiples 1, 2, 4 and 8 the one that serves best
@@ -119,7 +119,7 @@ class Exponential(Stationary):
         return direction * self.input_scale(n_inputs)
 
     def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        return super().unit_widths(streams, n_inputs) if n_inputs > 1 else _gamma_widths(streams, 1)
+        return super().unit_widths(streams, n_inputs) if n_inputs > 1 else gamma_widths(streams, 1)
 
     def _why_no_widths(self) -> str:
         return "it is not a product of one profile per input (with one input it is the Laplacian)"
@@ -186,7 +186,7 @@ def _one_plus_square(t: NDArray[np.float64]) -> NDArray[np.float64]:
     return t
 
 
-def _gamma_widths(streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+def gamma_widths(streams: Streams, n_inputs: int) -> NDArray[np.float64]:
     """The width law of exp(-t), Gamma with shape 2: a sum of two exponentials."""
     return streams.exponential(n_inputs, Slot.WIDTH) + streams.exponential(
         n_inputs, Slot.SECOND_WIDTH
