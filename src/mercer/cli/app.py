@@ -12,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
-from mercer.cli import compare, fit, predict, reproduce, show
+from mercer.cli import compare, fit, predict, report, reproduce, show
 
 __all__ = ["app"]
 
@@ -95,6 +95,7 @@ fit.register(app)
 predict.register(app)
 compare.register(app)
 reproduce.register(app)
+report.register(app)
 show.register(app)
 
 

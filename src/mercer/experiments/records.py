@@ -150,12 +150,14 @@ def append(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
         raise type(error)(f"cannot write {path}: {error.strerror}.") from error
 
 
-def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
+def read(path: str | os.PathLike[str], *, torn: bool = False) -> list[dict[str, Any]]:
     """All records of a file.
 
     Parameters
     ----------
     path : str or path-like
+    torn : bool, default=False
+        Leave out a last line that was cut off while it was written, instead of raising.
 
     Returns
     -------
@@ -183,6 +185,8 @@ def read(path: str | os.PathLike[str]) -> list[dict[str, Any]]:
             try:
                 record = json.loads(line)
             except json.JSONDecodeError as error:
+                if torn and not line.endswith("\n"):
+                    break
                 raise ValueError(f"{path}, line {number}: not JSON ({error.msg}).") from error
             if not isinstance(record, dict):
                 raise ValueError(f"{path}, line {number}: a record must be a JSON object.")

@@ -241,7 +241,8 @@ def _out_of_memory(records: Sequence[Record]) -> list[Finding]:
         n = runs[0]["data"]["n_train"]
         needed = f"the kernel matrix of {n:,} rows takes {8 * n * n / 2**30:,.0f} GiB"
         own = [run for run in runs if run["method"] == "exact"]
-        if any(run.get("failed") and "memory" in run["failed"] for run in own):
+        failed = [r["failed"] for r in records if "failed" in r and r.get("data_name") == name]
+        if any("memory" in sentence for sentence in failed):
             found.append(Finding(name, "published", HELD, needed))
         elif runs[0]["data"].get("kind") == "whole" and any(r.get("rows") == n for r in own):
             found.append(Finding(name, "published", NOT_HELD, f"it was fitted; {needed}"))
