@@ -114,6 +114,16 @@ def test_task_is_read_off_the_target(target, task, tmp_path, mercer):
     assert persistence.load_saved(tmp_path / "m.skops").task == task
 
 
+def test_gamma_is_chosen_along_a_path(tmp_path, mercer):
+    table = write_table(tmp_path / "t.csv", target="price")
+    fit = ("fit", table, "--target", "price", "--out", tmp_path / "m.skops", "--gamma-path")
+    summary = json.loads(mercer(*fit, "0.001, 0.1,1e2", "--json").stdout)
+    assert summary["gamma_path"]["gamma"] == [0.001, 0.1, 100]
+    chosen = persistence.load(tmp_path / "m.skops").feature_map_.kernel_.gamma
+    assert chosen == 0.1
+    assert "gamma 0.1, chosen from 3 on held-out rows" in mercer(*fit, "0.001,0.1,1e2").stdout
+
+
 def test_task_can_be_named(tmp_path, mercer):
     table = write_table(tmp_path / "t.csv", target="count")
     out = tmp_path / "m.skops"
@@ -253,6 +263,8 @@ WRONG = [
     (("fit", "table.csv", "--target", "label", "--out", "."), 1, "it is a folder"),
     ((*FIT, "--gamma", "-1"), 1, "gamma"),
     ((*FIT, "--gamma", "wide"), 1, "gamma"),
+    ((*FIT, "--gamma-path", "0.1;1"), 1, "numbers with commas"),
+    ((*FIT, "--gamma-path", "0.1,1", "--gamma", "1"), 1, "gamma must be left out"),
     ((*FIT, "--alpha", "-1"), 1, "alpha"),
     ((*FIT, "--n-components", "0"), 1, "n_components"),
     ((*FIT, "--map", "bining"), 1, "binning"),

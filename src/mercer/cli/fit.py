@@ -43,6 +43,14 @@ Gamma = Annotated[
     str | None,
     typer.Option("--gamma", metavar="NUMBER", help="Scale of the kernel; or scale, median."),
 ]
+GammaPath = Annotated[
+    str | None,
+    typer.Option(
+        "--gamma-path",
+        metavar="NUMBERS",
+        help="Values to choose gamma from on held-out rows, such as 0.01,0.1,1.",
+    ),
+]
 Alpha = Annotated[
     float | None, typer.Option("--alpha", help="Weight of the penalty; by default set from n.")
 ]
@@ -76,6 +84,7 @@ def fit(
     n_components: Components = None,
     kernel: KernelName = None,
     gamma: Gamma = None,
+    gamma_path: GammaPath = None,
     alpha: Alpha = None,
     loss: LossName = None,
     solver: SolverName = None,
@@ -99,6 +108,7 @@ def fit(
         "n_components": n_components,
         "kernel": kernel,
         "gamma": _number_or_word(gamma),
+        "gamma_path": _numbers(gamma_path),
         "alpha": alpha,
         "loss": loss,
         "solver": solver,
@@ -120,6 +130,15 @@ def _number_or_word(text: str | None) -> float | str | None:
         return None if text is None else float(text)
     except ValueError:
         return text
+
+
+def _numbers(text: str | None) -> list[float] | None:
+    try:
+        return None if text is None else [float(part) for part in text.split(",")]
+    except ValueError as error:
+        raise ValueError(
+            f"--gamma-path must be numbers with commas between them; got {text!r}."
+        ) from error
 
 
 def _fitted(data: Dataset, settings: dict[str, Any]) -> tuple[Any, float]:
@@ -156,6 +175,7 @@ def _write(
         "n": data.X.shape[0],
         "d": data.X.shape[1],
         "n_features": model.feature_map_.n_features_out_,
+        "gamma_path": getattr(model, "gamma_path_", None),
         "settings": settings,
         "solver": model.solver_,
         "n_iter": model.n_iter_,
@@ -184,5 +204,9 @@ def _tell(summary: dict[str, Any]) -> None:
         f"fitted {summary['n']} rows, {summary['d']} inputs, {summary['n_features']} features in "
         f"{summary['seconds']:.2f} s ({summary['solver']}, {summary['n_iter']} iterations)"
     )
+    path = summary["gamma_path"]
+    if path is not None:
+        chosen = path["gamma"][path["score"].argmax()]
+        typer.echo(f"gamma {chosen:g}, chosen from {len(path['gamma'])} on held-out rows")
     typer.echo(f"{score} on the {summary['scored_on']}")
     typer.echo(f"wrote {summary['model']} ({format_bytes(summary['bytes'])})")

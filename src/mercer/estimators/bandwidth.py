@@ -119,7 +119,7 @@ def _held_out(
     if held.all() or not held.any():
         raise ValueError(
             f"validation_fraction must leave rows to fit and rows to hold out; got {fraction!r} "
-            f"of {n} rows."
+            f"with n_samples={n}."
         )
     return held
 

@@ -1,6 +1,7 @@
-"""Figures, drawn from records alone."""
+"""Figures, drawn from records or figures of diagnostics alone."""
 
 from mercer.plots.base import save_figure
+from mercer.plots.collisions import collisions_figure
 from mercer.plots.compare import compare_figure
 
-__all__ = ["compare_figure", "save_figure"]
+__all__ = ["collisions_figure", "compare_figure", "save_figure"]
