@@ -1,4 +1,4 @@
-"""Figures, drawn from records or figures of diagnostics alone."""
+"""Figures, drawn from records or diagnostics alone."""
 
 from mercer.plots.base import save_figure
 from mercer.plots.collisions import collisions_figure

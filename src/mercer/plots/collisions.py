@@ -67,7 +67,7 @@ def _title(collisions: Collisions) -> str:
     title = f"{rows} rows in {bins} bins of {collisions.n_grids} grids"
     if collisions.unseen is None:
         return title
-    return f"{title}; {100 * collisions.unseen:.2g} % of the bins of new rows not met in the fit"
+    return f"{title}; {100 * collisions.unseen:.2g}% of the bins of new rows not met in the fit"
 
 
 def _bin_sizes(axes: Any, collisions: Collisions) -> None:
