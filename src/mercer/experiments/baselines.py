@@ -88,8 +88,12 @@ class _Ridge(BaseEstimator):
 
     def _on_threads(self, work: Callable[[Any], None], items: Iterable[Any]) -> None:
         with ThreadPoolExecutor(n_threads(self.n_jobs)) as pool:
-            for _ in pool.map(work, items):
-                pass
+            try:
+                for _ in pool.map(work, items):
+                    pass
+            except BaseException:
+                pool.shutdown(cancel_futures=True)  # an interrupt need not wait for the rest
+                raise
 
 
 class ExactKernelRidge(_Ridge):

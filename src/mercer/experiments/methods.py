@@ -49,13 +49,15 @@ class Method:
         """Roughly the seconds of a fit, for the progress bar alone."""
         columns = size or d
         if self.name == "exact":
-            return 1e-11 * n**3 / 3 + 3e-9 * n**2 * d
+            return 0.02 + 4e-12 * n**3 + 5e-10 * n**2 * (d + 4)
         if self.name == "binning":
             return 0.02 + 2e-8 * n * columns * (2 + k)
         if self.name == "blocks":
-            return 0.02 + n * columns * (2e-9 * d + 1e-10 * columns)
+            return 0.02 + n * columns * (1e-9 * (d + 4) + 2.5e-11 * columns)
         solving = 1e-11 * columns**2 * (n + columns)
-        return 0.02 + solving + 1e-9 * n * columns + (self.name == "nystroem") * 1e-9 * columns**3
+        if self.name == "nystroem":
+            return 0.02 + solving + 5e-10 * columns**3 + 6e-10 * n * columns * (d + 4)
+        return 0.02 + solving + 1e-9 * n * columns + 3e-11 * n * columns * d
 
 
 METHODS = {

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer.experiments.papers import Paper
 from mercer.experiments.papers.random_binning.grid import FIGURES, PROTOCOLS, SCALES, SOURCES
-from mercer.experiments.papers.random_binning.stages import stages
+from mercer.experiments.papers.random_binning.plan import stages
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

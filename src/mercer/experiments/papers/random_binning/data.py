@@ -43,7 +43,8 @@ class Source:
     train_rows : int or None, default=None
         Use so many of the training rows, as the paper does; None takes all.
     largest : mapping, optional
-        Largest size of a method that is worth its time here at less than the paper's scale.
+        Largest size of a method that is worth its time here at less than the paper's scale; of
+        "exact" and "search" the most rows for the exact kernel, and while its γ is looked for.
     """
 
     name: str
@@ -157,7 +158,7 @@ def load(source: Source, n_jobs: int | None = None) -> Loaded:
 
 
 def scaled(train: NDArray, test: NDArray, inputs: str) -> tuple[NDArray, NDArray]:
-    """Training and test rows under one of the scalings; constant columns become zero.
+    """Training and test rows under one of the scalings, in double precision as the paper's.
 
     Examples
     --------
@@ -167,24 +168,21 @@ def scaled(train: NDArray, test: NDArray, inputs: str) -> tuple[NDArray, NDArray
     """
     if inputs not in INPUTS:
         raise ValueError(f"inputs must be one of {', '.join(INPUTS)}; got {inputs!r}.")
-    if inputs == "as is":
-        return train, test
-    if inputs == "/255":
-        return train / np.float32(255), test / np.float32(255)
-    wide = train.astype(np.float64)
-    low, high = wide.min(axis=0), wide.max(axis=0)
+    train, test = train.astype(np.float64), test.astype(np.float64)
+    low, high = train.min(axis=0), train.max(axis=0)
     centre, spread = {
-        "max-abs": (0.0 * low, np.maximum(abs(wide).max(axis=0), abs(test).max(axis=0))),
+        "as is": (0.0 * low, np.ones_like(low)),
+        "/255": (0.0 * low, np.full_like(low, 255.0)),
+        "max-abs": (0.0 * low, np.maximum(abs(train).max(axis=0), abs(test).max(axis=0))),
         "[0,1]": (low, high - low),
         "[-1,1]": ((low + high) / 2, (high - low) / 2),
-        "standard": (wide.mean(axis=0), wide.std(axis=0)),
+        "standard": (train.mean(axis=0), train.std(axis=0)),
     }[inputs]
     spread[spread == 0] = 1.0
-
-    def apply(X: NDArray) -> NDArray:
-        return ((X - centre) / spread).astype(train.dtype)
-
-    return apply(train), apply(test)
+    for X in (train, test):
+        X -= centre
+        X /= spread
+    return train, test
 
 
 _N_GENERATED, _D_GENERATED = 320, 4

@@ -78,9 +78,9 @@ class _Plan:
         self._source, self._scale, self._figures = source, scale, set(figures)
         self._load = partial(load, source, n_jobs)
         self._n, self._m, self._d = source.shape()
-        whole = self._n <= scale.exact_rows
-        self._exact_rows = None if whole else scale.exact_rows
-        self._sigma_rows = None if self._n <= scale.sigma_rows else scale.sigma_rows
+        self._largest = source.largest if scale.limited else {}
+        self._exact_rows = self._rows_within("exact", scale.exact_rows)
+        self._sigma_rows = self._rows_within("search", scale.sigma_rows)
 
     def published(self) -> list[Stage]:
         """As the paper does it; nothing where no figure asks for it."""
@@ -105,8 +105,9 @@ class _Plan:
                 f"{self._source.name}: the exact kernel is fitted to {self._exact_rows} of its "
                 f"{self._n} training rows."
             )
-        if self._scale.limited and self._source.largest:
-            most = ", ".join(f"{size} for {name}" for name, size in self._source.largest.items())
+        methods = [name for name in fits.FAIR if name in self._largest and name != "exact"]
+        if methods:
+            most = ", ".join(f"{self._largest[name]} for {name}" for name in methods)
             found.append(f"{self._source.name}: the largest sizes at this scale are {most}.")
         return found
 
@@ -190,7 +191,7 @@ class _Plan:
                 "lam_n": fits.LAM_N,
             },
             lambda loaded: fits.published(loaded, **settings, rows=rows),
-            self._cost(method, size, rows) * (2 if method == "binning" else 1),
+            self._cost(method, size, rows),
             f"{fits.FAIR[method].label}{of}, γ {gamma:.3g}",
             kind=method,
             notes={"label": fits.FAIR[method].label, "figures": sorted(figures)},
@@ -243,13 +244,18 @@ class _Plan:
 
     def _within(self, method: str, sizes: Iterable[int]) -> list[int]:
         """The sizes that are worth their time; more grids than rows are, more columns are not."""
-        limits = self._source.largest if self._scale.limited else {}
-        kept = [size for size in sizes if size <= limits.get(method, size)]
+        kept = [size for size in sizes if size <= self._largest.get(method, size)]
         return kept if method == "binning" else [size for size in kept if size <= self._n]
+
+    def _rows_within(self, name: str, most: int) -> int | None:
+        """At most so many training rows; None where that is no limit."""
+        most = min(most, self._largest.get(name, most))
+        return most if most < self._n else None
 
     def _cost(self, method: str, size: int | None, rows: int | None) -> float:
         n = self._n if rows is None else rows
-        return fits.FAIR[method].cost(size, n + self._m // 2, self._d, self._source.outputs)
+        fit = fits.FAIR[method].cost(size, n, self._d, self._source.outputs)
+        return fit + (5e-10 * n * self._m * (self._d + 4) if method == "exact" else 0)
 
 
 def _example(n_jobs: int | None) -> Stage:
