@@ -12,10 +12,20 @@
 namespace mercer {
 
 struct BinSizes {
-    std::vector<std::int64_t> largest;  // of each grid
-    std::map<std::int64_t, std::int64_t>
-        frequency;  // bins of every size that occurs, over all grids
+    std::vector<std::int64_t> largest;               // rows in the fullest bin of each grid
+    std::map<std::int64_t, std::int64_t> frequency;  // how many bins, over all grids, have a size
 };
+
+// Adds up the codes of one grid in `n_tables` tables of `room` counts that take turns: equal codes
+// often follow each other, and a count must not wait for the one before it.
+template <std::size_t n_tables, class Code>
+void count_codes(const Code* codes, std::size_t n, std::size_t room, std::uint32_t* counts) {
+    std::size_t i = 0;
+    for (; i + n_tables <= n; i += n_tables)
+        for (std::size_t table = 0; table < n_tables; ++table)
+            ++counts[table * room + std::min<std::size_t>(codes[i + table], room - 1)];
+    for (; i < n; ++i) ++counts[std::min<std::size_t>(codes[i], room - 1)];
+}
 
 // Codes (n_grids, n) beyond a grid's columns are not counted, and columns without a row are no
 // bins.
@@ -23,8 +33,7 @@ template <class Code>
 BinSizes bin_sizes(const Code* codes, const std::int64_t* offsets, std::size_t n_grids,
                    std::size_t n, int n_threads) {
     if (n * n_grids < 100000) n_threads = 1;
-    constexpr std::size_t lanes = 4;  // tables that take turns, as equal codes follow each other
-    constexpr std::size_t few = 4096;
+    constexpr std::size_t lanes = 4, few = 4096;  // tables of few bins stay in a near cache
     BinSizes sizes{std::vector<std::int64_t>(n_grids), {}};
     std::vector<std::map<std::int64_t, std::int64_t>> frequencies(
         static_cast<std::size_t>(std::max(n_threads, 1)));
@@ -32,9 +41,10 @@ BinSizes bin_sizes(const Code* codes, const std::int64_t* offsets, std::size_t n
         const auto n_bins = static_cast<std::size_t>(offsets[g + 1] - offsets[g]);
         const std::size_t n_tables = n_bins <= few ? lanes : 1, room = n_bins + 1;
         std::vector<std::uint32_t> counts(n_tables * room);
-        const Code* code = codes + g * n;
-        for (std::size_t i = 0; i < n; ++i)
-            ++counts[i % n_tables * room + std::min<std::size_t>(code[i], n_bins)];
+        if (n_tables == lanes)
+            count_codes<lanes>(codes + g * n, n, room, counts.data());
+        else
+            count_codes<1>(codes + g * n, n, room, counts.data());
         auto& frequency = frequencies[static_cast<std::size_t>(thread)];
         std::vector<std::int64_t> small(few);
         std::int64_t largest = 0;
