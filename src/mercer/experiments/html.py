@@ -186,7 +186,7 @@ h2 { font-size: 1.35rem; margin: 3rem 0 0.75rem; padding-top: 0.75rem;
 h3 { font-size: 1.05rem; margin: 1.75rem 0 0.25rem; }
 p { max-width: 46rem; margin: 0.5rem 0; overflow-wrap: break-word; }
 p.soft, figcaption, .rule { color: var(--soft); font-size: 0.9rem; }
-.rule { display: block; margin-top: 0.25rem; max-width: 34rem; }
+.rule { display: block; margin-top: 0.25rem; min-width: 13rem; max-width: 34rem; font-weight: 400; }
 a { color: var(--link); }
 nav ul, ul.counts { list-style: none; padding: 0; margin: 1rem 0; display: flex; flex-wrap: wrap;
   gap: 0.5rem 1.25rem; }
@@ -198,6 +198,7 @@ th, td { text-align: left; vertical-align: top; padding: 0.4rem 0.9rem 0.4rem 0;
   border-bottom: 1px solid var(--line); }
 thead th { border-bottom: 2px solid var(--line); font-weight: 600; vertical-align: bottom; }
 tbody th { font-weight: 500; }
+td:last-child:not(.number) { min-width: 15rem; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .badge { display: inline-block; padding: 0.05rem 0.6rem; border-radius: 1rem; font-size: 0.85rem;
   font-weight: 600; white-space: nowrap; }

@@ -248,23 +248,23 @@ def _opening(page: Page, records: Sequence[Record], judgements: Sequence[Judgeme
 
 
 def _claims(judgements: Sequence[Judgement], by_them: Sequence[Judgement] | None) -> Html:
-    head = ["claim", "figure", "our runs", "data sets"]
+    head = ["claim", "our runs", "data sets"]
     rows = []
     for place, judged in enumerate(judgements):
         row: list[object] = [
             Html(
-                f'{html.paragraph(judged.claim.text)}<span class="rule">Rule: '
-                f"{html.paragraph(judged.claim.rule)[3:-4]}</span>"
+                f"{_escaped(judged.claim.text)}"
+                f'<span class="rule">Rule: {_escaped(judged.claim.rule)}</span>'
             ),
-            judged.claim.figure,
             _verdict(judged.verdict),
             _tested(judged),
         ]
         if by_them is not None:
             row += [_verdict(by_them[place].verdict), _tested(by_them[place])]
-        rows.append(row)
+        rows.append([*row, judged.claim.figure])
     if by_them is not None:
         head += ["the authors' points", "data sets"]
+    head.append("figure")
     shown = [
         html.details(
             Html(f"{html.badge(_BADGES[j.verdict], j.verdict)} {_escaped(j.claim.text)}"),
@@ -286,7 +286,7 @@ def _claims(judgements: Sequence[Judgement], by_them: Sequence[Judgement] | None
             "counts half.",
             kind="soft",
         ),
-        html.table("Claims of the paper, rules and verdicts", head, rows, numbers=(1,)),
+        html.table("Claims of the paper, rules and verdicts", head, rows, [len(head) - 1]),
         Html("<h3>Data set by data set</h3>"),
         *shown,
     )
