@@ -128,7 +128,7 @@ def reproduce(
     lines = out / f"{found.name}-{scale}.jsonl"
     with _data_folder(data):
         outcome, limits = _run(found, selected, lines, resume)
-    drawn = _draw(found, outcome.records, points, lines)
+    drawn = _draw(found, outcome.records, points, selected.figures, lines)
     if as_json:
         _print_json(outcome, limits, lines, drawn)
         return
@@ -201,11 +201,17 @@ def _run(paper: Paper, selected: Any, lines: Path, resume: bool) -> tuple[Outcom
     return outcome, limits
 
 
-def _draw(paper: Paper, records: Sequence[Record], reference: Any, lines: Path) -> list[Path]:
+def _draw(
+    paper: Paper,
+    records: Sequence[Record],
+    reference: Any,
+    figures: Sequence[int],
+    lines: Path,
+) -> list[Path]:
     from mercer import plots
 
     drawn = []
-    for name, figure in paper.draw(records, reference).items():
+    for name, figure in paper.draw(records, reference, figures).items():
         drawn.append(lines.with_name(f"{lines.stem}-{name}.png"))
         plots.save_figure(figure, drawn[-1])
     return drawn

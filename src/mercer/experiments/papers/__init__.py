@@ -58,7 +58,8 @@ class Paper:
         From a ``Selected``: the stages, and a sentence for everything that is left out by
         declaration.
     draw : callable
-        From records, and reference points or None: the figures by a short name.
+        From records, reference points or None, and the numbers of figures (none for all): the
+        figures by a short name, as far as there are records for them.
     read_reference : callable
         From the path of a file with the authors' points: what ``draw`` takes.
     """
@@ -70,7 +71,7 @@ class Paper:
     figures: tuple[int, ...]
     datasets: tuple[str, ...]
     stages: Callable[[Selected], tuple[list[Stage], list[str]]]
-    draw: Callable[[Sequence[Mapping[str, Any]], Any], dict[str, Figure]]
+    draw: Callable[[Sequence[Mapping[str, Any]], Any, Sequence[int]], dict[str, Figure]]
     read_reference: Callable[[Any], Any]
 
     def check(self, selected: Selected) -> None:

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["PAPER"]
 
 
-def _draw(found: Sequence[Mapping[str, Any]], reference: Any) -> dict[str, Figure]:
-    """Every figure that the records have something for."""
+def _draw(
+    found: Sequence[Mapping[str, Any]], reference: Any, figures: Sequence[int]
+) -> dict[str, Figure]:
+    """Every figure asked for that the records have something for."""
     from mercer.plots import random_binning as plots
 
     records = [record for record in found if "failed" not in record]
@@ -28,7 +30,11 @@ def _draw(found: Sequence[Mapping[str, Any]], reference: Any) -> dict[str, Figur
         "figure5-fair": ("fair", 5, lambda: plots.figure5(records, protocol="fair")),
     }
     there = {(record["protocol"], number) for record in records for number in record["figures"]}
-    return {name: draw() for name, (*what, draw) in known.items() if tuple(what) in there}
+    return {
+        name: draw()
+        for name, (protocol, number, draw) in known.items()
+        if (protocol, number) in there and number in (figures or FIGURES)
+    }
 
 
 def _read_reference(path: Any) -> Any:
