@@ -157,6 +157,22 @@ def test_every_panel_says_what_its_data_are(kind, said):
         assert said in [text.get_text() for text in axes.texts]
 
 
+def test_panels_say_on_how_few_rows_the_exact_kernel_was_fitted():
+    records = [made.record(), made.record("exact", size=None, rows=80)]
+    for draw in (random_binning.figure3, random_binning.figure5):
+        said = [text.get_text() for text in draw(records).axes[0].texts]
+        assert any("exact: 80" in text for text in said)
+
+
+def test_narrow_logarithmic_axes_have_ticks_enough():
+    figure, axes = panels.grid(1, 1)
+    axes[0, 0].plot([1, 2], [24.0, 30.0])
+    panels.log_axis(axes[0, 0].yaxis, [24.0, 30.0])
+    low, high = axes[0, 0].get_ylim()
+    assert sum(low <= tick <= high for tick in axes[0, 0].get_yticks()) >= 3
+    figure.canvas.draw()
+
+
 @pytest.mark.parametrize(
     "draw",
     [

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
 
 __all__ = ["dress", "grid", "legend", "log_axis", "panel_title", "size_axis"]
 
+# Ticks within a decade, for axes of less than so many decades.
+_TICKS = (
+    (0.35, (1, 1.2, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9)),
+    (0.8, (1, 1.5, 2, 3, 5, 7)),
+    (2.0, (1, 2, 5)),
+)
 _EXTRA = 0.55  # inches above the panels, for title and legend
 
 
@@ -72,11 +78,23 @@ def dress(axes: Axes) -> None:
     axes.yaxis.label.set_fontsize(9)
 
 
-def panel_title(axes: Axes, record: Record) -> None:
-    """Name of the data, and below it what they are of the paper's and how many rows train."""
+def panel_title(axes: Axes, record: Record, exact: Record | None = None) -> None:
+    """Name of the data, and below it what they are of the paper's and how many rows train.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    record : mapping
+        A run on the data.
+    exact : mapping, optional
+        The run of the exact kernel; what it left out of the training rows is said.
+    """
     data = record["data"]
-    rows = f"{data['n_train']:,}".replace(",", "\N{THIN SPACE}")
-    said = ", ".join(part for part in (data_kind(record), f"{rows} training rows") if part)
+    parts = [data_kind(record), f"{_thousands(data['n_train'])} training rows"]
+    fitted = None if exact is None else exact.get("rows")
+    if fitted and fitted < data["n_train"]:
+        parts.append(f"exact: {_thousands(fitted)}")
+    said = ", ".join(part for part in parts if part)
     axes.set_title(data["name"], fontsize=10.5, fontweight="bold", loc="left", pad=17)
     axes.annotate(
         said,
@@ -89,6 +107,10 @@ def panel_title(axes: Axes, record: Record) -> None:
     )
 
 
+def _thousands(number: int) -> str:
+    return f"{number:,}".replace(",", "\N{THIN SPACE}")
+
+
 def log_axis(axis: Any, values: Iterable[float]) -> None:
     """A logarithmic axis with plain numbers at 1, 2, 5 where it spans less than two decades."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
@@ -96,12 +118,12 @@ def log_axis(axis: Any, values: Iterable[float]) -> None:
     known = [value for value in values if np.isfinite(value) and value > 0]
     (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
     span = np.log10(max(known) / min(known)) if known else 1.0
-    if known and span < 0.15:
+    if known and span < 0.1:
         middle = np.sqrt(max(known) * min(known))
-        low, high = middle / 1.6, middle * 1.6
+        low, high = middle / 1.2, middle * 1.2
         (axis.axes.set_xlim if axis.axis_name == "x" else axis.axes.set_ylim)(low, high)
-    fine = (1, 1.5, 2, 3, 5, 7) if span < 0.8 else (1, 2, 5)
-    axis.set_major_locator(LogLocator(subs=fine if span < 2 else (1,), numticks=12))
+    subs = next((subs for most, subs in _TICKS if span < most), (1.0,))
+    axis.set_major_locator(LogLocator(subs=subs, numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
 

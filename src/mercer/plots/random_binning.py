@@ -259,7 +259,7 @@ def _gamma_panels(
     log_axis(upper.xaxis, [run["gamma"] for run in [*runs, *other]])
     log_axis(lower.yaxis, [run["seconds"]["fit"] for run in [*runs, *other]])
     lower.set(xlabel=f"γ ({size} grids)", ylabel="training, s")
-    panel_title(upper, runs[0])
+    panel_title(upper, runs[0], exact)
     dress(upper)
     dress(lower)
 
@@ -333,7 +333,7 @@ def _rival_panels(row: Sequence[Axes], runs: list[Record], theirs: list[Record])
         log_axis(panel.yaxis, ys)
         panel.set(xlabel=labels[across], ylabel=f"{what}, %" if up is None else labels[up])
         dress(panel)
-    panel_title(row[0], runs[0])
+    panel_title(row[0], runs[0], exact_kernel(runs))
 
 
 def _rival_curve(

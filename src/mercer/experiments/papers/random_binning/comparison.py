@@ -36,7 +36,7 @@ class Beside:
     Parameters
     ----------
     data, kind : str
-        Name of our data, and what they are of the paper's ("" for the same whole set).
+        Name of our data, and what part of the paper's was fitted ("" for the same whole set).
     method : str
     size : int or None
     regression : bool
@@ -125,7 +125,7 @@ def _pairs(method: str, ours: list[Record], theirs: list[Record]) -> list[tuple[
 def _beside(name: str, ours: Record, theirs: Record, runs: list[Record]) -> Beside:
     return Beside(
         data=name,
-        kind=data_kind(ours),
+        kind=", ".join(part for part in (data_kind(ours), _part(ours)) if part),
         method=ours["method"],
         size=ours["size"],
         regression=is_regression(ours),
@@ -134,6 +134,12 @@ def _beside(name: str, ours: Record, theirs: Record, runs: list[Record]) -> Besi
         gammas=(ours["gamma"], theirs["gamma"]),
         columns=_columns(theirs, runs),
     )
+
+
+def _part(record: Record) -> str:
+    """That not all training rows were fitted, as with the exact kernel on large data."""
+    fitted, whole = record.get("rows"), record["data"].get("n_train")
+    return f"{fitted:,} of {whole:,} rows" if fitted and whole and fitted < whole else ""
 
 
 def _columns(theirs: Record, runs: list[Record]) -> tuple[int, int] | None:
