@@ -158,7 +158,7 @@ def test_page_names_the_kind_of_the_data(kind, said):
 
 
 def test_page_of_generated_data_claims_nothing():
-    records = [made.record(data=made.data(kind="generated"))]
+    records = [made.record(data=made.data(kind="generated")), made.example()]
     assert "not what it finds" in report.build(records).html
     assert "not what it finds" not in report.build(few()).html
 
@@ -171,6 +171,13 @@ def test_failed_runs_and_warnings_are_listed():
     page = Parsed(built.html)
     assert "there is no memory." in page.texts("td")
     assert "It is late." in page.texts("th")
+
+
+def test_warnings_that_differ_in_numbers_alone_are_one():
+    warned = [made.record(warnings=[f"{share}% were not met at {share}e-3."]) for share in (3, 40)]
+    page = Parsed(report.build(warned).html)
+    assert "40% were not met at 40e-3." in page.texts("th")
+    assert "3% were not met at 3e-3." not in page.texts("th")
 
 
 def test_what_records_say_is_escaped():

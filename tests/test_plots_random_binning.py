@@ -140,6 +140,17 @@ def test_authors_points_are_drawn_beside_the_same_data_alone(draw):
     assert points("stand-in") == points("generated")
 
 
+@pytest.mark.parametrize(("kind", "named"), [("whole", True), ("stand-in", False)])
+@pytest.mark.parametrize(
+    "draw", [random_binning.figure3, random_binning.figure4, random_binning.figure5]
+)
+def test_key_names_the_authors_where_their_points_are_drawn(draw, kind, named):
+    theirs = made.sweep()
+    figure = draw(made.sweep(made.data("toy", kind=kind)), theirs)
+    keys = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert any("the authors'" in key for key in keys) == named
+
+
 @pytest.mark.parametrize(
     ("kind", "said"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +32,7 @@ Record = Mapping[str, Any]
 
 _KIND = "mercer reproduce"
 _BADGES = {HELD: "good", PARTLY: "fair", NOT_HELD: "bad", NOT_TESTED: "none"}
+_NUMBER = re.compile(r"\d[\d.e+-]*")
 _NEARNESS = {"near": "good", "better": "good", "worse": "bad"}
 
 
@@ -227,7 +229,8 @@ def _opening(page: Page, records: Sequence[Record], judgements: Sequence[Judgeme
         ("again", "Again"),
     )
     items = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title in links)
-    generated = all(data.get("kind") == "generated" for data in names.values())
+    measured = _data_of([record for record in records if record.get("protocol") != "example"])
+    generated = all(data.get("kind") == "generated" for data in measured.values())
     return Html(
         f"<h1>{page.title}</h1>"
         + html.paragraph(page.about)
@@ -240,7 +243,7 @@ def _opening(page: Page, records: Sequence[Record], judgements: Sequence[Judgeme
             html.paragraph(
                 "All data are generated: this page shows that the study runs, not what it finds."
             )
-            if generated and names
+            if generated and measured
             else ""
         )
         + f'<nav aria-label="Contents"><ul>{items}</ul></nav>'
@@ -379,11 +382,19 @@ def _runs(records: Sequence[Record]) -> Html:
     failed = [[_what(r), r["failed"]] for r in records if "failed" in r]
     if failed:
         parts.append(html.table("Runs that failed", ["run", "why"], failed))
-    warned = Counter(str(text) for record in records for text in record.get("warnings") or ())
+    warned = _warnings(records)
     if warned:
-        rows = [[text, count] for text, count in warned.most_common()]
-        parts.append(html.table("Warnings", ["warning", "runs"], rows, numbers=(1,)))
+        title = "Warnings, those that differ in numbers alone as one"
+        parts.append(html.table(title, ["for example", "times"], warned, numbers=(1,)))
     return html.section("runs", "Runs", *parts)
+
+
+def _warnings(records: Sequence[Record]) -> list[list[object]]:
+    """Kinds of warnings, the frequent ones first: an example and how often there was one."""
+    texts = [str(text) for record in records for text in record.get("warnings") or ()]
+    kinds = Counter(_NUMBER.sub("", text) for text in texts)
+    examples = {_NUMBER.sub("", text): text for text in texts}
+    return [[examples[kind], count] for kind, count in kinds.most_common()]
 
 
 def _again(page: Page, records: Sequence[Record], reference: str | Path | None) -> Html:

@@ -134,7 +134,7 @@ def figure3(records: Iterable[Record], reference: Iterable[Record] | None = None
         _key("best γ", "black", "s", linestyle="none"),
         _key("exact kernel", "black", "", linestyle="-."),
     ]
-    legend(figure, handles + ([_key("the authors'", _THEIRS, "o", hollow=True)] if theirs else []))
+    legend(figure, handles + _their_key(theirs, found.values(), 3))
     return figure
 
 
@@ -175,7 +175,7 @@ def figure4(records: Iterable[Record], reference: Iterable[Record] | None = None
         pair = axes[row, 2 * column : 2 * column + 2]
         _grid_panels(pair, runs, _theirs(theirs, runs[0], 4))
     _hide(axes.reshape(blocks * columns, 2).T, len(found), 2)
-    if theirs:
+    if _their_key(theirs, found.values(), 4):
         ours = _key("ours, a colour for each γ", "#444444", "o")
         legend(figure, [ours, _key("the authors', same γ", "#444444", "o", hollow=True)])
     return figure
@@ -229,7 +229,7 @@ def figure5(
         for name in METHODS
         if name in there
     ]
-    legend(figure, handles + ([_key("the authors'", _THEIRS, "o", hollow=True)] if theirs else []))
+    legend(figure, handles + _their_key(theirs, found.values(), 5))
     return figure
 
 
@@ -318,19 +318,16 @@ def _rival_panels(row: Sequence[Axes], runs: list[Record], theirs: list[Record])
     names = ((0, None), (0, 1), (1, None), (2, None))
     what = _what(runs[0])
     for panel, (x, y), (across, up) in zip(row, axes, names, strict=True):
-        xs, ys = [], []
         for source, hollow in ((theirs, True), (runs, False)):
             for method, (colour, mark) in STYLE.items():
                 own = [run for run in source if run["method"] == method]
-                curve = _rival_curve(panel, own, x, y, colour, mark, hollow)
-                xs += [point[0] for point in curve]
-                ys += [point[1] for point in curve]
+                _rival_curve(panel, own, x, y, colour, mark, hollow)
         if x is _size:
-            size_axis(panel, [int(value) for value in xs])
+            size_axis(panel, [run["size"] for run in [*theirs, *runs] if run["size"]])
             _level(panel, runs, y)
         else:
-            log_axis(panel.xaxis, xs)
-        log_axis(panel.yaxis, ys)
+            log_axis(panel.xaxis, panel.dataLim.intervalx)
+        log_axis(panel.yaxis, panel.dataLim.intervaly)
         panel.set(xlabel=labels[across], ylabel=f"{what}, %" if up is None else labels[up])
         dress(panel)
     panel_title(row[0], runs[0], exact_kernel(runs))
@@ -344,10 +341,10 @@ def _rival_curve(
     colour: str,
     mark: str,
     hollow: bool,
-) -> Curve:
+) -> None:
     """One method's curve; the exact kernel, which has no size, is a point."""
     if not runs or (x is _size and runs[0]["size"] is None):
-        return []
+        return
     if runs[0]["protocol"] == "fair":
         xs, ys = over_seeds(runs, x), over_seeds(runs, y)
         curve = [(xs[size][0], ys[size][0]) for size in xs]
@@ -362,7 +359,6 @@ def _rival_curve(
         _line(axes, curve, colour, mark, hollow=hollow, ordered=False)
     else:
         _line(axes, curve, colour, mark, hollow=hollow)
-    return curve
 
 
 def _level(axes: Axes, runs: list[Record], y: Callable[[Record], float]) -> None:
@@ -385,6 +381,12 @@ def _published(records: Iterable[Record], number: int, method: str) -> list[Reco
     if not found:
         raise ValueError(f"records must hold runs of figure {number}; got none.")
     return found
+
+
+def _their_key(reference: list[Record], found: Iterable[list[Record]], number: int) -> list[Any]:
+    """A key for the authors' points, where some are drawn."""
+    drawn = any(_theirs(reference, runs[0], number) for runs in found)
+    return [_key("the authors'", _THEIRS, "o", hollow=True)] if drawn else []
 
 
 def _theirs(reference: list[Record], ours: Record, number: int) -> list[Record]:

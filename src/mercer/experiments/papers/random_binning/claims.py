@@ -54,7 +54,7 @@ def _example(records: Sequence[Record]) -> list[Finding]:
         verdict = (NOT_HELD, PARTLY, HELD)[int(one_each) * (1 + int(near))]
         numbers = (
             f"{rows} points, {grids} grids: {shown['D']} bins, {shown['nnz']} ones, "
-            f"{shown['D'] / grids:.1f} bins a grid, {rows * grids / (rows * shown['D']):.1%} full"
+            f"{shown['D'] / grids:.1f} bins a grid, {_percent(grids / shown['D'])} full"
         )
         found.append(Finding(_name(record), "example", verdict, numbers))
     return found
@@ -130,7 +130,7 @@ def _better_with_grids(runs: Sequence[Record]) -> Found:
         return NOT_TESTED, "no γ has three numbers of grids"
     falling = float(np.mean([slope < 0 for slope in slopes]))
     numbers = (
-        f"the error falls for {falling:.0%} of {len(slopes)} values of γ, median exponent "
+        f"the error falls for {_percent(falling)} of {len(slopes)} values of γ, median exponent "
         f"{np.median(slopes):.3f}, median R² of the line {np.median(straight):.2f}"
     )
     if falling >= 0.8:

@@ -14,13 +14,13 @@ from mercer.plots.readings import METHODS, Record, by_data, select
 
 __all__ = ["PAGE"]
 
-_THEIRS = " The authors' points are hollow."
+_THEIRS = " Hollow marks are the authors' points."
 
 
 def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> list[Shown]:
     """Every figure that the records have runs for."""
     found = []
-    theirs = _THEIRS if reference else ""
+    theirs = _THEIRS if comparison(records, reference or ()) else ""
     if any(record.get("example") for record in records):
         found.append(
             Shown(
