@@ -91,7 +91,7 @@ class Scale:
     gammas: tuple[float, ...] = GAMMAS
     whole_grid: bool = False
     sweep_size: int = 128
-    exact_rows: int = 12_000
+    exact_rows: int = 10_500
     sigma_rows: int = 2_000
     selection_rows: int = 2_000
     seeds: tuple[int, ...] = (0, 1, 2)
