@@ -205,6 +205,13 @@ def test_records_read_from_json_give_the_same_figure(tmp_path):
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
+def test_key_of_a_single_data_set_stays_within_the_figure():
+    figure = random_binning.figure3(made.sweep(), made.sweep())
+    figure.canvas.draw()
+    box = figure.legends[0].get_window_extent()
+    assert 0 <= box.x0 < box.x1 <= figure.bbox.width
+
+
 def test_one_column_is_no_overlap_of_ticks():
     figure, axes = panels.grid(1, 1)
     panels.size_axis(axes[0, 0], range(1, 40))

@@ -337,7 +337,7 @@ def _data(records: Sequence[Record]) -> Html:
             _kind(data),
             *(f"{data[key]:,}" if data.get(key) else "–" for key in ("n_train", "n_test", "d")),
             data.get("inputs") or "–",
-            " ".join(str(data.get(key) or "") for key in ("split", "note")).strip() or "–",
+            "; ".join(str(data[key]) for key in ("split", "note") if data.get(key)) or "–",
             data.get("source") or "–",
         ]
         for name, data in _data_of(records).items()
@@ -448,9 +448,11 @@ def _published(record: Record) -> bool:
 
 
 def _machine(machine: Mapping[str, Any]) -> str:
-    known = [machine.get("processor"), machine.get("system"), machine.get("architecture")]
+    known = [machine.get(name) for name in ("processor", "system", "architecture")]
     threads = machine.get("threads")
-    return ", ".join(str(part) for part in [*known, threads and f"{threads} threads"] if part)
+    if threads:
+        known.append("one thread" if threads == 1 else f"{threads} threads")
+    return ", ".join(str(part) for part in known if part)
 
 
 def _software(versions: Mapping[str, str]) -> str:

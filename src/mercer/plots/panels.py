@@ -23,6 +23,7 @@ _TICKS = (
     (2.0, (1, 2, 5)),
 )
 _EXTRA = 0.55  # inches above the panels, for title and legend
+_KEY = 1.75  # inches that an entry of the legend takes
 
 
 def grid(
@@ -139,8 +140,9 @@ def size_axis(axes: Axes, sizes: Iterable[int]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def legend(figure: Figure, handles: Sequence[Any], columns: int = 6) -> None:
-    """One legend for all panels, above them."""
+def legend(figure: Figure, handles: Sequence[Any]) -> None:
+    """One legend for all panels, above them, in as many columns as the figure is wide for."""
+    columns = max(1, int(figure.get_size_inches()[0] / _KEY))
     figure.legend(
         handles=handles,
         loc="outside upper left",
