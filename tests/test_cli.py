@@ -239,7 +239,7 @@ def test_no_command_gives_the_help(mercer):
 FIT = ("fit", "table.csv", "--target", "label", "--out", "out.skops")
 WRONG = [
     (("fitt",), 2, "did you mean fit"),
-    (("serve",), 2, "there are fit, predict, compare, datasets, info"),
+    (("serve",), 2, "there are fit, predict, compare, reproduce, report, datasets, info"),
     (("fit",), 2, "DATA"),
     (("fit", "letter"), 2, "--out"),
     (("fit", "letter", "--outt", "x"), 2, "did you mean --out"),

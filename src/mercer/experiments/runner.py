@@ -219,9 +219,8 @@ def run(
 ) -> Outcome:
     """Do the runs of all stages that the record file lacks.
 
-    A run that fails leaves a record with the sentence ``failed`` in place of its results, and the
-    study goes on. An interrupt passes through: every record written by then is complete, and the
-    run under way leaves none.
+    A failing run leaves a record with the sentence ``failed`` for its results, and the study goes
+    on. An interrupt passes through: records are complete, and the run under way leaves none.
 
     Parameters
     ----------
@@ -233,7 +232,6 @@ def run(
     resume : bool, default=False
         Go on with what the file holds.
     n_jobs : int or None, default=None
-        Threads, also of the linear algebra libraries.
     common : mapping, optional
         Entries of every record.
     on_record, on_progress : callable, optional

@@ -16,7 +16,7 @@ from mercer.experiments.baselines import IndependentBlocks
 from mercer.experiments.methods import BLOCKS, METHODS, Method, make
 from mercer.experiments.metrics import scores
 from mercer.experiments.papers.random_binning.data import Loaded
-from mercer.experiments.selection import Selection
+from mercer.experiments.selection import Choice, Selection
 from mercer.losses import Squared
 from mercer.maps import Nystroem, RandomBinning, RandomFourier
 from mercer.maps.base import FeatureMap
@@ -217,7 +217,7 @@ def fair(
     if rows is not None and rows < loaded.raw.X_train.shape[0]:
         loaded = loaded.with_rows(rows)
     X, y = loaded.raw.X_train, loaded.raw.y_train
-    n = X.shape[0]
+    n = len(y)
     chosen = replace(FAIR[method], reference=size)
     selection = Selection(
         X,
@@ -230,47 +230,57 @@ def fair(
     )
     choice = selection.choose(chosen)
 
-    def run() -> _Fit:
-        clock = _Stopwatch()
-        model = make(
-            chosen,
-            loaded.task,
-            size=size,
-            kernel=choice.kernel,
-            gamma=choice.gamma,
-            alpha=choice.alpha_multiple / n,
-            seed=seed,
-            n_jobs=loaded.n_jobs,
-        ).fit(X, y)
-        clock.lap("fit")
-        test = model.predict(loaded.raw.X_test)
-        clock.lap("predict")
-        return _Fit(np.empty(0), test, clock.phases, extra={"model": model})
-
-    found = _repeated(run)
-    model = found.fit.extra["model"]
-    map_ = getattr(model, "feature_map_", None)
+    found = _repeated(lambda: _fit_fairly(loaded, chosen, choice, seed))
     return {
         "data": loaded.describe("standard"),
         "rows": n,
         "gamma": choice.gamma,
         "alpha": choice.alpha_multiple / n,
         "lam_n": choice.alpha_multiple,
-        "n_features": getattr(map_, "n_features_out_", None),
         "n_features_joint": None,
-        "score": {
-            "train": scores(loaded.task, y, model.predict(X)),
-            "test": scores(loaded.task, loaded.raw.y_test, found.fit.test),
-        },
         "seconds": {**found.seconds, "choose": choice.seconds},
         "runs": found.runs,
-        "n_iter": getattr(model, "n_iter_", None),
-        "converged": getattr(model, "converged_", True),
-        "optimality": getattr(model, "optimality_", None),
         "stored_per_row": n if size is None else size,
         "memory": found.memory,
         "choice": {**asdict(choice), **selection.describe()},
+        **_of_model(found.fit, loaded),
     }
+
+
+def _of_model(fit: _Fit, loaded: Loaded) -> dict[str, Any]:
+    """What a record says of a fitted estimator."""
+    model = fit.extra["model"]
+    raw = loaded.raw
+    return {
+        "n_features": getattr(getattr(model, "feature_map_", None), "n_features_out_", None),
+        "score": {
+            "train": scores(loaded.task, raw.y_train, model.predict(raw.X_train)),
+            "test": scores(loaded.task, raw.y_test, fit.test),
+        },
+        "n_iter": getattr(model, "n_iter_", None),
+        "converged": getattr(model, "converged_", True),
+        "optimality": getattr(model, "optimality_", None),
+    }
+
+
+def _fit_fairly(loaded: Loaded, method: Method, choice: Choice, seed: int) -> _Fit:
+    """An ordinary estimator with what was chosen, on all rows."""
+    X, y = loaded.raw.X_train, loaded.raw.y_train
+    clock = _Stopwatch()
+    model = make(
+        method,
+        loaded.task,
+        size=method.reference,
+        kernel=choice.kernel,
+        gamma=choice.gamma,
+        alpha=choice.alpha_multiple / len(y),
+        seed=seed,
+        n_jobs=loaded.n_jobs,
+    ).fit(X, y)
+    clock.lap("fit")
+    test = model.predict(loaded.raw.X_test)
+    clock.lap("predict")
+    return _Fit(np.empty(0), test, clock.phases, extra={"model": model})
 
 
 # --- the example of the paper's Figure 2 -----------------------------------------------------

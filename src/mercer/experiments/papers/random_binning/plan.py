@@ -67,7 +67,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
             found += plan.published()
     if "fair" in protocols and 5 in figures:
         found += [plan.fair() for plan in plans]
-    notes = [note for plan in plans for note in plan.limits()] if set(figures) - {2} else []
+    notes = [note for plan in plans for note in plan.limits()]
     return found, notes
 
 
@@ -100,13 +100,13 @@ class _Plan:
     def limits(self) -> list[str]:
         """What is left out, in a sentence each."""
         found = []
-        if self._exact_rows is not None:
+        if self._exact_rows is not None and self._figures & {3, 5}:
             found.append(
                 f"{self._source.name}: the exact kernel is fitted to {self._exact_rows} of its "
                 f"{self._n} training rows."
             )
         methods = [name for name in fits.FAIR if name in self._largest and name != "exact"]
-        if methods:
+        if methods and 5 in self._figures:
             most = ", ".join(f"{self._largest[name]} for {name}" for name in methods)
             found.append(f"{self._source.name}: the largest sizes at this scale are {most}.")
         return found
