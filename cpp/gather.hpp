@@ -46,6 +46,16 @@ MERCER_INLINE void add_widened(double* to, const T* from, std::size_t width) {
     });
 }
 
+constexpr std::size_t kRowsAhead = 8;  // whose rows of far tables are fetched already
+
+template <class T>
+MERCER_INLINE void prefetch([[maybe_unused]] const T* numbers, [[maybe_unused]] std::size_t count) {
+#if defined(__GNUC__)
+    __builtin_prefetch(numbers);
+    __builtin_prefetch(numbers + count - 1);
+#endif
+}
+
 template <int n_grids, bool missing, bool single, class Code, class T>
 MERCER_INLINE void gather_rows(const Pass<Code, const T>& pass, std::size_t rows, T* sums,
                                std::size_t step) {
@@ -62,6 +72,12 @@ MERCER_INLINE void gather_rows(const Pass<Code, const T>& pass, std::size_t rows
                 bin[g] = known ? pass.tables[g] + code * pass.table_step : pass.zeros;
             }
         }
+        if (!single && pass.far && i + kRowsAhead < rows)
+            for (int g = 0; g < n_grids; ++g) {
+                const std::size_t code = pass.codes[g][i + kRowsAhead];
+                if (!missing || code < pass.n_bins[g])
+                    prefetch(pass.tables[g] + code * pass.table_step, pass.width);
+            }
         if constexpr (single) {
             T sum = number[0];
             for (int g = 1; g < n_grids; ++g) sum += number[g];

@@ -107,6 +107,7 @@ struct Pass {
     std::size_t n_grids;  // 4, 2 or 1
     std::size_t width, table_step;
     bool missing;
+    bool far;  // whether the tables are too large for a near cache
     const Code* codes[kPassGrids];
     Number* tables[kPassGrids];
     std::size_t n_bins[kPassGrids];
