@@ -105,6 +105,22 @@ MERCER_INLINE void scatter_rows(const Pass<Code, double>& pass, std::size_t rows
     }
 }
 
+template <int n_grids, bool missing, class Code, class T>
+MERCER_INLINE void scatter_twofold(const Pass<Code, double>& pass, std::size_t rows,
+                                   const T* numbers, std::size_t step) {
+    const auto add = [&](std::size_t i, std::size_t half) MERCER_INLINE_BODY {
+        const auto number = static_cast<double>(numbers[i * step]);
+        for (int g = 0; g < n_grids; ++g) {
+            std::size_t code = pass.codes[g][i];
+            if (missing) code = code < pass.n_bins[g] ? code : pass.n_bins[g];
+            pass.tables[g][2 * code + half] += number;
+        }
+    };
+    std::size_t i = 0;
+    for (; i + 2 <= rows; i += 2) add(i, 0), add(i + 1, 1);
+    if (i < rows) add(i, 0);
+}
+
 // Calls f with properties of the pass as compile-time constants.
 template <class P, class F>
 MERCER_INLINE void specialise(const P& pass, F f) {
@@ -132,7 +148,10 @@ void gather(const Pass<Code, const T>& pass, std::size_t rows, T* sums, std::siz
 template <class Code, class T>
 void scatter(const Pass<Code, double>& pass, std::size_t rows, const T* numbers, std::size_t step) {
     specialise(pass, [&](auto n_grids, auto missing, auto single) {
-        scatter_rows<n_grids(), missing() != 0, single() != 0>(pass, rows, numbers, step);
+        if (single() != 0 && pass.twofold)
+            scatter_twofold<n_grids(), missing() != 0>(pass, rows, numbers, step);
+        else
+            scatter_rows<n_grids(), missing() != 0, single() != 0>(pass, rows, numbers, step);
     });
 }
 

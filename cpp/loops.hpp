@@ -100,13 +100,16 @@ static inline std::uint64_t hash_of_key(std::uint64_t key) {
 
 // One pass over the codes of a few grids. A grid's table has a row of `width` numbers per bin, rows
 // being `table_step` apart. If `missing`, a code of n_bins or more has no bin: zeros (a row) are
-// gathered for it, and what is scattered goes to row n_bins, which the table must then have.
+// gathered for it, and what is scattered goes to row n_bins, which the table must then have. With
+// `twofold` tables, of width 1, even rows of Z are scattered to the first of two numbers per bin
+// and odd ones to the second: equal codes in turn would wait for each other's sums.
 constexpr std::size_t kPassGrids = 4;
 template <class Code, class Number>
 struct Pass {
     std::size_t n_grids;  // 4, 2 or 1
     std::size_t width, table_step;
     bool missing;
+    bool twofold;
     bool far;  // whether the tables are too large for a near cache
     const Code* codes[kPassGrids];
     Number* tables[kPassGrids];

@@ -130,7 +130,8 @@ class BinTables {
     template <class Code>
     BinTables(const BinnedMatrix<Code>& Z, std::size_t k) {
         for_each_panel(k, Z.mean_bins(), [&](std::size_t, std::size_t width) {
-            room_ = std::max(room_, (Z.most_bins() + 1) * padded<T>(width));
+            room_ =
+                std::max(room_, (Z.most_bins() + 1) * std::max<std::size_t>(padded<T>(width), 2));
         });
         room_ = padded<T>(room_ + 1);
         numbers_.resize((kPassGrids + 1) * room_);
@@ -146,6 +147,8 @@ class BinTables {
     std::vector<T> numbers_;
 };
 
+constexpr std::size_t kTwofoldBins = 512;  // as many sums, twice, stay in the nearest cache
+
 // The sums over rows that fall into the bins of a few grids, in float64 whatever T.
 class BinSums {
   public:
@@ -158,12 +161,17 @@ class BinSums {
     void fill(const BinnedMatrix<Code>& Z, std::size_t g, std::size_t n_grids, const T* v,
               std::size_t k, std::size_t width) {
         const std::size_t step = padded<double>(width);
-        const auto pass = make_pass<double>(
+        const bool twofold = width == 1 && Z.mean_bins() < kTwofoldBins;
+        auto pass = make_pass<double>(
             Z, g, n_grids, 0, width, step, [&](std::size_t grid, std::size_t place) {
-                std::fill_n(table(place), (Z.n_bins(grid) + 1) * step, 0.0);
+                std::fill_n(table(place), (Z.n_bins(grid) + 1) * (twofold ? 2 : step), 0.0);
                 return table(place);
             });
+        pass.twofold = twofold;
         scatter(pass, Z.n, v, k);
+        for (std::size_t place = 0; twofold && place < n_grids; ++place)
+            for (std::size_t b = 0; b < Z.n_bins(g + place); ++b)
+                table(place)[b] = table(place)[2 * b] + table(place)[2 * b + 1];
     }
 
   private:
