@@ -13,6 +13,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +72,18 @@ def environment() -> dict[str, object]:
     }
 
 
+@dataclass(frozen=True)
+class Target:
+    """How many times faster ours has to be, at equal threads.
+
+    ``pairs`` maps the name of a line to the peer and the one of ours that it is about.
+    """
+
+    title: str
+    ratio: float
+    pairs: Mapping[str, tuple[str, str]]
+
+
 class Benchmark:
     """A script's run: compares cases as they come, prints a table each, ends with the JSON file."""
 
@@ -103,6 +116,33 @@ class Benchmark:
             row = {title: case, **{name: f"{1e3 * t:.2f}" for name, t in seconds.items()}}
             rows.append(row | {name: f"{value:.1f}x" for name, value in ratio.items()})
         self.write("\n" + table(rows))
+
+    def judge(self, targets: Iterable[Target]) -> None:
+        """Print one row per case and pair: the target, what was reached, the verdict."""
+        rows = []
+        for target in targets:
+            for record in self._records:
+                ratio = record["ratios"]
+                if record["title"] != target.title or not isinstance(ratio, dict):
+                    continue
+                for line, (peer, own) in target.pairs.items():
+                    reached = ratio.get(f"{peer} / {own}")
+                    if reached is None:
+                        continue
+                    rows.append(
+                        {
+                            "target / reached": f"{target.title}: {record['case']}, {line}",
+                            "target": f"{target.ratio:.0f}x",
+                            "reached": f"{reached:.1f}x",
+                            "verdict": "reached" if reached >= target.ratio else "missed",
+                        }
+                    )
+        self.write("\n" + table(rows))
+
+    def note(self, title: str, **facts: object) -> None:
+        """Keep figures that are no comparison for the JSON file, and print them."""
+        self._records.append({"title": title, "case": "", "seconds": {}, "ratios": {}, **facts})
+        self.write(f"\n{title}\n" + "\n".join(f"  {name}: {fact}" for name, fact in facts.items()))
 
     def finish(self) -> None:
         if self._path is not None:

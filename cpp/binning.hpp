@@ -34,7 +34,31 @@ inline std::size_t grid_block(std::size_t n_grids, int n_threads, std::size_t mo
     return std::clamp<std::size_t>((n_grids + threads - 1) / threads, 1, most);
 }
 
-// What one thread needs to turn tiles into keys.
+template <class T, class Code>
+constexpr auto column_loop() {
+    if constexpr (sizeof(Code) == 1)
+        return binning_loops<T>().columns_u8;
+    else if constexpr (sizeof(Code) == 2)
+        return binning_loops<T>().columns_u16;
+    else
+        return binning_loops<T>().columns_u32;
+}
+
+// The consumer that hashes bins into columns; tiles are hashed without keys in between.
+template <class Code>
+struct Columns {
+    std::uint32_t count;
+    Code* codes;
+    std::size_t n;  // rows of all runs
+
+    Code* at(std::size_t grid, std::size_t row) const { return codes + grid * n + row; }
+    void operator()(const KeyRun& run) const {
+        code_loops<Code>().fold(run.keys.data(), run.keys.size(), count,
+                                at(run.grid, run.first_row));
+    }
+};
+
+// What one thread needs to turn tiles into keys or columns.
 template <class T>
 class TileWorker {
   public:
@@ -45,34 +69,60 @@ class TileWorker {
     template <class Consumer>
     void run(const Tiles<T>& tiles, const Grids& grids, std::size_t first_grid, std::size_t n_grids,
              Consumer& consume) {
-        for (std::size_t g = 0; g < n_grids; ++g)
-            make_plan(plans_[g], grids, first_grid + g, tiles.low(), tiles.high(), scratch_);
+        make_plans(tiles, grids, first_grid, n_grids);
         for (std::size_t start = 0; start < tiles.rows(); start += run_rows_) {
             const std::size_t stop = std::min(start + run_rows_, tiles.rows());
             for (std::size_t row = start; row < stop; row += kTileRows)
                 for (std::size_t g = 0; g < n_grids; ++g)
-                    hash(tiles, row / kTileRows, std::min(kTileRows, stop - row), plans_[g],
-                         keys(g) + (row - start));
+                    binning_loops<T>().hash_tile(on_tile(tiles, row / kTileRows, g),
+                                                 whole_blocks(std::min(kTileRows, stop - row)),
+                                                 keys(g) + (row - start));
             for (std::size_t g = 0; g < n_grids; ++g)
                 consume(KeyRun{first_grid + g, tiles.first_row() + start, {keys(g), stop - start}});
         }
     }
 
+    template <class Code>
+    void run(const Tiles<T>& tiles, const Grids& grids, std::size_t first_grid, std::size_t n_grids,
+             Columns<Code>& columns) {
+        make_plans(tiles, grids, first_grid, n_grids);
+        const auto loop = column_loop<T, Code>();
+        for (std::size_t row = 0; row < tiles.rows(); row += kTileRows) {
+            const std::size_t rows = std::min(kTileRows, tiles.rows() - row);
+            for (std::size_t g = 0; g < n_grids; ++g) {
+                Code* out = columns.at(first_grid + g, tiles.first_row() + row);
+                const TileGrid<T> grid = on_tile(tiles, row / kTileRows, g);
+                if (rows == whole_blocks(rows)) {
+                    loop(grid, rows, columns.count, out);
+                } else {
+                    Code padded[kTileRows];
+                    loop(grid, whole_blocks(rows), columns.count, padded);
+                    std::copy_n(padded, rows, out);
+                }
+            }
+        }
+    }
+
   private:
+    static std::size_t whole_blocks(std::size_t rows) { return (rows + 127) / 128 * 128; }
     std::uint64_t* keys(std::size_t g) { return keys_.data() + g * run_rows_; }
 
-    void hash(const Tiles<T>& tiles, std::size_t t, std::size_t rows, const Plan<T>& plan,
-              std::uint64_t* out) {
-        const std::uint64_t base = select_edges(plan, tiles.low(t), tiles.high(t), edges_);
-        binning_loops<T>().hash_tile(tiles.tile(t), (rows + 63) / 64 * 64, edges_.data(),
-                                     edges_.size(), plan.ramps.data(), plan.ramps.size(), base,
-                                     out);
+    void make_plans(const Tiles<T>& tiles, const Grids& grids, std::size_t first_grid,
+                    std::size_t n_grids) {
+        for (std::size_t g = 0; g < n_grids; ++g)
+            make_plan(plans_[g], grids, first_grid + g, tiles.low(), tiles.high(), scratch_);
+    }
+
+    TileGrid<T> on_tile(const Tiles<T>& tiles, std::size_t t, std::size_t g) {
+        here_.select(plans_[g], tiles.low(t), tiles.high(t));
+        return {tiles.tile(t),      here_.edges.data(), here_.edges.size(),
+                here_.ramps.data(), here_.ramps.size(), here_.base};
     }
 
     std::size_t run_rows_;
     PlanScratch scratch_;
     std::vector<Plan<T>> plans_;
-    std::vector<Edge<T>> edges_;
+    TilePlan<T> here_;
     std::vector<std::uint64_t> keys_;
 };
 
@@ -203,10 +253,7 @@ std::size_t lookup_codes(std::span<const Dictionary> dictionaries, const Points&
 template <class Points, class Code>
 void hash_codes(const Points& points, const Grids& grids, std::uint32_t n_columns, Code* codes,
                 int n_threads) {
-    for_each_run(points, grids, n_threads, [&](const KeyRun& run) {
-        Code* out = codes + run.grid * points.n + run.first_row;
-        code_loops<Code>().fold(run.keys.data(), run.keys.size(), n_columns, out);
-    });
+    for_each_run(points, grids, n_threads, Columns<Code>{n_columns, codes, points.n});
 }
 
 }  // namespace mercer

@@ -8,48 +8,49 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <utility>
 #include <vector>
+
+#include "isa.hpp"
 
 namespace mercer {
 
-// Linear probing. A slot is 8 bytes: the number plus one (0: free) and half of the key's hash; the
-// key itself, looked at only when the halves agree, stands in the list of keys. The home of a key
-// is given by the top bits of its hash, so that growing writes the new table in order.
+// Linear probing in 2^bits slots of 8 bytes, zero when free. The home of a key is given by the top
+// bits of its hash. A key that sits there is told by the rest of its hash, which the slot keeps
+// above the key's number plus one in the low `bits` bits: one look settles most keys (find_home).
+// The uppermost of the low bits marks keys that found their home taken; those are compared in full
+// with the list of keys.
 class Dictionary {
   public:
-    Dictionary() { resize(64); }
+    Dictionary() { resize(6); }
 
     const std::vector<std::uint64_t>& keys() const { return keys_; }
     std::size_t size() const { return keys_.size(); }
 
-    // Writes the number of each key, adding those not seen before. False, and nothing more written,
-    // once a number would leave no value of `Code` free for "unknown".
+    // Writes the number of each key, adding those not seen before. False, and what is written is of
+    // no use, once a number would leave no value of `Code` free for "unknown".
     template <class Code>
     bool insert(std::span<const std::uint64_t> keys, Code* codes) {
-        for (std::size_t i = 0; i < keys.size(); ++i) {
-            prefetch(keys, i);
-            std::uint32_t number = find(keys[i]);
-            if (number == kNone) {
-                if (size() >= std::numeric_limits<Code>::max()) return false;
-                number = add(keys[i]);
+        bool fits = true;
+        for_each_away(keys, codes, [&](std::uint64_t key, Code& code) {
+            std::size_t number = find(key);
+            if (number == kNone && fits) {
+                fits = size() < std::numeric_limits<Code>::max();
+                if (fits) number = add(key);
             }
-            codes[i] = static_cast<Code>(number);
-        }
-        return true;
+            code = static_cast<Code>(number);
+        });
+        return fits;
     }
 
     // Writes the number of each key, size() for unknown ones; returns how many were unknown.
     template <class Code>
     std::size_t lookup(std::span<const std::uint64_t> keys, Code* codes) const {
-        const auto unknown = static_cast<std::uint32_t>(size());
         std::size_t n_unknown = 0;
-        for (std::size_t i = 0; i < keys.size(); ++i) {
-            prefetch(keys, i);
-            const std::uint32_t number = find(keys[i]);
+        for_each_away(keys, codes, [&](std::uint64_t key, Code& code) {
+            const std::size_t number = find(key);
             n_unknown += number == kNone;
-            codes[i] = static_cast<Code>(number == kNone ? unknown : number);
-        }
+            code = static_cast<Code>(number == kNone ? size() : number);
+        });
         return n_unknown;
     }
 
@@ -57,7 +58,7 @@ class Dictionary {
     bool assign(std::span<const std::uint64_t> keys) {
         keys_.clear();
         keys_.reserve(keys.size());
-        resize(std::bit_ceil(std::max<std::size_t>(64, 2 * keys.size())));
+        resize(std::max(6, static_cast<int>(std::bit_width(2 * keys.size() + 2))));
         for (std::uint64_t key : keys) {
             if (find(key) != kNone) return false;
             add(key);
@@ -66,65 +67,73 @@ class Dictionary {
     }
 
   private:
-    static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
-    static constexpr std::size_t kNear = 16384;  // slots that stay in a near cache
-    static constexpr std::size_t kAhead = 12;    // probes in flight beyond that
+    static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
-    static std::uint64_t hash(std::uint64_t key) { return key * 0x9E3779B97F4A7C15u; }
-    std::size_t home(std::uint64_t hash) const { return static_cast<std::size_t>(hash >> shift_); }
-
-    void prefetch(std::span<const std::uint64_t> keys, std::size_t i) const {
-#if defined(__GNUC__)
-        if (slots_.size() > kNear && i + kAhead < keys.size())
-            __builtin_prefetch(&slots_[home(hash(keys[i + kAhead]))]);
-#endif
-    }
-
-    std::uint32_t find(std::uint64_t key) const {
-        const std::uint64_t hashed = hash(key), mask = slots_.size() - 1;
-        const auto half = static_cast<std::uint32_t>(hashed);
-        for (std::size_t at = home(hashed);; at = (at + 1) & mask) {
-            const std::uint64_t slot = slots_[at];
-            const std::uint32_t number = static_cast<std::uint32_t>(slot) - 1;
-            if (number == kNone) return kNone;
-            if (slot >> 32 == half && keys_[number] == key) return number;
+    // Writes the numbers of the keys at home and calls f(key, code) for all others, in order. By
+    // pieces that are short while there are few keys to find.
+    template <class Code, class F>
+    void for_each_away(std::span<const std::uint64_t> keys, Code* codes, F f) const {
+        constexpr std::size_t most = 1024;
+        std::uint16_t away[most];
+        for (std::size_t start = 0, piece; start < keys.size(); start += piece) {
+            piece = std::min(std::clamp<std::size_t>(size(), 64, most), keys.size() - start);
+            const auto part = keys.subspan(start, piece);
+            const std::size_t count = code_loops<Code>().find_home(
+                part.data(), part.size(), slots_.data(), bits_, codes + start, away);
+            for (std::size_t i = 0; i < count; ++i) f(part[away[i]], codes[start + away[i]]);
         }
     }
 
-    void place(std::uint64_t key, std::uint32_t number) {
-        const std::uint64_t hashed = hash(key), mask = slots_.size() - 1;
-        std::size_t at = home(hashed);
-        while (static_cast<std::uint32_t>(slots_[at]) != 0) at = (at + 1) & mask;
-        slots_[at] = hashed << 32 | (number + 1);
+    std::size_t home(std::uint64_t hash) const {
+        return static_cast<std::size_t>(hash >> (64 - bits_));
+    }
+    std::size_t after(std::size_t at) const { return (at + 1) & (slots_.size() - 1); }
+    std::uint64_t displaced() const { return std::uint64_t{1} << (bits_ - 1); }
+
+    std::size_t find(std::uint64_t key) const {
+        const std::uint64_t hash = hash_of_key(key), rest = hash << bits_;
+        for (std::size_t at = home(hash);; at = after(at)) {
+            const std::uint64_t slot = slots_[at];
+            if (slot == 0) return kNone;
+            if ((slot ^ rest) >> bits_ != 0) continue;
+            const std::size_t number = (slot & (displaced() - 1)) - 1;
+            if (keys_[number] == key) return number;
+        }
     }
 
-    std::uint32_t add(std::uint64_t key) {
-        const auto number = static_cast<std::uint32_t>(size());
-        if (size() == capacity_) grow();
+    void place(std::uint64_t key, std::size_t number) {
+        const std::uint64_t hash = hash_of_key(key);
+        std::size_t at = home(hash);
+        std::uint64_t slot = hash << bits_ | (number + 1);
+        if (slots_[at] != 0) {
+            slot |= displaced();
+            do at = after(at);
+            while (slots_[at] != 0);
+        }
+        slots_[at] = slot;
+    }
+
+    std::size_t add(std::uint64_t key) {
+        const std::size_t number = size();
         keys_.push_back(key);
-        place(key, number);
+        if (2 * size() >= slots_.size()) {
+            resize(bits_ + (bits_ < 12 ? 2 : 1));
+            for (std::size_t i = 0; i < size(); ++i) place(keys_[i], i);
+        } else {
+            place(key, number);
+        }
         return number;
     }
 
-    void grow() {
-        const std::vector<std::uint64_t> old = std::move(slots_);
-        resize(old.size() * (old.size() < kNear ? 4 : 2));
-        for (std::uint64_t slot : old) {
-            const std::uint32_t number = static_cast<std::uint32_t>(slot) - 1;
-            if (number != kNone) place(keys_[number], number);
-        }
+    void resize(int bits) {
+        bits_ = bits;
+        std::vector<std::uint64_t>().swap(slots_);  // the old slots make room first
+        slots_.assign(std::size_t{1} << bits, 0);
     }
 
-    void resize(std::size_t n_slots) {
-        slots_.assign(n_slots, 0);
-        shift_ = 64 - std::countr_zero(n_slots);
-        capacity_ = n_slots <= kNear ? n_slots / 2 : n_slots / 4 * 3;
-    }
-
-    std::vector<std::uint64_t> slots_;  // a power of two of them
-    std::vector<std::uint64_t> keys_;   // in the order of numbers
-    std::size_t capacity_ = 0;
-    int shift_ = 0;
+    std::vector<std::uint64_t> slots_;
+    std::vector<std::uint64_t> keys_;  // in the order of numbers
+    int bits_ = 0;
 };
 
 }  // namespace mercer

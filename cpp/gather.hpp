@@ -46,6 +46,16 @@ MERCER_INLINE void add_widened(double* to, const T* from, std::size_t width) {
     });
 }
 
+constexpr std::size_t kRowsAhead = 8;  // whose rows of far tables are fetched already
+
+template <class T>
+MERCER_INLINE void prefetch([[maybe_unused]] const T* numbers, [[maybe_unused]] std::size_t count) {
+#if defined(__GNUC__)
+    __builtin_prefetch(numbers);
+    __builtin_prefetch(numbers + count - 1);
+#endif
+}
+
 template <int n_grids, bool missing, bool single, class Code, class T>
 MERCER_INLINE void gather_rows(const Pass<Code, const T>& pass, std::size_t rows, T* sums,
                                std::size_t step) {
@@ -62,6 +72,12 @@ MERCER_INLINE void gather_rows(const Pass<Code, const T>& pass, std::size_t rows
                 bin[g] = known ? pass.tables[g] + code * pass.table_step : pass.zeros;
             }
         }
+        if (!single && pass.far && i + kRowsAhead < rows)
+            for (int g = 0; g < n_grids; ++g) {
+                const std::size_t code = pass.codes[g][i + kRowsAhead];
+                if (!missing || code < pass.n_bins[g])
+                    prefetch(pass.tables[g] + code * pass.table_step, pass.width);
+            }
         if constexpr (single) {
             T sum = number[0];
             for (int g = 1; g < n_grids; ++g) sum += number[g];
@@ -87,6 +103,22 @@ MERCER_INLINE void scatter_rows(const Pass<Code, double>& pass, std::size_t rows
                             pass.width);
         }
     }
+}
+
+template <int n_grids, bool missing, class Code, class T>
+MERCER_INLINE void scatter_twofold(const Pass<Code, double>& pass, std::size_t rows,
+                                   const T* numbers, std::size_t step) {
+    const auto add = [&](std::size_t i, std::size_t half) MERCER_INLINE_BODY {
+        const auto number = static_cast<double>(numbers[i * step]);
+        for (int g = 0; g < n_grids; ++g) {
+            std::size_t code = pass.codes[g][i];
+            if (missing) code = code < pass.n_bins[g] ? code : pass.n_bins[g];
+            pass.tables[g][2 * code + half] += number;
+        }
+    };
+    std::size_t i = 0;
+    for (; i + 2 <= rows; i += 2) add(i, 0), add(i + 1, 1);
+    if (i < rows) add(i, 0);
 }
 
 // Calls f with properties of the pass as compile-time constants.
@@ -116,7 +148,10 @@ void gather(const Pass<Code, const T>& pass, std::size_t rows, T* sums, std::siz
 template <class Code, class T>
 void scatter(const Pass<Code, double>& pass, std::size_t rows, const T* numbers, std::size_t step) {
     specialise(pass, [&](auto n_grids, auto missing, auto single) {
-        scatter_rows<n_grids(), missing() != 0, single() != 0>(pass, rows, numbers, step);
+        if (single() != 0 && pass.twofold)
+            scatter_twofold<n_grids(), missing() != 0>(pass, rows, numbers, step);
+        else
+            scatter_rows<n_grids(), missing() != 0, single() != 0>(pass, rows, numbers, step);
     });
 }
 

@@ -68,115 +68,6 @@ std::uint64_t hash_row(const double* x, const double* inverse_widths, const doub
     return total;
 }
 
-template <class T>
-void fill_tile(const T* numbers, std::size_t rows, std::size_t d, T* tile, T* low, T* high) {
-    constexpr std::size_t line = 64 / sizeof(T);  // rows that fill one cache line of the tile
-    for (std::size_t i0 = 0; i0 < kTileRows; i0 += line) {
-        const T* row[line];
-        for (std::size_t i = 0; i < line; ++i)
-            row[i] = numbers + (i0 + i < rows ? i0 + i : rows - 1) * d;
-        for (std::size_t j = 0; j < d; ++j)
-            for (std::size_t i = 0; i < line; ++i) tile[j * kTileRows + i0 + i] = row[i][j];
-    }
-    constexpr std::size_t step = lanes<T>;
-    for (std::size_t j = 0; j < d; ++j) {
-        const T* column = tile + j * kTileRows;
-        Vector<T> least = load(column), most = least;
-        for (std::size_t i = step; i < kTileRows; i += step) {
-            least = smaller(load(column + i), least);
-            most = larger(load(column + i), most);
-        }
-        T lane[2][step];
-        store(lane[0], least);
-        store(lane[1], most);
-        low[j] = lane[0][0];
-        high[j] = lane[1][0];
-        for (std::size_t i = 1; i < step; ++i) {
-            low[j] = lane[0][i] < low[j] ? lane[0][i] : low[j];
-            high[j] = lane[1][i] > high[j] ? lane[1][i] : high[j];
-        }
-    }
-}
-
-// Samples whose keys are kept in registers while all inputs pass by.
-constexpr int kBlockVectors = 8;
-constexpr std::size_t kBlock = kBlockVectors * lanes<double>;
-static_assert(kTileRows % kBlock == 0);
-
-// Counts crossed edges in one block; the two halves of float keys are gathered apart, because a
-// comparison of floats makes masks of 32 bits.
-MERCER_INLINE void count_edges(const float* block, const Edge<float>* edges, std::size_t n_edges,
-                               std::uint64_t base, std::uint64_t* keys) {
-    constexpr int vectors = kBlockVectors / 2, step = lanes<float>;
-    Halves low[vectors], high[vectors];
-    for (int v = 0; v < vectors; ++v) {
-        low[v] = broadcast(static_cast<std::uint32_t>(base));
-        high[v] = broadcast(static_cast<std::uint32_t>(base >> 32));
-    }
-    for (std::size_t e = 0; e < n_edges; ++e) {
-        const float* x = block + edges[e].input * kTileRows;
-        const Vector<float> threshold = broadcast(edges[e].threshold);
-        const Halves low_multiplier = broadcast(static_cast<std::uint32_t>(edges[e].multiplier));
-        const Halves high_multiplier =
-            broadcast(static_cast<std::uint32_t>(edges[e].multiplier >> 32));
-        for (int v = 0; v < vectors; ++v) {
-            const Vector<float> numbers = load(x + v * step);
-            low[v] = add_where_at_least(low[v], numbers, threshold, low_multiplier);
-            high[v] = add_where_at_least(high[v], numbers, threshold, high_multiplier);
-        }
-    }
-    std::uint32_t halves[2][kBlock];
-    for (int v = 0; v < vectors; ++v) {
-        store(halves[0] + v * step, low[v]);
-        store(halves[1] + v * step, high[v]);
-    }
-    for (std::size_t i = 0; i < kBlock; ++i)
-        keys[i] = static_cast<std::uint64_t>(halves[1][i]) << 32 | halves[0][i];
-}
-
-MERCER_INLINE void count_edges(const double* block, const Edge<double>* edges, std::size_t n_edges,
-                               std::uint64_t base, std::uint64_t* keys) {
-    constexpr int step = lanes<double>;
-    Keys sum[kBlockVectors];
-    for (int v = 0; v < kBlockVectors; ++v) sum[v] = broadcast(base);
-    for (std::size_t e = 0; e < n_edges; ++e) {
-        const double* x = block + edges[e].input * kTileRows;
-        const Vector<double> threshold = broadcast(edges[e].threshold);
-        const Keys multiplier = broadcast(edges[e].multiplier);
-        for (int v = 0; v < kBlockVectors; ++v)
-            sum[v] = add_halves(sum[v], at_least<Keys>(load(x + v * step), threshold) & multiplier);
-    }
-    for (int v = 0; v < kBlockVectors; ++v) store(keys + v * step, sum[v]);
-}
-
-template <class T>
-MERCER_INLINE void add_ramps(const T* block, const Ramp* ramps, std::size_t n_ramps,
-                             std::uint64_t* keys) {
-    constexpr int step = lanes<double>;
-    Keys sum[kBlockVectors];
-    for (int v = 0; v < kBlockVectors; ++v) sum[v] = load(keys + v * step);
-    for (std::size_t r = 0; r < n_ramps; ++r) {
-        const T* x = block + ramps[r].input * kTileRows;
-        const Vector<double> inverse_width = broadcast(ramps[r].inverse_width);
-        const Vector<double> shift = broadcast(ramps[r].shift);
-        const Keys multiplier = broadcast(ramps[r].multiplier);
-        for (int v = 0; v < kBlockVectors; ++v) {
-            const Keys pairs = paired_codes(widen(x + v * step), inverse_width, shift);
-            sum[v] = add_halves(sum[v], multiply_halves(pairs, multiplier));
-        }
-    }
-    for (int v = 0; v < kBlockVectors; ++v) store(keys + v * step, sum[v]);
-}
-
-template <class T>
-void hash_tile(const T* tile, std::size_t rows, const Edge<T>* edges, std::size_t n_edges,
-               const Ramp* ramps, std::size_t n_ramps, std::uint64_t base, std::uint64_t* keys) {
-    for (std::size_t row = 0; row < rows; row += kBlock) {
-        count_edges(tile + row, edges, n_edges, base, keys + row);
-        if (n_ramps > 0) add_ramps(tile + row, ramps, n_ramps, keys + row);
-    }
-}
-
 // The keys of sparse rows in kGridLanes grids at once: start from the key of the zero vector and
 // exchange the contribution of each stored input. Keys of one grid lie `stride` apart.
 template <class T, class Index>
@@ -205,14 +96,38 @@ void hash_sparse(const T* values, const Index* inputs, const Index* row_starts, 
     }
 }
 
+constexpr std::uint32_t kMixer = 0x7feb352du;
+
+// Spreads a key over 32 bits, given by its halves: numbers or vectors; `factor` is kMixer.
+template <class V>
+MERCER_INLINE V mix_halves(V low, V high, V factor) {
+    low = (low ^ (low >> 16)) * factor;
+    return low ^ (low >> 15) ^ high;
+}
+
 template <class Code>
 void fold_keys(const std::uint64_t* keys, std::size_t count, std::uint32_t n_columns, Code* codes) {
     for (std::size_t i = 0; i < count; ++i) {
-        auto low = static_cast<std::uint32_t>(keys[i]);
-        low = (low ^ (low >> 16)) * 0x7feb352du;
-        const std::uint32_t mixed = low ^ (low >> 15) ^ static_cast<std::uint32_t>(keys[i] >> 32);
+        const std::uint32_t mixed = mix_halves(static_cast<std::uint32_t>(keys[i]),
+                                               static_cast<std::uint32_t>(keys[i] >> 32), kMixer);
         codes[i] = static_cast<Code>((static_cast<std::uint64_t>(mixed) * n_columns) >> 32);
     }
+}
+
+// Without branches: the loads of many keys are under way at once, however large the table.
+template <class Code>
+std::size_t find_home(const std::uint64_t* keys, std::size_t count, const std::uint64_t* slots,
+                      int bits, Code* codes, std::uint16_t* away) {
+    const std::uint64_t most = std::uint64_t{1} << (bits - 1);
+    std::size_t n_away = 0;
+    for (std::size_t i = 0; i < count; ++i) {
+        const std::uint64_t hash = hash_of_key(keys[i]);
+        const std::uint64_t number = (slots[hash >> (64 - bits)] ^ (hash << bits)) - 1;
+        codes[i] = static_cast<Code>(number);
+        away[n_away] = static_cast<std::uint16_t>(i);
+        n_away += number >= most;
+    }
+    return n_away;
 }
 
 }  // namespace

@@ -21,11 +21,13 @@ struct Edge {
     std::uint32_t input;
     std::uint64_t multiplier;
 };
-// An input that crosses many edges.
+// An input that crosses many edges. Computed in float32, x * inverse_width - shift - 1/2 gives the
+// code by rounding if that moves it by `margin` at most; of no use outside float32.
 struct Ramp {
     double inverse_width, shift;
     std::uint64_t multiplier;
     std::uint32_t input;
+    float margin;
 };
 
 // Grids side by side, as the loop over stored entries of a sparse row wants them.
@@ -36,7 +38,7 @@ struct alignas(64) GridGroup {
     std::uint64_t at_zero[kGridLanes];  // packed contribution of x = 0
 };
 
-constexpr std::size_t kTileRows = 256;  // samples hashed together
+constexpr std::size_t kTileRows = 512;  // samples hashed together
 
 static inline std::uint64_t add_packed(std::uint64_t a, std::uint64_t b) {
     const std::uint64_t high = (a & 0xffffffff00000000u) + (b & 0xffffffff00000000u);
@@ -56,11 +58,23 @@ using HashRow = std::uint64_t(const double* x, const double* inverse_widths, con
 template <class T>
 using FillTile = void(const T* numbers, std::size_t rows, std::size_t d, T* tile, T* low, T* high);
 
+// What one grid does to a tile; `base` is the key of a sample that crosses nothing.
+template <class T>
+struct TileGrid {
+    const T* tile;
+    const Edge<T>* edges;
+    std::size_t n_edges;
+    const Ramp* ramps;
+    std::size_t n_ramps;
+    std::uint64_t base;
+};
 // The keys of `rows` samples (a multiple of 64) of a tile.
 template <class T>
-using HashTile = void(const T* tile, std::size_t rows, const Edge<T>* edges, std::size_t n_edges,
-                      const Ramp* ramps, std::size_t n_ramps, std::uint64_t base,
-                      std::uint64_t* keys);
+using HashTile = void(const TileGrid<T>& grid, std::size_t rows, std::uint64_t* keys);
+// Their codes as FoldKeys below makes them.
+template <class T, class Code>
+using HashColumns = void(const TileGrid<T>& grid, std::size_t rows, std::uint32_t n_columns,
+                         Code* codes);
 
 // The keys of sparse rows in kGridLanes grids; those of one grid lie together, `stride` from the
 // next grid's.
@@ -74,15 +88,29 @@ template <class Code>
 using FoldKeys = void(const std::uint64_t* keys, std::size_t count, std::uint32_t n_columns,
                       Code* codes);
 
+// Looks up keys in the 2^bits slots of a dictionary (dictionary.hpp): writes the number of every
+// key that is at its home, and into `away` the positions of the others; returns how many those are.
+template <class Code>
+using FindHome = std::size_t(const std::uint64_t* keys, std::size_t count,
+                             const std::uint64_t* slots, int bits, Code* codes,
+                             std::uint16_t* away);
+static inline std::uint64_t hash_of_key(std::uint64_t key) {
+    return key * 0x9E3779B97F4A7C15u;
+}
+
 // One pass over the codes of a few grids. A grid's table has a row of `width` numbers per bin, rows
 // being `table_step` apart. If `missing`, a code of n_bins or more has no bin: zeros (a row) are
-// gathered for it, and what is scattered goes to row n_bins, which the table must then have.
+// gathered for it, and what is scattered goes to row n_bins, which the table must then have. With
+// `twofold` tables, of width 1, even rows of Z are scattered to the first of two numbers per bin
+// and odd ones to the second: equal codes in turn would wait for each other's sums.
 constexpr std::size_t kPassGrids = 4;
 template <class Code, class Number>
 struct Pass {
     std::size_t n_grids;  // 4, 2 or 1
     std::size_t width, table_step;
     bool missing;
+    bool twofold;
+    bool far;  // whether the tables are too large for a near cache
     const Code* codes[kPassGrids];
     Number* tables[kPassGrids];
     std::size_t n_bins[kPassGrids];
@@ -101,6 +129,9 @@ template <class T>
 struct BinningLoops {
     FillTile<T>* fill_tile;
     HashTile<T>* hash_tile;
+    HashColumns<T, std::uint8_t>* columns_u8;
+    HashColumns<T, std::uint16_t>* columns_u16;
+    HashColumns<T, std::uint32_t>* columns_u32;
     HashSparse<T, std::int32_t>* hash_sparse_32;
     HashSparse<T, std::int64_t>* hash_sparse_64;
 };
@@ -108,6 +139,7 @@ struct BinningLoops {
 template <class Code>
 struct CodeLoops {
     FoldKeys<Code>* fold;
+    FindHome<Code>* find_home;
     Gather<Code, float>* gather_f32;
     Gather<Code, double>* gather_f64;
     Scatter<Code, float>* scatter_f32;

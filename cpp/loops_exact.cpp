@@ -2,6 +2,7 @@
 // contraction of a*b+c, into a table and nothing else: the only symbol of this file.
 #include "gather.hpp"
 #include "hashing.hpp"
+#include "hashing_tile.hpp"
 #include "loops.hpp"
 
 #define MERCER_JOIN_(a, b) a##b
@@ -11,10 +12,16 @@ namespace mercer {
 namespace {
 
 template <class T>
-constexpr BinningLoops<T> binning = {fill_tile<T>, hash_tile<T>, hash_sparse<T, std::int32_t>,
+constexpr BinningLoops<T> binning = {fill_tile<T>,
+                                     hash_tile<T>,
+                                     hash_columns<T, std::uint8_t>,
+                                     hash_columns<T, std::uint16_t>,
+                                     hash_columns<T, std::uint32_t>,
+                                     hash_sparse<T, std::int32_t>,
                                      hash_sparse<T, std::int64_t>};
 template <class Code>
-constexpr CodeLoops<Code> coded = {fold_keys<Code>, gather<Code, float>, gather<Code, double>,
+constexpr CodeLoops<Code> coded = {fold_keys<Code>,      find_home<Code>,
+                                   gather<Code, float>,  gather<Code, double>,
                                    scatter<Code, float>, scatter<Code, double>};
 
 }  // namespace

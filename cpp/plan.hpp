@@ -2,6 +2,7 @@
 // cross a few edges, which cross many.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>
@@ -99,7 +100,7 @@ void make_plan(Plan<T>& plan, const Grids& grids, std::size_t g, const double* l
         if (crossed == 0) continue;
         const auto input = static_cast<std::uint32_t>(j);
         if (crossed > kMaxEdges<T> || crossed < 0) {
-            plan.ramps.push_back({inverse_widths[j], shifts[j], multipliers[j], input});
+            plan.ramps.push_back({inverse_widths[j], shifts[j], multipliers[j], input, -1.0f});
             const auto minus_first = 0u - static_cast<std::uint32_t>(scratch.low[j]);
             plan.base = add_packed(plan.base, multiply_packed(minus_first, multipliers[j]));
             continue;
@@ -130,5 +131,33 @@ std::uint64_t select_edges(const Plan<T>& plan, const T* low, const T* high,
     selected.resize(count);
     return base;
 }
+
+// Half less the error of float32 in x * inverse_width - shift - 1/2 for x between low and high; -1
+// if that is not known to be small. Counted in units of 2^-24, the inverse width and its product
+// with x are off by |x| * inverse_width, the shift by |shift| + 1/2, the difference by both; twice
+// that leaves room for the rounding in float64.
+inline float float32_margin(const Ramp& ramp, double low, double high) {
+    const double most = std::max(std::abs(low), std::abs(high)) * ramp.inverse_width;
+    const double error = (most + std::abs(ramp.shift) + 1) * 0x1p-22;
+    const bool ordinary = ramp.inverse_width > 0x1p-100 && ramp.inverse_width < 0x1p100;
+    return ordinary && error < 0.1 ? static_cast<float>(0.5 - error) : -1.0f;
+}
+
+// The part of a plan that one tile needs.
+template <class T>
+struct TilePlan {
+    void select(const Plan<T>& plan, const T* low, const T* high) {
+        base = select_edges(plan, low, high, edges);
+        ramps = plan.ramps;
+        if constexpr (sizeof(T) == 4)
+            for (Ramp& ramp : ramps)
+                ramp.margin = float32_margin(ramp, static_cast<double>(low[ramp.input]),
+                                             static_cast<double>(high[ramp.input]));
+    }
+
+    std::vector<Edge<T>> edges;
+    std::vector<Ramp> ramps;
+    std::uint64_t base = 0;
+};
 
 }  // namespace mercer

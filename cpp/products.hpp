@@ -76,6 +76,7 @@ Pass<Code, Number> make_pass(const BinnedMatrix<Code>& Z, std::size_t g, std::si
     pass.width = width;
     pass.table_step = table_step;
     pass.missing = Z.missing;
+    pass.far = Z.mean_bins() * table_step * sizeof(Number) * n_grids > kNearBytes;
     for (std::size_t place = 0; place < n_grids; ++place) {
         pass.codes[place] = Z.codes + (g + place) * Z.n + first_row;
         pass.tables[place] = table(g + place, place);
@@ -114,34 +115,67 @@ void matvec(const BinnedMatrix<Code>& Z, const T* w, std::size_t k, T* out, doub
     });
 }
 
-// The sums over rows that fall into the bins of a few grids, in float64 whatever T.
-class BinSums {
+// Numbers from one bin to the next in a table of our own: whole cache lines, so that no vector lies
+// across two of them.
+template <class T>
+constexpr std::size_t padded(std::size_t width) {
+    constexpr std::size_t line = 64 / sizeof(T);
+    return width == 1 ? 1 : (width + line - 1) / line * line;
+}
+
+// Room for the tables of a pass, each at the start of a cache line.
+template <class T>
+class BinTables {
   public:
     template <class Code>
-    BinSums(const BinnedMatrix<Code>& Z, std::size_t k) {
+    BinTables(const BinnedMatrix<Code>& Z, std::size_t k) {
         for_each_panel(k, Z.mean_bins(), [&](std::size_t, std::size_t width) {
-            room_ = std::max(room_, (Z.most_bins() + 1) * width);
+            room_ =
+                std::max(room_, (Z.most_bins() + 1) * std::max<std::size_t>(padded<T>(width), 2));
         });
-        sums_.resize(kPassGrids * room_);
+        room_ = padded<T>(room_ + 1);
+        numbers_.resize((kPassGrids + 1) * room_);
     }
 
-    std::size_t room() const { return room_; }
-    double* table(std::size_t place) { return sums_.data() + place * room_; }
-
-    template <class Code, class T>
-    void fill(const BinnedMatrix<Code>& Z, std::size_t g, std::size_t n_grids, const T* v,
-              std::size_t k, std::size_t width) {
-        const auto pass = make_pass<double>(
-            Z, g, n_grids, 0, width, width, [&](std::size_t grid, std::size_t place) {
-                std::fill_n(table(place), (Z.n_bins(grid) + 1) * width, 0.0);
-                return table(place);
-            });
-        scatter(pass, Z.n, v, k);
+    T* table(std::size_t place) {
+        const auto address = reinterpret_cast<std::uintptr_t>(numbers_.data());
+        return numbers_.data() + (64 - address % 64) % 64 / sizeof(T) + place * room_;
     }
 
   private:
     std::size_t room_ = 0;
-    std::vector<double> sums_;
+    std::vector<T> numbers_;
+};
+
+constexpr std::size_t kTwofoldBins = 512;  // as many sums, twice, stay in the nearest cache
+
+// The sums over rows that fall into the bins of a few grids, in float64 whatever T.
+class BinSums {
+  public:
+    template <class Code>
+    BinSums(const BinnedMatrix<Code>& Z, std::size_t k) : sums_(Z, k) {}
+
+    double* table(std::size_t place) { return sums_.table(place); }
+
+    template <class Code, class T>
+    void fill(const BinnedMatrix<Code>& Z, std::size_t g, std::size_t n_grids, const T* v,
+              std::size_t k, std::size_t width) {
+        const std::size_t step = padded<double>(width);
+        const bool twofold = width == 1 && Z.mean_bins() < kTwofoldBins;
+        auto pass = make_pass<double>(
+            Z, g, n_grids, 0, width, step, [&](std::size_t grid, std::size_t place) {
+                std::fill_n(table(place), (Z.n_bins(grid) + 1) * (twofold ? 2 : step), 0.0);
+                return table(place);
+            });
+        pass.twofold = twofold;
+        scatter(pass, Z.n, v, k);
+        for (std::size_t place = 0; twofold && place < n_grids; ++place)
+            for (std::size_t b = 0; b < Z.n_bins(g + place); ++b)
+                table(place)[b] = table(place)[2 * b] + table(place)[2 * b + 1];
+    }
+
+  private:
+    BinTables<double> sums_;
 };
 
 // out (D, k) = scale * Z' v, v (n, k)
@@ -163,9 +197,10 @@ void rmatvec(const BinnedMatrix<Code>& Z, const T* v, std::size_t k, T* out, dou
                 for (std::size_t place = 0; place < count; ++place) {
                     const double* table = mine.table(place);
                     T* bin = out + Z.first_column(g + place) * k + q;
-                    for (std::size_t b = 0; b < Z.n_bins(g + place); ++b, bin += k)
+                    for (std::size_t b = 0; b < Z.n_bins(g + place);
+                         ++b, bin += k, table += padded<double>(width))
                         for (std::size_t c = 0; c < width; ++c)
-                            bin[c] = static_cast<T>(scale * *table++);
+                            bin[c] = static_cast<T>(scale * table[c]);
                 }
             });
         });
@@ -178,18 +213,21 @@ template <class Code, class T>
 void add_gram_product(const BinnedMatrix<Code>& Z, std::size_t start, std::size_t stop, const T* v,
                       std::size_t k, T* part) {
     BinSums sums(Z, k);
-    std::vector<T> rounded(kPassGrids * sums.room());
+    BinTables<T> rounded(Z, k);
     const std::vector<T> zeros(k);
     for_each_panel(k, Z.mean_bins(), [&](std::size_t q, std::size_t width) {
         const std::size_t table_bytes = Z.mean_bins() * width * sizeof(double);
         for_each_pass(start, stop, table_bytes, [&](std::size_t g, std::size_t count) {
             sums.fill(Z, g, count, v + q, k, width);
+            const std::size_t step = padded<T>(width);
             auto pass = make_pass<const T>(
-                Z, g, count, 0, width, width, [&](std::size_t grid, std::size_t place) {
-                    T* target = rounded.data() + place * sums.room();
+                Z, g, count, 0, width, step, [&](std::size_t grid, std::size_t place) {
+                    T* target = rounded.table(place);
                     const double* table = sums.table(place);
-                    std::transform(table, table + Z.n_bins(grid) * width, target,
-                                   [](double sum) { return static_cast<T>(sum); });
+                    for (std::size_t b = 0; b < Z.n_bins(grid); ++b)
+                        for (std::size_t c = 0; c < width; ++c)
+                            target[b * step + c] =
+                                static_cast<T>(table[b * padded<double>(width) + c]);
                     return target;
                 });
             pass.zeros = zeros.data();

@@ -117,6 +117,10 @@ template <class T>
 MERCER_INLINE Vector<T> operator<<(Vector<T> a, int by) {
     return lanewise(a, a, [by](T x, T) { return x << by; });
 }
+template <class T>
+MERCER_INLINE Vector<T> operator>>(Vector<T> a, int by) {
+    return lanewise(a, a, [by](T x, T) { return x >> by; });
+}
 template <class To, class T>
 MERCER_INLINE To at_least(Vector<T> a, Vector<T> b) {
     To mask{};
@@ -164,6 +168,39 @@ MERCER_INLINE void store(T* p, Vector<T> v) {
 }
 MERCER_INLINE Vector<double> widen(const double* p) {
     return load(p);
+}
+
+MERCER_INLINE Vector<float> magnitude(Vector<float> v) {
+    using Bits = Vector<std::uint32_t>;
+    return reinterpret<Vector<float>>(reinterpret<Bits>(v) & broadcast<std::uint32_t>(0x7fffffffu));
+}
+
+// Whether a lane is not at most `limit`.
+MERCER_INLINE bool any_above(Vector<float> v, float limit) {
+#if defined(__AVX512F__) && !defined(MERCER_PLAIN_VECTORS)
+    return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(limit), _CMP_NLE_UQ) != 0;
+#elif defined(__AVX2__) && !defined(MERCER_PLAIN_VECTORS)
+    const __m256 above = _mm256_cmp_ps((__m256)v, _mm256_set1_ps(limit), _CMP_NLE_UQ);
+    return _mm256_movemask_ps(above) != 0;
+#elif defined(__SSE4_1__) && !defined(MERCER_PLAIN_VECTORS)
+    return _mm_movemask_ps(_mm_cmpnle_ps((__m128)v, _mm_set1_ps(limit))) != 0;
+#else
+    float lane[lanes<float>];
+    store(lane, v);
+    bool any = false;
+    for (float number : lane) any |= !(number <= limit);
+    return any;
+#endif
+}
+
+// The low halves of the lanes of two vectors.
+MERCER_INLINE Vector<std::uint32_t> low_halves(const Vector<std::uint64_t>* pair) {
+    std::uint64_t wide[lanes<std::uint32_t>];
+    std::uint32_t narrow[lanes<std::uint32_t>];
+    store(wide, pair[0]);
+    store(wide + lanes<std::uint64_t>, pair[1]);
+    for (int i = 0; i < lanes<std::uint32_t>; ++i) narrow[i] = static_cast<std::uint32_t>(wide[i]);
+    return load(narrow);
 }
 
 // Largest integer not above v; exact for |v| < 2^51.

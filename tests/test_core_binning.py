@@ -281,3 +281,42 @@ def test_read_only_data_are_accepted(rng):
     _, expected = inserted(grids, X)
     X.flags.writeable = False
     np.testing.assert_array_equal(inserted(grids, X)[1], expected)
+
+
+@pytest.mark.parametrize("far", [1.0, 1e3, 1e6])
+def test_codes_of_steep_inputs_are_those_of_float64_at_every_edge(rng, far):
+    # Numbers on the edges themselves and a step beside them, where float32 alone would err.
+    n, grids = 1500, Grids(rng, 4, 3, 2.0)
+    X = rng.uniform(-far, far, (n, 3)).astype(np.float32)
+    for g in range(4):
+        rows = slice(300 * g, 300 * g + 200)
+        indices = np.floor(X[rows] * grids.inverse_widths[g] - grids.shifts[g])
+        X[rows] = ((indices + grids.shifts[g]) / grids.inverse_widths[g]).astype(np.float32)
+        X[300 * g : 300 * g + 50] = np.nextafter(X[300 * g : 300 * g + 50], np.float32(np.inf))
+    table, codes = inserted(grids, X)
+    expected = [numbers_in_order(keys) for keys in grids.keys(X)]
+    np.testing.assert_array_equal(codes, [numbers for numbers, _ in expected])
+    np.testing.assert_array_equal(table.keys(), np.concatenate([keys for _, keys in expected]))
+    for code_type, n_columns in [(np.uint8, 200), (np.uint16, 4096), (np.uint32, 70_001)]:
+        columns = np.empty((4, n), code_type)
+        _core.bin_hashed(X, *grids.arguments, n_columns, columns, 1)
+        np.testing.assert_array_equal(columns, hashed(grids.keys(X), n_columns))
+
+
+def test_keys_that_share_a_place_in_the_table_are_told_apart(rng):
+    # The table's own hash inverted: seven places that hundreds of keys want each.
+    inverse = pow(0x9E3779B97F4A7C15, -1, 2**64)
+    keys = np.array([(i % 7 << 60 | i) * inverse % 2**64 for i in range(3000)], np.uint64)
+    table = _core.BinTable.from_keys(keys, np.array([3000]))
+    np.testing.assert_array_equal(table.keys(), keys)
+    with pytest.raises(ValueError, match="keys must be distinct within a grid"):
+        _core.BinTable.from_keys(np.append(keys, keys[-1]), np.array([3001]))
+
+
+@pytest.mark.parametrize("n", [127, 128, 511, 513, 1100])
+def test_columns_beyond_the_last_row_are_not_touched(rng, n):
+    X, grids = rng.normal(size=(n, 3)).astype(np.float32), Grids(rng, 2, 3)
+    codes = np.full((3, n), 7777, np.uint16)
+    _core.bin_hashed(X, *grids.arguments, 500, codes[:2], 1)
+    np.testing.assert_array_equal(codes[:2], hashed(grids.keys(X), 500))
+    np.testing.assert_array_equal(codes[2], np.full(n, 7777))

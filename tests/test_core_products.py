@@ -76,6 +76,18 @@ def test_many_bins_need_no_room_for_all_outputs_at_once(rng, dtype):
     assert_close(out, binned_csr(codes, offsets).T @ v.astype(float))
 
 
+@pytest.mark.parametrize("n", [40_000, 40_001])
+@pytest.mark.parametrize("n_bins", [3, 511, 5000])
+def test_one_frequent_bin_among_others_is_summed_like_them(rng, dtype, n, n_bins):
+    codes = np.minimum(rng.integers(0, n_bins, (3, n)), rng.integers(0, n_bins, (3, n)) // 2)
+    codes[1] = 0
+    codes, offsets = codes.astype(np.uint16), np.arange(4) * n_bins
+    v = rng.normal(size=n).astype(dtype)
+    out = np.empty(3 * n_bins, dtype)
+    _core.binned_rmatvec(codes, offsets, v, out, 1.0, False, 1)
+    assert_close(out, binned_csr(codes, offsets).T @ v.astype(float))
+
+
 def test_long_float32_sums_over_rows_keep_their_digits():
     n = 2**25 + 2  # in float32 a sum of ones would stop at 2**24
     codes, offsets = np.zeros((1, n), np.uint8), np.array([0, 1])

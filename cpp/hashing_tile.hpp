@@ -1,0 +1,209 @@
+// Keys and columns of the rows of a tile: loops.hpp says what is computed.
+#pragma once
+
+#include "hashing.hpp"
+#include "loops.hpp"
+#include "simd.hpp"
+
+namespace mercer {
+namespace {
+
+template <class T>
+void fill_tile(const T* numbers, std::size_t rows, std::size_t d, T* tile, T* low, T* high) {
+    constexpr std::size_t line = 64 / sizeof(T);  // rows that fill one cache line of the tile
+    for (std::size_t i0 = 0; i0 < kTileRows; i0 += line) {
+        const T* row[line];
+        for (std::size_t i = 0; i < line; ++i)
+            row[i] = numbers + (i0 + i < rows ? i0 + i : rows - 1) * d;
+        for (std::size_t j = 0; j < d; ++j)
+            for (std::size_t i = 0; i < line; ++i) tile[j * kTileRows + i0 + i] = row[i][j];
+    }
+    constexpr std::size_t step = lanes<T>;
+    for (std::size_t j = 0; j < d; ++j) {
+        const T* column = tile + j * kTileRows;
+        Vector<T> least = load(column), most = least;
+        for (std::size_t i = step; i < kTileRows; i += step) {
+            least = smaller(load(column + i), least);
+            most = larger(load(column + i), most);
+        }
+        T lane[2][step];
+        store(lane[0], least);
+        store(lane[1], most);
+        low[j] = lane[0][0];
+        high[j] = lane[1][0];
+        for (std::size_t i = 1; i < step; ++i) {
+            low[j] = lane[0][i] < low[j] ? lane[0][i] : low[j];
+            high[j] = lane[1][i] > high[j] ? lane[1][i] : high[j];
+        }
+    }
+}
+
+// Samples whose keys are kept in registers while all inputs pass by.
+constexpr int kBlockVectors = MERCER_VECTOR_BYTES == 64 ? 16 : 8;
+constexpr std::size_t kBlock = kBlockVectors * lanes<double>;
+static_assert(kTileRows % kBlock == 0);
+
+// The keys of a block, its samples side by side.
+template <class T>
+struct BlockKeys;
+template <>
+struct BlockKeys<double> {
+    Keys sum[kBlockVectors];
+};
+// The two halves of keys are kept apart where a comparison of floats makes masks of 32 bits.
+template <>
+struct BlockKeys<float> {
+    Halves low[kBlockVectors / 2], high[kBlockVectors / 2];
+};
+
+MERCER_INLINE void start(BlockKeys<float>& keys, std::uint64_t base) {
+    for (Halves& low : keys.low) low = broadcast(static_cast<std::uint32_t>(base));
+    for (Halves& high : keys.high) high = broadcast(static_cast<std::uint32_t>(base >> 32));
+}
+MERCER_INLINE void start(BlockKeys<double>& keys, std::uint64_t base) {
+    for (Keys& sum : keys.sum) sum = broadcast(base);
+}
+
+// Counts an edge where it is crossed.
+MERCER_INLINE void add_edge(BlockKeys<float>& keys, const float* x, const Edge<float>& edge) {
+    const Vector<float> threshold = broadcast(edge.threshold);
+    const Halves low = broadcast(static_cast<std::uint32_t>(edge.multiplier));
+    const Halves high = broadcast(static_cast<std::uint32_t>(edge.multiplier >> 32));
+    for (int v = 0; v < kBlockVectors / 2; ++v) {
+        const Vector<float> numbers = load(x + v * lanes<float>);
+        keys.low[v] = add_where_at_least(keys.low[v], numbers, threshold, low);
+        keys.high[v] = add_where_at_least(keys.high[v], numbers, threshold, high);
+    }
+}
+MERCER_INLINE void add_edge(BlockKeys<double>& keys, const double* x, const Edge<double>& edge) {
+    const Vector<double> threshold = broadcast(edge.threshold);
+    const Keys multiplier = broadcast(edge.multiplier);
+    for (int v = 0; v < kBlockVectors; ++v)
+        keys.sum[v] = add_halves(
+            keys.sum[v], at_least<Keys>(load(x + v * lanes<double>), threshold) & multiplier);
+}
+
+// The codes of a block in float64, one in either half of each lane.
+template <class T>
+MERCER_INLINE void exact_codes(const T* x, const Ramp& ramp, Keys* pairs) {
+    const Vector<double> inverse_width = broadcast(ramp.inverse_width);
+    const Vector<double> shift = broadcast(ramp.shift);
+    for (int v = 0; v < kBlockVectors; ++v)
+        pairs[v] = paired_codes(widen(x + v * lanes<double>), inverse_width, shift);
+}
+
+MERCER_INLINE void add_ramp(BlockKeys<double>& keys, const double* x, const Ramp& ramp) {
+    const Keys multiplier = broadcast(ramp.multiplier);
+    Keys pairs[kBlockVectors];
+    exact_codes(x, ramp, pairs);
+    for (int v = 0; v < kBlockVectors; ++v)
+        keys.sum[v] = add_halves(keys.sum[v], multiply_halves(pairs[v], multiplier));
+}
+
+// Codes in float32; false if one of them might differ from the code in float64. The nearest integer
+// to x / width - shift - 1/2 is the code unless that number is half-way between two integers, give
+// or take the error of float32 (Ramp::margin).
+MERCER_INLINE bool quick_codes(const float* x, const Ramp& ramp, Halves* codes) {
+    const Vector<float> inverse_width = broadcast(static_cast<float>(ramp.inverse_width));
+    const Vector<float> shift = broadcast(static_cast<float>(ramp.shift + 0.5));
+    const Vector<float> magic = broadcast(0x1.8p23f);  // adding it rounds to the nearest integer
+    Vector<float> furthest = broadcast(0.0f);
+    for (int v = 0; v < kBlockVectors / 2; ++v) {
+        const Vector<float> position = load(x + v * lanes<float>) * inverse_width - shift;
+        const Vector<float> rounded = position + magic;
+        furthest = larger(magnitude(position - (rounded - magic)), furthest);
+        codes[v] = reinterpret<Halves>(rounded) - reinterpret<Halves>(magic);
+    }
+    return !any_above(furthest, ramp.margin);
+}
+
+MERCER_INLINE void add_ramp(BlockKeys<float>& keys, const float* x, const Ramp& ramp) {
+    Halves codes[kBlockVectors / 2];
+    if (!quick_codes(x, ramp, codes)) {
+        Keys pairs[kBlockVectors];
+        exact_codes(x, ramp, pairs);
+        for (int v = 0; v < kBlockVectors / 2; ++v) codes[v] = low_halves(pairs + 2 * v);
+    }
+    const Halves low = broadcast(static_cast<std::uint32_t>(ramp.multiplier));
+    const Halves high = broadcast(static_cast<std::uint32_t>(ramp.multiplier >> 32));
+    for (int v = 0; v < kBlockVectors / 2; ++v) {
+        keys.low[v] += codes[v] * low;
+        keys.high[v] += codes[v] * high;
+    }
+}
+
+MERCER_INLINE void finish(const BlockKeys<double>& keys, std::uint64_t* out) {
+    for (int v = 0; v < kBlockVectors; ++v) store(out + v * lanes<double>, keys.sum[v]);
+}
+MERCER_INLINE void finish(const BlockKeys<float>& keys, std::uint64_t* out) {
+    std::uint32_t low[kBlock], high[kBlock];
+    for (int v = 0; v < kBlockVectors / 2; ++v) {
+        store(low + v * lanes<float>, keys.low[v]);
+        store(high + v * lanes<float>, keys.high[v]);
+    }
+    for (std::size_t i = 0; i < kBlock; ++i)
+        out[i] = static_cast<std::uint64_t>(high[i]) << 32 | low[i];
+}
+
+// Calls finish(keys of a block, first row of it) for one block after another.
+template <class T, class Finish>
+MERCER_INLINE void for_each_block(const TileGrid<T>& grid, std::size_t rows, Finish finish) {
+    for (std::size_t row = 0; row < rows; row += kBlock) {
+        BlockKeys<T> keys;
+        start(keys, grid.base);
+        for (std::size_t e = 0; e < grid.n_edges; ++e)
+            add_edge(keys, grid.tile + grid.edges[e].input * kTileRows + row, grid.edges[e]);
+        for (std::size_t r = 0; r < grid.n_ramps; ++r)
+            add_ramp(keys, grid.tile + grid.ramps[r].input * kTileRows + row, grid.ramps[r]);
+        finish(keys, row);
+    }
+}
+
+template <class T>
+void hash_tile(const TileGrid<T>& grid, std::size_t rows, std::uint64_t* keys) {
+    for_each_block(grid, rows, [&](const BlockKeys<T>& block, std::size_t row) MERCER_INLINE_BODY {
+        finish(block, keys + row);
+    });
+}
+
+// 0 unless the number is a power of two
+inline int exact_log2(std::uint32_t n) {
+    int bits = 0;
+    while (bits < 31 && n >> bits != 1) ++bits;
+    return std::uint32_t{1} << bits == n ? bits : 0;
+}
+
+template <class Code>
+MERCER_INLINE void fold(const BlockKeys<double>& keys, std::uint32_t n_columns, Code* codes) {
+    std::uint64_t block[kBlock];
+    finish(keys, block);
+    fold_keys(block, kBlock, n_columns, codes);
+}
+template <class Code>
+MERCER_INLINE void fold(const BlockKeys<float>& keys, std::uint32_t n_columns, Code* codes) {
+    const int bits = exact_log2(n_columns);
+    for (int v = 0; v < kBlockVectors / 2; ++v) {
+        const Halves mixed = mix_halves(keys.low[v], keys.high[v], broadcast(kMixer));
+        std::uint32_t block[lanes<float>];
+        if (bits > 0) {
+            store(block, mixed >> (32 - bits));
+        } else {
+            store(block, mixed);
+            for (std::uint32_t& code : block)
+                code = static_cast<std::uint32_t>((static_cast<std::uint64_t>(code) * n_columns) >>
+                                                  32);
+        }
+        for (int i = 0; i < lanes<float>; ++i)
+            codes[v * lanes<float> + i] = static_cast<Code>(block[i]);
+    }
+}
+
+template <class T, class Code>
+void hash_columns(const TileGrid<T>& grid, std::size_t rows, std::uint32_t n_columns, Code* codes) {
+    for_each_block(grid, rows, [&](const BlockKeys<T>& block, std::size_t row) MERCER_INLINE_BODY {
+        fold(block, n_columns, codes + row);
+    });
+}
+
+}  // namespace
+}  // namespace mercer
