@@ -38,13 +38,13 @@ class Smooth(Stationary):
         kernel exp(-2) where every input differs by the standard deviation of X; "median" makes it
         exp(-1) at the median distance within a sample of X, spread evenly over the inputs. For the
         Laplacian both are its own.
-    shape : float, default=4.0
+    shape : float, default=3.0
         Shape of the widths' gamma distribution, from 1 to 100; their mean. Large shapes have fewer
         narrow bins.
-    taper : float, default=0.4
+    taper : float, default=0.2
         Share of a bin, from 0 to 1, over which the weight rises and falls. 0 is plain binning, and
-        with ``shape=2`` the Laplacian; 1 is the weight ``sqrt(2) * sin(pi * s)``. The noise of
-        random features grows with it, and more so with many inputs.
+        with ``shape=2`` the Laplacian; 1 is the weight ``sqrt(2) * sin(pi * s)``. The variance of
+        random features grows with it like ``exp(0.4 * taper * d)``: keep it small for many inputs.
 
     Raises
     ------
@@ -64,8 +64,8 @@ class Smooth(Stationary):
     """
 
     gamma: Any = "scale"
-    shape: float = 4.0
-    taper: float = 0.4
+    shape: float = 3.0
+    taper: float = 0.2
     power: ClassVar[int] = 1
     metric: ClassVar[str] = "cityblock"
 
