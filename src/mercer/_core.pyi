@@ -190,7 +190,7 @@ def binned_gram_matvec(
     """out (n) = scale * Z (Z' v) in one pass over the codes. ``scale`` is the whole factor: the
     square of the value of an entry. Bit-identical for equal ``n_threads``."""
 
-# -- weighted bins and sizes of bins ----------------------------------------------------------------
+# -- weighted bins and sizes of bins --------------------------------------------------------------
 #
 # The entry of a row in a grid is scale times the product over inputs of g(s), s being the position
 # x_j * inverse_width_j - shift_j less its floor. With m = min(s, 1 - s), g is sqrt(1 / (1 - taper /

@@ -25,13 +25,15 @@ from mercer.problem import Problem
 from mercer.solvers import Cholesky, ConjugateGradient
 from mercer.solvers.base import Result, Solver
 
-__all__ = ["FAIR", "LAM_N", "MAX_ITER", "TOL", "example", "fair", "published"]
+__all__ = ["FAIR", "LAM_N", "MAX_ITER", "TOL", "example", "fair", "kernel_of", "published"]
 
 LAM_N = 0.01
 """λ of the paper's experiments: (ZᵀZ + λI) w = Zᵀy, whatever the number of rows."""
 
 TOL, MAX_ITER = 1e-3, 50
 """Where the paper's conjugate gradients stop: ‖r‖ ≤ TOL · ‖Zᵀy‖, or after MAX_ITER iterations."""
+
+_KERNEL, _RIVALS_KERNEL = "laplacian", "exponential"
 
 _RUNS, _QUICK = 3, 0.25  # a fit is timed so often, unless it has taken so many seconds before
 _MEMORY = "highest resident memory while fitting and predicting, above what was held before"
@@ -57,13 +59,30 @@ class _Fit:
 # --- as published ----------------------------------------------------------------------------
 
 
+def kernel_of(method: str) -> str:
+    """The kernel under which the paper's own numbers for a method come out again.
+
+    Random binning needs the product kernel. Its rivals, and the exact kernel, reach the authors'
+    figures with the Euclidean distance in the exponent: ridge regression on the 10 500 rows of
+    letter then has 93.22 % to the last digit, and the product kernel does clearly better than the
+    authors' lines on cadata.
+
+    Examples
+    --------
+    >>> kernel_of("binning"), kernel_of("exact")
+    ('laplacian', 'exponential')
+    """
+    return _KERNEL if method == "binning" else _RIVALS_KERNEL
+
+
 def published(
     loaded: Loaded, *, method: str, size: int | None, gamma: float, seed: int, rows: int | None
 ) -> dict[str, Any]:
-    """One fit as the paper's: Laplacian kernel, λ = 0.01, no intercept.
+    """One fit as the paper's: λ = 0.01, no intercept.
 
     Random binning takes the targets as they are and solves by plain conjugate gradients from zero;
-    its rivals centre them and solve by a Cholesky factorisation.
+    its rivals have another kernel (see ``kernel_of``), centre the targets and solve by a Cholesky
+    factorisation.
 
     Parameters
     ----------
@@ -126,7 +145,11 @@ def _by_map(loaded: Loaded, method: str, size: int, gamma: float, seed: int) -> 
     if method == "nystroem":
         size = min(size, n)
     map_ = _MAPS[method](
-        kernel="laplacian", gamma=gamma, n_components=size, random_state=seed, n_jobs=loaded.n_jobs
+        kernel=kernel_of(method),
+        gamma=gamma,
+        n_components=size,
+        random_state=seed,
+        n_jobs=loaded.n_jobs,
     )
     design = map_.fit_design(X)
     clock.lap("features")
@@ -148,6 +171,7 @@ def _by_blocks(loaded: Loaded, size: int | None, gamma: float, seed: int) -> _Fi
     """Independent blocks; the exact kernel is a single one."""
     n = loaded.scaled.X_train.shape[0]
     model = IndependentBlocks(
+        kernel=_RIVALS_KERNEL,
         gamma=gamma,
         alpha=LAM_N / n,
         block_size=n if size is None else size,
@@ -178,7 +202,7 @@ def _joint_columns(loaded: Loaded, size: int, gamma: float, seed: int) -> int:
 
 FAIR: dict[str, Method] = {
     **{
-        name: replace(METHODS[name], kernels=("laplacian",))
+        name: replace(METHODS[name], kernels=(_KERNEL,))
         for name in ("binning", "fourier", "nystroem", "exact")
     },
     "blocks": BLOCKS,

@@ -188,6 +188,7 @@ class _Plan:
             {
                 **self._common("published", self._source.inputs, rows),
                 **settings,
+                "kernel": fits.kernel_of(method),
                 "lam_n": fits.LAM_N,
             },
             lambda loaded: fits.published(loaded, **settings, rows=rows),
