@@ -271,6 +271,16 @@ def test_bins_are_compared_at_the_same_gamma():
     assert row.columns == (runs[1]["n_features_joint"], 7)
 
 
+@pytest.mark.parametrize(("name", "compared"), [("letter", 0.9), ("mnist", 0.95)])
+def test_letter_is_compared_without_the_class_the_authors_lost(name, compared):
+    about = made.data(name)
+    ours, theirs = made.record(data=about), made.record(data=about)
+    ours["score"]["test"] = {"accuracy": 0.95, "accuracy_without_last": 0.9}
+    [row] = comparison.comparison([ours], [theirs])
+    assert row.ours == 0.95
+    assert row.like_theirs == compared
+
+
 @pytest.mark.parametrize("kind", ["stand-in", "generated"])
 def test_other_data_are_not_compared(kind):
     about = made.data(kind=kind)

@@ -19,10 +19,14 @@ from mercer.plots.readings import (
     select,
 )
 
-__all__ = ["SIZES", "Beside", "comparison"]
+__all__ = ["LOST_LAST", "SIZES", "Beside", "comparison"]
 
 SIZES = (64, 256, 1024)
 """Numbers of components that are compared, where we ran them."""
+
+LOST_LAST = frozenset({"letter"})
+"""Data on which the authors' runs never predict the last class: on letter their training accuracy
+ends at 96.40 %, which is the share of the rows of all other classes, where ours ends at 100 %."""
 
 _POINT, _SHARE = 0.01, 0.03  # near: within one point of accuracy, or 3 % of the relative error
 
@@ -43,6 +47,8 @@ class Beside:
         Whether the scores are relative errors, not accuracies.
     ours, theirs : float
         Test scores, γ picked by them as the authors did.
+    like_theirs : float
+        Our score with the flaw of theirs, if there is one: what theirs is compared with.
     gammas : tuple of float
         Ours and theirs, 1/σ for the methods that have a σ.
     columns : tuple of int or None
@@ -57,6 +63,7 @@ class Beside:
     regression: bool
     ours: float
     theirs: float
+    like_theirs: float
     gammas: tuple[float, float]
     columns: tuple[int, int] | None
 
@@ -64,8 +71,8 @@ class Beside:
     def better(self) -> float:
         """How much better ours is: points of accuracy, or the share by which the error is less."""
         if self.regression:
-            return 1.0 - self.ours / self.theirs
-        return self.ours - self.theirs
+            return 1.0 - self.like_theirs / self.theirs
+        return self.like_theirs - self.theirs
 
     @property
     def verdict(self) -> str:
@@ -131,9 +138,15 @@ def _beside(name: str, ours: Record, theirs: Record, runs: list[Record]) -> Besi
         regression=is_regression(ours),
         ours=score(ours),
         theirs=score(theirs),
+        like_theirs=_like_theirs(ours),
         gammas=(ours["gamma"], theirs["gamma"]),
         columns=_columns(theirs, runs),
     )
+
+
+def _like_theirs(record: Record) -> float:
+    lost = record["score"]["test"].get("accuracy_without_last")
+    return score(record) if lost is None or paper_name(record) not in LOST_LAST else float(lost)
 
 
 def _part(record: Record) -> str:

@@ -110,8 +110,8 @@ class Loaded:
     def scores(self, y: NDArray, responses: NDArray) -> dict[str, float]:
         """Scores of responses on the rows of y.
 
-        The authors' program never predicts the last of several classes: the accuracy of such a
-        prediction is there too, to be compared with theirs.
+        With several classes there is the accuracy of never predicting the last one, too: on letter
+        the authors' runs do so, and this is what compares with theirs.
         """
         if self.task == "regression":
             return scores(self.task, y, responses)

@@ -109,10 +109,12 @@ def _tables(records: Sequence[Record], reference: Sequence[Record]) -> list[dict
 def _row(row: Beside) -> list[str]:
     if row.regression:
         ours, theirs = f"{row.ours:.4f}", f"{row.theirs:.4f}"
-        difference = f"{100 * (row.ours / row.theirs - 1):+.1f} %"
+        difference = f"{-100 * row.better:+.1f} %"
     else:
         ours, theirs = f"{100 * row.ours:.2f} %", f"{100 * row.theirs:.2f} %"
         difference = f"{100 * row.better:+.2f} points"
+        if row.like_theirs != row.ours:
+            ours = f"{100 * row.like_theirs:.2f} % ({ours} with the last class)"
     return [
         f"{row.data} ({row.kind})" if row.kind else row.data,
         METHODS[row.method],
@@ -146,7 +148,9 @@ PAGE = Page(
     tables_note=(
         "Scores are accuracies, or relative errors ‖y − ŷ‖ / ‖y‖ for regressions. Near is within "
         "one point of accuracy or 3 % of the error. Only random binning has bins; where their "
-        "number at the same γ is the authors', the inputs are scaled as theirs were."
+        "number at the same γ is the authors', the inputs are scaled as theirs were. On letter the "
+        "authors' runs never predict the last class: their training accuracy ends at 96.40 %, the "
+        "share of the other classes. Ours without that class is what theirs is compared with."
     ),
     read_reference=read_reference,
 )
