@@ -177,19 +177,19 @@ MERCER_INLINE Vector<float> magnitude(Vector<float> v) {
 
 // Whether a lane is not at most `limit`.
 MERCER_INLINE bool any_above(Vector<float> v, float limit) {
+    using Bits = Vector<std::uint32_t>;
+    const Bits above = at_least<Bits>(broadcast(limit), v) ^ broadcast(~std::uint32_t{0});
 #if defined(__AVX512F__) && !defined(MERCER_PLAIN_VECTORS)
-    return _mm512_cmp_ps_mask((__m512)v, _mm512_set1_ps(limit), _CMP_NLE_UQ) != 0;
+    return _mm512_test_epi32_mask((__m512i)above, (__m512i)above) != 0;
 #elif defined(__AVX2__) && !defined(MERCER_PLAIN_VECTORS)
-    const __m256 above = _mm256_cmp_ps((__m256)v, _mm256_set1_ps(limit), _CMP_NLE_UQ);
-    return _mm256_movemask_ps(above) != 0;
+    return _mm256_movemask_epi8((__m256i)above) != 0;
 #elif defined(__SSE4_1__) && !defined(MERCER_PLAIN_VECTORS)
-    return _mm_movemask_ps(_mm_cmpnle_ps((__m128)v, _mm_set1_ps(limit))) != 0;
+    return _mm_movemask_epi8((__m128i)above) != 0;
 #else
-    float lane[lanes<float>];
-    store(lane, v);
-    bool any = false;
-    for (float number : lane) any |= !(number <= limit);
-    return any;
+    std::uint32_t lane[lanes<float>], any = 0;
+    store(lane, above);
+    for (std::uint32_t bits : lane) any |= bits;
+    return any != 0;
 #endif
 }
 
