@@ -37,7 +37,9 @@ Components = Annotated[
 ]
 KernelName = Annotated[
     str | None,
-    typer.Option("--kernel", metavar="NAME", help="gaussian, laplacian, exponential or cauchy."),
+    typer.Option(
+        "--kernel", metavar="NAME", help="gaussian, laplacian, exponential, cauchy or smooth."
+    ),
 ]
 Gamma = Annotated[
     str | None,

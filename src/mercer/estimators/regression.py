@@ -25,8 +25,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         What turns inputs into features; a map object brings its own settings, reached as
         ``feature_map__gamma`` and so on.
     kernel : str, kernel or None, default=None
-        Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy" or an object
-        of :mod:`mercer.kernels`. None takes the map's own.
+        Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy", "smooth" or
+        an object of :mod:`mercer.kernels`. None takes the map's own.
     gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
         Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
     n_components : int or None, default=None

@@ -21,6 +21,8 @@ from mercer._validation import positive_integer
 
 __all__ = ["ExactKernelRidge", "IndependentBlocks", "indicators", "standardised"]
 
+_LOT_ROWS = 128  # small blocks are worked on together up to so many rows
+
 
 def standardised(X: Any) -> tuple[Any, Any]:
     """The scaler that the estimators use, fitted, and the scaled rows.
@@ -266,13 +268,16 @@ class IndependentBlocks(_Ridge):
         """Targets or classes of the rows of X (m, d)."""
         scaled = self._scaled(X)
         out = np.empty((X.shape[0], self._targets.shape[1]))
+        block_of = self._routed(scaled)
 
         def fill(piece: tuple[int, NDArray]) -> None:
-            block, rows = piece
-            own = self.blocks_[block]
-            out[rows] = self.kernel_(scaled[rows], self.X_[own]) @ self.dual_coef_[own]
+            own, blocks = self._lots[piece[0]]
+            rows = piece[1]
+            K = self.kernel_(scaled[rows], self.X_[own])
+            K *= block_of[rows, None] == blocks
+            out[rows] = K @ self.dual_coef_[own]
 
-        self._on_threads(fill, list(self._routed(scaled)))
+        self._on_threads(fill, list(self._pieces(self._lot_of[block_of])))
         return self._decode(out)
 
     def predict_training(self) -> NDArray:
@@ -287,10 +292,10 @@ class IndependentBlocks(_Ridge):
     ) -> Iterator[NDArray]:
         """``fit(X, y).predict(X_new)`` for one alpha after the other, from the same blocks."""
         self._prepare(X, y)
-        held = [self._kernel_of(block) for block in range(len(self.blocks_))]
+        held = [self._kernel_of(lot) for lot in range(len(self._lots))]
         for alpha in alphas:
             self.alpha = alpha
-            self._solve_blocks(lambda block: held[block].copy())
+            self._solve_blocks(lambda lot: held[lot].copy())
             yield self.predict(X_new)
 
     def _prepare(self, X: Any, y: Any) -> None:
@@ -334,41 +339,72 @@ class IndependentBlocks(_Ridge):
             return number
 
         grow(np.arange(self.X_.shape[0]))
+        self._gather()
 
-    def _routed(self, X: Any) -> Iterator[tuple[int, NDArray]]:
-        """Numbers of blocks, and the rows of X that go there."""
+    def _gather(self) -> None:
+        """Small blocks in lots: one kernel matrix, zero between them, and one factorisation."""
+        sizes = [len(block) for block in self.blocks_]
+        self._lot_of = np.empty(len(sizes), dtype=np.int64)
+        lots: list[list[int]] = []
+        room = 0
+        for block, size in enumerate(sizes):
+            if size > room:
+                lots.append([])
+                room = max(_LOT_ROWS, size)
+            lots[-1].append(block)
+            self._lot_of[block] = len(lots) - 1
+            room -= size
+        self._lots = [
+            (
+                np.concatenate([self.blocks_[block] for block in lot]),
+                np.repeat(lot, [sizes[block] for block in lot]),
+            )
+            for lot in lots
+        ]
+
+    def _routed(self, X: Any) -> NDArray[np.int64]:
+        """The block of every row of X."""
+        found = np.empty(X.shape[0], dtype=np.int64)
         pending = [(0 if self._splits else -1, np.arange(X.shape[0]))]
         while pending:
             number, rows = pending.pop()
-            if not len(rows):
-                continue
             if number < 0:
-                # Kernel rows against a large block are made in chunks.
-                bytes_per_row = 8.0 * len(self.blocks_[-number - 1])
-                for chunk in row_chunks(len(rows), bytes_per_row):
-                    yield -number - 1, rows[chunk]
-                continue
-            direction, threshold, left, right = self._splits[number]
-            goes_left = X[rows] @ direction <= threshold
-            pending += [(left, rows[goes_left]), (right, rows[~goes_left])]
+                found[rows] = -number - 1
+            elif len(rows):
+                direction, threshold, left, right = self._splits[number]
+                goes_left = X[rows] @ direction <= threshold
+                pending += [(left, rows[goes_left]), (right, rows[~goes_left])]
+        return found
 
-    def _kernel_of(self, block: int) -> NDArray:
-        X = self.X_[self.blocks_[block]]
-        return self._lower_kernel(X) if len(self.blocks_) == 1 else self.kernel_(X)
+    def _pieces(self, lot_of: NDArray[np.int64]) -> Iterator[tuple[int, NDArray]]:
+        """Lots and the rows that go there, in chunks that kernel rows fit the memory of."""
+        order = np.argsort(lot_of, kind="stable")
+        ends = np.cumsum(np.bincount(lot_of, minlength=len(self._lots)))
+        for lot, rows in enumerate(np.split(order, ends[:-1])):
+            for chunk in row_chunks(len(rows), 8.0 * len(self._lots[lot][0])):
+                yield lot, rows[chunk]
+
+    def _kernel_of(self, lot: int) -> NDArray:
+        rows, blocks = self._lots[lot]
+        if len(self.blocks_) == 1:
+            return self._lower_kernel(self.X_[rows])
+        K = self.kernel_(self.X_[rows])
+        K *= blocks[:, None] == blocks
+        return K
 
     def _solve_blocks(self, kernel_of: Callable[[int], NDArray]) -> None:
         lam_n = len(self._targets) * self.alpha
         self.dual_coef_ = np.empty_like(self._targets)
 
-        def solve(block: int) -> None:
-            rows = self.blocks_[block]
-            self.dual_coef_[rows] = _solved(kernel_of(block), lam_n, self._targets[rows])
+        def solve(lot: int) -> None:
+            rows = self._lots[lot][0]
+            self.dual_coef_[rows] = _solved(kernel_of(lot), lam_n, self._targets[rows])
 
-        if len(self.blocks_) == 1:
+        if len(self._lots) == 1:
             solve(0)
             return
         with threadpool_limits(1):  # blocks side by side are faster than threads within one
-            self._on_threads(solve, range(len(self.blocks_)))
+            self._on_threads(solve, range(len(self._lots)))
 
     def _scaled(self, X: Any) -> Any:
         return X if self.scaler_ is None else self.scaler_.transform(X)

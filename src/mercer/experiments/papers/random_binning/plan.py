@@ -204,9 +204,9 @@ class _Plan:
         cells = []
         for seed in self._scale.seeds:
             for method in fits.FAIR:
-                sizes: Iterable[int | None] = (None,)
-                if method != "exact":
-                    sizes = self._within(method, self._scale.fair_sizes)
+                sizes: Iterable[int | None] = self._within(method, self._scale.fair_sizes)
+                if method == "exact":  # chance has no part in it but for the choice of settings
+                    sizes = (None,) if seed == self._scale.seeds[0] else ()
                 cells += [self._fair(method, size, seed) for size in sizes]
         return cells
 
