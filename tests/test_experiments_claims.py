@@ -138,7 +138,15 @@ def test_being_best_can_hold_hold_in_part_and_fail(ours, theirs, said):
 
 @pytest.mark.parametrize(("worse", "said"), [(1.5, HELD), (0.5, NOT_HELD)])
 def test_equal_terms_are_judged_by_means_over_seeds(worse, said):
-    assert verdict("best-fair", made.fair(worse=worse)) == said
+    assert verdict("small-sizes", made.fair(worse=worse)) == said
+
+
+def test_protocols_are_judged_apart():
+    runs = beside((0.1, 0.1), (0.2, 0.15)) + made.fair(worse=0.5)
+    [judged] = [j for j in judge(claims.CLAIMS, runs) if j.claim.name == "small-sizes"]
+    assert judged.under("published").verdict == HELD
+    assert judged.under("fair").verdict == NOT_HELD
+    assert judged.verdict == PARTLY
 
 
 @pytest.mark.parametrize(
@@ -242,7 +250,7 @@ def test_claims_can_be_put_to_the_authors_points(points):
         j.claim.name: j.verdict for j in judge(claims.CLAIMS, reference.read_reference(points))
     }
     assert found["exact"] == HELD
-    assert found["best-fair"] == NOT_TESTED
+    assert found["sparse-example"] == NOT_TESTED
 
 
 @pytest.mark.parametrize(

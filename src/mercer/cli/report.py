@@ -62,18 +62,24 @@ def report(
     if as_json:
         print_json(_content(made, path))
         return
+    from mercer.experiments.claims import PROTOCOLS
+
     table = simple_table()
-    for heading in ("claim", "figure", "verdict", "what is claimed"):
+    for heading in ("claim", "figure", *PROTOCOLS.values(), "what is claimed"):
         table.add_column(heading, justify="right" if heading == "figure" else "left")
     for judged in made.judgements:
         claim = judged.claim
-        table.add_row(claim.name, str(claim.figure), judged.verdict, claim.text)
+        parts = [judged.under(protocol) for protocol in PROTOCOLS]
+        verdicts = [part.verdict if part.findings else "–" for part in parts]
+        table.add_row(claim.name, str(claim.figure), *verdicts, claim.text)
     show_table(table)
     failed = f" ({made.n_failed} more failed)" if made.n_failed else ""
     typer.echo(f"runs: {made.n_runs}{failed}\npage: {path}")
 
 
 def _content(made: Report, path: Path) -> dict[str, Any]:
+    from mercer.experiments.claims import PROTOCOLS
+
     return {
         "page": path,
         "runs": made.n_runs,
@@ -83,6 +89,7 @@ def _content(made: Report, path: Path) -> dict[str, Any]:
                 "name": judged.claim.name,
                 "figure": judged.claim.figure,
                 "verdict": judged.verdict,
+                "verdicts": {name: judged.under(name).verdict for name in PROTOCOLS},
                 "text": judged.claim.text,
                 "rule": judged.claim.rule,
                 "findings": [vars(finding) for finding in judged.findings],

@@ -13,6 +13,7 @@ __all__ = [
     "NOT_HELD",
     "NOT_TESTED",
     "PARTLY",
+    "PROTOCOLS",
     "Claim",
     "Finding",
     "Judgement",
@@ -26,6 +27,9 @@ _MOST = 0.8  # a claim on many data sets is held when it is on four of five
 _FEW = 0.2
 
 Record = Mapping[str, Any]
+
+PROTOCOLS = {"published": "as published", "fair": "on equal terms"}
+"""How runs are made and settings chosen: as the authors did, or alike for every method."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,11 @@ class Judgement:
 
     claim: Claim
     findings: tuple[Finding, ...]
+
+    def under(self, protocol: str) -> Judgement:
+        """The same of one protocol alone."""
+        found = (finding for finding in self.findings if finding.protocol == protocol)
+        return Judgement(self.claim, tuple(found))
 
     @property
     def verdict(self) -> str:

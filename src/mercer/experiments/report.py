@@ -17,6 +17,7 @@ from mercer.experiments.claims import (
     NOT_HELD,
     NOT_TESTED,
     PARTLY,
+    PROTOCOLS,
     Claim,
     Judgement,
     judge,
@@ -251,7 +252,7 @@ def _opening(page: Page, records: Sequence[Record], judgements: Sequence[Judgeme
 
 
 def _claims(judgements: Sequence[Judgement], by_them: Sequence[Judgement] | None) -> Html:
-    head = ["claim", "our runs", "data sets"]
+    head = ["claim", *(f"our runs, {words}" for words in PROTOCOLS.values())]
     rows = []
     for place, judged in enumerate(judgements):
         row: list[object] = [
@@ -259,14 +260,13 @@ def _claims(judgements: Sequence[Judgement], by_them: Sequence[Judgement] | None
                 f"{_escaped(judged.claim.text)}"
                 f'<span class="rule">Rule: {_escaped(judged.claim.rule)}</span>'
             ),
-            _verdict(judged.verdict),
-            _tested(judged),
+            *(_tested(judged.under(protocol)) for protocol in PROTOCOLS),
         ]
         if by_them is not None:
-            row += [_verdict(by_them[place].verdict), _tested(by_them[place])]
+            row.append(_tested(by_them[place]))
         rows.append([*row, judged.claim.figure])
     if by_them is not None:
-        head += ["the authors' points", "data sets"]
+        head.append("the authors' points")
     head.append("figure")
     shown = [
         html.details(
@@ -274,7 +274,10 @@ def _claims(judgements: Sequence[Judgement], by_them: Sequence[Judgement] | None
             html.table(
                 f"Figure {j.claim.figure}: {j.claim.rule}",
                 ["data", "protocol", "verdict", "numbers"],
-                [[f.data, f.protocol, _verdict(f.verdict), f.numbers] for f in j.findings],
+                [
+                    [f.data, PROTOCOLS[f.protocol], _verdict(f.verdict), f.numbers]
+                    for f in j.findings
+                ],
             ),
         )
         for j in judgements
@@ -420,12 +423,13 @@ def _verdict(verdict: str) -> Html:
     return html.badge(_BADGES[verdict], verdict)
 
 
-def _tested(judged: Judgement) -> str:
-    tested = [finding for finding in judged.findings if finding.verdict != NOT_TESTED]
-    if not tested:
-        return "–"
-    counts = Counter(finding.verdict for finding in tested)
-    return ", ".join(f"{counts[verdict]} {verdict}" for verdict in _BADGES if counts[verdict])
+def _tested(judged: Judgement) -> Html:
+    """The verdict, and on how many data sets it is what; nothing for what was not asked."""
+    if not judged.findings:
+        return Html("–")
+    counts = Counter(finding.verdict for finding in judged.findings)
+    said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _BADGES if counts[verdict])
+    return Html(f'{_verdict(judged.verdict)} <span class="rule">{said}</span>')
 
 
 def _data_of(records: Sequence[Record]) -> dict[str, Mapping[str, Any]]:

@@ -10,6 +10,7 @@ import numpy as np
 __all__ = [
     "METHODS",
     "Record",
+    "averaged",
     "best",
     "best_by_size",
     "by_data",
@@ -314,6 +315,44 @@ def over_seeds(
     for record in records:
         found.setdefault(record["size"], []).append(value(record))
     return {size: _spread(found[size]) for size in sorted(found, key=lambda size: size or 0)}
+
+
+def averaged(records: Iterable[Record]) -> list[Record]:
+    """One record for each method and size: scores and fit times are means over the seeds.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+        Of one data set and protocol.
+
+    Returns
+    -------
+    list of dict
+        Of the other entries, those of the first run.
+
+    Examples
+    --------
+    >>> runs = [
+    ...     {"method": "exact", "size": None, "score": {"test": {"accuracy": value}}}
+    ...     for value in (0.5, 1.0)
+    ... ]
+    >>> [score(run) for run in averaged(runs)]
+    [0.75]
+    """
+    groups: dict[tuple[Any, Any], list[Record]] = {}
+    for record in records:
+        groups.setdefault((record["method"], record["size"]), []).append(record)
+    found: list[Record] = []
+    for runs in groups.values():
+        metric = "relative_rmse" if is_regression(runs[0]) else "accuracy"
+        scores = {
+            part: {metric: float(np.mean([score(run, part) for run in runs]))}
+            for part in runs[0]["score"]
+        }
+        seconds = [run["seconds"]["fit"] for run in runs if "seconds" in run]
+        times = {"seconds": {"fit": float(np.mean(seconds))}} if seconds else {}
+        found.append({**runs[0], "score": scores, **times})
+    return found
 
 
 def _spread(values: Sequence[float]) -> tuple[float, float, int]:
