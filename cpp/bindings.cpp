@@ -1,4 +1,5 @@
 // The Python module: checks the arguments, releases the interpreter, calls one function.
+#include "arguments.hpp"
 #include "binning.hpp"
 #include "buffer.hpp"
 #include "cosine.hpp"
@@ -12,109 +13,10 @@
 #include <optional>
 #include <variant>
 
-namespace nb = nanobind;
 using namespace nb::literals;
 using namespace mercer;
 
 namespace {
-
-// ---- arguments ----------------------------------------------------------------------------------
-
-template <class F>
-auto with_float(Type type, F f) {
-    return type == Type::f32 ? f(float()) : f(double());
-}
-
-template <class F>
-auto with_code(Type type, F f) {
-    switch (type) {
-    case Type::u8: return f(std::uint8_t());
-    case Type::u16: return f(std::uint16_t());
-    default: return f(std::uint32_t());
-    }
-}
-
-nb::object new_array(nb::handle shape, const char* dtype) {
-    return nb::module_::import_("numpy").attr("empty")(shape, dtype);
-}
-
-using AnyPoints =
-    std::variant<DensePoints<float>, DensePoints<double>, SparsePoints<float, std::int32_t>,
-                 SparsePoints<float, std::int64_t>, SparsePoints<double, std::int32_t>,
-                 SparsePoints<double, std::int64_t>>;
-
-// The data: one array, or the three of a CSR matrix and its number of columns.
-class Data {
-  public:
-    explicit Data(nb::handle X) {
-        numbers_.emplace(X.ptr(), "X", std::initializer_list{Type::f32, Type::f64}, 2);
-        with_float(numbers_->type(), [&](auto zero) {
-            using T = decltype(zero);
-            points =
-                DensePoints<T>{numbers_->data<const T>(), numbers_->extent(0), numbers_->extent(1)};
-        });
-    }
-    Data(nb::handle values, nb::handle indices, nb::handle indptr, std::size_t d) {
-        numbers_.emplace(values.ptr(), "data", std::initializer_list{Type::f32, Type::f64}, 1);
-        indices_.emplace(indices.ptr(), "indices", std::initializer_list{Type::i32, Type::i64}, 1);
-        indptr_.emplace(indptr.ptr(), "indptr", std::initializer_list{indices_->type()}, 1);
-        indices_->expect_shape({numbers_->extent(0)});
-        if (indptr_->extent(0) == 0) indptr_->fail("must have at least one entry", "none");
-        with_float(numbers_->type(), [&](auto zero) {
-            if (indices_->type() == Type::i32)
-                set_sparse<decltype(zero), std::int32_t>(d);
-            else
-                set_sparse<decltype(zero), std::int64_t>(d);
-        });
-    }
-    AnyPoints points;
-
-  private:
-    template <class T, class Index>
-    void set_sparse(std::size_t d) {
-        const SparsePoints<T, Index> rows{numbers_->data<const T>(), indices_->data<const Index>(),
-                                          indptr_->data<const Index>(), indptr_->extent(0) - 1, d};
-        const std::size_t n_stored = numbers_->extent(0);
-        bool valid = rows.row_starts[0] >= 0;
-        for (std::size_t i = 0; i < rows.n; ++i)
-            valid = valid && rows.row_starts[i] <= rows.row_starts[i + 1];
-        if (!valid || static_cast<std::size_t>(rows.row_starts[rows.n]) > n_stored)
-            indptr_->fail("must rise from 0 to the number of stored values", "another order");
-        bool inside = true;
-        for (std::size_t e = 0; e < n_stored; ++e)
-            inside &= static_cast<std::uint64_t>(rows.inputs[e]) < d;
-        if (!inside)
-            indices_->fail("must be below the number of columns", "a larger or negative one");
-        points = rows;
-    }
-    std::optional<Buffer> numbers_, indices_, indptr_;
-};
-
-// Parameters of some grids and room for their codes.
-class GridArguments {
-  public:
-    GridArguments(const Data& data, nb::handle inverse_widths, nb::handle shifts,
-                  nb::handle multipliers, nb::handle codes_)
-        : codes(codes_.ptr(), "codes", {Type::u8, Type::u16, Type::u32}, 2, true),
-          inverse_widths_(inverse_widths.ptr(), "inverse_widths", {Type::f64}, 2),
-          shifts_(shifts.ptr(), "shifts", {Type::f64}, 2),
-          multipliers_(multipliers.ptr(), "multipliers", {Type::u64}, 2) {
-        const auto [n, d] = std::visit(
-            [](const auto& points) { return std::pair(points.n, points.d); }, data.points);
-        const std::size_t count = inverse_widths_.extent(0);
-        inverse_widths_.expect_shape({count, d});
-        shifts_.expect_shape({count, d});
-        multipliers_.expect_shape({count, d});
-        codes.expect_shape({count, n});
-        grids = {inverse_widths_.data<const double>(), shifts_.data<const double>(),
-                 multipliers_.data<const std::uint64_t>(), count, d};
-    }
-    Buffer codes;
-    Grids grids;
-
-  private:
-    Buffer inverse_widths_, shifts_, multipliers_;
-};
 
 // ---- binning ------------------------------------------------------------------------------------
 
@@ -125,8 +27,8 @@ class BinTable {
     bool insert(std::size_t first_grid, const Data& data, const GridArguments& arguments,
                 int n_threads) {
         const auto part = slice(first_grid, arguments.grids.count);
-        return with_code(arguments.codes.type(), [&](auto zero) {
-            auto* codes = arguments.codes.data<decltype(zero)>();
+        return with_code(arguments.out.type(), [&](auto zero) {
+            auto* codes = arguments.out.data<decltype(zero)>();
             nb::gil_scoped_release released;
             return std::visit(
                 [&](const auto& points) {
@@ -139,13 +41,13 @@ class BinTable {
     std::size_t lookup(std::size_t first_grid, const Data& data, const GridArguments& arguments,
                        int n_threads) {
         const auto part = slice(first_grid, arguments.grids.count);
-        return with_code(arguments.codes.type(), [&](auto zero) {
+        return with_code(arguments.out.type(), [&](auto zero) {
             using Code = decltype(zero);
             for (const Dictionary& dictionary : part)
                 if (dictionary.size() > std::numeric_limits<Code>::max())
-                    arguments.codes.fail("must be wide enough for every bin and one value more",
-                                         std::to_string(dictionary.size()) + " bins");
-            auto* codes = arguments.codes.data<Code>();
+                    arguments.out.fail("must be wide enough for every bin and one value more",
+                                       std::to_string(dictionary.size()) + " bins");
+            auto* codes = arguments.out.data<Code>();
             nb::gil_scoped_release released;
             return std::visit(
                 [&](const auto& points) {
@@ -157,11 +59,10 @@ class BinTable {
     }
 
     nb::object n_bins() const {
-        nb::object result = new_array(nb::int_(dictionaries_.size()), "int64");
-        const Buffer out(result.ptr(), "n_bins", {Type::i64}, 1, true);
-        for (std::size_t g = 0; g < dictionaries_.size(); ++g)
-            out.data<std::int64_t>()[g] = static_cast<std::int64_t>(dictionaries_[g].size());
-        return result;
+        std::vector<std::int64_t> sizes;
+        for (const Dictionary& dictionary : dictionaries_)
+            sizes.push_back(static_cast<std::int64_t>(dictionary.size()));
+        return new_integers(sizes);
     }
 
     nb::object keys() const {
@@ -214,13 +115,13 @@ class BinTable {
 
 void bin_hashed(const Data& data, const GridArguments& arguments, std::uint64_t n_columns,
                 int n_threads) {
-    with_code(arguments.codes.type(), [&](auto zero) {
+    with_code(arguments.out.type(), [&](auto zero) {
         using Code = decltype(zero);
         const std::uint64_t most = std::uint64_t{1} << 8 * std::min<std::size_t>(sizeof(Code), 4);
         if (n_columns < 1 || n_columns > most || n_columns > 0xffffffffu)
             throw std::invalid_argument("n_columns must be at least 1 and fit the codes; got " +
                                         std::to_string(n_columns) + ".");
-        auto* codes = arguments.codes.data<Code>();
+        auto* codes = arguments.out.data<Code>();
         nb::gil_scoped_release released;
         std::visit(
             [&](const auto& points) {
@@ -233,46 +134,20 @@ void bin_hashed(const Data& data, const GridArguments& arguments, std::uint64_t 
 
 // ---- products -----------------------------------------------------------------------------------
 
-enum class Product { matvec, rmatvec, gram };
-
 template <Product product>
-void binned_product(nb::handle codes_, nb::handle offsets_, nb::handle operand_, nb::handle out_,
+void binned_product(nb::handle codes_, nb::handle offsets, nb::handle operand, nb::handle out,
                     double scale, bool missing, int n_threads) {
-    const Buffer codes(codes_.ptr(), "codes", {Type::u8, Type::u16, Type::u32}, 2);
-    const Buffer offsets(offsets_.ptr(), "offsets", {Type::i64}, 1);
-    const Buffer operand(operand_.ptr(), product == Product::matvec ? "w" : "v",
-                         {Type::f32, Type::f64}, 0);
-    const Buffer out(out_.ptr(), "out", {operand.type()}, operand.ndim(), true);
-    const std::size_t n_grids = codes.extent(0), n = codes.extent(1), k = operand.width();
-    offsets.expect_shape({n_grids + 1});
-    const auto* starts = offsets.data<const std::int64_t>();
-    for (std::size_t g = 0; g < n_grids; ++g)
-        if (starts[0] != 0 || starts[g] > starts[g + 1])
-            offsets.fail("must rise from 0 to the number of columns", "another order");
-    const auto n_columns = static_cast<std::size_t>(starts[n_grids]);
-    auto expect = [&](const Buffer& buffer, std::size_t length) {
-        if (buffer.ndim() == 1)
-            buffer.expect_shape({length});
+    const ProductArguments arguments(product, codes_, offsets, operand, out);
+    const BinArguments& bins = arguments.bins;
+    const std::size_t k = arguments.k;
+    arguments.run([&]<class Code, class T>(const Code* codes, const T* from, T* to) {
+        const BinnedMatrix<Code> Z{codes, bins.starts, bins.n_grids, bins.n, missing};
+        if constexpr (product == Product::matvec)
+            matvec(Z, from, k, to, scale, n_threads);
+        else if constexpr (product == Product::rmatvec)
+            rmatvec(Z, from, k, to, scale, n_threads);
         else
-            buffer.expect_shape({length, k});
-    };
-    expect(operand, product == Product::matvec ? n_columns : n);
-    expect(out, product == Product::rmatvec ? n_columns : n);
-    with_code(codes.type(), [&](auto code) {
-        using Code = decltype(code);
-        const BinnedMatrix<Code> Z{codes.data<const Code>(), starts, n_grids, n, missing};
-        with_float(operand.type(), [&](auto zero) {
-            using T = decltype(zero);
-            const T* from = operand.data<const T>();
-            T* to = out.data<T>();
-            nb::gil_scoped_release released;
-            if constexpr (product == Product::matvec)
-                matvec(Z, from, k, to, scale, n_threads);
-            else if constexpr (product == Product::rmatvec)
-                rmatvec(Z, from, k, to, scale, n_threads);
-            else
-                gram_matvec(Z, from, k, to, scale, n_threads);
-        });
+            gram_matvec(Z, from, k, to, scale, n_threads);
     });
 }
 

@@ -1,6 +1,6 @@
 // An array argument taken through Python's buffer protocol and checked: its messages name the
-// argument, the rule and what came instead. For bindings.cpp alone; the other headers know nothing
-// of Python.
+// argument, the rule and what came instead. For the bindings alone; the other headers, except
+// arguments.hpp, know nothing of Python.
 #pragma once
 
 #include <Python.h>
