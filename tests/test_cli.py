@@ -221,11 +221,20 @@ def test_info_tells_versions_processor_and_threads(mercer):
     assert "instructions" in mercer("info").stdout
 
 
-@pytest.mark.parametrize("command", ["fit", "predict", "compare", "datasets", "info"])
+COMMANDS = ["fit", "predict", "compare", "reproduce", "report", "datasets", "info"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_help_has_an_example(command, mercer):
     done = mercer(command, "--help")
     assert done.exit_code == 0
     assert f"Example: mercer {command}" in done.stdout
+
+
+def test_help_breaks_its_lines_where_the_terminal_ends(mercer, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [line.strip() for line in mercer("fit", "--help").stdout.splitlines()]
+    assert "training rows, and says which." in lines
 
 
 def test_no_command_gives_the_help(mercer):
@@ -265,6 +274,7 @@ WRONG = [
     ((*FIT, "--gamma", "wide"), 1, "gamma"),
     ((*FIT, "--gamma-path", "0.1;1"), 1, "numbers with commas"),
     ((*FIT, "--gamma-path", "0.1,1", "--gamma", "1"), 1, "gamma must be left out"),
+    (("fit", "gone.csv", "--out", "o", "--gamma-path", "x"), 1, "--gamma-path must be numbers"),
     ((*FIT, "--alpha", "-1"), 1, "alpha"),
     ((*FIT, "--n-components", "0"), 1, "n_components"),
     ((*FIT, "--map", "bining"), 1, "binning"),

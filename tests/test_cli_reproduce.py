@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -10,12 +11,14 @@ import sys
 import time
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
-from mercer.cli import reproduce
+from mercer.cli import options, reproduce
 from mercer.cli.app import app
 from mercer.experiments import records
 from mercer.experiments.papers.random_binning import fits
+from mercer.experiments.runner import Progress
 
 QUICK = ("--scale", "tiny", "--datasets", "generated-regression", "--n-jobs", "1")
 LINES = "random-binning-tiny.jsonl"
@@ -48,6 +51,47 @@ def test_tiny_study_writes_records_and_figures_and_prints_a_table(tmp_path):
     assert "Warning" not in done.output
 
 
+def test_table_is_whole_on_a_terminal_of_80_columns(monkeypatch):
+    summary = [
+        ("generated-regression", "error*", 0.1443, 32),
+        ("covtype-mult", "accuracy", 0.8, 4096),
+    ]
+    methods = ("binning", "fourier", "nystroem", "blocks")
+    rows = [
+        {
+            "data": data,
+            "metric": metric,
+            "methods": {name: {"size": size, "score": score} for name in methods},
+        }
+        for data, metric, score, size in summary
+    ]
+    monkeypatch.setattr(reproduce, "_summary", lambda records, protocol: rows)
+    for module in (reproduce, options):
+        monkeypatch.setattr(module, "narrow", lambda: True)
+    console = Console(width=80, file=io.StringIO())
+    console.print(next(reproduce._tables([])))
+    text = console.file.getvalue()
+    assert "…" not in text
+    assert text.count("0.8000 (4096)") == text.count("0.1443 (32)") == 4
+    assert "*" in text
+
+
+def test_bar_keeps_its_numbers_on_a_narrow_terminal(monkeypatch):
+    shown = io.StringIO()
+    console = Console(width=80, file=shown, force_terminal=True, color_system=None)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    with reproduce._progress() as on_progress:
+        on_progress(Progress(0.5, 7.0, "generated-regression: " + "long " * 20, 5, 10))
+    [*_, last] = [line for line in shown.getvalue().split("\r") if "7 s to go" in line]
+    assert "50 % in 0:00:00 and about 7 s to go: generated-regression" in last
+    assert "…" in last
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 runs"), (1, "1 run"), (2, "2 runs")])
+def test_one_run_is_not_runs(number, text):
+    assert reproduce._count(number, "run") == text
+
+
 def test_json_is_the_only_thing_on_standard_output():
     done = mercer(*QUICK, "--figure", "4", "--protocol", "published", "--json", "--out", "there")
     content = json.loads(done.stdout)
@@ -62,7 +106,7 @@ def test_existing_records_ask_for_resume_and_resume_adds_what_is_missing():
     assert mercer(*arguments, "--figure", "4").exit_code == 0
     refused = mercer(*arguments, "--figure", "3")
     assert refused.exit_code == 1
-    assert "resume it" in refused.stderr
+    assert "--resume" in refused.stderr
     more = json.loads(mercer(*arguments, "--figure", "3", "--resume").stdout)
     assert (more["n_new"], more["n_records"]) == (2 + 5, 9 + 2 + 5)
     again = json.loads(mercer(*arguments, "--figure", "3", "--resume").stdout)

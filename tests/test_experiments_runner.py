@@ -184,7 +184,7 @@ def test_interrupt_leaves_complete_records_and_resume_finishes(path):
 def test_records_are_not_overwritten_without_resume(path):
     run("toy", [squares([1])], path)
     before = path.read_bytes()
-    with pytest.raises(ValueError, match="holds records already; resume it"):
+    with pytest.raises(ValueError, match="holds records already; add to them"):
         run("toy", [squares([2])], path)
     assert path.read_bytes() == before
 

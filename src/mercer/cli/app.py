@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from inspect import cleandoc
 from typing import Annotated, Any, NoReturn
 
 import typer
@@ -97,6 +98,10 @@ compare.register(app)
 reproduce.register(app)
 report.register(app)
 show.register(app)
+for _command in app.registered_commands:
+    # Paragraphs as wide as the terminal: the lines of a docstring would be broken twice.
+    _paragraphs = cleandoc(_command.callback.__doc__ or "").split("\n\n")
+    _command.help = "\n\n".join(" ".join(lines.split()) for lines in _paragraphs)
 
 
 def _explained(error: Exception) -> tuple[str, int]:

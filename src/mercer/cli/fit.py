@@ -101,10 +101,6 @@ def fit(
     which.
     """
     check_writable(out)
-    from mercer.cli.data import labelled
-
-    found = labelled(data, target, task)
-    say(found.task_note)
     settings = {
         "feature_map": map_,
         "n_components": n_components,
@@ -117,6 +113,10 @@ def fit(
     }
     settings = {name: value for name, value in settings.items() if value is not None}
     settings |= {"random_state": seed, "n_jobs": n_jobs, "scale": scale}
+    from mercer.cli.data import labelled
+
+    found = labelled(data, target, task)
+    say(found.task_note)
     model, seconds = _fitted(found.data, settings)
     summary = _write(found.data, found.target, model, settings, out)
     summary["seconds"] = seconds

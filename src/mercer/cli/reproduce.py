@@ -14,6 +14,7 @@ from mercer.cli.options import (
     Jobs,
     Json,
     check_writable_folder,
+    narrow,
     print_json,
     say,
     show_table,
@@ -136,7 +137,12 @@ def reproduce(
         show_table(table)
     for line in [*_remarks(outcome, limits), *(f"figure:  {path}" for path in drawn)]:
         typer.echo(line)
-    typer.echo(f"records: {lines} ({outcome.n_new} lines added, {len(outcome.records)} runs)")
+    new, runs = _count(outcome.n_new, "line"), _count(len(outcome.records), "run")
+    typer.echo(f"records: {lines} ({new} added, {runs})")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _names(text: str | None) -> tuple[str, ...]:
@@ -194,7 +200,9 @@ def _run(paper: Paper, selected: Any, lines: Path, resume: bool) -> tuple[Outcom
                 on_progress=on_progress,
             )
     except KeyboardInterrupt:
-        say(f"{written} runs were added to {lines}; the same command with --resume goes on.")
+        were = "was" if written == 1 else "were"
+        added = f"{_count(written, 'run')} {were} added to {lines}"
+        say(f"{added}; the same command with --resume goes on.")
         raise
     if not outcome.records and outcome.notes:
         raise ValueError(outcome.notes[0])
@@ -221,15 +229,24 @@ def _draw(
 def _progress() -> Iterator[Callable[[Progress], None]]:
     """A bar with the time left on a terminal, else a line for every data set."""
     from rich.console import Console
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
+    from rich.table import Column
+    from rich.text import Text
+
+    class Doing(ProgressColumn):
+        """What is being done: the column that gives way on a narrow terminal."""
+
+        def render(self, task: Task) -> Text:
+            return Text(task.description, no_wrap=True, overflow="ellipsis")
 
     console = Console(stderr=True)
     columns = (
-        BarColumn(),
+        BarColumn(20, table_column=Column(no_wrap=True)),
         TextColumn("{task.percentage:.0f} % in"),
-        TimeElapsedColumn(),
-        TextColumn("and about {task.fields[left]} to go: {task.description}"),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        TextColumn("and about {task.fields[left]} to go:"),
+        Doing(),
     )
     with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=1.0, left="?")
@@ -267,13 +284,17 @@ def _tables(records: Sequence[Record]) -> Iterator[Table]:
         if not rows:
             continue
         table = simple_table(title=f"{title}; test score at the largest size of each method")
-        table.add_column("data", no_wrap=True)
-        table.add_column("score")
+        close = narrow()  # then a star alone says which scores are errors
+        table.add_column("data", no_wrap=not close, overflow="fold")
+        if not close:
+            table.add_column("score")
         for label in _METHODS.values():
             table.add_column(label, justify="right", no_wrap=True)
         for row in rows:
             cells = (row["methods"].get(name) for name in _METHODS)
-            table.add_row(row["data"], row["metric"], *map(_cell, cells))
+            star = "*" if row["metric"].endswith("*") else ""
+            first = (f"{row['data']}{star}",) if close else (row["data"], row["metric"])
+            table.add_row(*first, *map(_cell, cells))
         yield table
 
 
@@ -310,7 +331,7 @@ def _summary(records: Sequence[Record], protocol: str) -> list[dict[str, Any]]:
 
 def _remarks(outcome: Outcome, limits: Sequence[str]) -> Iterator[str]:
     if any("relative_rmse" in str(record.get("score")) for record in outcome.records):
-        yield "* ‖y − ŷ‖ / ‖y‖; less is better."
+        yield "* ‖y − ŷ‖ / ‖y‖, less is better; else accuracy."
     yield from limits
     for note in outcome.notes:
         yield f"left out: {note}"

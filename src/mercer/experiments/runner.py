@@ -182,7 +182,8 @@ class RecordFile:
             return
         if not resume:
             raise ValueError(
-                f"{self.path} holds records already; resume it, or write to another folder."
+                f"{self.path} holds records already; add to them with resume (--resume), "
+                "or write to another folder."
             )
         _cut_torn_line(self.path)
         for record in records.read(self.path):
