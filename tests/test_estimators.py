@@ -26,7 +26,7 @@ MAPS = ["binning", "fourier", "nystroem", "linear"]
 LOSSES = ["squared", "logistic", "squared_hinge", "multinomial"]
 
 
-@pytest.mark.filterwarnings("ignore:.*of the boxes of these rows")  # checks have few rows
+@pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # checks have few rows
 @parametrize_with_checks(
     [
         KernelRegressor(),
@@ -241,6 +241,13 @@ def test_grid_search_reaches_the_settings_of_a_map():
     ).fit(X, y)
     assert search.best_params_["feature_map__gamma"] == 0.2
     assert cross_val_score(KernelClassifier(random_state=0), X, y, cv=3).mean() > 0.7
+
+
+def test_setting_of_a_map_is_refused_where_the_map_is_a_name():
+    with pytest.raises(ValueError, match="feature_map__gamma must be set on a map"):
+        KernelClassifier().set_params(feature_map__gamma=1.0)
+    model = KernelClassifier().set_params(feature_map=RandomBinning(), feature_map__gamma=1.0)
+    assert model.feature_map.gamma == 1.0
 
 
 @pytest.mark.parametrize(

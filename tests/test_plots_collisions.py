@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer import plots
+from mercer import KernelRegressor, plots
 from mercer.diagnostics import collisions
 from mercer.maps import RandomBinning
 
@@ -53,3 +53,8 @@ def test_extreme_fits_can_be_drawn(gamma, n, tmp_path):
 
 def test_examples(check_examples):
     check_examples(plots.collisions)
+
+
+def test_figure_of_something_else_is_refused_with_the_function_that_makes_it():
+    with pytest.raises(TypeError, match=r"diagnostics.collisions returns; got KernelRegressor."):
+        plots.collisions_figure(KernelRegressor())

@@ -83,6 +83,23 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         tags.input_tags.sparse = True
         return tags
 
+    def set_params(self, **params):
+        """Set parameters by name, those of a map as ``feature_map__gamma``.
+
+        Raises
+        ------
+        ValueError
+            If there is no such parameter, or a map's is set where ``feature_map`` is a name.
+        """
+        map_ = params.get("feature_map", self.feature_map)
+        inner = [name for name in params if name.startswith("feature_map__")]
+        if inner and isinstance(map_, str):
+            raise ValueError(
+                f"{inner[0]} must be set on a map of mercer.maps; got feature_map={map_!r}, beside "
+                "which kernel, gamma and n_components are parameters of the model itself."
+            )
+        return super().set_params(**params)
+
     # -- fitting -----------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: Any, target: NDArray, weights: NDArray | None, loss: Any) -> None:

@@ -34,6 +34,8 @@ def collisions_figure(collisions: Collisions) -> Figure:
 
     Raises
     ------
+    TypeError
+        If ``collisions`` is something else, a model for example.
     ImportError
         If matplotlib is missing.
 
@@ -48,6 +50,13 @@ def collisions_figure(collisions: Collisions) -> Figure:
     >>> [axes.get_xlabel() for axes in figure.axes]
     ['rows in a bin', 'simultaneous updates τ']
     """
+    from mercer.diagnostics import Collisions
+
+    if not isinstance(collisions, Collisions):
+        raise TypeError(
+            "collisions must be what mercer.diagnostics.collisions returns; got "
+            f"{type(collisions).__name__}."
+        )
     figure = new_figure(10.4, 4.4)
     sizes, speedups = figure.subplots(1, 2)
     _bin_sizes(sizes, collisions)
