@@ -224,3 +224,9 @@ def test_one_column_is_no_overlap_of_ticks():
 )
 def test_examples_run(module, check_examples):
     check_examples(module)
+
+
+def test_key_of_figure_5_shows_the_line_and_the_star_of_the_exact_kernel():
+    [legend] = random_binning.figure5(STUDY).legends
+    [key] = [line for line in legend.legend_handles if line.get_label() == "exact kernel"]
+    assert (key.get_linestyle(), key.get_marker()) == ("-.", "*")

@@ -225,7 +225,7 @@ def figure5(
         _rival_panels(row, own, _theirs(theirs, own[0], 5))
     there = {run["method"] for run in runs}
     handles = [
-        _key(METHODS[name], *STYLE[name], linestyle="none" if name == "exact" else "-")
+        _key(METHODS[name], *STYLE[name], linestyle="-." if name == "exact" else "-")
         for name in METHODS
         if name in there
     ]
