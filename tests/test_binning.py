@@ -115,7 +115,7 @@ def test_transform_of_the_training_data_is_fit_transform():
 
 def test_unseen_boxes_have_no_column():
     map_ = RandomBinning(gamma=1.0, n_components=30, random_state=0).fit(data(50))
-    with pytest.warns(UserWarning, match="100% of the boxes of these rows were not met at fit"):
+    with pytest.warns(UserWarning, match="100% of the bins of these rows were not met at fit"):
         far = map_.transform(data(20) + 1e3)
     assert far.nnz == 0
     assert far.shape == (20, map_.n_features_out_)
@@ -291,10 +291,10 @@ def test_missing_boxes_are_counted_whoever_counts():
     assert RandomBinning(bins=16, random_state=0).fit(data(50)).design(new).n_missing == 0
 
 
-def test_only_many_missing_boxes_deserve_a_word():
+def test_only_many_missing_bins_deserve_a_word():
     map_ = RandomBinning(n_components=10)
     map_.warn_missing(n_missing=10, n_rows=3)
-    with pytest.warns(UserWarning, match="37% of the boxes .* a smaller gamma") as caught:
+    with pytest.warns(UserWarning, match="37% of the bins .* a smaller gamma") as caught:
         map_.warn_missing(n_missing=11, n_rows=3)
     assert str(caught[0].message).count(".") == 1
 

@@ -165,7 +165,7 @@ def searched(monkeypatch, errors):
     return np.log2(choice.gamma_multiple), np.log10(choice.alpha_multiple)
 
 
-@pytest.mark.filterwarnings("ignore:.*of the boxes of these rows")  # some gammas are large
+@pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # some gammas are large
 def test_choice_is_the_best_that_was_tried_on_the_validation_part(monkeypatch):
     data = toy("regression", 400)
     chosen = selection.Selection(data.X, data.y, "regression", seed=0, max_rows=200)

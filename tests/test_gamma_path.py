@@ -1,4 +1,4 @@
-"""Choosing gamma along a path on held-out rows, and being told of unseen boxes."""
+"""Choosing gamma along a path on held-out rows, and being told of unseen bins."""
 
 import pickle
 import warnings
@@ -23,7 +23,7 @@ SPLIT_ROWS = {
 }
 
 
-@pytest.mark.filterwarnings("ignore:.*of the boxes of these rows")  # checks have few rows
+@pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # checks have few rows
 @parametrize_with_checks(
     [
         KernelRegressor(gamma_path=[0.01, 0.1], n_components=32),
@@ -235,7 +235,7 @@ def test_a_path_that_makes_no_sense_is_refused(settings, error, message):
         model(**settings).fit(*TABLE)
 
 
-# unseen boxes
+# unseen bins
 
 
 def test_prediction_speaks_of_unseen_boxes_once_for_all_chunks(monkeypatch):
@@ -243,7 +243,7 @@ def test_prediction_speaks_of_unseen_boxes_once_for_all_chunks(monkeypatch):
     new = waves(200, seed=1)[0]
     found = KernelRegressor(gamma=20.0, n_components=16, random_state=0).fit(X, y)
     monkeypatch.setattr("mercer._array.row_chunks.__defaults__", (1000,))
-    with pytest.warns(UserWarning, match=r"\d+% of the boxes .* smaller gamma") as caught:
+    with pytest.warns(UserWarning, match=r"\d+% of the bins .* smaller gamma") as caught:
         found.predict(new)
     assert len(caught) == 1
     found.predict(X)  # of known rows there is nothing to say
@@ -251,13 +251,13 @@ def test_prediction_speaks_of_unseen_boxes_once_for_all_chunks(monkeypatch):
     found.predict(mixed)  # nor where the share over all rows is small
 
 
-def test_default_settings_do_not_speak_of_unseen_boxes():
+def test_default_settings_do_not_speak_of_unseen_bins():
     for d in (1, 3, 6, 10):
         rng = np.random.default_rng(d)
         X, new = rng.normal(size=(300, d)), rng.normal(size=(100, d))
         KernelRegressor(random_state=0).fit(X, X[:, 0]).predict(new)
 
 
-def test_trials_do_not_speak_of_unseen_boxes():
+def test_trials_do_not_speak_of_unseen_bins():
     X, y = waves()
     model(gamma_path=[0.1, 100.0]).fit(X, y)

@@ -150,7 +150,7 @@ class RandomBinning(FeatureMap):
         n_pairs = n_rows * self.n_components
         if n_missing > _MANY_MISSING * n_pairs:
             warnings.warn(
-                f"{n_missing / n_pairs:.0%} of the boxes of these rows were not met at fit, so "
+                f"{n_missing / n_pairs:.0%} of the bins of these rows were not met at fit, so "
                 "predictions fall back on the constant; a smaller gamma or more rows at fit help.",
                 UserWarning,
                 stacklevel=3,
