@@ -124,8 +124,23 @@ def _usage_sentence(error: Any) -> str:
         near = _near_option(option, error.ctx)
         hint = f"did you mean {near[0]}?" if near else "--help lists them."
         return f"no option {option}; {hint}"
-    text = " ".join(error.format_message().split())
-    return text.removeprefix("Invalid value: ")
+    return _refused_value(error) or " ".join(error.format_message().split()).removeprefix(
+        "Invalid value: "
+    )
+
+
+def _refused_value(error: Any) -> str:
+    """Option, rule and value, where the interface knows them and says less."""
+    listed = getattr(error.__cause__, "errors", None)
+    options = getattr(getattr(error, "param", None), "opts", None)
+    if listed is None or not options:
+        return ""
+    [first, *_] = listed()
+    reason = first["msg"].removeprefix("Value error, ")
+    rule = reason.removeprefix("Input should ").partition(", unable")[0]
+    if reason.startswith("Input should "):
+        return f"{options[0]} must {rule}; got {first['input']!r}."
+    return f"{options[0]}: {reason}"
 
 
 def _near_option(option: str, context: Any) -> list[str]:
