@@ -273,3 +273,16 @@ def test_a_smooth_function_is_learnt_better_than_by_plain_bins():
         predicted = new @ np.linalg.solve(K + 1e-3 * np.eye(400), y)
         errors.append(np.abs(predicted - np.sin(12 * np.linspace(0.1, 0.9, 200))).mean())
     assert errors[1] < errors[0]
+
+
+@pytest.mark.parametrize(
+    ("n_inputs", "times"), [(40, "25 times"), (64, "167 times"), (200, "over 1000 times")]
+)
+def test_faded_edges_on_many_inputs_deserve_a_word(n_inputs, times):
+    with pytest.warns(UserWarning, match=rf"taper=0.2\) on {n_inputs} inputs need about {times}"):
+        RandomBinning(Smooth(), n_components=4, random_state=0).fit(data(30, n_inputs))
+
+
+def test_faded_edges_on_few_inputs_and_plain_bins_do_not():
+    RandomBinning(Smooth(), n_components=4, random_state=0).fit(data(30, 20))
+    RandomBinning(Laplacian(), n_components=4, random_state=0).fit(data(30, 200))

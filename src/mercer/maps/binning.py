@@ -28,6 +28,8 @@ _PARAMETER_BYTES = 24  # inverse width, shift and multipliers of one input in on
 _BATCH_BYTES = 64 * 2**20  # parameters of the grids that are worked on together
 _MAX_HASHED = 2**31
 _MANY_MISSING = 1 / 3  # share of unknown boxes that deserves a word
+_SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
+_MUCH_SPREAD = 10.0  # factor that deserves a word
 
 
 class RandomBinning(FeatureMap):
@@ -131,6 +133,7 @@ class RandomBinning(FeatureMap):
         flag(self.scale, "scale")
         n_hashed = self._n_hashed()
         self.kernel_ = self._resolved_kernel(X)
+        _warn_spread(self.kernel_.taper, X.shape[1])
         self.key_ = self._drawn_key()
         self.__dict__.pop("_grids", None)
         if n_hashed is None:
@@ -335,6 +338,19 @@ class RandomBinning(FeatureMap):
         super().__setstate__(state)
         if keys is not None:
             self._table = _core.BinTable.from_keys(keys, self.n_bins_)
+
+
+def _warn_spread(taper: float, n_inputs: int) -> None:
+    """Say so when the weights of points in bins with faded edges drown what the bins say."""
+    exponent = _SPREAD * taper * n_inputs
+    if exponent > np.log(_MUCH_SPREAD):
+        times = f"{np.exp(exponent):.0f}" if exponent < np.log(1000) else "over 1000"
+        warnings.warn(
+            f"bins with faded edges (taper={taper:g}) on {n_inputs} inputs need about {times} "
+            "times as many grids as plain bins; the Laplacian kernel or a smaller taper helps.",
+            UserWarning,
+            stacklevel=4,
+        )
 
 
 def _buffers(X: Any) -> tuple[Any, ...]:
