@@ -283,6 +283,14 @@ def test_faded_edges_on_many_inputs_deserve_a_word(n_inputs, times):
         RandomBinning(Smooth(), n_components=4, random_state=0).fit(data(30, n_inputs))
 
 
+def test_faded_edges_deserve_one_word_however_many_gammas_are_tried():
+    X = data(50, 40)
+    model = mercer.KernelRegressor(kernel="smooth", n_components=4, gamma_path=[0.1, 1.0])
+    with pytest.warns(UserWarning, match="faded edges") as caught:
+        model.fit(X, X[:, 0])
+    assert len(caught) == 1
+
+
 def test_faded_edges_on_few_inputs_and_plain_bins_do_not():
     RandomBinning(Smooth(), n_components=4, random_state=0).fit(data(30, 20))
     RandomBinning(Laplacian(), n_components=4, random_state=0).fit(data(30, 200))
