@@ -221,3 +221,8 @@ def test_numbers_out_of_range_are_refused(call, message):
 
 def test_examples(check_examples):
     check_examples(diagnostics)
+
+
+def test_what_is_no_number_is_refused_with_its_name():
+    with pytest.raises(TypeError, match="threads must be an array of numbers; got 'many'"):
+        predicted_speedup("many", 10, 2)

@@ -50,8 +50,8 @@ def predicted_speedup(
 
     Raises
     ------
-    ValueError
-        If an argument is out of range.
+    TypeError, ValueError
+        If an argument is no number or out of range.
 
     References
     ----------
@@ -90,8 +90,8 @@ def asymptotic_speedup(kappa_bar: ArrayLike, a: ArrayLike) -> NDArray[np.float64
 
     Raises
     ------
-    ValueError
-        If an argument is out of range.
+    TypeError, ValueError
+        If an argument is no number or out of range.
 
     References
     ----------
@@ -312,7 +312,10 @@ def _unseen_share(model: Any, map_: RandomBinning, X: Any) -> float:
 
 
 def _at_least_one(value: ArrayLike, name: str) -> NDArray[np.float64]:
-    numbers = np.asarray(value, dtype=np.float64)
+    try:
+        numbers = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be an array of numbers; got {value!r}.") from error
     if not (np.all(np.isfinite(numbers)) and np.all(numbers >= 1)):
         raise ValueError(f"{name} must be at least 1 and finite; got {value!r}.")
     return numbers
