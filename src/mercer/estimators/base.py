@@ -91,13 +91,14 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         ValueError
             If there is no such parameter, or a map's is set where ``feature_map`` is a name.
         """
-        map_ = params.get("feature_map", self.feature_map)
-        inner = [name for name in params if name.startswith("feature_map__")]
-        if inner and isinstance(map_, str):
-            raise ValueError(
-                f"{inner[0]} must be set on a map of mercer.maps; got feature_map={map_!r}, beside "
-                "which kernel, gamma and n_components are parameters of the model itself."
-            )
+        for name in params:
+            owner, inner, _ = name.partition("__")
+            value = params.get(owner, getattr(self, owner, self))
+            if inner and not hasattr(value, "set_params"):
+                raise ValueError(
+                    f"{name} must be set on a map of mercer.maps; got {owner}={value!r}, and "
+                    "kernel, gamma and n_components are parameters of the model itself."
+                )
         return super().set_params(**params)
 
     # -- fitting -----------------------------------------------------------------------------
@@ -140,12 +141,11 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         for name in ("_settings_", "gamma_path_"):  # nothing of them if this fit is interrupted
             self.__dict__.pop(name, None)
         self.scaler_ = self._fit_scaler(X, weights)
-        scaled = self._scaled(X)
         if self.gamma_path is None:
-            map_ = _with_resolved_gamma(map_, scaled, weights)
+            map_ = _with_resolved_gamma(map_, self._scaled(X), weights)
         else:
-            map_ = at_chosen_gamma(self, map_, scaled, target, weights, loss)
-        design = map_.fit_design(scaled)
+            map_ = at_chosen_gamma(self, map_, self._scaled(X), target, weights, loss)
+        design = map_.fit_design(X, self._scaled)
         self.feature_map_, self._settings_ = map_, settings
         return design, False
 
