@@ -246,7 +246,7 @@ def test_grid_search_reaches_the_settings_of_a_map():
 def test_setting_of_a_map_is_refused_where_the_map_is_a_name():
     with pytest.raises(ValueError, match="feature_map__gamma must be set on a map"):
         KernelClassifier().set_params(feature_map__gamma=1.0)
-    with pytest.raises(ValueError, match="kernel__gamma must be set on a map .* kernel=None"):
+    with pytest.raises(ValueError, match=r"kernel__gamma must be set on a map .* kernel=None"):
         KernelClassifier().set_params(kernel__gamma=1.0)
     with pytest.raises(ValueError, match="Invalid parameter 'colour'"):
         KernelClassifier().set_params(colour__gamma=1.0)
