@@ -5,10 +5,11 @@ import pickle
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from mercer import kernels
 from mercer._random import Slot, Streams
-from mercer.maps import RandomBinning
+from mercer.maps import RandomBinning, binning
 
 
 def data(n=200, d=4, seed=0, dtype=np.float64):
@@ -329,3 +330,32 @@ def test_kernels_without_a_scale_have_grids_at_one_scale():
     assert map_.fit(data()).n_features_out_ >= 3
     with pytest.raises(ValueError, match=r"gamma must be left out for .*, which has no scale"):
         map_.with_gamma(2.0)
+
+
+@pytest.mark.parametrize("sparse_rows", [False, True])
+@pytest.mark.parametrize("gamma", [0.3, 300.0], ids=["few bins", "more bins than 16 bits name"])
+def test_rows_prepared_by_pieces_are_binned_as_all_at_once(gamma, sparse_rows, monkeypatch):
+    n = 70_000 if gamma > 1 else 3_000
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    X = sparse.csr_array(X) if sparse_rows else X
+    map_ = RandomBinning(gamma=gamma, n_components=3, random_state=0)
+    whole = clone(map_).fit_design(2.0 * X)
+    monkeypatch.setattr(binning, "_PIECE_BYTES", 20_000)
+    asked = []
+
+    def prepare(rows):
+        asked.append(rows.shape[0])
+        return 2.0 * rows
+
+    pieces = map_.fit_design(X, prepare)
+    assert len(asked) > 3
+    np.testing.assert_array_equal(pieces.codes, whole.codes)
+    np.testing.assert_array_equal(pieces.offsets, whole.offsets)
+    assert pieces.codes.dtype == (np.uint32 if gamma > 1 else whole.codes.dtype)
+
+
+def test_codes_that_fit_a_byte_are_narrowed_in_place():
+    codes = np.arange(15, dtype=np.uint16).reshape(3, 5)
+    narrow = binning._in_bytes(codes.copy())
+    assert narrow.dtype == np.uint8
+    np.testing.assert_array_equal(narrow, codes)

@@ -157,14 +157,18 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             piece = X[rows] if prepare is None else prepare(X[rows])
             yield rows, self._design(self._checked(piece, reset=False))
 
-    def fit_design(self, X: Any) -> Design:
+    def fit_design(self, X: Any, prepare: Callable[[Any], Any] | None = None) -> Design:
         """``fit(X).design(X)`` without doing anything twice.
 
         Parameters
         ----------
         X : array or CSR of shape (n, d)
+        prepare : callable, optional
+            Applied to the rows of X before the map, such as a scaler's ``transform``: to all of
+            them or, by maps that can, to some at a time, so that no second X is held.
         """
-        return self._fit_design(self._checked(X, reset=True))
+        prepared = X if prepare is None else prepare(X)
+        return self._fit_design(self._checked(prepared, reset=True))
 
     def bytes_per_row(self, dtype: Any) -> float:
         """Bytes that one row takes while it is transformed: what prediction in chunks plans with.

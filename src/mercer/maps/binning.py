@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer import _core, kernels
-from mercer._array import check_memory, n_threads
+from mercer._array import check_memory, n_threads, row_chunks
 from mercer._random import Slot, Streams
 from mercer._validation import flag, positive_integer
 from mercer.designs import Binned, Weighted
@@ -26,6 +26,7 @@ __all__ = ["RandomBinning"]
 
 _PARAMETER_BYTES = 24  # inverse width, shift and multipliers of one input in one grid
 _BATCH_BYTES = 64 * 2**20  # parameters of the grids that are worked on together
+_PIECE_BYTES = 32 * 2**20  # of rows that are prepared and binned together
 _MAX_HASHED = 2**31
 _MANY_MISSING = 1 / 3  # share of unknown boxes that deserves a word
 _SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
@@ -128,7 +129,20 @@ class RandomBinning(FeatureMap):
         """
         return self.fit_design(X).tocsr()
 
-    def _fit_design(self, X):
+    def fit_design(self, X, prepare=None):
+        if prepare is None or not self._goes_by_pieces(X):
+            return super().fit_design(X, prepare)
+        X = self._checked(X, reset=True)
+        return self._fit_design(X, lambda rows: self._checked(prepare(X[rows]), reset=False))
+
+    def _goes_by_pieces(self, X: Any) -> bool:
+        """Whether all that X has to be held for is its codes, and X is large."""
+        kernel = kernels.get(self.kernel, self.gamma)
+        follows = isinstance(kernel.gamma, str)  # gamma is to follow from all rows
+        large = X.size * 8 > _PIECE_BYTES
+        return large and not follows and not kernel.taper and self._n_hashed() is None
+
+    def _fit_design(self, X, piece=None):
         positive_integer(self.n_components, "n_components")
         flag(self.scale, "scale")
         n_hashed = self._n_hashed()
@@ -137,7 +151,7 @@ class RandomBinning(FeatureMap):
         self.key_ = self._drawn_key()
         self.__dict__.pop("_grids", None)
         if n_hashed is None:
-            codes = self._fit_dictionary(X)
+            codes = self._fit_dictionary(X, piece)
             self.n_bins_ = self._table.n_bins
         else:
             self.n_bins_ = np.full(self.n_components, n_hashed, dtype=np.int64)
@@ -250,21 +264,33 @@ class RandomBinning(FeatureMap):
         for start in range(first, stop, step):
             yield start, min(stop, start + step)
 
-    def _fit_dictionary(self, X: Any) -> NDArray:
-        """Codes of the training data, numbering the boxes of each grid as they are met."""
-        n_grids = self.n_components
+    def _fit_dictionary(self, X: Any, piece: Callable[[slice], Any] | None = None) -> NDArray:
+        """Codes of the training data, numbering the boxes of each grid as they are met.
+
+        ``piece(rows)`` gives some rows of what is binned; without it, X is.
+        """
+        n_grids, n, threads = self.n_components, X.shape[0], n_threads(self.n_jobs)
         codes = self._empty_codes(X, np.uint16)
         table = _core.BinTable(n_grids)
         insert: Callable[..., bool] = table.insert
+        bytes_per_row = 2.0 * n_grids + 8.0 * self.n_features_in_
         for start, stop in self._batches(0, n_grids):
             grids = self._parameters(start, stop)
-            while not insert(
-                start, *_buffers(X), *grids, codes[start:stop], n_threads(self.n_jobs)
-            ):
-                codes = codes.astype(np.uint32)  # a grid has more than 65 535 boxes
+            pieces = [slice(0, n)] if piece is None else row_chunks(n, bytes_per_row, _PIECE_BYTES)
+            for rows in pieces:
+                part, fits = X if piece is None else piece(rows), False
+                while not fits:
+                    out = codes[start:stop]
+                    if piece is not None:
+                        out = np.empty((stop - start, part.shape[0]), dtype=codes.dtype)
+                    fits = insert(start, *_buffers(part), *grids, out, threads)
+                    if not fits:
+                        codes = codes.astype(np.uint32)  # a grid has more than 65 535 boxes
+                if piece is not None:
+                    codes[start:stop, rows] = out
         self._table = table
         if codes.dtype == np.uint16 and table.n_bins.max() <= 256:
-            codes = codes.astype(np.uint8)
+            codes = _in_bytes(codes)
         return codes
 
     def _empty_codes(self, X: Any, dtype: Any) -> NDArray:
@@ -364,6 +390,20 @@ def _buffers(X: Any) -> tuple[Any, ...]:
             X.shape[1],
         )
     return (X,)
+
+
+def _in_bytes(codes: NDArray) -> NDArray:
+    """uint16 codes below 256 as uint8, in the first half of their memory; the other half is freed.
+
+    A copy would for a moment take as much again.
+    """
+    n_grids, n = codes.shape
+    narrow = codes.reshape(-1).view(np.uint8)
+    for grid in range(n_grids):  # what is overwritten was read before
+        narrow[grid * n : (grid + 1) * n] = codes[grid].astype(np.uint8)
+    del narrow
+    codes.resize((codes.size + 1) // 2, refcheck=False)  # nobody else has seen this array
+    return codes.view(np.uint8)[: n_grids * n].reshape(n_grids, n)
 
 
 def _code_type(largest: int) -> Any:
