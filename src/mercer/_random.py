@@ -31,6 +31,18 @@ class Slot(IntEnum):
     MULTIPLIER = 6
     LANDMARK = 7
     VALIDATION = 8
+    SKETCH = 9
+    SKETCH_ROW = 10
+    SIGN = 11
+    SHUFFLE = 12
+    SCALING = 13
+    THRESHOLD = 14
+    COORDINATE = 15
+    BASE = 16
+    PART = 17
+    PIVOT = 18
+    NET = 19
+    DEPTH = 20
 
 
 def key_from(random_state: Any) -> int:
