@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from mercer.cli import options, reproduce
 from mercer.cli.app import app
 from mercer.experiments import records
-from mercer.experiments.papers.random_binning import fits
+from mercer.experiments.papers import timing
 from mercer.experiments.runner import Progress
 
 QUICK = ("--scale", "tiny", "--datasets", "generated-regression", "--n-jobs", "1")
@@ -29,7 +29,7 @@ LINES = "random-binning-tiny.jsonl"
 def _at_work(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
-    monkeypatch.setattr(fits, "_QUICK", 0.0)
+    monkeypatch.setattr(timing, "QUICK", 0.0)
 
 
 def mercer(*arguments):

@@ -11,7 +11,7 @@ import pytest
 from mercer import kernels
 from mercer.datasets import DataError
 from mercer.experiments import records, runner
-from mercer.experiments.papers import Selected, get, random_binning
+from mercer.experiments.papers import Selected, get, inputs, random_binning, timing
 from mercer.experiments.papers.random_binning import data, fits, grid, plan
 from mercer.maps import RandomBinning
 
@@ -30,7 +30,7 @@ def classes():
 
 @pytest.fixture(autouse=True)
 def _once(monkeypatch):
-    monkeypatch.setattr(fits, "_QUICK", 0.0)
+    monkeypatch.setattr(timing, "QUICK", 0.0)
 
 
 def published(loaded, method="binning", size=16, gamma=1.12, rows=None):
@@ -149,7 +149,7 @@ def test_some_rows_keep_scaling_and_test_part(regression):
 def test_scalings_are_what_they_are_called():
     rng = np.random.default_rng(0)
     train, test = rng.normal(3, 2, (50, 3)), rng.normal(3, 2, (20, 3))
-    found = {name: data.scaled(train, test, name) for name in data.INPUTS}
+    found = {name: inputs.scaled(train, test, name) for name in inputs.INPUTS}
     assert np.array_equal(found["as is"][0], train)
     assert np.abs(np.concatenate(found["max-abs"])).max(axis=0) == pytest.approx(np.ones(3))
     assert found["[0,1]"][0].min(axis=0) == pytest.approx(np.zeros(3), abs=1e-12)
@@ -157,12 +157,12 @@ def test_scalings_are_what_they_are_called():
     assert found["standard"][0].std(axis=0) == pytest.approx(np.ones(3))
     assert found["/255"][1] == pytest.approx(test / 255)
     with pytest.raises(ValueError, match="inputs must be one of as is, max-abs"):
-        data.scaled(train, test, "unit")
+        inputs.scaled(train, test, "unit")
 
 
 def test_constant_inputs_stay_finite():
-    for name in data.INPUTS:
-        for part in data.scaled(np.zeros((4, 2)), np.zeros((3, 2)), name):
+    for name in inputs.INPUTS:
+        for part in inputs.scaled(np.zeros((4, 2)), np.zeros((3, 2)), name):
             assert np.isfinite(part).all()
 
 
@@ -202,12 +202,12 @@ def tiny(tmp_path_factory):
     selected = Selected("tiny", datasets=("generated-regression",), n_jobs=1)
     stages, notes = plan.stages(selected)
     assert notes == []
-    quick = fits._QUICK
-    fits._QUICK = 0.0
+    quick = timing.QUICK
+    timing.QUICK = 0.0
     try:
         runner.run("random-binning", stages, path, common={"scale": "tiny"}, n_jobs=1)
     finally:
-        fits._QUICK = quick
+        timing.QUICK = quick
     return records.read(path)
 
 

@@ -40,7 +40,9 @@ Methods = Annotated[
     typer.Option(
         "--methods",
         metavar="NAMES",
-        help="Some of linear,binning,fourier,nystroem,exact; all by default.",
+        help="linear, binning, fourier, nystroem and exact by default; others are "
+        "fourier-orthogonal, fourier-qmc, fastfood, tefm-g, tefm-s, compact, nystroem-kmeans, "
+        "nystroem-leverage, nystroem-rpcholesky, perceptron, stump and tree. Commas between them.",
     ),
 ]
 Sizes = Annotated[

@@ -52,10 +52,22 @@ def indicators(y: Any) -> tuple[NDArray, NDArray[np.float64]]:
 
 
 class _Ridge(BaseEstimator):
-    """What both have: targets as columns, and chunks of kernel matrices on all threads."""
+    """What both have: a scaler, targets as columns, chunks of kernel matrices on all threads."""
 
     classify: bool
+    scale: bool
     n_jobs: int | None
+    scaler_: Any
+
+    def _fit_scaler(self, X: Any) -> Any:
+        """The training rows as the kernel sees them."""
+        self.scaler_ = None
+        if self.scale:
+            self.scaler_, X = standardised(X)
+        return X
+
+    def _scaled(self, X: Any) -> Any:
+        return X if self.scaler_ is None else self.scaler_.transform(X)
 
     def _encode(self, y: NDArray) -> NDArray[np.float64]:
         if self.classify:
@@ -112,6 +124,8 @@ class ExactKernelRidge(_Ridge):
     alpha : float, default=1.0
     classify : bool, default=False
         Whether ``y`` holds classes, coded as ±1 in one output per class.
+    scale : bool, default=True
+        Whether inputs are standardised first.
     n_jobs : int or None, default=None
 
     Attributes
@@ -134,12 +148,14 @@ class ExactKernelRidge(_Ridge):
         gamma: Any = "scale",
         alpha: float = 1.0,
         classify: bool = False,
+        scale: bool = True,
         n_jobs: int | None = None,
     ):
         self.kernel = kernel
         self.gamma = gamma
         self.alpha = alpha
         self.classify = classify
+        self.scale = scale
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any) -> ExactKernelRidge:
@@ -150,7 +166,7 @@ class ExactKernelRidge(_Ridge):
 
     def predict(self, X: Any) -> NDArray:
         """Targets or classes of the rows of X (m, d)."""
-        scaled = self.scaler_.transform(X)
+        scaled = self._scaled(X)
         out = np.empty((X.shape[0], self.dual_coef_.shape[1]))
 
         def fill(rows: slice) -> None:
@@ -165,7 +181,7 @@ class ExactKernelRidge(_Ridge):
         """``fit(X, y).predict(X_new)`` for one alpha after the other, from one kernel matrix."""
         targets = self._prepare(X, y)
         K = self._lower_kernel(self.X_)
-        K_new = self.kernel_(self.scaler_.transform(X_new), self.X_)
+        K_new = self.kernel_(self._scaled(X_new), self.X_)
         for alpha in alphas:
             self.alpha = alpha
             self._solve(K.copy(), targets)
@@ -174,7 +190,7 @@ class ExactKernelRidge(_Ridge):
     def _prepare(self, X: Any, y: Any) -> NDArray:
         n = X.shape[0]
         check_memory(8.5 * n**2, f"the kernel matrix of {n} rows", "leave the exact method out")
-        self.scaler_, self.X_ = standardised(X)
+        self.X_ = self._fit_scaler(X)
         self.kernel_ = kernels.get(self.kernel, self.gamma).resolve(self.X_)
         return self._encode(np.asarray(y))
 
@@ -306,10 +322,7 @@ class IndependentBlocks(_Ridge):
         check_memory(
             8.5 * at_once * largest**2, f"the kernel matrix of {largest} rows", "lower block_size"
         )
-        self.scaler_: Any = None
-        self.X_ = X
-        if self.scale:
-            self.scaler_, self.X_ = standardised(X)
+        self.X_ = self._fit_scaler(X)
         self.kernel_ = kernels.get(self.kernel, self.gamma).resolve(self.X_)
         targets = self._encode(np.asarray(y))
         self.intercept_ = targets.mean(axis=0)
@@ -405,9 +418,6 @@ class IndependentBlocks(_Ridge):
             return
         with threadpool_limits(1):  # blocks side by side are faster than threads within one
             self._on_threads(solve, range(len(self._lots)))
-
-    def _scaled(self, X: Any) -> Any:
-        return X if self.scaler_ is None else self.scaler_.transform(X)
 
 
 def _solved(K: NDArray, lam_n: float, right: NDArray) -> NDArray:

@@ -15,7 +15,7 @@ from mercer import persistence
 from mercer._array import available_memory, format_bytes, n_threads
 from mercer.datasets.base import Dataset, Split
 from mercer.experiments import memory, records
-from mercer.experiments.methods import EXACT_ROWS, METHODS, TOLERANCE, Method, make
+from mercer.experiments.methods import DEFAULT, EXACT_ROWS, METHODS, TOLERANCE, Method, make
 from mercer.experiments.metrics import scores
 from mercer.experiments.records import describe_data
 from mercer.experiments.runner import quiet
@@ -34,7 +34,7 @@ class Plan:
 
     Parameters
     ----------
-    methods : tuple of str, default=all
+    methods : tuple of str, default=("linear", "binning", "fourier", "nystroem", "exact")
         Names in ``mercer.experiments.methods.METHODS``.
     sizes : tuple of int or None, default=None
         Numbers of components for every method that has them; None takes each method's own.
@@ -58,7 +58,7 @@ class Plan:
     (64,)
     """
 
-    methods: tuple[str, ...] = tuple(METHODS)
+    methods: tuple[str, ...] = DEFAULT
     sizes: tuple[int, ...] | None = None
     seed: int = 0
     n_jobs: int | None = None
@@ -281,7 +281,7 @@ def _feasible(plan: Plan, n: int) -> tuple[list[Method], list[str]]:
                 f"{format_bytes(room)} are available."
             )
             continue
-        if method.name == "nystroem" and any(size > n for size in method.sizes):
+        if method.family == "nystroem" and any(size > n for size in method.sizes):
             fitting = tuple(size for size in method.sizes if size <= n) or (n,)
             notes.append(f"{method.label} has no sizes above {n}, the number of training rows.")
             method = replace(method, sizes=fitting, reference=min(method.reference or n, n))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from mercer import maps
 from mercer.estimators import KernelClassifier, KernelRegressor
 from mercer.experiments.baselines import ExactKernelRidge, IndependentBlocks
+from mercer.maps import FeatureMap
 
 __all__ = [
     "BLOCKS",
+    "DEFAULT",
     "EXACT_ROWS",
     "METHODS",
     "TOLERANCE",
@@ -37,6 +41,15 @@ class Method:
         Numbers of components to fit; empty where there is no such number.
     reference : int or None
         Number of components at which γ, α and the kernel are chosen.
+    map_name : str or None, default=None
+        Name of its feature map in ``mercer.maps``; None: its own name.
+    settings : mapping, optional
+        What the map is told besides kernel, γ and number of components.
+
+    Examples
+    --------
+    >>> METHODS["fourier"].feature_map("laplacian", 0.5, 64)
+    RandomFourier(gamma=0.5, kernel='laplacian', n_components=64)
     """
 
     name: str
@@ -44,6 +57,37 @@ class Method:
     kernels: tuple[str, ...] = ()
     sizes: tuple[int, ...] = ()
     reference: int | None = None
+    map_name: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def family(self) -> str:
+        """Name of its feature map, or its own where it has none."""
+        return self.map_name or self.name
+
+    def feature_map(self, kernel: str | None, gamma: Any, size: int | None) -> FeatureMap:
+        """Its map, unfitted, without seed and threads.
+
+        Parameters
+        ----------
+        kernel : str or None
+            Left out for a map that stands for a single kernel.
+        gamma : float, str or None
+        size : int or None
+
+        Raises
+        ------
+        ValueError
+            If the map has no such setting.
+        """
+        own = maps.get(self.family).get_params(deep=False)
+        found = maps.get(
+            self.family,
+            kernel=kernel if "kernel" in own else None,
+            gamma="scale" if gamma is None else gamma,
+            n_components=size,
+        )
+        return found.set_params(**self.settings)
 
     def cost(self, size: int | None, n: int, d: int, k: int) -> float:
         """Roughly the seconds of a fit, for the progress bar alone."""
@@ -54,24 +98,85 @@ class Method:
             return 0.02 + 2e-8 * n * columns * (2 + k)
         if self.name == "blocks":
             return 0.02 + n * columns * (1e-9 * (d + 4) + 2.5e-11 * columns)
-        solving = 1e-11 * columns**2 * (n + columns)
-        if self.name == "nystroem":
-            return 0.02 + solving + 5e-10 * columns**3 + 6e-10 * n * columns * (d + 4)
-        return 0.02 + solving + 1e-9 * n * columns + 3e-11 * n * columns * d
+        solving = 0.02 + 1e-11 * columns**2 * (n + columns)
+        if self.family == "nystroem":
+            return solving + 5e-10 * columns**3 + 6e-10 * n * columns * (d + 4)
+        if self.family in ("tefm", "compact"):  # four times the columns, and products with them
+            base = self.settings.get("n_base") or 4 * columns
+            passes = 2 + 2 * self.settings.get("power", 1) if self.family == "tefm" else 1
+            return solving + n * base * (2e-9 + 6e-11 * d + 2e-11 * columns * passes)
+        if self.family == "fastfood":
+            return solving + 3e-9 * n * columns
+        return solving + 1e-9 * n * columns + 3e-11 * n * columns * d
 
+
+_KERNELS = ("gaussian", "laplacian")
+_RADIAL = ("gaussian", "exponential")  # those of maps that know directions and lengths alone
+_COLUMNS = ((64, 256, 1024, 2048), 512)
+_GRIDS = ((16, 64, 256, 1024), 256)
+_EMBEDDED = ((64, 256, 512), 256)
 
 METHODS = {
     method.name: method
     for method in (
         Method("linear", "linear"),
-        Method("binning", "random binning", ("laplacian",), (16, 64, 256, 1024), 256),
-        Method("fourier", "random Fourier", ("gaussian", "laplacian"), (64, 256, 1024, 2048), 512),
-        Method("nystroem", "Nyström", ("gaussian", "laplacian"), (64, 256, 1024, 2048), 512),
-        Method("exact", "exact", ("gaussian", "laplacian")),
+        Method("binning", "random binning", ("laplacian",), *_GRIDS),
+        Method("fourier", "random Fourier", _KERNELS, *_COLUMNS),
+        Method(
+            "fourier-orthogonal",
+            "orthogonal Fourier",
+            _RADIAL,
+            *_COLUMNS,
+            map_name="fourier",
+            settings={"sampling": "orthogonal"},
+        ),
+        Method(
+            "fourier-qmc",
+            "quasi-random Fourier",
+            _KERNELS,
+            *_COLUMNS,
+            map_name="fourier",
+            settings={"sampling": "qmc"},
+        ),
+        Method("fastfood", "Fastfood", _RADIAL, *_COLUMNS),
+        Method("tefm-g", "TEFM-G", _KERNELS, *_EMBEDDED, map_name="tefm"),
+        Method(
+            "tefm-s",
+            "TEFM-S",
+            _KERNELS,
+            *_EMBEDDED,
+            map_name="tefm",
+            settings={"sketch": "srht"},
+        ),
+        Method("compact", "compact", _KERNELS, *_EMBEDDED),
+        Method("nystroem", "Nyström", _KERNELS, *_COLUMNS),
+        *(
+            Method(
+                f"nystroem-{landmarks}",
+                f"Nyström, {label}",
+                _KERNELS,
+                *_COLUMNS,
+                map_name="nystroem",
+                settings={"landmarks": landmarks},
+            )
+            for landmarks, label in (
+                ("kmeans", "k-means"),
+                ("leverage", "leverage"),
+                ("rpcholesky", "RPCholesky"),
+            )
+        ),
+        Method("perceptron", "random perceptrons", (), *_COLUMNS),
+        Method("stump", "random stumps", (), *_COLUMNS),
+        Method("tree", "random trees", ("laplacian",), *_COLUMNS),
+        Method("exact", "exact", _KERNELS),
     )
 }
+"""All of them by name."""
 
-BLOCKS = Method("blocks", "independent blocks", ("laplacian",), (16, 64, 256, 1024), 256)
+DEFAULT = ("linear", "binning", "fourier", "nystroem", "exact")
+"""Those that a comparison runs unless it is told others."""
+
+BLOCKS = Method("blocks", "independent blocks", ("laplacian",), *_GRIDS)
 """A rival of papers, not of users: it is no part of a comparison unless a study asks for it."""
 
 
@@ -86,8 +191,9 @@ def make(
     seed: int,
     n_jobs: int | None,
     warm_start: bool = False,
+    scale: bool = True,
 ) -> Any:
-    """An unfitted estimator of a method: squared loss, inputs scaled, intercept, whatever it is.
+    """An unfitted estimator of a method: squared loss and intercept, whatever it is.
 
     Parameters
     ----------
@@ -101,6 +207,8 @@ def make(
     n_jobs : int or None
     warm_start : bool, default=False
         Keep the map while only ``alpha`` changes.
+    scale : bool, default=True
+        Whether the estimator scales the inputs.
 
     Examples
     --------
@@ -108,31 +216,28 @@ def make(
     ...      seed=0, n_jobs=1).alpha
     1.0
     """
+    classify = task == "classification"
     if method.name == "exact":
-        return ExactKernelRidge(
-            kernel, gamma, alpha, classify=task == "classification", n_jobs=n_jobs
-        )
+        return ExactKernelRidge(kernel, gamma, alpha, classify=classify, scale=scale, n_jobs=n_jobs)
     if method.name == "blocks":
         return IndependentBlocks(
             kernel,
             gamma,
             alpha,
             block_size=size or 256,
-            classify=task == "classification",
+            classify=classify,
+            scale=scale,
             random_state=seed,
             n_jobs=n_jobs,
         )
-    estimator = KernelClassifier if task == "classification" else KernelRegressor
-    settings: dict[str, Any] = {}
-    if method.kernels:
-        settings = {"kernel": kernel, "gamma": gamma, "n_components": size}
+    estimator = KernelClassifier if classify else KernelRegressor
     return estimator(
-        method.name,
+        method.feature_map(kernel, gamma, size),
         loss="squared",
         alpha=alpha,
         tol=TOLERANCE,
         random_state=seed,
         n_jobs=n_jobs,
         warm_start=warm_start,
-        **settings,
+        scale=scale,
     )

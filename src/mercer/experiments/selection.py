@@ -71,6 +71,8 @@ class Selection:
         Share of the rows that form the validation part.
     is_series : bool, default=False
         Validate on the last rows instead of random ones.
+    scale : bool, default=True
+        Whether the estimators scale the inputs; False takes X as it is.
     n_jobs : int or None, default=None
 
     Examples
@@ -92,12 +94,14 @@ class Selection:
         max_rows: int,
         share: float = 0.2,
         is_series: bool = False,
+        scale: bool = True,
         n_jobs: int | None = None,
     ):
         # Rows come in random order, every class with its share: the first are a fair sample.
         parts = Dataset("training part", task, X, y, is_series=is_series).split(share, seed)
         self.task = task
         self.seed = seed
+        self.is_scaled = scale
         self.n_jobs = n_jobs
         self._fit = parts.X_train[:max_rows], parts.y_train[:max_rows]
         self._held = parts.X_test[:max_rows], parts.y_test[:max_rows]
@@ -166,11 +170,12 @@ class Selection:
         )
 
     def scale(self, kernel: str | None) -> float | None:
-        """γ = "scale" of a kernel on the scaled training part."""
+        """γ = "scale" of a kernel on the training part as the estimators see it."""
         if kernel is None:
             return None
         if kernel not in self._scales:
-            resolved = kernels.get(kernel, "scale").resolve(standardised(self._training)[1])
+            seen = standardised(self._training)[1] if self.is_scaled else self._training
+            resolved = kernels.get(kernel, "scale").resolve(seen)
             self._scales[kernel] = float(resolved.gamma)
         return self._scales[kernel]
 
@@ -221,6 +226,7 @@ class Selection:
             seed=self.seed,
             n_jobs=self.n_jobs,
             warm_start=True,
+            scale=self.is_scaled,
         )
         values = [10.0**j / self.n_fitted for j in alphas]
         X, y = self._held

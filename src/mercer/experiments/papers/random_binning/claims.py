@@ -17,6 +17,7 @@ from mercer.experiments.claims import (
     Finding,
     of_each,
 )
+from mercer.experiments.papers.measures import median_factor, percent, power_law
 from mercer.plots.readings import (
     METHODS,
     averaged,
@@ -54,7 +55,7 @@ def _example(records: Sequence[Record]) -> list[Finding]:
         verdict = (NOT_HELD, PARTLY, HELD)[int(one_each) * (1 + int(near))]
         numbers = (
             f"{rows} points, {grids} grids: {shown['D']} bins, {shown['nnz']} ones, "
-            f"{shown['D'] / grids:.1f} bins a grid, {_percent(grids / shown['D'])} full"
+            f"{shown['D'] / grids:.1f} bins a grid, {percent(grids / shown['D'])} full"
         )
         found.append(Finding(_name(record), "published", verdict, numbers))
     return found
@@ -71,8 +72,8 @@ def _together(runs: Sequence[Record]) -> Found:
     test, train = ([error(run, part) for run in rising] for part in ("test", "train"))
     alike = _rank_correlation(test, train)
     numbers = (
-        f"γ {rising[0]['gamma']:g} to {rising[-1]['gamma']:g}: test {_percent(test[0])} to "
-        f"{_percent(test[-1])}, training {_percent(train[0])} to {_percent(train[-1])}, "
+        f"γ {rising[0]['gamma']:g} to {rising[-1]['gamma']:g}: test {percent(test[0])} to "
+        f"{percent(test[-1])}, training {percent(train[0])} to {percent(train[-1])}, "
         f"rank correlation {alike:.2f}"
     )
     fell = test[-1] < test[0] and train[-1] < train[0]
@@ -87,8 +88,8 @@ def _apart(runs: Sequence[Record]) -> Found:
     least = min(error(run, "train") for run in sweep[at:])
     worse, perfect = error(last) >= 1.05 * error(top), least <= 0.05
     numbers = (
-        f"γ {top['gamma']:g} to {last['gamma']:g}: test {_percent(error(top))} to "
-        f"{_percent(error(last))}, training down to {_percent(least)}"
+        f"γ {top['gamma']:g} to {last['gamma']:g}: test {percent(error(top))} to "
+        f"{percent(error(last))}, training down to {percent(least)}"
     )
     return (HELD if worse and perfect else PARTLY if worse or perfect else NOT_HELD), numbers
 
@@ -123,14 +124,14 @@ def _slower_with_columns(runs: Sequence[Record]) -> Found:
 def _better_with_grids(runs: Sequence[Record]) -> Found:
     slopes, straight = [], []
     for sizes, errors in _curves(runs, "test"):
-        slope, fit = _power(sizes, errors)
+        slope, fit = power_law(sizes, errors)
         slopes.append(slope)
         straight.append(fit)
     if not slopes:
         return NOT_TESTED, "no γ has three numbers of grids"
     falling = float(np.mean([slope < 0 for slope in slopes]))
     numbers = (
-        f"the error falls for {_percent(falling)} of {len(slopes)} values of γ, median exponent "
+        f"the error falls for {percent(falling)} of {len(slopes)} values of γ, median exponent "
         f"{np.median(slopes):.3f}, median R² of the line {np.median(straight):.2f}"
     )
     if falling >= 0.8:
@@ -144,7 +145,7 @@ def _memorises(runs: Sequence[Record]) -> Found:
         return NOT_TESTED, "no training scores"
     least = min(known, key=lambda run: error(run, "train"))
     value = error(least, "train")
-    numbers = f"training error {_percent(value)} at γ {least['gamma']:g} and R {least['size']}"
+    numbers = f"training error {percent(value)} at γ {least['gamma']:g} and R {least['size']}"
     return (HELD if value <= 0.02 else PARTLY if value <= 0.1 else NOT_HELD), numbers
 
 
@@ -173,7 +174,7 @@ def _small_sizes(runs: Sequence[Record]) -> Found:
         return NOT_TESTED, "no rival was run at a size up to 128"
     ahead = [size for size in sizes if all(errors["binning"][size] <= v for v in _at(errors, size))]
     each = "; ".join(
-        f"R {size}: {_percent(errors['binning'][size])} against {_percent(min(_at(errors, size)))}"
+        f"R {size}: {percent(errors['binning'][size])} against {percent(min(_at(errors, size)))}"
         for size in sizes
     )
     return (HELD if len(ahead) == len(sizes) else PARTLY if ahead else NOT_HELD), each
@@ -188,7 +189,7 @@ def _near_exact(runs: Sequence[Record]) -> Found:
     near = ours <= 1.05 * target or (not is_regression(exact) and ours <= target + 0.01)
     rows, whole = exact.get("rows"), exact["data"].get("n_train")
     part = f" on {rows:,} of {whole:,} rows" if rows and whole and rows < whole else ""
-    numbers = f"{_percent(ours)} at R {max(sizes)}, the exact kernel {_percent(target)}{part}"
+    numbers = f"{percent(ours)} at R {max(sizes)}, the exact kernel {percent(target)}{part}"
     return (HELD if near else PARTLY if ours <= 1.2 * target else NOT_HELD), numbers
 
 
@@ -202,7 +203,7 @@ def _dearer(cost: Callable[[Record], float]) -> Callable[[Sequence[Record]], Fou
             theirs = list(best_by_size(r for r in runs if r["method"] == rival).values())
             if not theirs or not ours:
                 continue
-            factor, bound = _median_factor(list(ours), theirs, cost)
+            factor, bound = median_factor(list(ours), theirs, cost)
             verdicts.append(HELD if factor >= 10 else NOT_TESTED if bound else NOT_HELD)
             said.append(f"{METHODS[rival]} {'over ' if bound else ''}{factor:.3g} times")
         decided = [verdict for verdict in verdicts if verdict != NOT_TESTED]
@@ -223,7 +224,7 @@ def _linear_time(runs: Sequence[Record]) -> Found:
         sizes = best_by_size(run for run in runs if run["method"] == method)
         if len(sizes) < 3:
             continue
-        slope, _ = _power(list(sizes), [_seconds(run) for run in sizes.values()])
+        slope, _ = power_law(list(sizes), [_seconds(run) for run in sizes.values()])
         good.append(0.75 <= slope <= 1.3)
         said.append(f"{METHODS[method]} {slope:.2f}")
     if not good:
@@ -413,29 +414,6 @@ def _at(errors: Mapping[str, Mapping[int, float]], size: int) -> list[float]:
     return [curve[size] for method, curve in errors.items() if method != "binning"]
 
 
-def _median_factor(
-    ours: Sequence[Record], theirs: Sequence[Record], cost: Callable[[Record], float]
-) -> tuple[float, bool]:
-    """How many times our cost a rival pays for our error, and whether this is a lower bound."""
-    factors = []
-    for run in ours:
-        as_good = [cost(other) for other in theirs if error(other) <= error(run)]
-        bound = not as_good
-        paid = max(cost(other) for other in theirs) if bound else min(as_good)
-        factors.append((paid / cost(run), bound))
-    factors.sort()
-    return factors[len(factors) // 2]
-
-
-def _power(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
-    """Exponent of the power law nearest to the values, and R² of its line in logarithms."""
-    x, y = np.log(sizes), np.log(np.maximum(values, 1e-12))
-    slope, start = np.polyfit(x, y, 1)
-    spread = float(np.sum((y - y.mean()) ** 2))
-    left = float(np.sum((y - start - slope * x) ** 2))
-    return float(slope), 1.0 if spread == 0 else 1.0 - left / spread
-
-
 def _rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
     if len(set(a)) == 1 or len(set(b)) == 1:
         return 0.0
@@ -452,7 +430,3 @@ def _seconds(record: Record) -> float:
 
 def _columns(record: Record) -> int:
     return int(record.get("n_features") or record.get("n_features_joint") or 0)
-
-
-def _percent(value: float) -> str:
-    return f"{100 * value:.3g} %"

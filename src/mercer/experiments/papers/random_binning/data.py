@@ -14,13 +14,10 @@ from mercer import datasets
 from mercer.datasets import Dataset, Split
 from mercer.experiments.baselines import indicators
 from mercer.experiments.metrics import accuracy, scores
+from mercer.experiments.papers.inputs import GENERATED, generated, scaled
 from mercer.experiments.records import describe_data
 
-__all__ = ["INPUTS", "Loaded", "Source", "load", "scaled"]
-
-INPUTS = ("as is", "max-abs", "[0,1]", "[-1,1]", "standard", "/255")
-"""How inputs can be scaled: "max-abs" divides by the largest size over all rows, as the authors do;
-ranges, means and deviations are those of the training rows."""
+__all__ = ["Loaded", "Source", "load"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,7 @@ class Source:
     paper_name : str or None
         In the paper's files; None for sets that the paper does not show.
     inputs : str
-        One of ``INPUTS``.
+        One of ``papers.inputs.INPUTS``.
     window : tuple of float
         The γ of random binning beyond the figure that goes through all.
     outputs : int, default=1
@@ -63,7 +60,7 @@ class Source:
     def shape(self) -> tuple[int, int, int]:
         """Training rows, test rows and inputs, as far as they are known without loading."""
         if self.is_generated:
-            return _N_GENERATED, _N_GENERATED // 4, _D_GENERATED
+            return GENERATED
         known = datasets.describe(self.name)
         n = known.n_train or 20_000
         m = known.n_test
@@ -147,7 +144,7 @@ def load(source: Source, n_jobs: int | None = None) -> Loaded:
     DataError
         If they cannot be had.
     """
-    data = _generated(source.name) if source.is_generated else datasets.load(source.name)
+    data = generated(source.name) if source.is_generated else datasets.load(source.name)
     parts = data.split(source.test_share)
     n = parts.X_train.shape[0]
     if source.train_rows is not None and source.train_rows < n:
@@ -155,47 +152,3 @@ def load(source: Source, n_jobs: int | None = None) -> Loaded:
         note = f"{parts.split_note}; {len(kept)} of the training rows, as many as in the paper"
         parts = Split(parts.X_train[kept], parts.y_train[kept], parts.X_test, parts.y_test, note)
     return Loaded(source, data, parts, n_jobs)
-
-
-def scaled(train: NDArray, test: NDArray, inputs: str) -> tuple[NDArray, NDArray]:
-    """Training and test rows under one of the scalings, in double precision as the paper's.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> scaled(np.array([[0.0], [4.0]]), np.array([[2.0]]), "[-1,1]")[1].tolist()
-    [[0.0]]
-    """
-    if inputs not in INPUTS:
-        raise ValueError(f"inputs must be one of {', '.join(INPUTS)}; got {inputs!r}.")
-    train, test = train.astype(np.float64), test.astype(np.float64)
-    low, high = train.min(axis=0), train.max(axis=0)
-    centre, spread = {
-        "as is": (0.0 * low, np.ones_like(low)),
-        "/255": (0.0 * low, np.full_like(low, 255.0)),
-        "max-abs": (0.0 * low, np.maximum(abs(train).max(axis=0), abs(test).max(axis=0))),
-        "[0,1]": (low, high - low),
-        "[-1,1]": ((low + high) / 2, (high - low) / 2),
-        "standard": (train.mean(axis=0), train.std(axis=0)),
-    }[inputs]
-    spread[spread == 0] = 1.0
-    for X in (train, test):
-        X -= centre
-        X /= spread
-    return train, test
-
-
-_N_GENERATED, _D_GENERATED = 320, 4
-
-
-def _generated(name: str) -> Dataset:
-    """A smooth function of four inputs, or three classes that its values part."""
-    rng = np.random.default_rng(0)
-    n = _N_GENERATED * 5 // 4
-    X = rng.uniform(-1, 1, (n, _D_GENERATED)).astype(np.float32)
-    response = np.sin(3 * X[:, 0]) * X[:, 1] + X[:, 2] ** 2 + 0.05 * rng.standard_normal(n)
-    if name == "generated-regression":
-        return Dataset(name, "regression", X, 1.0 + response)
-    if name == "generated-classes":
-        return Dataset(name, "classification", X, np.digitize(response, [0.1, 0.6]))
-    raise ValueError(f"no data are generated under the name {name!r}.")

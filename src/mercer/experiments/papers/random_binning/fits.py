@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
@@ -11,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import row_chunks
-from mercer.experiments import memory
 from mercer.experiments.baselines import IndependentBlocks
 from mercer.experiments.methods import BLOCKS, METHODS, Method, make
 from mercer.experiments.metrics import scores
 from mercer.experiments.papers.random_binning.data import Loaded
+from mercer.experiments.papers.timing import Stopwatch, repeated
 from mercer.experiments.selection import Choice, Selection
 from mercer.losses import Squared
 from mercer.maps import Nystroem, RandomBinning, RandomFourier
@@ -35,8 +34,6 @@ TOL, MAX_ITER = 1e-3, 50
 
 _KERNEL, _RIVALS_KERNEL = "laplacian", "exponential"
 
-_RUNS, _QUICK = 3, 0.25  # a fit is timed so often, unless it has taken so many seconds before
-_MEMORY = "highest resident memory while fitting and predicting, above what was held before"
 _MAPS: dict[str, Callable[..., FeatureMap]] = {
     "binning": RandomBinning,
     "fourier": RandomFourier,
@@ -104,9 +101,9 @@ def published(
     if rows is not None and rows < loaded.scaled.X_train.shape[0]:
         loaded = loaded.with_rows(rows)
     if size is None or method not in _MAPS:
-        found = _repeated(lambda: _by_blocks(loaded, size, gamma, seed))
+        found = repeated(lambda: _by_blocks(loaded, size, gamma, seed))
     else:
-        found = _repeated(lambda: _by_map(loaded, method, size, gamma, seed))
+        found = repeated(lambda: _by_map(loaded, method, size, gamma, seed))
     joint = None
     if method == "binning" and size is not None:
         joint = _joint_columns(loaded, size, gamma, seed)
@@ -141,7 +138,7 @@ def _by_map(loaded: Loaded, method: str, size: int, gamma: float, seed: int) -> 
     solver: Solver = Cholesky()
     if plain:
         solver = ConjugateGradient(tol=TOL, max_iter=MAX_ITER, preconditioner=None)
-    clock = _Stopwatch()
+    clock = Stopwatch()
     if method == "nystroem":
         size = min(size, n)
     map_ = _MAPS[method](
@@ -179,7 +176,7 @@ def _by_blocks(loaded: Loaded, size: int | None, gamma: float, seed: int) -> _Fi
         random_state=seed,
         n_jobs=loaded.n_jobs,
     )
-    clock = _Stopwatch()
+    clock = Stopwatch()
     model.fit(loaded.scaled.X_train, loaded.targets)
     clock.lap("fit")
     test = model.predict(loaded.scaled.X_test)
@@ -254,7 +251,7 @@ def fair(
     )
     choice = selection.choose(chosen)
 
-    found = _repeated(lambda: _fit_fairly(loaded, chosen, choice, seed))
+    found = repeated(lambda: _fit_fairly(loaded, chosen, choice, seed))
     return {
         "data": loaded.describe("standard"),
         "rows": n,
@@ -290,7 +287,7 @@ def _of_model(fit: _Fit, loaded: Loaded) -> dict[str, Any]:
 def _fit_fairly(loaded: Loaded, method: Method, choice: Choice, seed: int) -> _Fit:
     """An ordinary estimator with what was chosen, on all rows."""
     X, y = loaded.raw.X_train, loaded.raw.y_train
-    clock = _Stopwatch()
+    clock = Stopwatch()
     model = make(
         method,
         loaded.task,
@@ -351,44 +348,3 @@ def example(loaded: Loaded, *, rows: int, size: int, columns: int, seed: int) ->
             "kappa_bar": Z.shape[1] / size,
         },
     }
-
-
-# --- clocks ----------------------------------------------------------------------------------
-
-
-class _Stopwatch:
-    """Seconds of one phase after the other."""
-
-    def __init__(self) -> None:
-        self.phases: dict[str, float] = {}
-        self._since = time.perf_counter()
-
-    def lap(self, name: str) -> None:
-        now = time.perf_counter()
-        self.phases[name] = now - self._since
-        self._since = now
-
-
-@dataclass
-class _Repeated:
-    """The last of some equal fits, the median of every phase, and the memory of the first."""
-
-    fit: _Fit
-    seconds: dict[str, float | None]
-    runs: dict[str, list[float]]
-    memory: dict[str, Any]
-
-
-def _repeated(run: Callable[[], _Fit]) -> _Repeated:
-    with memory.PeakMemory() as peak:
-        fit = run()
-    laps = [fit.seconds]
-    while len(laps) < _RUNS and sum(sum(one.values()) for one in laps) < _QUICK:
-        fit = run()
-        laps.append(fit.seconds)
-    for one in laps:
-        one["fit"] = one.get("fit") or one["features"] + one["solve"]
-    runs = {name: [one[name] for one in laps] for name in laps[0]}
-    seconds: dict[str, float | None] = {"features": None, "solve": None}
-    seconds |= {name: float(np.median(values)) for name, values in runs.items()}
-    return _Repeated(fit, seconds, runs, {"added": peak.added, "peak": peak.peak, "kind": _MEMORY})

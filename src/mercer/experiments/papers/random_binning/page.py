@@ -54,34 +54,38 @@ def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> l
                 f"{theirs}",
             )
         )
-    for protocol, title, said in (
-        (
-            "published",
+    return found + _beside_rivals(records, reference, theirs)
+
+
+def _beside_rivals(
+    records: Sequence[Record], reference: Sequence[Record] | None, theirs: str
+) -> list[Shown]:
+    """Figure 5 under both protocols."""
+    said = {
+        "published": (
             "Figure 5: random binning and its rivals, as published",
             "Random binning has its γ picked at every size by the test error, the rivals keep the "
             "γ that is best for the exact kernel: this favours random binning. The rivals' kernel "
             "is the one that gives the authors' numbers, with the Euclidean distance in the "
             "exponent." + theirs,
         ),
-        (
-            "fair",
+        "fair": (
             "Figure 5 once more, on equal terms",
             "γ and α are chosen for every method and size on a validation part of the training "
             "rows. Points are means over the seeds, bars their standard deviation.",
         ),
-    ):
-        if select(records, figure=5, protocol=protocol):
-            names = _names(records, 5, protocol)
-            found.append(
-                Shown(
-                    title,
-                    plots.figure5(records, reference, protocol=protocol),
-                    f"Test error against size, training time and memory, and training time against "
-                    f"size, for every method on {names}.",
-                    said,
-                )
-            )
-    return found
+    }
+    return [
+        Shown(
+            title,
+            plots.figure5(records, reference, protocol=protocol),
+            f"Test error against size, training time and memory, and training time against "
+            f"size, for every method on {_names(records, 5, protocol)}.",
+            caption,
+        )
+        for protocol, (title, caption) in said.items()
+        if select(records, figure=5, protocol=protocol)
+    ]
 
 
 def _tables(records: Sequence[Record], reference: Sequence[Record]) -> list[dict[str, Any]]:
