@@ -239,6 +239,7 @@ nb::dict cpu_info() {
 
 }  // namespace
 
+void add_hadamard(nb::module_& m);  // bindings_hadamard.cpp
 void add_weighted(nb::module_& m);  // bindings_weighted.cpp
 
 NB_MODULE(_core, m) {
@@ -327,6 +328,7 @@ NB_MODULE(_core, m) {
           "out"_a, "scale"_a, "missing"_a, "n_threads"_a);
 
     add_weighted(m);
+    add_hadamard(m);
     m.def("cosine_block", &cosines, "X"_a, "frequencies"_a, "phases"_a, "scale"_a, "out"_a,
           "n_threads"_a);
     m.def(

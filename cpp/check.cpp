@@ -198,11 +198,13 @@ void check_parallel() {
 
 }  // namespace
 
-bool weighted_bins_are_right();  // check_weighted.cpp
+bool hadamard_transforms_are_right();  // check_hadamard.cpp
+bool weighted_bins_are_right();        // check_weighted.cpp
 
 int main() {
     check_parallel();
     expect(weighted_bins_are_right(), "weighted bins");
+    expect(hadamard_transforms_are_right(), "Walsh-Hadamard transforms");
     for (auto [n, d, n_grids] : {std::array<std::size_t, 3>{1, 1, 1},
                                  {9, 3, 2},
                                  {300, 1, 40},

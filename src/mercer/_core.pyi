@@ -292,3 +292,15 @@ def cosine_pairs_from(
     arguments: NDArray[Any], scale: float, out: NDArray[Any], n_threads: int
 ) -> None:
     """out (n, 2 m) from arguments (n, m), as `cosine_pairs`."""
+
+# -- Walsh-Hadamard transforms ---------------------------------------------------------------------
+#
+# H of order 1 is 1, H of order 2 L is (H, H; H, -H): unnormalised, H H = L times the identity.
+# Results are the same to the last bit on every processor and for any number of threads.
+
+def hadamard(a: NDArray[Any], n_threads: int) -> None:
+    """a (m, L) = a @ H in place: every row is transformed. L is a power of two, a is float32 or
+    float64."""
+
+def hadamard_columns(a: NDArray[Any], n_threads: int) -> None:
+    """a (L, m) = H @ a in place: every column is transformed. L is a power of two."""
