@@ -14,7 +14,17 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["dress", "grid", "legend", "log_axis", "panel_title", "size_axis"]
+__all__ = [
+    "dress",
+    "grid",
+    "hide_empty",
+    "legend",
+    "log_axis",
+    "panel_title",
+    "size_axis",
+    "thousands",
+    "titled",
+]
 
 # Ticks within a decade, for axes of less than so many decades.
 _TICKS = (
@@ -91,12 +101,16 @@ def panel_title(axes: Axes, record: Record, exact: Record | None = None) -> None
         The run of the exact kernel; what it left out of the training rows is said.
     """
     data = record["data"]
-    parts = [data_kind(record), f"{_thousands(data['n_train'])} training rows"]
+    parts = [data_kind(record), f"{thousands(data['n_train'])} training rows"]
     fitted = None if exact is None else exact.get("rows")
     if fitted and fitted < data["n_train"]:
-        parts.append(f"exact: {_thousands(fitted)}")
-    said = ", ".join(part for part in parts if part)
-    axes.set_title(data["name"], fontsize=10.5, fontweight="bold", loc="left", pad=17)
+        parts.append(f"exact: {thousands(fitted)}")
+    titled(axes, data["name"], ", ".join(part for part in parts if part))
+
+
+def titled(axes: Axes, title: str, said: str) -> None:
+    """A title in bold, and what there is to say about it below in small letters."""
+    axes.set_title(title, fontsize=10.5, fontweight="bold", loc="left", pad=17)
     axes.annotate(
         said,
         (0, 1),
@@ -108,7 +122,14 @@ def panel_title(axes: Axes, record: Record, exact: Record | None = None) -> None
     )
 
 
-def _thousands(number: int) -> str:
+def thousands(number: int) -> str:
+    """A number with thin spaces between its thousands.
+
+    Examples
+    --------
+    >>> len(thousands(1234))
+    5
+    """
     return f"{number:,}".replace(",", "\N{THIN SPACE}")
 
 
@@ -151,3 +172,21 @@ def legend(figure: Figure, handles: Sequence[Any]) -> None:
         fontsize=9,
         handlelength=2.2,
     )
+
+
+def hide_empty(axes: np.ndarray, used: int, step: int = 1) -> None:
+    """Make panels invisible that nothing fills.
+
+    Parameters
+    ----------
+    axes : ndarray of Axes of shape (rows, columns)
+        ``step`` rows are one band of panels.
+    used : int
+        Columns of bands that are filled, counted along one band after the other.
+    step : int, default=1
+    """
+    columns = axes.shape[1]
+    for place in range(used, axes.shape[0] // step * columns):
+        row, column = divmod(place, columns)
+        for panel in axes[step * row : step * (row + 1), column]:
+            panel.set_visible(False)

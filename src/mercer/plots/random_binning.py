@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mercer.plots.base import STYLE
-from mercer.plots.panels import dress, grid, legend, log_axis, panel_title, size_axis
+from mercer.plots.lines import Curve, draw_bars, draw_line, legend_key
+from mercer.plots.panels import (
+    dress,
+    grid,
+    hide_empty,
+    legend,
+    log_axis,
+    panel_title,
+    size_axis,
+)
 from mercer.plots.readings import (
     METHODS,
     Record,
@@ -32,8 +41,6 @@ __all__ = ["figure2", "figure3", "figure4", "figure5"]
 
 _TEST, _TRAIN, _THEIRS = "#D55E00", "#0072B2", "#8c8c8c"
 _COLUMNS, _MOST_CURVES = 3, 7
-
-Curve = Sequence[tuple[float, float]]
 
 
 def figure2(records: Iterable[Record]) -> Figure:
@@ -127,12 +134,12 @@ def figure3(records: Iterable[Record], reference: Iterable[Record] | None = None
         own = by_data(select(records, protocol="published")).get(name, [])
         exact = exact_kernel(own)
         _gamma_panels(upper, lower, gamma_sweep(runs), _theirs(theirs, runs[0], 3), exact)
-    _hide(axes, len(found), 2)
+    hide_empty(axes, len(found), 2)
     handles = [
-        _key("test error", _TEST, "o"),
-        _key("training error", _TRAIN, "^", linestyle="--"),
-        _key("best γ", "black", "s", linestyle="none"),
-        _key("exact kernel", "black", "", linestyle="-."),
+        legend_key("test error", _TEST, "o"),
+        legend_key("training error", _TRAIN, "^", linestyle="--"),
+        legend_key("best γ", "black", "s", linestyle="none"),
+        legend_key("exact kernel", "black", "", linestyle="-."),
     ]
     legend(figure, handles + _their_key(theirs, found.values(), 3))
     return figure
@@ -174,10 +181,10 @@ def figure4(records: Iterable[Record], reference: Iterable[Record] | None = None
         row, column = divmod(place, columns)
         pair = axes[row, 2 * column : 2 * column + 2]
         _grid_panels(pair, runs, _theirs(theirs, runs[0], 4))
-    _hide(axes.reshape(blocks * columns, 2).T, len(found), 2)
+    hide_empty(axes.reshape(blocks * columns, 2).T, len(found), 2)
     if _their_key(theirs, found.values(), 4):
-        ours = _key("ours, a colour for each γ", "#444444", "o")
-        legend(figure, [ours, _key("the authors', same γ", "#444444", "o", hollow=True)])
+        ours = legend_key("ours, a colour for each γ", "#444444", "o")
+        legend(figure, [ours, legend_key("the authors', same γ", "#444444", "o", hollow=True)])
     return figure
 
 
@@ -225,7 +232,7 @@ def figure5(
         _rival_panels(row, own, _theirs(theirs, own[0], 5))
     there = {run["method"] for run in runs}
     handles = [
-        _key(METHODS[name], *STYLE[name], linestyle="-." if name == "exact" else "-")
+        legend_key(METHODS[name], *STYLE[name], linestyle="-." if name == "exact" else "-")
         for name in METHODS
         if name in there
     ]
@@ -242,8 +249,8 @@ def _gamma_panels(
     size = runs[0]["size"]
     other = [run for run in theirs if run["size"] == size and run["method"] == "binning"]
     for part, colour, mark, dashes in (("test", _TEST, "o", "-"), ("train", _TRAIN, "^", "--")):
-        _line(upper, _over("gamma", other, part), _THEIRS, mark, dashes, hollow=True)
-        _line(upper, _over("gamma", runs, part), colour, mark, dashes)
+        draw_line(upper, _over("gamma", other, part), _THEIRS, mark, dashes, hollow=True)
+        draw_line(upper, _over("gamma", runs, part), colour, mark, dashes)
     top = best(runs)
     if exact is not None:
         upper.axhline(100 * error(exact), color="black", linestyle="-.", linewidth=1.1)
@@ -251,10 +258,10 @@ def _gamma_panels(
     upper.set_ylabel(f"{_what(runs[0])}, %")
     upper.set_ylim(bottom=0)
     upper.tick_params(labelbottom=False)
-    _line(
+    draw_line(
         lower, [(run["gamma"], run["seconds"]["fit"]) for run in other], _THEIRS, "o", hollow=True
     )
-    _line(lower, [(run["gamma"], run["seconds"]["fit"]) for run in runs], _TEST, "o")
+    draw_line(lower, [(run["gamma"], run["seconds"]["fit"]) for run in runs], _TEST, "o")
     lower.plot(top["gamma"], top["seconds"]["fit"], "s", color="black", markersize=8, zorder=5)
     log_axis(upper.xaxis, [run["gamma"] for run in [*runs, *other]])
     log_axis(lower.yaxis, [run["seconds"]["fit"] for run in [*runs, *other]])
@@ -285,7 +292,7 @@ def _grid_panels(pair: Iterable[Axes], runs: list[Record], theirs: list[Record])
                     for x, y in _over("size", own, part)
                     if x in {run["size"] for run in runs}
                 ]
-                line = _line(axes, curve, tint, "o", ":" if hollow else "-", hollow=hollow)
+                line = draw_line(axes, curve, tint, "o", ":" if hollow else "-", hollow=hollow)
                 drawn += [y for _, y in curve]
             if part == "test":
                 lines.append(line)
@@ -348,17 +355,15 @@ def _rival_curve(
     if runs[0]["protocol"] == "fair":
         xs, ys = over_seeds(runs, x), over_seeds(runs, y)
         curve = [(xs[size][0], ys[size][0]) for size in xs]
-        deviations = [min(ys[size][1], 0.9 * ys[size][0]) for size in xs]
-        middle, level = zip(*curve, strict=True)
-        axes.errorbar(middle, level, deviations, fmt="none", ecolor=colour, elinewidth=1.2)
+        draw_bars(axes, curve, [ys[size][1] for size in xs], colour)
     elif (exact := exact_kernel(runs)) is not None:
         curve = [(x(exact), y(exact))]
     else:
         curve = [(x(run), y(run)) for run in best_by_size(runs).values()]
     if x is _seconds:  # along the sizes, whatever the clock says
-        _line(axes, curve, colour, mark, hollow=hollow, ordered=False)
+        draw_line(axes, curve, colour, mark, hollow=hollow, ordered=False)
     else:
-        _line(axes, curve, colour, mark, hollow=hollow)
+        draw_line(axes, curve, colour, mark, hollow=hollow)
 
 
 def _level(axes: Axes, runs: list[Record], y: Callable[[Record], float]) -> None:
@@ -386,7 +391,7 @@ def _published(records: Iterable[Record], number: int, method: str) -> list[Reco
 def _their_key(reference: list[Record], found: Iterable[list[Record]], number: int) -> list[Any]:
     """A key for the authors' points, where some are drawn."""
     drawn = any(_theirs(reference, runs[0], number) for runs in found)
-    return [_key("the authors'", _THEIRS, "o", hollow=True)] if drawn else []
+    return [legend_key("the authors'", _THEIRS, "o", hollow=True)] if drawn else []
 
 
 def _theirs(reference: list[Record], ours: Record, number: int) -> list[Record]:
@@ -419,59 +424,6 @@ def _stored(record: Record) -> float:
 
 def _wrong(record: Record) -> float:
     return 100 * error(record)
-
-
-def _line(
-    axes: Axes,
-    curve: Curve,
-    colour: Any,
-    mark: str,
-    dashes: str = "-",
-    *,
-    hollow: bool = False,
-    ordered: bool = True,
-) -> Any:
-    """A curve through what is known; the authors' is thin and its marks are hollow."""
-    points = [point for point in curve if np.all(np.isfinite(point))]
-    points = sorted(points) if ordered else points
-    xs, ys = zip(*points, strict=True) if points else ((), ())
-    look = _hollow(colour) if hollow else _solid(mark)
-    (line,) = axes.plot(xs, ys, color=colour, marker=mark, linestyle=dashes, **look)
-    return line
-
-
-def _hollow(colour: Any) -> dict[str, Any]:
-    return {
-        "linewidth": 0.9,
-        "markersize": 4.5,
-        "markerfacecolor": "white",
-        "markeredgecolor": colour,
-        "alpha": 0.75,
-        "zorder": 2,
-    }
-
-
-def _solid(mark: str) -> dict[str, Any]:
-    size = 11 if mark == "*" else 5.5
-    edges = {"markeredgecolor": "white", "markeredgewidth": 0.6}
-    return {"linewidth": 1.8, "markersize": size, "zorder": 3, **edges}
-
-
-def _key(label: str, colour: str, mark: str, *, linestyle: Any = "-", hollow: bool = False) -> Any:
-    from matplotlib.lines import Line2D
-
-    look = _hollow(colour) if hollow else _solid(mark)
-    look.pop("zorder")
-    return Line2D([], [], color=colour, marker=mark, linestyle=linestyle, label=label, **look)
-
-
-def _hide(axes: np.ndarray, used: int, step: int) -> None:
-    """Panels that no data set fills."""
-    columns = axes.shape[1]
-    for place in range(used, axes.shape[0] // step * columns):
-        row, column = divmod(place, columns)
-        for panel in axes[step * row : step * (row + 1), column]:
-            panel.set_visible(False)
 
 
 def _by_likeness(gram: np.ndarray) -> np.ndarray:

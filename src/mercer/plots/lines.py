@@ -1,0 +1,84 @@
+"""Curves of a study's figures, and their entries in the legend."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["Curve", "draw_bars", "draw_line", "legend_key"]
+
+Curve = Sequence[tuple[float, float]]
+
+
+def draw_line(
+    axes: Axes,
+    curve: Curve,
+    colour: Any,
+    mark: str,
+    dashes: Any = "-",
+    *,
+    hollow: bool = False,
+    ordered: bool = True,
+) -> Any:
+    """A curve through what is finite.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    curve : sequence of pairs
+    colour, mark, dashes : colour, marker and line style
+    hollow : bool, default=False
+        Thin, with hollow marks: for the numbers of others.
+    ordered : bool, default=True
+        Whether points are joined from left to right, instead of as they come.
+
+    Returns
+    -------
+    matplotlib.lines.Line2D
+    """
+    points = [point for point in curve if np.all(np.isfinite(point))]
+    points = sorted(points) if ordered else points
+    xs, ys = zip(*points, strict=True) if points else ((), ())
+    look = _hollow(colour) if hollow else _solid(mark)
+    (drawn,) = axes.plot(xs, ys, color=colour, marker=mark, linestyle=dashes, **look)
+    return drawn
+
+
+def draw_bars(axes: Axes, curve: Curve, deviations: Sequence[float], colour: Any) -> None:
+    """Bars of a deviation up and down, short of zero for the sake of logarithmic axes."""
+    xs, ys = zip(*curve, strict=True)
+    sizes = [min(size, 0.9 * y) for size, y in zip(deviations, ys, strict=True)]
+    axes.errorbar(xs, ys, sizes, fmt="none", ecolor=colour, elinewidth=1.2)
+
+
+def legend_key(
+    label: str, colour: str, mark: str, *, linestyle: Any = "-", hollow: bool = False
+) -> Any:
+    """An entry of the legend, drawn as :func:`draw_line` draws."""
+    from matplotlib.lines import Line2D
+
+    look = _hollow(colour) if hollow else _solid(mark)
+    look.pop("zorder")
+    return Line2D([], [], color=colour, marker=mark, linestyle=linestyle, label=label, **look)
+
+
+def _hollow(colour: Any) -> dict[str, Any]:
+    return {
+        "linewidth": 0.9,
+        "markersize": 4.5,
+        "markerfacecolor": "white",
+        "markeredgecolor": colour,
+        "alpha": 0.75,
+        "zorder": 2,
+    }
+
+
+def _solid(mark: str) -> dict[str, Any]:
+    size = 11 if mark == "*" else 5.5
+    edges = {"markeredgecolor": "white", "markeredgewidth": 0.6}
+    return {"linewidth": 1.8, "markersize": size, "zorder": 3, **edges}
