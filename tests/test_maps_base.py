@@ -222,6 +222,19 @@ class MapLaws:
         np.testing.assert_allclose(design.matvec(weights), Z @ weights, atol=1e-11)
         np.testing.assert_allclose(design.rmatvec(Z[:, 0]), Z.T @ Z[:, 0], atol=1e-11)
 
+    def test_folded_coefficients_give_the_same_responses(self, feature_map, X, X_csr, dtype):
+        D = feature_map.fit(X).n_features_out_
+        for shape in ((D,), (D, 3)):
+            weights = np.random.default_rng(0).normal(size=shape).astype(dtype)
+            folded, coef = feature_map.folded(weights)
+            assert coef.shape == (folded.n_features_out_, *shape[1:])
+            assert coef.dtype in (dtype, np.float64)
+            for data in (X, X_csr):
+                expected = feature_map.design(data.astype(dtype)).matvec(weights)
+                actual = folded.design(data.astype(coef.dtype)).matvec(coef)
+                tolerance = 1e-10 if dtype == np.float64 else 1e-5 * np.abs(weights).sum()
+                np.testing.assert_allclose(actual, expected, rtol=0, atol=tolerance)
+
     def test_bytes_per_row_cover_the_features_of_a_row(self, feature_map, X, dtype):
         design = feature_map.fit(X).design(X[:20].astype(dtype))
         assert feature_map.bytes_per_row(dtype) >= design.nbytes / 40

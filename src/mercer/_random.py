@@ -124,3 +124,20 @@ class Streams:
     def exponential(self, size: int, slot: int = 0) -> NDArray[np.float64]:
         """Exponential with mean 1, (len, size)."""
         return -np.log(self.uniform(size, slot))
+
+
+def distinct(key: int, n: int, m: int, slot: int) -> NDArray[np.int64]:
+    """m of n positions, uniformly without replacement; fewer are the first of more, below n.
+
+    They are the first m distinct of a stream of draws, so that n may be large.
+    """
+    if m == n:
+        return np.arange(n)
+    size = 2 * m
+    while True:
+        drawn = Streams(key, np.arange(size)).uniform(1, slot)[:, 0]
+        positions = (drawn * n).astype(np.int64)
+        first = np.sort(np.unique(positions, return_index=True)[1])
+        if len(first) >= m:
+            return positions[first[:m]]
+        size *= 2

@@ -252,13 +252,24 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         weights = self.coef_.T
         dtype = np.result_type(weights.dtype, X.dtype)
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=dtype)
+        feature_map, weights, prepare = self._predictor(weights)
         n_missing = 0
-        for rows, design in self.feature_map_.designs(X, self._scaled):
+        for rows, design in feature_map.designs(X, prepare):
             out[rows] = design.matvec(weights)
             n_missing += design.n_missing
-        self.feature_map_.warn_missing(n_missing, X.shape[0])
+        feature_map.warn_missing(n_missing, X.shape[0])
         out += self.intercept_
         return out
+
+    def _predictor(self, weights: NDArray) -> tuple[FeatureMap, NDArray, Any]:
+        """The map and weights that predict with the least work, and what prepares their rows."""
+        feature_map = self.feature_map_
+        if weights.size > feature_map.n_features_out_**2:
+            return feature_map, weights, self._scaled  # more responses than features
+        feature_map, folded = feature_map.folded(weights)
+        if folded.dtype == weights.dtype:
+            return feature_map, folded, self._scaled
+        return feature_map, folded, lambda rows: self._scaled(rows).astype(folded.dtype)
 
     def _checked(self, X: Any) -> Any:
         """New rows as the fitted model takes them."""

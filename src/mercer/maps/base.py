@@ -222,6 +222,37 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         copy._draws = self._draws
         return copy
 
+    def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
+        """A map with less to do that gives the same responses with other coefficients.
+
+        Where features are a linear function of those of a simpler map, z(x) = A.T f(x), responses
+        are z(x).w = f(x).(A w): whoever predicts needs neither z nor A, only A w.
+
+        Parameters
+        ----------
+        coef : ndarray of shape (D,) or (D, k)
+            w, a column for every response.
+
+        Returns
+        -------
+        feature_map : FeatureMap
+            The simpler map, fitted; this one where there is none.
+        coef : ndarray of shape (D',) or (D', k)
+            A w, for the D' columns of that map. In float64, whatever w is, where the sum
+            f(x).(A w) cancels so much that f(x) is to be computed from float64 data, too.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer.maps import IdentityMap
+        >>> X, w = np.eye(2), np.array([1.0, 2.0])
+        >>> feature_map, coef = IdentityMap().fit(X).folded(w)
+        >>> feature_map.transform(X) @ coef
+        array([1., 2.])
+        """
+        check_is_fitted(self)
+        return self, coef
+
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
         """Say so if rows lack so many of their features that predictions suffer.
 
