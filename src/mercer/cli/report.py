@@ -65,11 +65,12 @@ def report(
     from mercer.experiments.claims import PROTOCOLS
 
     table = simple_table()
-    for heading in ("claim", "figure", *PROTOCOLS.values(), "what is claimed"):
+    protocols = [PROTOCOLS[name] for name in made.protocols]
+    for heading in ("claim", "figure", *protocols, "what is claimed"):
         table.add_column(heading, justify="right" if heading == "figure" else "left")
     for judged in made.judgements:
         claim = judged.claim
-        parts = [judged.under(protocol) for protocol in PROTOCOLS]
+        parts = [judged.under(protocol) for protocol in made.protocols]
         verdicts = [part.verdict if part.findings else "–" for part in parts]
         table.add_row(claim.name, str(claim.figure), *verdicts, claim.text)
     show_table(table)
@@ -78,8 +79,6 @@ def report(
 
 
 def _content(made: Report, path: Path) -> dict[str, Any]:
-    from mercer.experiments.claims import PROTOCOLS
-
     return {
         "page": path,
         "runs": made.n_runs,
@@ -89,7 +88,7 @@ def _content(made: Report, path: Path) -> dict[str, Any]:
                 "name": judged.claim.name,
                 "figure": judged.claim.figure,
                 "verdict": judged.verdict,
-                "verdicts": {name: judged.under(name).verdict for name in PROTOCOLS},
+                "verdicts": {name: judged.under(name).verdict for name in made.protocols},
                 "text": judged.claim.text,
                 "rule": judged.claim.rule,
                 "findings": [vars(finding) for finding in judged.findings],

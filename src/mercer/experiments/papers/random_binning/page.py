@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from mercer.experiments.page import Page, Shown
 from mercer.experiments.papers.random_binning.claims import CLAIMS
 from mercer.experiments.papers.random_binning.comparison import Beside, comparison
 from mercer.experiments.papers.random_binning.reference import read_reference
-from mercer.experiments.report import Page, Shown
 from mercer.plots import random_binning as plots
 from mercer.plots.readings import METHODS, Record, by_data, select
 
