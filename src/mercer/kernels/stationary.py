@@ -7,15 +7,16 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from mercer._random import Slot, Streams
 from mercer._validation import flag
-from mercer.kernels.base import Stationary
 from mercer.kernels.distances import coordinate_products
+from mercer.kernels.spectral import Spectral
 
 
 @dataclass(frozen=True)
-class Gaussian(Stationary):
+class Gaussian(Spectral):
     """``exp(-gamma * |x - y|**2)``, also called RBF.
 
     Parameters
@@ -36,9 +37,11 @@ class Gaussian(Stationary):
     power: ClassVar[int] = 2
     metric: ClassVar[str] = "sqeuclidean"
 
-    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        scale = np.sqrt(2.0) * self.input_scale(n_inputs)
-        return streams.normal(n_inputs, Slot.FREQUENCY) * scale
+    def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.sqrt(2.0) * ndtri(uniform)
+
+    def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.full_like(uniform, np.sqrt(2.0))
 
     def _why_no_widths(self) -> str:
         return "exp(-t**2) is not convex near 0"
@@ -48,7 +51,7 @@ class Gaussian(Stationary):
 
 
 @dataclass(frozen=True)
-class Laplacian(Stationary):
+class Laplacian(Spectral):
     """``exp(-gamma * |x - y|_1)``: the product over inputs, with the sum of absolute differences.
 
     Parameters
@@ -73,9 +76,8 @@ class Laplacian(Stationary):
     power: ClassVar[int] = 1
     metric: ClassVar[str] = "cityblock"
 
-    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        uniform = streams.uniform(n_inputs, Slot.FREQUENCY)
-        return np.tan(np.pi * (uniform - 0.5)) * self.input_scale(n_inputs)  # Cauchy quantiles
+    def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.tan(np.pi * (uniform - 0.5))  # the Cauchy law
 
     def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         return gamma_widths(streams, n_inputs)
@@ -87,7 +89,7 @@ class Laplacian(Stationary):
 
 
 @dataclass(frozen=True)
-class Exponential(Stationary):
+class Exponential(Spectral):
     """``exp(-gamma * |x - y|_2)``: the isotropic Laplacian, with the Euclidean distance.
 
     Parameters
@@ -112,11 +114,9 @@ class Exponential(Stationary):
     power: ClassVar[int] = 1
     metric: ClassVar[str] = "euclidean"
 
-    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        # Multivariate Cauchy: one denominator shared by all coordinates of a frequency.
-        direction = streams.normal(n_inputs, Slot.FREQUENCY)
-        direction /= np.abs(streams.normal(1, Slot.RADIUS))
-        return direction * self.input_scale(n_inputs)
+    def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
+        # Multivariate Cauchy: one over the size of a normal number that all inputs share.
+        return -1.0 / ndtri(0.5 * uniform)
 
     def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         return super().unit_widths(streams, n_inputs) if n_inputs > 1 else gamma_widths(streams, 1)
@@ -129,7 +129,7 @@ class Exponential(Stationary):
 
 
 @dataclass(frozen=True)
-class Cauchy(Stationary):
+class Cauchy(Spectral):
     """``prod_j 1 / (1 + gamma * (x_j - y_j)**2)``, or isotropic ``1 / (1 + gamma * |x - y|**2)``.
 
     Parameters
@@ -156,13 +156,14 @@ class Cauchy(Stationary):
         super().__post_init__()
         object.__setattr__(self, "isotropic", flag(self.isotropic, "isotropic"))
 
-    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        scale = self.input_scale(n_inputs)
+    def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64] | None:
         if self.isotropic:
-            radius = np.sqrt(2.0 * streams.exponential(1, Slot.RADIUS))
-            return streams.normal(n_inputs, Slot.FREQUENCY) * radius * scale
-        centred = streams.uniform(n_inputs, Slot.FREQUENCY) - 0.5
-        return -np.sign(centred) * np.log1p(-2.0 * np.abs(centred)) * scale  # Laplace quantiles
+            return None
+        centred = uniform - 0.5
+        return -np.sign(centred) * np.log1p(-2.0 * np.abs(centred))  # the Laplace law
+
+    def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        return np.sqrt(-2.0 * np.log(uniform)) if self.isotropic else None
 
     def _why_no_widths(self) -> str:
         return "1 / (1 + t**2) is not convex near 0"
