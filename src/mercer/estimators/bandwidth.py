@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import kernels, solvers
+from mercer import solvers
 from mercer._random import Slot, Streams
 from mercer.designs import Design
 from mercer.maps import FeatureMap
@@ -144,8 +144,7 @@ def _checked_path(gamma_path: Any) -> list[float]:
 
 
 def _check_no_other_gamma(map_: FeatureMap) -> None:
-    settings = map_.get_params(deep=False)
-    kernel = kernels.get(settings["kernel"], settings["gamma"]) if "kernel" in settings else None
+    kernel = map_.stated_kernel()
     if kernel is None or kernel.gamma is None:
         raise ValueError(f"gamma_path must be left out for {map_!r}, which has no gamma to choose.")
     if kernel.gamma != "scale":

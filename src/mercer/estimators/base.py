@@ -14,7 +14,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from mercer import kernels, maps, penalties, solvers
+from mercer import maps, penalties, solvers
 from mercer._array import check_memory
 from mercer.designs import Design
 from mercer.estimators.bandwidth import at_chosen_gamma
@@ -279,10 +279,13 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
 def _with_resolved_gamma(map_: Any, X: Any, weights: NDArray | None) -> Any:
     """``map_`` with a kernel whose gamma is a number that takes the sample weights into account."""
-    if "kernel" not in map_.get_params(deep=False):
+    kernel = map_.stated_kernel()
+    if kernel is None:
         return map_
-    kernel = kernels.get(map_.kernel, map_.gamma).resolve(X, sample_weight=weights)
-    return map_.set_params(kernel=kernel, gamma="scale")
+    kernel = kernel.resolve(X, sample_weight=weights)
+    if "kernel" in map_.get_params(deep=False):
+        return map_.set_params(kernel=kernel, gamma="scale")
+    return map_.set_params(gamma=kernel.gamma)
 
 
 def _warn_uneven(X: Any) -> None:

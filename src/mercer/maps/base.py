@@ -205,19 +205,19 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         RandomBinning(gamma=9.0, n_components=2)
         """
         gamma = scale_of_distance(gamma)
-        settings = self.get_params(deep=False)
-        kernel = settings.get("kernel")
-        if isinstance(kernel, kernels.Stationary):
-            said = {"kernel": kernel.with_gamma(gamma), "gamma": "scale"}
-        elif "gamma" in settings and isinstance(kernel, str):
-            said = {"gamma": gamma}
-        else:
-            what = type(self).__name__ + (f" with kernel={kernel!r}" if kernel else "")
+        kernel = self.stated_kernel()
+        own = self.get_params(deep=False).get("kernel")
+        if kernel is None or kernel.gamma is None:
+            what = type(self).__name__ + (f" with kernel={own!r}" if own else "")
             raise ValueError(f"gamma must be left out for {what}, which has no scale.")
         if not self._is_settled():
             key = self.key_ if hasattr(self, "key_") else key_from(self.random_state)
             self._draws = _Draws(self.random_state, key)
-        copy = clone(self).set_params(**said)
+        copy = clone(self)
+        if isinstance(own, kernels.Kernel):
+            copy.set_params(kernel=kernel.with_gamma(gamma), gamma="scale")
+        else:
+            copy.set_params(gamma=gamma)
         copy.random_state = self.random_state  # the generator itself, not a copy of it
         copy._draws = self._draws
         return copy
@@ -267,6 +267,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             Number of rows.
         """
 
+    def stated_kernel(self) -> Any:
+        """The kernel that the settings name, not yet resolved; None if they name none."""
+        if "kernel" not in self.get_params(deep=False):
+            return None
+        return kernels.get(self.kernel, self.gamma)
+
     # What a map says.
 
     def _fit(self, X: Any) -> None:
@@ -296,7 +302,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _resolved_kernel(self, X: Any) -> kernels.Kernel:
         """The kernel this map stands for, with ``gamma`` in numbers for the data X."""
-        return kernels.get(self.kernel, self.gamma).resolve(X)
+        return self.stated_kernel().resolve(X)
 
     def _drawn_key(self) -> int:
         return self._draws.key if self._is_settled() else key_from(self.random_state)
