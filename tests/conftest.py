@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer.kernels import Cauchy, Exponential, Gaussian, Laplacian
+from mercer.kernels import (
+    Cauchy,
+    Exponential,
+    Gaussian,
+    Laplacian,
+    Matern,
+    RationalQuadratic,
+)
 
 
 @pytest.fixture
@@ -52,6 +59,9 @@ def y(X):
         Cauchy(0.5),
         Cauchy(0.5, isotropic=True),
         Cauchy([0.1, 0.2, 0.3, 0.4]),
+        Matern(0.5),
+        Matern([0.1, 0.2, 0.3, 0.4], nu=2.5),
+        RationalQuadratic(0.3, exponent=0.7),
     ],
     ids=repr,
 )

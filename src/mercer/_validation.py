@@ -22,6 +22,15 @@ def positive_integer(value: Any, name: str) -> int:
     return int(value)
 
 
+def positive_number(value: Any, name: str) -> float:
+    """``value`` as a finite float above 0."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number; got {value!r}.")
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be positive and finite; got {value!r}.")
+    return float(value)
+
+
 def flag(value: Any, name: str) -> bool:
     """``value`` as a bool."""
     if not isinstance(value, (bool, np.bool_)):

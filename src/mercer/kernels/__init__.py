@@ -8,13 +8,20 @@ and law is written for gamma = 1.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable as Function
 from typing import Any
 
 from mercer._validation import scale_of_distance
 from mercer.kernels.base import Callable, Gamma, Kernel, NotRepresentable, Stationary
+from mercer.kernels.combined import Scaled, Sum, Times
+from mercer.kernels.dots import Linear
+from mercer.kernels.ensembles import Perceptron, Stump, perceptron_constant
 from mercer.kernels.product import Product
+from mercer.kernels.radial import Matern, RationalQuadratic
 from mercer.kernels.smooth import Smooth
 from mercer.kernels.stationary import Cauchy, Exponential, Gaussian, Laplacian
+from mercer.kernels.text import NGram
 
 __all__ = [
     "Callable",
@@ -23,21 +30,71 @@ __all__ = [
     "Gaussian",
     "Kernel",
     "Laplacian",
+    "Linear",
+    "Matern",
+    "NGram",
     "NotRepresentable",
+    "Perceptron",
     "Product",
+    "RationalQuadratic",
+    "Scaled",
     "Smooth",
     "Stationary",
+    "Stump",
+    "Sum",
+    "Times",
     "get",
+    "perceptron_constant",
+    "register",
 ]
 
-_NAMES: dict[str, type] = {
+_NAMES: dict[str, Function[..., Any]] = {
     "gaussian": Gaussian,
     "rbf": Gaussian,
     "laplacian": Laplacian,
     "exponential": Exponential,
     "cauchy": Cauchy,
     "smooth": Smooth,
+    "matern": Matern,
+    "rational_quadratic": RationalQuadratic,
+    "perceptron": Perceptron,
+    "stump": Stump,
+    "linear": Linear,
+    "ngram": NGram,
 }
+
+
+def register(name: str, factory: Function[..., Any]) -> None:
+    """Give a kernel of your own a name that maps and estimators understand.
+
+    Parameters
+    ----------
+    name : str
+        Not yet taken.
+    factory : callable
+        Called as ``factory(gamma=gamma)``, or without arguments if it takes no ``gamma``, whenever
+        the name is met. It returns a :class:`Kernel`, or a function of (X, Y) that returns the
+        kernel matrix. A subclass of Kernel is such a factory.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the name is no string or taken, or the factory cannot be called.
+
+    Examples
+    --------
+    >>> from mercer import kernels
+    >>> kernels.register("rough and smooth", lambda gamma: Exponential(gamma) + Gaussian(gamma))
+    >>> kernels.get("rough and smooth", 2.0)([[0.0]], [[0.0], [1.0]]).round(4)
+    array([[2.    , 0.2707]])
+    """
+    if not isinstance(name, str) or not name:
+        raise TypeError(f"name must be a string; got {name!r}.")
+    if not callable(factory):
+        raise TypeError(f"factory must be callable; got {factory!r}.")
+    if name in _NAMES:
+        raise ValueError(f"name must not be taken; {name!r} is {_NAMES[name]!r}.")
+    _NAMES[name] = factory
 
 
 def get(kernel: Any, gamma: Gamma = "scale") -> Kernel:
@@ -45,14 +102,18 @@ def get(kernel: Any, gamma: Gamma = "scale") -> Kernel:
 
     Parameters
     ----------
-    kernel : {"gaussian", "rbf", "laplacian", "exponential", "cauchy", "smooth"}, callable or Kernel
+    kernel : str, callable or Kernel
+        "gaussian" or "rbf", "laplacian", "exponential", "cauchy", "smooth", "matern",
+        "rational_quadratic", "perceptron", "stump", "linear", "ngram" or a name of :func:`register`
+        for one with default settings; a function of (X, Y); a kernel.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Its scale. Beside a kernel that has a scale of its own the default says nothing.
+        Its scale. The default says nothing beside a kernel that has a scale of its own or none.
 
     Raises
     ------
-    ValueError
-        If the name is unknown, or ``gamma`` contradicts the kernel.
+    ValueError, TypeError
+        If the name is unknown, ``gamma`` contradicts the kernel or it has none, or a registered
+        name makes no kernel.
 
     Examples
     --------
@@ -62,27 +123,41 @@ def get(kernel: Any, gamma: Gamma = "scale") -> Kernel:
     """
     gamma = scale_of_distance(gamma)
     if isinstance(kernel, str) and kernel in _NAMES:
-        return _NAMES[kernel](gamma=gamma)
-    if isinstance(kernel, Stationary):
-        if gamma == "scale" or gamma == kernel.gamma:
-            return kernel
-        if kernel.gamma == "scale":
-            return kernel.with_gamma(gamma)
+        return _named(kernel, gamma)
+    if callable(kernel) and not isinstance(kernel, (type, Kernel)):
+        kernel = Callable(kernel)
+    if not isinstance(kernel, Kernel):
         raise ValueError(
-            f"gamma is given twice and differs: {gamma!r} beside {kernel!r}; say it once."
+            f"kernel must be one of {', '.join(map(repr, _NAMES))}, a Kernel or a function of "
+            f"(X, Y); got {kernel!r}."
         )
-    if isinstance(kernel, Callable) or (
-        callable(kernel) and not isinstance(kernel, (type, Kernel))
-    ):
+    if gamma == "scale" or gamma == kernel.gamma:
+        return kernel
+    if kernel.gamma == "scale":
+        return kernel.with_gamma(gamma)
+    if kernel.gamma is None:
+        what = "a kernel function" if isinstance(kernel, Callable) else repr(kernel)
+        raise ValueError(
+            f"gamma must be left out beside {what}, which has no scale or brings its own; "
+            f"got {gamma!r}."
+        )
+    raise ValueError(f"gamma is given twice and differs: {gamma!r} beside {kernel!r}; say it once.")
+
+
+def _named(name: str, gamma: Gamma) -> Kernel:
+    """What a name stands for, at that scale."""
+    factory = _NAMES[name]
+    wanted = inspect.signature(factory).parameters.values()
+    if not any(p.name == "gamma" or p.kind == p.VAR_KEYWORD for p in wanted):
         if gamma != "scale":
             raise ValueError(
-                f"gamma must be left out beside a kernel function, which has its own scale; "
-                f"got {gamma!r}."
+                f"gamma must be left out beside kernel={name!r}, which has no scale; got {gamma!r}."
             )
-        return kernel if isinstance(kernel, Callable) else Callable(kernel)
-    if isinstance(kernel, Kernel):
-        return kernel
-    raise ValueError(
-        f"kernel must be one of {', '.join(map(repr, _NAMES))}, a Kernel or a function of (X, Y); "
-        f"got {kernel!r}."
-    )
+        made = factory()
+    else:
+        made = factory(gamma=gamma)
+    if isinstance(made, Kernel):
+        return made
+    if callable(made) and not isinstance(made, type):
+        return Callable(made)
+    raise TypeError(f"the factory of kernel={name!r} must return a Kernel; got {made!r}.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable as Function
 from dataclasses import dataclass, replace
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -42,10 +43,22 @@ class Kernel:
     taper : float
         Share of a bin, in [0, 1], over which a point's weight in it rises and falls; 0 where bins
         represent the kernel as they are.
+    amplitude : float
+        What the kernel of random frequencies or grids is multiplied by to give this one: k(x, x)
+        of a kernel that has them.
+    is_resolved : bool
+        False while a parameter is still to follow from data: see ``resolve``.
+
+    Notes
+    -----
+    Kernels are closed under sums, products and multiples: ``0.5 * Gaussian() + Linear()`` is a
+    kernel, and so is ``Gaussian() * Linear()``.
     """
 
     gamma: Any = None
     taper: float = 0.0
+    amplitude: float = 1.0
+    __array_ufunc__ = None  # NumPy's numbers leave their product with a kernel to the kernel
 
     def __call__(self, X: Any, Y: Any = None) -> NDArray:
         """The kernel matrix.
@@ -66,15 +79,9 @@ class Kernel:
         MemoryError
             If the matrix would not fit.
         """
-        X = matrix(X, "X")
-        Y = X if Y is None else matrix(Y, "Y")
-        if X.shape[1] != Y.shape[1]:
-            raise ValueError(
-                f"X and Y must have the same number of columns; got {X.shape[1]} and {Y.shape[1]}."
-            )
-        if sparse.issparse(X) != sparse.issparse(Y):
-            X, Y = sparse.csr_array(X), sparse.csr_array(Y)
-        dtype = np.result_type(X.dtype, Y.dtype)
+        X = self._checked(X, "X")
+        Y = X if Y is None else self._checked(Y, "Y")
+        X, Y, dtype = _alike(X, Y)
         check_memory(
             float(X.shape[0]) * Y.shape[0] * dtype.itemsize,
             f"the {X.shape[0]} x {Y.shape[0]} kernel matrix",
@@ -104,8 +111,27 @@ class Kernel:
         """
         return self
 
+    @property
+    def is_resolved(self) -> bool:
+        return not isinstance(self.gamma, str)
+
+    @property
+    def unscaled(self) -> Kernel:
+        """The kernel without the factor it was multiplied by: its frequencies are the same."""
+        return self
+
+    def with_gamma(self, gamma: Gamma) -> Self:
+        """This kernel at another scale.
+
+        Raises
+        ------
+        ValueError
+            If it has no scale.
+        """
+        raise ValueError(f"gamma must be left out for {self!r}, which has no scale.")
+
     def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        """Frequencies w with E[cos(w . (x - y))] = k(x, y), of shape (len(streams), d).
+        """Frequencies w with amplitude * E[cos(w . (x - y))] = k(x, y), (len(streams), d).
 
         Parameters
         ----------
@@ -125,7 +151,7 @@ class Kernel:
         )
 
     def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        """Bin widths for which random grids collide with probability k, (len(streams), d).
+        """Bin widths for which random grids collide with probability k / amplitude.
 
         Parameters
         ----------
@@ -133,6 +159,10 @@ class Kernel:
             One per grid.
         n_inputs : int
             d.
+
+        Returns
+        -------
+        ndarray of shape (len(streams), d)
 
         Raises
         ------
@@ -149,9 +179,42 @@ class Kernel:
     def _why_no_widths(self) -> str:
         return "its profile is not convex"
 
+    def _checked(self, X: Any, name: str) -> Any:
+        """The data as the kernel's own methods take them."""
+        return matrix(X, name)
+
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
         """Write the matrix for checked X and Y into ``out``; Y is X where the caller passed one."""
         raise NotImplementedError
+
+    # The combinations live above this module, so they are met when they are asked for.
+
+    def __add__(self, other: Any) -> Kernel:
+        from mercer.kernels.combined import Sum
+
+        return Sum((self, other)) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Any) -> Kernel:
+        from mercer.kernels.combined import Scaled, Times
+
+        if isinstance(other, Kernel):
+            return Times((self, other))
+        return Scaled(self, other) if isinstance(other, Real) else NotImplemented  # type: ignore[arg-type]
+
+    __rmul__ = __mul__
+
+
+def _alike(X: Any, Y: Any) -> tuple[Any, Any, Any]:
+    """Checked X and Y, both dense or both CSR, and the dtype of their kernel matrix."""
+    if X.ndim == 1:  # not numbers
+        return X, Y, np.dtype(np.float64)
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(
+            f"X and Y must have the same number of columns; got {X.shape[1]} and {Y.shape[1]}."
+        )
+    if sparse.issparse(X) != sparse.issparse(Y):
+        X, Y = sparse.csr_array(X), sparse.csr_array(Y)
+    return X, Y, np.result_type(X.dtype, Y.dtype)
 
 
 class Stationary(Kernel):
@@ -178,7 +241,6 @@ class Stationary(Kernel):
         return self
 
     def with_gamma(self, gamma: Gamma) -> Self:
-        """This kernel at another scale."""
         return replace(self, gamma=gamma)  # type: ignore[type-var]
 
     def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:

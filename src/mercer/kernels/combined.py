@@ -1,0 +1,256 @@
+"""Kernels made of kernels: multiples, sums and products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._array import row_chunks
+from mercer._random import Slot, Streams
+from mercer._validation import positive_number
+from mercer.kernels.base import Gamma, Kernel, NotRepresentable
+
+
+@dataclass(frozen=True)
+class Scaled(Kernel):
+    """``factor * kernel``; written so.
+
+    Parameters
+    ----------
+    kernel : Kernel
+    factor : float
+        > 0.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``kernel`` is not a kernel or ``factor`` not a positive number.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian
+    >>> (2.0 * Gaussian(gamma=1.0))([[0.0]], [[0.0]])
+    array([[2.]])
+    """
+
+    kernel: Kernel
+    factor: float
+
+    def __post_init__(self) -> None:
+        _checked_kernels([self.kernel], "kernel")
+        factor, inner = positive_number(self.factor, "factor"), self.kernel
+        if isinstance(inner, Scaled):
+            factor *= inner.factor
+            inner = inner.kernel
+        object.__setattr__(self, "kernel", inner)
+        object.__setattr__(self, "factor", factor)
+
+    @property
+    def gamma(self) -> Any:
+        return self.kernel.gamma
+
+    @property
+    def taper(self) -> float:  # type: ignore[override]
+        return self.kernel.taper
+
+    @property
+    def amplitude(self) -> float:  # type: ignore[override]
+        return self.factor * self.kernel.amplitude
+
+    @property
+    def is_resolved(self) -> bool:
+        return self.kernel.is_resolved
+
+    @property
+    def unscaled(self) -> Kernel:
+        return self.kernel
+
+    def with_gamma(self, gamma: Gamma) -> Self:
+        return replace(self, kernel=self.kernel.with_gamma(gamma))
+
+    def diag(self, X: Any) -> NDArray:
+        return self.factor * self.kernel.diag(X)
+
+    def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
+        return replace(self, kernel=self.kernel.resolve(X, sample_weight))
+
+    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        return self.kernel.frequencies(streams, n_inputs)
+
+    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        return self.kernel.widths(streams, n_inputs)
+
+    def _checked(self, X: Any, name: str) -> Any:
+        return self.kernel._checked(X, name)
+
+    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+        self.kernel._fill(out, X, Y)
+        out *= self.factor
+
+
+@dataclass(frozen=True)
+class _Combined(Kernel):
+    """Several kernels of the same rows.
+
+    Every part has its own scale and draws its random numbers under a key of its own.
+    """
+
+    parts: Sequence[Kernel]
+
+    def __post_init__(self) -> None:
+        parts: list[Kernel] = []
+        for part in _checked_kernels(self.parts, "parts"):
+            parts.extend(part.parts if isinstance(part, type(self)) else [part])
+        object.__setattr__(self, "parts", tuple(parts))
+
+    @property
+    def is_resolved(self) -> bool:
+        return all(part.is_resolved for part in self.parts)
+
+    def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
+        return replace(self, parts=tuple(part.resolve(X, sample_weight) for part in self.parts))
+
+    def diag(self, X: Any) -> NDArray:
+        return reduce(self._join, (part.diag(X) for part in self.parts))
+
+    def _checked(self, X: Any, name: str) -> Any:
+        return self.parts[0]._checked(X, name)
+
+    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+        for rows in row_chunks(X.shape[0], 16.0 * Y.shape[0]):
+            total = np.empty(out[rows].shape)
+            self.parts[0]._fill(total, X[rows], Y)
+            values = np.empty_like(total)
+            for part in self.parts[1:]:
+                part._fill(values, X[rows], Y)
+                self._join(total, values, out=total)
+            out[rows] = total
+        if Y is X:
+            np.fill_diagonal(out, self.diag(X))
+
+    def _part_streams(self, streams: Streams, part: int) -> Streams:
+        key = Streams(streams.key, np.array([part])).bits(1, Slot.BASE)[0, 0]
+        return Streams(int(key), streams.index)
+
+    @staticmethod
+    def _join(a: NDArray, b: NDArray, out: NDArray | None = None) -> NDArray:
+        """How values of two parts become one."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Sum(_Combined):
+    """``k1(x, y) + k2(x, y) + ...``; written ``k1 + k2``.
+
+    Its random frequencies and grids are those of its parts, each part being drawn with a
+    probability that is its share of ``k(x, x)``.
+
+    Parameters
+    ----------
+    parts : sequence of Kernel
+        At least one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``parts`` is no sequence of kernels.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian, Laplacian
+    >>> kernel = Gaussian(gamma=1.0) + 0.5 * Laplacian(gamma=1.0)
+    >>> kernel([[0.0]], [[0.0], [1.0]]).round(4)
+    array([[1.5   , 0.5518]])
+    """
+
+    @property
+    def amplitude(self) -> float:  # type: ignore[override]
+        return sum(part.amplitude for part in self.parts)
+
+    @property
+    def taper(self) -> float:  # type: ignore[override]
+        return self.parts[0].taper
+
+    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        return self._mixed(streams, [part.frequencies for part in self.parts], n_inputs)
+
+    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        if any(part.taper != self.taper for part in self.parts):
+            raise NotRepresentable(
+                f"{self!r} has no bin widths, because the edges of its parts' bins are not faded "
+                f"alike; use {self._other_maps}, or one taper."
+            )
+        return self._mixed(streams, [part.widths for part in self.parts], n_inputs)
+
+    def _mixed(self, streams: Streams, samplers: list[Any], n_inputs: int) -> NDArray[np.float64]:
+        """Every row by the sampler of the part that its stream draws."""
+        shares = np.cumsum([part.amplitude for part in self.parts]) / self.amplitude
+        drawn = np.searchsorted(shares[:-1], streams.uniform(1, Slot.PART)[:, 0], side="right")
+        out = np.empty((len(streams), n_inputs))
+        for part, sample in enumerate(samplers):
+            # A part that no stream draws is asked, too: it may have no sampler.
+            rows = np.flatnonzero(drawn == part)
+            out[rows] = sample(self._part_streams(streams, part).take(rows), n_inputs)
+        return out
+
+    @staticmethod
+    def _join(a: NDArray, b: NDArray, out: NDArray | None = None) -> NDArray:
+        return np.add(a, b, out=out)
+
+
+@dataclass(frozen=True)
+class Times(_Combined):
+    """``k1(x, y) * k2(x, y) * ...``; written ``k1 * k2``.
+
+    Its random frequencies are sums of one of each part. Not to be confused with :class:`Product`,
+    a product over the inputs.
+
+    Parameters
+    ----------
+    parts : sequence of Kernel
+        At least one.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If ``parts`` is no sequence of kernels.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Gaussian, Linear
+    >>> (Gaussian(gamma=1.0) * Linear())([[2.0]], [[1.0], [2.0]]).round(4)
+    array([[0.7358, 4.    ]])
+    """
+
+    @property
+    def amplitude(self) -> float:  # type: ignore[override]
+        return float(np.prod([part.amplitude for part in self.parts]))
+
+    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
+        drawn = (
+            part.frequencies(self._part_streams(streams, i), n_inputs)
+            for i, part in enumerate(self.parts)
+        )
+        return reduce(np.add, drawn)
+
+    def _why_no_widths(self) -> str:
+        return "a product of kernels is no mean over single grids"
+
+    @staticmethod
+    def _join(a: NDArray, b: NDArray, out: NDArray | None = None) -> NDArray:
+        return np.multiply(a, b, out=out)
+
+
+def _checked_kernels(kernels: Iterable[Any], name: str) -> list[Kernel]:
+    kernels = list(kernels)
+    if not kernels:
+        raise ValueError(f"{name} must hold at least one kernel; got none.")
+    for kernel in kernels:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"{name} must be kernels; got {kernel!r}.")
+    return kernels

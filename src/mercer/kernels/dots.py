@@ -1,0 +1,47 @@
+"""The linear kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer._array import row_chunks
+from mercer._validation import matrix
+from mercer.kernels.base import Kernel
+from mercer.kernels.distances import row_cost, scaled
+
+
+@dataclass(frozen=True)
+class Linear(Kernel):
+    """``x . y``, with neither a scale nor random features: its map is the data themselves.
+
+    Examples
+    --------
+    >>> from mercer.kernels import Linear
+    >>> Linear()([[1.0, 2.0]], [[3.0, 4.0]])
+    array([[11.]])
+    """
+
+    _other_maps: ClassVar[str] = "feature_map='linear' or 'nystroem'"
+
+    def diag(self, X: Any) -> NDArray:
+        X = matrix(X, "X")
+        squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+        return np.asarray(squares, dtype=X.dtype)
+
+    def _why_no_widths(self) -> str:
+        return "it is not a function of differences"
+
+    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+        one = np.ones(X.shape[1])
+        y = scaled(Y, one)
+        with np.errstate(over="ignore", invalid="ignore"):
+            for rows in row_chunks(X.shape[0], 16.0 * Y.shape[0] + 2.0 * row_cost(X)):
+                product = scaled(X[rows], one) @ y.T
+                out[rows] = product.toarray() if sparse.issparse(product) else product
+        if not np.isfinite(out).all():
+            raise ValueError("X is too large for this kernel: products overflow; rescale it.")
