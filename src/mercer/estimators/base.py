@@ -282,10 +282,7 @@ def _with_resolved_gamma(map_: Any, X: Any, weights: NDArray | None) -> Any:
     kernel = map_.stated_kernel()
     if kernel is None:
         return map_
-    kernel = kernel.resolve(X, sample_weight=weights)
-    if "kernel" in map_.get_params(deep=False):
-        return map_.set_params(kernel=kernel, gamma="scale")
-    return map_.set_params(gamma=kernel.gamma)
+    return map_.state_kernel(kernel.resolve(X, sample_weight=weights))
 
 
 def _warn_uneven(X: Any) -> None:

@@ -10,16 +10,29 @@ from mercer import kernels
 from mercer._validation import scale_of_distance
 from mercer.maps.base import FeatureMap, IdentityMap
 from mercer.maps.binning import RandomBinning
+from mercer.maps.compact import CompactFeatures
+from mercer.maps.embedding import SubspaceEmbedding
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.nystroem import Nystroem
 
-__all__ = ["FeatureMap", "IdentityMap", "Nystroem", "RandomBinning", "RandomFourier", "get"]
+__all__ = [
+    "CompactFeatures",
+    "FeatureMap",
+    "IdentityMap",
+    "Nystroem",
+    "RandomBinning",
+    "RandomFourier",
+    "SubspaceEmbedding",
+    "get",
+]
 
 _NAMES: dict[str, type[FeatureMap]] = {
     "binning": RandomBinning,
     "fourier": RandomFourier,
     "nystroem": Nystroem,
     "linear": IdentityMap,
+    "tefm": SubspaceEmbedding,
+    "compact": CompactFeatures,
 }
 
 
@@ -71,7 +84,7 @@ def get(
         own = result.get_params(deep=False)
         _check_applicable(said, own, feature_map)
         for name, value in said.items():
-            _check_agreement(name, value, own)
+            _check_agreement(name, value, feature_map)
     elif isinstance(feature_map, str) and feature_map in _NAMES:
         result = _NAMES[feature_map]()
         own = result.get_params(deep=False)
@@ -100,16 +113,16 @@ def _check_applicable(said: dict[str, Any], own: dict[str, Any], feature_map: An
             )
 
 
-def _check_agreement(name: str, value: Any, own: dict[str, Any]) -> None:
+def _check_agreement(name: str, value: Any, feature_map: FeatureMap) -> None:
     """Refuse a setting that the map given beside it contradicts."""
+    own, mine = feature_map.get_params(deep=False), feature_map.stated_kernel()
     if name == "kernel":
-        mine = kernels.get(own["kernel"], own["gamma"])
         theirs = kernels.get(value)
         if theirs.gamma == "scale":  # says nothing about the scale
             theirs = kernels.get(theirs, "scale" if mine.gamma is None else mine.gamma)
         agree = theirs == mine
     elif name == "gamma":
-        agree = value == kernels.get(own["kernel"], own["gamma"]).gamma
+        agree = mine is not None and value == mine.gamma
     else:
         agree = value == own[name]
     if not agree:

@@ -213,11 +213,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if not self._is_settled():
             key = self.key_ if hasattr(self, "key_") else key_from(self.random_state)
             self._draws = _Draws(self.random_state, key)
-        copy = clone(self)
-        if isinstance(own, kernels.Kernel):
-            copy.set_params(kernel=kernel.with_gamma(gamma), gamma="scale")
-        else:
-            copy.set_params(gamma=gamma)
+        copy = clone(self)._state_gamma(gamma)
         copy.random_state = self.random_state  # the generator itself, not a copy of it
         copy._draws = self._draws
         return copy
@@ -273,6 +269,18 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             return None
         return kernels.get(self.kernel, self.gamma)
 
+    def state_kernel(self, kernel: kernels.Kernel) -> Self:
+        """Name ``kernel``, of the kind that the settings name, in the settings."""
+        if "kernel" in self.get_params(deep=False):
+            return self.set_params(kernel=kernel, gamma="scale")
+        return self.set_params(gamma=kernel.gamma)
+
+    def _state_gamma(self, gamma: Any) -> Self:
+        """Name another scale of the same kernel in the settings."""
+        if isinstance(self.get_params(deep=False).get("kernel"), kernels.Kernel):
+            return self.state_kernel(self.stated_kernel().with_gamma(gamma))
+        return self.set_params(gamma=gamma)
+
     # What a map says.
 
     def _fit(self, X: Any) -> None:
@@ -285,8 +293,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         raise NotImplementedError
 
     def _design(self, X: Any) -> Design:
-        available = available_memory()
-        if available is not None and self._transformed_bytes(X) > available / 2:
+        if self._is_too_large(X):
             return Lazy(X, self, self.n_features_out_, X.dtype, n_jobs=self._n_jobs)
         return Dense(self._transform(X), self._n_jobs)
 
@@ -314,6 +321,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _transformed_bytes(self, X: Any) -> float:
         return float(X.shape[0]) * self.n_features_out_ * X.dtype.itemsize
+
+    def _is_too_large(self, X: Any) -> bool:
+        """Whether a design of X had better generate its columns than hold them."""
+        available = available_memory()
+        return available is not None and self._transformed_bytes(X) > available / 2
 
     def _check_transformed_memory(self, X: Any) -> None:
         check_memory(

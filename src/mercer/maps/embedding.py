@@ -1,0 +1,182 @@
+"""The subspace that matters: features of a base, reduced to their leading directions.
+
+Chen, Yang, King and Lyu, Training-efficient feature map for shift-invariant kernels, IJCAI 2015;
+Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53, 2011.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer._array import check_memory, n_threads
+from mercer.designs import Design
+from mercer.maps.nested import Nested
+from mercer.maps.sketch import sketch_from
+
+__all__ = ["SubspaceEmbedding"]
+
+
+class SubspaceEmbedding(Nested):
+    """A few features that do what many random ones do: TEFM-G and TEFM-S.
+
+    Many features f of a base are generated and projected onto the l-dimensional subspace where the
+    training rows lie: z(x) = Q.T f(x), the columns of Q being an orthonormal basis of
+    (F.T F)**power F.T S, with F the base features of the training rows and S a random matrix of l
+    columns, a *sketch*. So Z Z.T never exceeds F F.T, and with the kernel matrix K
+
+        ||K - Z Z.T|| <= ||K - F F.T|| + ||F (I - Q Q.T)||**2,
+
+    where the last norm is at least the (l + 1)-th singular value of F. For a normal S it is on
+    average at most (a + b)**(1 / e), with e = 2 power + 1, any k = l - p, s_i the singular values
+    of F, a = (1 + sqrt(k / (p - 1))) s_(k+1)**e and b = 2.72 sqrt(l) / p times the root of the sum
+    of s_i**(2 e) over i > k.
+
+    F is never held: its rows are generated in pieces, once to fit, once more for each power, and
+    once for the features themselves. Only where they take less than 256 MB are they kept.
+
+    Parameters
+    ----------
+    base : str or FeatureMap, default="fourier"
+        Where the features come from: a name as for :func:`mercer.maps.get`, or a map. Maps given by
+        name that know pairs of cosine and sine use those.
+    n_components : int, default=256
+        Number l of columns, at most those of the base.
+    kernel : str, Kernel, callable or None, default=None
+        Kernel of a base given by name; None takes its own.
+    gamma : float, array of shape (d,), "scale" or "median", default="scale"
+        Scale of that kernel.
+    n_base : int or None, default=None
+        ``n_components`` of a base given by name; None means ``4 * n_components``.
+    sketch : {"gaussian", "srht"}, default="gaussian"
+        Normal entries, or a subsampled randomised Hadamard transform along the rows: the same but
+        for the time it takes where l is large.
+    power : int or None, default=None
+        How often F.T F is applied, at least 0: each time sharpens the subspace and takes two more
+        products with F. None means 1 for "gaussian" and 0 for "srht", as in the paper.
+    random_state : int, RandomState, Generator or None, default=None
+        An integer makes the map reproducible. It also serves a base without one of its own.
+    n_jobs : int or None, default=None
+        Threads; None means all.
+
+    Attributes
+    ----------
+    base_ : FeatureMap
+        The base, fitted.
+    basis_ : ndarray of shape (D, n_components), float64
+        Q, for the D columns of the base.
+    n_features_out_ : int
+        l.
+    kernel_ : Kernel
+        That of the base, if it has one.
+    key_ : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        By ``fit``, if a parameter makes no sense or the base has fewer than l columns.
+    MemoryError
+        By ``fit``, before anything is allocated, if Q would not fit.
+
+    References
+    ----------
+    Chen, Yang, King and Lyu, Training-efficient feature map for shift-invariant kernels, IJCAI
+    2015, algorithms 1 and 2. Halko, Martinsson and Tropp, Finding structure with randomness, SIAM
+    Review 53, 2011, theorem 10.6 and corollary 10.10.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.maps import RandomFourier, SubspaceEmbedding
+    >>> X = np.random.default_rng(0).normal(size=(300, 5))
+    >>> F = RandomFourier(gamma=0.1, n_components=60, random_state=0).fit_transform(X)
+    >>> Z = SubspaceEmbedding(gamma=0.1, n_components=60, random_state=0).fit_transform(X)
+    >>> K = Gaussian(0.1)(X)
+    >>> bool(np.linalg.norm(K - Z @ Z.T) < 0.65 * np.linalg.norm(K - F @ F.T))
+    True
+    """
+
+    default_kernel: ClassVar[str] = "gaussian"
+
+    def __init__(
+        self,
+        base: Any = "fourier",
+        n_components: int = 256,
+        *,
+        kernel: Any = None,
+        gamma: float | ArrayLike | str = "scale",
+        n_base: int | None = None,
+        sketch: str = "gaussian",
+        power: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        super().__init__(
+            base,
+            n_components,
+            kernel=kernel,
+            gamma=gamma,
+            n_base=n_base,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )
+        self.sketch = sketch
+        self.power = power
+
+    def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> None:
+        sketch_type, power = sketch_from(self.sketch), self._checked_power()
+        shape = (self.base_.n_features_out_, self.n_components)
+        if shape[0] < shape[1]:
+            raise ValueError(
+                f"n_components must be at most the number of columns of the base, {shape[0]}; "
+                f"got {shape[1]}."
+            )
+        check_memory(
+            32.0 * shape[0] * shape[1],
+            f"a basis of {shape[1]} directions in {shape[0]} columns",
+            "choose a smaller n_components or n_base",
+        )
+        sketch = sketch_type(self.key_, X.shape[0], self.n_components, n_threads(self.n_jobs))
+        total = np.zeros(shape)
+        for rows, piece in pieces:
+            sketch.add(total, piece, rows.start)
+        for _ in range(power):
+            # Without a new basis the larger directions would drown the smaller ones.
+            basis = _orthonormal(total)
+            total = np.zeros(shape)
+            for _, piece in pieces:
+                total += piece.rmatvec(piece.matvec(basis))
+        self.basis_ = _orthonormal(total)
+
+    def _checked_power(self) -> int:
+        if self.power is None:
+            return 1 if self.sketch == "gaussian" else 0
+        if isinstance(self.power, (bool, np.bool_)) or not isinstance(self.power, Integral):
+            raise TypeError(f"power must be an integer or None; got {self.power!r}.")
+        if self.power < 0:
+            raise ValueError(f"power must be at least 0; got {self.power!r}.")
+        return int(self.power)
+
+    def _project(self, piece: Design) -> NDArray:
+        return piece.matvec(self.basis_)
+
+    def _columns(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self.basis_[:, columns]
+
+    def _expand(self, coef: NDArray) -> NDArray:
+        return self.basis_ @ coef
+
+
+def _orthonormal(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """An orthonormal basis of a space that contains the columns, as many as there are.
+
+    Signs are chosen so that rounding does not turn a direction around.
+    """
+    basis, triangle = np.linalg.qr(vectors)
+    basis *= np.where(np.diag(triangle) < 0, -1.0, 1.0)
+    return basis

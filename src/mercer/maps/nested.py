@@ -1,0 +1,207 @@
+"""Maps whose features are a linear function of those of another map, the base."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from mercer import kernels, maps
+from mercer._array import CHUNK_BYTES, n_threads, row_chunks
+from mercer._random import Slot, Streams
+from mercer._validation import name_from, positive_integer, scale_of_distance
+from mercer.designs import Dense, Design, Lazy
+from mercer.maps.base import FeatureMap
+
+__all__ = ["Nested"]
+
+# Base features that take no more than this are kept from one pass to the next.
+_HELD_BYTES = 4 * CHUNK_BYTES
+
+
+class Nested(FeatureMap):
+    """Features z(x) = A.T f(x) of the features f of a base.
+
+    A subclass says what A is: ``_fit_projection`` finds it, ``_project`` multiplies by it,
+    ``_columns`` gives some of its columns and ``_expand`` is A times coefficients. The base
+    features of many rows are never held: every pass over them generates them again.
+    """
+
+    base_: FeatureMap
+
+    def __init__(
+        self,
+        base: Any = "fourier",
+        n_components: int = 256,
+        *,
+        kernel: Any = None,
+        gamma: float | ArrayLike | str = "scale",
+        n_base: int | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.base = base
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_base = n_base
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def bytes_per_row(self, dtype: Any) -> float:
+        own = float(np.dtype(dtype).itemsize) * self.n_features_out_
+        return self.base_.bytes_per_row(dtype) + own
+
+    def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
+        return self.base_.folded(self._expand(coef).astype(coef.dtype, copy=False))
+
+    def warn_missing(self, n_missing: int, n_rows: int) -> None:
+        self.base_.warn_missing(n_missing, n_rows)
+
+    def stated_kernel(self) -> kernels.Kernel | None:
+        return self._stated_base().stated_kernel()
+
+    def state_kernel(self, kernel: kernels.Kernel) -> Self:
+        if isinstance(self.base, FeatureMap):
+            return self.set_params(base=clone(self.base).state_kernel(kernel))
+        if "kernel" in self._stated_base().get_params(deep=False):
+            return super().state_kernel(kernel)
+        return self.set_params(gamma=kernel.gamma)
+
+    def _state_gamma(self, gamma: Any) -> Self:
+        if isinstance(self.base, FeatureMap):
+            return self.set_params(base=clone(self.base)._state_gamma(gamma))
+        return super()._state_gamma(gamma)
+
+    # What a subclass says.
+
+    def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> None:
+        raise NotImplementedError
+
+    def _project(self, piece: Design) -> NDArray:
+        raise NotImplementedError
+
+    def _columns(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        raise NotImplementedError
+
+    def _expand(self, coef: NDArray) -> NDArray:
+        raise NotImplementedError
+
+    # What follows.
+
+    def _fit(self, X: Any) -> None:
+        self._fit_pieces(X)
+
+    def _fit_design(self, X: Any) -> Design:
+        pieces = self._fit_pieces(X)
+        if isinstance(pieces, list):
+            return self._projected(pieces, X)
+        return self._design(X)
+
+    def _fit_pieces(self, X: Any) -> Iterable[tuple[slice, Design]]:
+        """Fit base and projection; the base features of X, for as many passes as wanted."""
+        n_threads(self.n_jobs)
+        base = self._stated_base()
+        self.key_ = self._drawn_key()
+        settings = base.get_params(deep=False)
+        if "random_state" in settings and settings["random_state"] is None:
+            key = Streams(self.key_, np.zeros(1)).bits(1, Slot.BASE)
+            base.set_params(random_state=int(key[0, 0]))
+        if "n_jobs" in settings and settings["n_jobs"] is None:
+            base.set_params(n_jobs=self.n_jobs)
+        self.__dict__.pop("kernel_", None)
+        X = base._checked(X, reset=True)
+        base._fit(X)
+        self.base_ = base
+        if hasattr(base, "kernel_"):
+            self.kernel_ = base.kernel_
+        self.n_features_out_ = self.n_components
+        pieces: Iterable[tuple[slice, Design]] = _Pieces(base, X)
+        if base.bytes_per_row(X.dtype) * X.shape[0] <= _HELD_BYTES:
+            pieces = list(pieces)
+        self._fit_projection(pieces, X)
+        return pieces
+
+    def _stated_base(self) -> FeatureMap:
+        """The base that the settings name, unfitted."""
+        n_components = positive_integer(self.n_components, "n_components")
+        n_base = None if self.n_base is None else positive_integer(self.n_base, "n_base")
+        if isinstance(self.base, FeatureMap):
+            self._check_left_out()
+            return clone(self.base)
+        base = maps.get(name_from(self.base, maps._NAMES, "base"), self.kernel, self.gamma)
+        settings = base.get_params(deep=False)
+        if "n_components" in settings:
+            base.set_params(n_components=4 * n_components if n_base is None else n_base)
+        elif n_base is not None:
+            raise ValueError(f"n_base must be left out for base={self.base!r}; got {n_base}.")
+        if "form" in settings:
+            if n_base is not None and n_base % 2:
+                raise ValueError(
+                    f"n_base must be even for base={self.base!r}, two columns per frequency; "
+                    f"got {n_base}."
+                )
+            base.set_params(form="pair")
+        return base
+
+    def _check_left_out(self) -> None:
+        """Refuse what a base that is a map has to say itself."""
+        gamma = scale_of_distance(self.gamma)
+        given = {
+            "kernel": self.kernel,
+            "gamma": None if gamma == "scale" else gamma,
+            "n_base": self.n_base,
+        }
+        for name, value in given.items():
+            if value is not None:
+                raise ValueError(
+                    f"{name} must be left out beside a base that is a map; got {value!r}."
+                )
+
+    # Features.
+
+    def _transform(self, X: Any) -> NDArray:
+        self._check_transformed_memory(X)
+        design = self._projected(_Pieces(self.base_, X), X)
+        self.warn_missing(design.n_missing, design.shape[0])
+        return design.array
+
+    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+        out = np.empty((X.shape[0], len(columns)), dtype=X.dtype)
+        projection = self._columns(columns)
+        for rows, piece in _Pieces(self.base_, X):
+            out[rows] = piece.matvec(projection)
+        return out
+
+    def _design(self, X: Any) -> Design:
+        if self._is_too_large(X):
+            return Lazy(X, self, self.n_features_out_, X.dtype, n_jobs=self.n_jobs)
+        return self._projected(_Pieces(self.base_, X), X)
+
+    def _projected(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> Dense:
+        design = Dense(np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype), self.n_jobs)
+        for rows, piece in pieces:
+            design.array[rows] = self._project(piece)
+            design.n_missing += piece.n_missing
+        return design
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """The features of some rows in pieces of bounded memory, generated again in every pass.
+
+    All but the last have as many rows as the same power of two.
+    """
+
+    feature_map: FeatureMap
+    X: Any
+
+    def __iter__(self) -> Iterator[tuple[slice, Design]]:
+        fitting = CHUNK_BYTES / self.feature_map.bytes_per_row(self.X.dtype)
+        length = 2 ** int(np.log2(max(1.0, fitting)))
+        for rows in row_chunks(self.X.shape[0], 1.0, budget=length):
+            yield rows, self.feature_map._design(self.X[rows])
