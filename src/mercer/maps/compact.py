@@ -104,8 +104,11 @@ class CompactFeatures(Nested):
         )
         self.sketch = sketch
 
+    def _check_projection(self) -> None:
+        sketch_from(self.sketch)
+
     def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> None:
-        self._sketch()
+        """Nothing is to be found: the key says it all."""
 
     def _sketch(self) -> Sketch:
         size, threads = self.base_.n_features_out_, n_threads(self.n_jobs)

@@ -128,8 +128,9 @@ class SubspaceEmbedding(Nested):
         self.sketch = sketch
         self.power = power
 
-    def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> None:
-        sketch_type, power = sketch_from(self.sketch), self._checked_power()
+    def _check_projection(self) -> None:
+        sketch_from(self.sketch)
+        self._checked_power()
         shape = (self.base_.n_features_out_, self.n_components)
         if shape[0] < shape[1]:
             raise ValueError(
@@ -141,11 +142,14 @@ class SubspaceEmbedding(Nested):
             f"a basis of {shape[1]} directions in {shape[0]} columns",
             "choose a smaller n_components or n_base",
         )
-        sketch = sketch_type(self.key_, X.shape[0], self.n_components, n_threads(self.n_jobs))
+
+    def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> None:
+        shape = (self.base_.n_features_out_, self.n_components)
+        sketch = sketch_from(self.sketch)(self.key_, X.shape[0], shape[1], n_threads(self.n_jobs))
         total = np.zeros(shape)
         for rows, piece in pieces:
             sketch.add(total, piece, rows.start)
-        for _ in range(power):
+        for _ in range(self._checked_power()):
             # Without a new basis the larger directions would drown the smaller ones.
             basis = _orthonormal(total)
             total = np.zeros(shape)

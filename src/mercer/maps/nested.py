@@ -79,6 +79,9 @@ class Nested(FeatureMap):
 
     # What a subclass says.
 
+    def _check_projection(self) -> None:
+        """Refuse settings that make no sense for the fitted base, before any work is done."""
+
     def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> None:
         raise NotImplementedError
 
@@ -109,7 +112,7 @@ class Nested(FeatureMap):
         self.key_ = self._drawn_key()
         settings = base.get_params(deep=False)
         if "random_state" in settings and settings["random_state"] is None:
-            key = Streams(self.key_, np.zeros(1)).bits(1, Slot.BASE)
+            key = Streams(self.key_, np.array([0])).bits(1, Slot.BASE)
             base.set_params(random_state=int(key[0, 0]))
         if "n_jobs" in settings and settings["n_jobs"] is None:
             base.set_params(n_jobs=self.n_jobs)
@@ -120,6 +123,7 @@ class Nested(FeatureMap):
         if hasattr(base, "kernel_"):
             self.kernel_ = base.kernel_
         self.n_features_out_ = self.n_components
+        self._check_projection()
         pieces: Iterable[tuple[slice, Design]] = _Pieces(base, X)
         if base.bytes_per_row(X.dtype) * X.shape[0] <= _HELD_BYTES:
             pieces = list(pieces)

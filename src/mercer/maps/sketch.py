@@ -125,7 +125,7 @@ class HadamardSketch(Sketch):
 
     def _signs(self, start: int, stop: int) -> NDArray[np.float64]:
         bits = Streams(self.key, np.arange(start, stop)).bits(1, Slot.SIGN)[:, 0]
-        return 1.0 - 2.0 * (bits & 1)
+        return np.where(bits & 1, -1.0, 1.0)
 
     def _signed(self, piece: Dense, start: int, length: int) -> NDArray:
         """The rows of a piece with their signs, and rows of zeros up to ``length``."""
@@ -157,4 +157,4 @@ def _power_of_two(n: int) -> int:
 
 def _character(i: NDArray[np.int64] | int, p: NDArray[np.int64] | int) -> NDArray[np.float64]:
     """(-1) to the number of bits that i and p share: an entry of the Walsh-Hadamard matrix."""
-    return 1.0 - 2.0 * (np.bitwise_count(np.bitwise_and(i, p)) & 1)
+    return np.where(np.bitwise_count(np.bitwise_and(i, p)) & 1, -1.0, 1.0)
