@@ -59,7 +59,7 @@ class RandomBinning(FeatureMap):
         no unseen boxes, and the kernel becomes ``k + (1 - k) / B``.
     scale : bool, default=True
         Whether non-zeros are ``1/sqrt(n_components)``, so that ``z(x) @ z(y)`` estimates the
-        kernel, or 1.
+        kernel, or 1; either times the root of the kernel's ``amplitude``.
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
         Threads; None and -1 mean all cores. The result does not depend on it.
@@ -138,9 +138,9 @@ class RandomBinning(FeatureMap):
     def _goes_by_pieces(self, X: Any) -> bool:
         """Whether all that X has to be held for is its codes, and X is large."""
         kernel = kernels.get(self.kernel, self.gamma)
-        follows = isinstance(kernel.gamma, str)  # gamma is to follow from all rows
         large = X.size * 8 > _PIECE_BYTES
-        return large and not follows and not kernel.taper and self._n_hashed() is None
+        # What is not resolved is to follow from all rows.
+        return large and kernel.is_resolved and not kernel.taper and self._n_hashed() is None
 
     def _fit_design(self, X, piece=None):
         positive_integer(self.n_components, "n_components")
@@ -202,7 +202,8 @@ class RandomBinning(FeatureMap):
 
     @property
     def _value(self) -> float:
-        return self.n_components**-0.5 if self.scale else 1.0
+        amplitude = self.kernel_.amplitude**0.5
+        return amplitude * self.n_components**-0.5 if self.scale else amplitude
 
     @property
     def _value_bytes(self) -> int:
@@ -239,7 +240,7 @@ class RandomBinning(FeatureMap):
         Copies of the map at other scales differ in the widths alone, and there by a factor: if
         all grids are drawn at once, they are drawn once for all copies.
         """
-        d, kernel = self.n_features_in_, self.kernel_
+        d, kernel = self.n_features_in_, self.kernel_.unscaled
         streams = Streams(self.key_, np.arange(first, stop))
 
         def draw(widths: Callable[..., NDArray]) -> tuple[NDArray, ...]:
