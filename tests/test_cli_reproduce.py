@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from mercer.cli import options, reproduce
 from mercer.cli.app import app
-from mercer.experiments import records
+from mercer.experiments import papers, records
 from mercer.experiments.papers import timing
 from mercer.experiments.runner import Progress
 
@@ -66,11 +66,11 @@ def test_table_is_whole_on_a_terminal_of_80_columns(monkeypatch):
         }
         for data, metric, score, size in summary
     ]
-    monkeypatch.setattr(reproduce, "_summary", lambda records, protocol: rows)
+    monkeypatch.setattr(reproduce, "_summary", lambda paper, records, protocol: rows)
     for module in (reproduce, options):
         monkeypatch.setattr(module, "narrow", lambda: True)
     console = Console(width=80, file=io.StringIO())
-    console.print(next(reproduce._tables([])))
+    console.print(next(reproduce._tables(papers.get("random-binning"), [])))
     text = console.file.getvalue()
     assert "…" not in text
     assert text.count("0.8000 (4096)") == text.count("0.1443 (32)") == 4

@@ -32,7 +32,7 @@ __all__ = ["register"]
 Record = Mapping[str, Any]
 
 PaperName = Annotated[
-    str, typer.Argument(metavar="PAPER", help="The paper; random-binning is known.")
+    str, typer.Argument(metavar="PAPER", help="The paper: random-binning or tefm.")
 ]
 Figures = Annotated[
     list[int] | None,
@@ -73,13 +73,7 @@ Resume = Annotated[
     bool, typer.Option("--resume", help="Go on with the records that are in the folder.")
 ]
 
-_METHODS = {
-    "binning": "binning",
-    "fourier": "Fourier",
-    "nystroem": "Nyström",
-    "blocks": "blocks",
-    "exact": "exact",
-}
+_MOST_COLUMNS = 6  # a table with more methods has them down its side
 
 
 def register(app: typer.Typer) -> None:
@@ -124,16 +118,22 @@ def reproduce(
         found.check(selected)
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    points = None if reference is None else found.read_reference(reference)
+    points = None
+    if reference is not None:
+        if found.read_reference is None:
+            raise typer.BadParameter(
+                f"--reference must be left out for {found.name}, whose authors gave no numbers."
+            )
+        points = found.read_reference(reference)
     check_writable_folder(out)
     lines = out / f"{found.name}-{scale}.jsonl"
     with _data_folder(data):
         outcome, limits = _run(found, selected, lines, resume)
     drawn = _draw(found, outcome.records, points, selected.figures, lines)
     if as_json:
-        _print_json(outcome, limits, lines, drawn)
+        _print_json(found, outcome, limits, lines, drawn)
         return
-    for table in _tables(outcome.records):
+    for table in _tables(found, outcome.records):
         show_table(table)
     for line in [*_remarks(outcome, limits), *(f"figure:  {path}" for path in drawn)]:
         typer.echo(line)
@@ -273,29 +273,50 @@ def _duration(seconds: float) -> str:
     return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
 
 
-def _tables(records: Sequence[Record]) -> Iterator[Table]:
+def _tables(paper: Paper, records: Sequence[Record]) -> Iterator[Table]:
     """A table for each protocol: the test score of every method at its largest size."""
     titles = {
         "published": "as published: γ picked by the test part",
         "fair": "on equal terms: mean over seeds, settings picked on a validation part",
     }
     for protocol, title in titles.items():
-        rows = _summary(records, protocol)
+        rows = _summary(paper, records, protocol)
         if not rows:
             continue
-        table = simple_table(title=f"{title}; test score at the largest size of each method")
-        close = narrow()  # then a star alone says which scores are errors
-        table.add_column("data", no_wrap=not close, overflow="fold")
-        if not close:
-            table.add_column("score")
-        for label in _METHODS.values():
-            table.add_column(label, justify="right", no_wrap=True)
-        for row in rows:
-            cells = (row["methods"].get(name) for name in _METHODS)
-            star = "*" if row["metric"].endswith("*") else ""
-            first = (f"{row['data']}{star}",) if close else (row["data"], row["metric"])
-            table.add_row(*first, *map(_cell, cells))
-        yield table
+        heading = f"{title}; test score at the largest size of each method"
+        down = len(paper.methods) > _MOST_COLUMNS
+        yield (_methods_down if down else _methods_across)(paper, rows, heading)
+
+
+def _methods_across(paper: Paper, rows: Sequence[Record], title: str) -> Table:
+    table = simple_table(title=title)
+    close = narrow()  # then a star alone says which scores are errors
+    table.add_column("data", no_wrap=not close, overflow="fold")
+    if not close:
+        table.add_column("score")
+    for label in paper.methods.values():
+        table.add_column(label, justify="right", no_wrap=True)
+    for row in rows:
+        cells = (row["methods"].get(name) for name in paper.methods)
+        first = (_starred(row),) if close else (row["data"], row["metric"])
+        table.add_row(*first, *map(_cell, cells))
+    return table
+
+
+def _methods_down(paper: Paper, rows: Sequence[Record], title: str) -> Table:
+    table = simple_table(title=title)
+    table.add_column("method", no_wrap=True)
+    for row in rows:
+        table.add_column(_starred(row), justify="right", overflow="fold")
+    for name, label in paper.methods.items():
+        cells = [row["methods"].get(name) for row in rows]
+        if any(cells):
+            table.add_row(label, *map(_cell, cells))
+    return table
+
+
+def _starred(row: Record) -> str:
+    return f"{row['data']}{'*' if row['metric'].endswith('*') else ''}"
 
 
 def _cell(found: Mapping[str, Any] | None) -> str:
@@ -305,15 +326,15 @@ def _cell(found: Mapping[str, Any] | None) -> str:
     return f"{found['score']:.4f}{size}"
 
 
-def _summary(records: Sequence[Record], protocol: str) -> list[dict[str, Any]]:
+def _summary(paper: Paper, records: Sequence[Record], protocol: str) -> list[dict[str, Any]]:
     """For every data set the score of each method at its largest size."""
     from mercer.plots import readings
 
     rows = []
-    runs = readings.select(records, figure=5, protocol=protocol)
+    runs = readings.select(records, figure=paper.table, protocol=protocol)
     for name, own in readings.by_data(runs).items():
         methods: dict[str, Any] = {}
-        for method in _METHODS:
+        for method in paper.methods:
             mine = readings.select(own, method=method)
             if not mine:
                 continue
@@ -345,9 +366,9 @@ def _remarks(outcome: Outcome, limits: Sequence[str]) -> Iterator[str]:
 
 
 def _print_json(
-    outcome: Outcome, limits: Sequence[str], lines: Path, drawn: Sequence[Path]
+    paper: Paper, outcome: Outcome, limits: Sequence[str], lines: Path, drawn: Sequence[Path]
 ) -> None:
-    summary = {name: _summary(outcome.records, name) for name in ("published", "fair")}
+    summary = {name: _summary(paper, outcome.records, name) for name in ("published", "fair")}
     print_json(
         {
             "record_file": lines,

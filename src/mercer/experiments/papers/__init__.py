@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PAPERS", "Paper", "Selected", "get"]
 
-PAPERS: dict[str, str] = {"random-binning": "random_binning"}
+PAPERS: dict[str, str] = {"random-binning": "random_binning", "tefm": "tefm"}
 """Names of papers, and the modules here that hold them."""
 
 
@@ -54,14 +54,19 @@ class Paper:
         Numbers of the figures that can be drawn again.
     datasets : tuple of str
         Names of all data sets that have been declared for it.
+    methods : mapping of str to str
+        Methods in the order of its tables, and what they are called there.
+    table : int
+        The figure whose scores are printed as a table.
     stages : callable
         From a ``Selected``: the stages, and a sentence for everything that is left out by
         declaration.
     draw : callable
         From records, reference points or None, and the numbers of figures (none for all): the
         figures by a short name, as far as there are records for them.
-    read_reference : callable
-        From the path of a file with the authors' points: what ``draw`` takes.
+    read_reference : callable, optional
+        From the path of a file with the authors' points: what ``draw`` takes. None where the
+        authors gave no numbers.
     """
 
     name: str
@@ -70,9 +75,11 @@ class Paper:
     protocols: tuple[str, ...]
     figures: tuple[int, ...]
     datasets: tuple[str, ...]
+    methods: Mapping[str, str]
+    table: int
     stages: Callable[[Selected], tuple[list[Stage], list[str]]]
     draw: Callable[[Sequence[Mapping[str, Any]], Any, Sequence[int]], dict[str, Figure]]
-    read_reference: Callable[[Any], Any]
+    read_reference: Callable[[Any], Any] | None = None
 
     def check(self, selected: Selected) -> None:
         """Refuse what the paper does not have.
