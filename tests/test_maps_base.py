@@ -248,7 +248,7 @@ class MapLaws:
             with pytest.raises(ValueError, match=r"gamma must be left out for .* has no scale"):
                 feature_map.with_gamma(gamma)
             return
-        kernel = feature_map.kernel
+        kernel = feature_map.get_params().get("kernel")
         fresh = feature_map.get_params()
         if isinstance(kernel, Stationary):
             fresh |= {"kernel": kernel.with_gamma(gamma), "gamma": "scale"}

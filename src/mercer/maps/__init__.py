@@ -12,6 +12,7 @@ from mercer.maps.base import FeatureMap, IdentityMap
 from mercer.maps.binning import RandomBinning
 from mercer.maps.compact import CompactFeatures
 from mercer.maps.embedding import SubspaceEmbedding
+from mercer.maps.ensembles import RandomPerceptron, RandomStump, RandomTree
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.nystroem import Nystroem
 
@@ -22,6 +23,9 @@ __all__ = [
     "Nystroem",
     "RandomBinning",
     "RandomFourier",
+    "RandomPerceptron",
+    "RandomStump",
+    "RandomTree",
     "SubspaceEmbedding",
     "get",
 ]
@@ -31,6 +35,9 @@ _NAMES: dict[str, type[FeatureMap]] = {
     "fourier": RandomFourier,
     "nystroem": Nystroem,
     "linear": IdentityMap,
+    "perceptron": RandomPerceptron,
+    "stump": RandomStump,
+    "tree": RandomTree,
     "tefm": SubspaceEmbedding,
     "compact": CompactFeatures,
 }
@@ -48,7 +55,9 @@ def get(
 
     Parameters
     ----------
-    feature_map : {"binning", "fourier", "nystroem", "linear"} or FeatureMap
+    feature_map : str or FeatureMap
+        "binning", "fourier", "nystroem", "linear", "perceptron", "stump", "tree", "tefm" or
+        "compact": the map of that name with its defaults.
         A map is copied, never changed.
     kernel : str, Kernel, callable or None, default=None
         None leaves the map its own.

@@ -1,0 +1,479 @@
+"""Features +1 and -1 that cut space in two or more: planes, stumps, random trees.
+
+Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008: the kernels that
+infinitely many of them add up to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.stats import poisson
+
+from mercer import kernels
+from mercer._array import n_threads, row_chunks
+from mercer._random import Slot, Streams
+from mercer._validation import flag, positive_integer
+from mercer.maps.base import FeatureMap
+
+__all__ = ["RandomPerceptron", "RandomStump", "RandomTree"]
+
+# Cuts by a plane or a threshold: below(X) says for rows X and each feature on which side they are.
+_Cuts = Callable[[Any], NDArray[np.bool_]]
+
+_CHUNK_BYTES = 4 * 2**20  # of rows that are worked on together: they are passed over several times
+_PARAMETER_BYTES = 64 * 2**20  # of features that are worked on together
+
+
+class _Signs(FeatureMap):
+    """Features ±1, each from a stream of random numbers of its own."""
+
+    kernel_: Any
+    n_components: int
+    scale: bool
+    random_state: Any
+    n_jobs: int | None
+
+    def _fit(self, X: Any) -> None:
+        n_components = positive_integer(self.n_components, "n_components")
+        flag(self.scale, "scale")
+        n_threads(self.n_jobs)
+        self.key_ = self._drawn_key()
+        self._fit_kernel(X)
+        self.n_features_out_ = n_components
+        self._remember()
+
+    def _transform(self, X: Any) -> NDArray:
+        self._check_transformed_memory(X)
+        out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
+        if self._kept is not None:
+            self._write(X, self._kept, out)
+            return out
+        for part in row_chunks(self.n_features_out_, self._bytes_of_cuts(), _PARAMETER_BYTES):
+            self._write(X, self._cuts(np.arange(part.start, part.stop)), out[:, part])
+        return out
+
+    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+        out = np.empty((X.shape[0], len(columns)), dtype=X.dtype)
+        for part in row_chunks(len(columns), self._bytes_of_cuts(), _PARAMETER_BYTES):
+            self._write(X, self._cuts(columns[part]), out[:, part])
+        return out
+
+    def _remember(self) -> None:
+        """Keep the parameters of all features where they are small."""
+        small = self._bytes_of_cuts() * self.n_features_out_ <= _PARAMETER_BYTES
+        self._kept = self._cuts(np.arange(self.n_features_out_)) if small else None
+
+    def _write(self, X: Any, below: _Cuts, out: NDArray) -> None:
+        entry = out.dtype.type(self.n_features_out_**-0.5 if self.scale else 1.0)
+        values = np.array([entry, -entry])
+        bytes_per_row = 10.0 * out.shape[1] + 8.0 * self.n_features_in_
+        for rows in row_chunks(X.shape[0], bytes_per_row, _CHUNK_BYTES):
+            out[rows] = values[below(X[rows]).view(np.uint8)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_kept"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "n_features_out_" in state:
+            self._remember()
+
+    # What a subclass says.
+
+    def _fit_kernel(self, X: Any) -> None:
+        """Set ``kernel_`` and what else follows from the data."""
+        raise NotImplementedError
+
+    def _cuts(self, columns: NDArray[np.int64]) -> _Cuts:
+        """On which side of these features rows are, (rows, len(columns))."""
+        raise NotImplementedError
+
+    def _bytes_of_cuts(self) -> float:
+        """What the parameters of one feature take."""
+        raise NotImplementedError
+
+
+class RandomPerceptron(_Signs):
+    """On which side of random planes a point lies: +1 or -1, over ``sqrt(n_components)``.
+
+    A direction t is uniform on the unit sphere and a threshold a uniform on [-radius, radius]; the
+    feature is the sign of ``t . (x - centre) - a``, +1 for zero. Inner products estimate the
+    perceptron kernel ``k(x, y) = 1 - c/radius * |x - y|`` with c the mean of ``|t_1|``, with
+    variance ``(1 - k**2) / n_components``. Points farther out than ``radius`` are as good as moved
+    to the edge along every direction, which the kernel object takes into account.
+
+    Parameters
+    ----------
+    n_components : int, default=1000
+        Number of columns D, >= 1.
+    radius : float or "max", default="max"
+        Of the ball that thresholds are drawn for, > 0; "max" is the largest distance of a training
+        row from the centre.
+    homogeneous : bool, default=False
+        True draws direction and threshold together, uniform on the unit sphere of one more
+        dimension: planes through the origin for the rows (x, 1). The kernel becomes
+        ``1 - 2/pi * angle((x, 1), (y, 1))``, without radius and centre.
+    centre : "mean" or array of shape (d,), default="mean"
+        Of the ball; "mean" is the mean of the training rows.
+    scale : bool, default=True
+        False leaves the entries at +1 and -1; columns then do not depend on D.
+    random_state : int, RandomState, Generator or None, default=None
+        An integer makes the map reproducible.
+    n_jobs : int or None, default=None
+        Threads of its design; None means all. Projections run on the threads of the linear algebra
+        library.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+        D.
+    kernel_ : mercer.kernels.Perceptron
+        With radius and centre in numbers.
+    key_ : int
+        With it, radius and centre every plane is fixed; pickles hold it instead of the planes.
+
+    Raises
+    ------
+    ValueError, TypeError
+        By ``fit``, if a parameter makes no sense.
+
+    References
+    ----------
+    Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.maps import RandomPerceptron
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> fitted = RandomPerceptron(n_components=20_000, random_state=0).fit(X)
+    >>> Z = fitted.transform(X)
+    >>> bool(abs(Z @ Z.T - fitted.kernel_(X)).max() < 0.05)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1000,
+        radius: float | str = "max",
+        homogeneous: bool = False,
+        centre: ArrayLike | str = "mean",
+        *,
+        scale: bool = True,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.n_components = n_components
+        self.radius = radius
+        self.homogeneous = homogeneous
+        self.centre = centre
+        self.scale = scale
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def parameters(self, columns: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Directions and thresholds of some columns, regenerated from the key.
+
+        Parameters
+        ----------
+        columns : array of int of shape (b,)
+
+        Returns
+        -------
+        directions : ndarray of shape (b, d)
+        thresholds : ndarray of shape (b,)
+            Column j is positive where ``directions[j] . x >= thresholds[j]``.
+        """
+        streams = Streams(self.key_, np.asarray(columns))
+        directions = streams.normal(self.n_features_in_, Slot.FREQUENCY)
+        if self.homogeneous:
+            return directions, -streams.normal(1, Slot.THRESHOLD)[:, 0]
+        directions /= np.sqrt((directions**2).sum(axis=1, keepdims=True))
+        place = 2.0 * streams.uniform(1, Slot.THRESHOLD)[:, 0] - 1.0
+        centre = np.array(self.kernel_.centre)
+        return directions, directions @ centre + self.kernel_.radius * place
+
+    def stated_kernel(self) -> kernels.Perceptron:
+        return kernels.Perceptron(self.radius, self.homogeneous, self.centre)
+
+    def state_kernel(self, kernel: Any) -> Self:
+        return self.set_params(radius=kernel.radius, centre=kernel.centre)
+
+    def bytes_per_row(self, dtype: Any) -> float:
+        return super().bytes_per_row(dtype) + 9.0 * self.n_features_out_  # projections are float64
+
+    def _fit_kernel(self, X: Any) -> None:
+        self.kernel_ = self._resolved_kernel(X)
+
+    def _bytes_of_cuts(self) -> float:
+        return 16.0 * self.n_features_in_
+
+    def _cuts(self, columns: NDArray[np.int64]) -> _Cuts:
+        directions, thresholds = self.parameters(columns)
+        across = np.ascontiguousarray(directions.T)
+
+        def below(X: Any) -> NDArray[np.bool_]:
+            # In float64 whatever the data are: rounding must not move points across a plane.
+            with np.errstate(over="ignore", invalid="ignore"):
+                places = X.astype(np.float64, copy=False) @ across
+            if not np.isfinite(places).all():
+                raise ValueError(f"X must be small enough to be projected; got {abs(X).max():.3g}.")
+            return places < thresholds
+
+        return below
+
+
+class _Trees(_Signs):
+    """Features that change sign at every threshold of theirs that a point passes.
+
+    A threshold is at one input, chosen with probability proportional to its weight times its range
+    in the training data, uniform in that range.
+    """
+
+    low_: NDArray[np.float64]
+    high_: NDArray[np.float64]
+
+    def bytes_per_row(self, dtype: Any) -> float:
+        return super().bytes_per_row(dtype) + 10.0 * self.n_features_out_
+
+    def parameters(
+        self, columns: ArrayLike
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """Depths, inputs and thresholds of some columns, regenerated from the key.
+
+        Parameters
+        ----------
+        columns : array of int of shape (b,)
+
+        Returns
+        -------
+        depths : ndarray of shape (b,)
+        inputs : ndarray of shape (b, deepest)
+        thresholds : ndarray of shape (b, deepest)
+            Column j is positive where an even number of the first ``depths[j]`` comparisons
+            ``x[inputs[j, i]] < thresholds[j, i]`` hold.
+        """
+        streams = Streams(self.key_, np.asarray(columns))
+        depths = self._depths(streams)
+        deepest = int(depths.max(initial=0))
+        edges = np.cumsum(self._weights * (self.high_ - self.low_))
+        if edges[-1] > 0:
+            edges /= edges[-1]
+        else:  # constant data: all points are on one side
+            edges = np.ones_like(edges)
+        inputs = np.searchsorted(edges, streams.uniform(deepest, Slot.COORDINATE))
+        place = streams.uniform(deepest, Slot.THRESHOLD)
+        return depths, inputs, self.low_[inputs] + (self.high_ - self.low_)[inputs] * place
+
+    @property
+    def _weights(self) -> NDArray[np.float64]:
+        return np.ones(self.n_features_in_)
+
+    def _depths(self, streams: Streams) -> NDArray[np.int64]:
+        raise NotImplementedError
+
+    def _cuts(self, columns: NDArray[np.int64]) -> _Cuts:
+        depths, inputs, thresholds = self.parameters(columns)
+        order = np.argsort(-depths, kind="stable")  # those that have a t-th threshold come first
+        counts = np.searchsorted(-depths[order], -np.arange(inputs.shape[1]), side="left")
+        thresholds = np.ascontiguousarray(thresholds[order].T)
+        used, inputs = np.unique(inputs[order].T, return_inverse=True)
+
+        def below(X: Any) -> NDArray[np.bool_]:
+            X = X[:, used].toarray() if sparse.issparse(X) else X[:, used]
+            X = np.ascontiguousarray(X.T)
+            limits = _rounded_up(thresholds, X.dtype)
+            odd = np.zeros((len(order), X.shape[1]), dtype=bool)
+            for level, count in enumerate(counts):
+                odd[:count] ^= X[inputs[level, :count]] < limits[level, :count, None]
+            out = np.empty((X.shape[1], len(order)), dtype=bool)
+            out[:, order] = odd.T
+            return out
+
+        return below
+
+
+class RandomStump(_Trees):
+    """On which side of a random threshold one random input lies: +1 or -1, over ``sqrt(D)``.
+
+    An input is chosen with probability proportional to its range in the training data, a threshold
+    uniformly in that range; the feature is the sign of ``x_j - a``, +1 for zero. Inner products
+    estimate the stump kernel ``k(x, y) = 1 - 2 |x - y|_1 / w``, w the sum of the ranges, with
+    variance ``(1 - k**2) / n_components``. Inputs outside their range count as at its end.
+
+    Parameters
+    ----------
+    n_components : int, default=1000
+        Number of columns D, >= 1.
+    scale : bool, default=True
+        False leaves the entries at +1 and -1; columns then do not depend on D.
+    random_state : int, RandomState, Generator or None, default=None
+        An integer makes the map reproducible.
+    n_jobs : int or None, default=None
+        Threads of its design; None means all.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+        D.
+    kernel_ : mercer.kernels.Stump
+        With the ranges in numbers.
+    low_, high_ : ndarray of shape (d,)
+        Range of every input in the training data.
+    key_ : int
+        With it and the ranges every threshold is fixed.
+
+    Raises
+    ------
+    ValueError, TypeError
+        By ``fit``, if a parameter makes no sense.
+
+    References
+    ----------
+    Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
+
+    Examples
+    --------
+    >>> from mercer.maps import RandomStump
+    >>> X = [[0.0, 5.0], [1.0, 5.0]]
+    >>> RandomStump(n_components=3, scale=False, random_state=0).fit_transform(X)
+    array([[-1., -1., -1.],
+           [ 1.,  1.,  1.]])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1000,
+        *,
+        scale: bool = True,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.n_components = n_components
+        self.scale = scale
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _fit_kernel(self, X: Any) -> None:
+        self.kernel_ = kernels.Stump().resolve(X)
+        self.low_, self.high_ = self.kernel_.low, self.kernel_.high
+
+    def _depths(self, streams: Streams) -> NDArray[np.int64]:
+        return np.ones(len(streams), dtype=np.int64)
+
+    def _bytes_of_cuts(self) -> float:
+        return 64.0
+
+
+class RandomTree(_Trees):
+    """In which leaves of random trees a point lies, told as +1 or -1, over ``sqrt(n_components)``.
+
+    A tree is the product of a Poisson number of random stumps (see :class:`RandomStump`), so that
+    leaves on two sides of a threshold have opposite signs. With the mean number ``gamma * w / 2``,
+    w the sum of the inputs' ranges, inner products estimate the Laplacian kernel
+    ``k(x, y) = exp(-gamma * |x - y|_1)`` with variance ``(1 - k**2) / n_components``; inputs
+    outside their range count as at its end. A feature costs one comparison per stump: outliers,
+    which widen the ranges, make the map slow and no better.
+
+    Parameters
+    ----------
+    gamma : float, array of shape (d,), "scale" or "median", default="scale"
+        Scale of the Laplacian kernel, > 0; an array holds one scale per input.
+    n_components : int, default=1000
+        Number of columns D, >= 1.
+    scale : bool, default=True
+        False leaves the entries at +1 and -1; columns then do not depend on D.
+    random_state : int, RandomState, Generator or None, default=None
+        An integer makes the map reproducible.
+    n_jobs : int or None, default=None
+        Threads of its design; None means all.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+        D.
+    kernel_ : mercer.kernels.Laplacian
+        With its ``gamma`` as a number.
+    depth_ : float
+        Mean number of stumps of a tree.
+    low_, high_ : ndarray of shape (d,)
+        Range of every input in the training data.
+    key_ : int
+        With it, gamma and the ranges every tree is fixed.
+
+    Raises
+    ------
+    ValueError, TypeError
+        By ``fit``, if a parameter makes no sense, or if trees would be deeper than 10 000 stumps.
+
+    References
+    ----------
+    Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.maps import RandomTree
+    >>> X = np.random.default_rng(0).uniform(size=(50, 3))
+    >>> fitted = RandomTree(gamma=1.0, n_components=20_000, random_state=0).fit(X)
+    >>> Z = fitted.transform(X)
+    >>> bool(abs(Z @ Z.T - fitted.kernel_(X)).max() < 0.05)
+    True
+    """
+
+    default_kernel: ClassVar[str] = "laplacian"
+    _deepest: ClassVar[float] = 10_000.0
+
+    def __init__(
+        self,
+        gamma: float | ArrayLike | str = "scale",
+        n_components: int = 1000,
+        *,
+        scale: bool = True,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.gamma = gamma
+        self.n_components = n_components
+        self.scale = scale
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def stated_kernel(self) -> kernels.Kernel:
+        return kernels.Laplacian(self.gamma)
+
+    def _fit_kernel(self, X: Any) -> None:
+        self.kernel_ = self._resolved_kernel(X)
+        box = kernels.Stump().resolve(X)
+        self.low_, self.high_ = box.low, box.high
+        self.depth_ = float(self._weights @ (self.high_ - self.low_)) / 2.0
+        if not self.depth_ <= self._deepest:
+            raise ValueError(
+                f"gamma must be small enough for trees of at most {self._deepest:.0f} stumps on "
+                f"average; {self.kernel_!r} on inputs of these ranges needs {self.depth_:.3g}."
+            )
+
+    @property
+    def _weights(self) -> NDArray[np.float64]:
+        return self.kernel_.input_scale(self.n_features_in_)
+
+    def _depths(self, streams: Streams) -> NDArray[np.int64]:
+        uniform = streams.uniform(1, Slot.DEPTH)[:, 0]
+        return poisson.ppf(uniform, self.depth_).astype(np.int64)
+
+    def _bytes_of_cuts(self) -> float:
+        return 64.0 * (1.0 + self.depth_ + 6.0 * self.depth_**0.5)
+
+
+def _rounded_up(limits: NDArray[np.float64], dtype: Any) -> NDArray:
+    """In ``dtype``, so that ``x < limit`` is true of the same x of that type as before."""
+    rounded = limits.astype(dtype)
+    short = rounded < limits
+    rounded[short] = np.nextafter(rounded[short], rounded.dtype.type(np.inf))
+    return rounded
