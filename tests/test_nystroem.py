@@ -6,9 +6,9 @@ import sklearn.kernel_approximation
 from scipy import sparse
 
 import mercer.maps.nystroem
+from mercer._random import Slot, distinct
 from mercer.kernels import Gaussian, Laplacian, Product
 from mercer.maps import Nystroem
-from mercer.maps.nystroem import _distinct_rows
 from test_maps_base import MapLaws
 
 
@@ -35,6 +35,32 @@ def polynomial(X, Y):
     if sparse.issparse(products):
         products = products.toarray()
     return (1.0 + 0.1 * products) ** 2
+
+
+class ChosenLandmarks(NystroemLaws):
+    landmarks = "uniform"
+
+    def make(self, **settings):
+        return Nystroem(
+            gamma=0.3, n_components=12, landmarks=self.landmarks, random_state=1, **settings
+        )
+
+
+class TestClusterCentres(ChosenLandmarks):
+    landmarks = "kmeans"
+
+
+class TestLeverage(ChosenLandmarks):
+    landmarks = "leverage"
+
+
+class TestRandomlyPivotedCholesky(ChosenLandmarks):
+    landmarks = "rpcholesky"
+
+
+class TestKernelAgainstLandmarks(NystroemLaws):
+    def make(self, **settings):
+        return Nystroem(gamma=0.3, n_components=12, whiten=False, random_state=1, **settings)
 
 
 class TestNystroemOfAFunction(NystroemLaws):
@@ -113,12 +139,12 @@ def test_float32_loses_nothing_to_small_eigenvalues():
 
 def test_landmarks_are_distinct_rows_and_the_first_of_more(X):
     for m in (1, 7, 20, 39, 40):
-        rows = _distinct_rows(5, 40, m)
+        rows = distinct(5, 40, m, Slot.LANDMARK)
         assert len(np.unique(rows)) == m
         assert rows.min() >= 0
         assert rows.max() < 40
         if m < 40:
-            np.testing.assert_array_equal(rows, _distinct_rows(5, 40, 39)[:m])
+            np.testing.assert_array_equal(rows, distinct(5, 40, 39, Slot.LANDMARK)[:m])
     fitted = Nystroem(n_components=7, random_state=0).fit(X)
     assert all((landmark == X).all(axis=1).any() for landmark in fitted.landmarks_)
 
@@ -126,13 +152,13 @@ def test_landmarks_are_distinct_rows_and_the_first_of_more(X):
 def test_every_row_is_equally_likely_to_be_a_landmark():
     counts = np.zeros(10)
     for key in range(4000):
-        counts[_distinct_rows(key, 10, 3)] += 1
+        counts[distinct(key, 10, 3, Slot.LANDMARK)] += 1
     expected, deviation = 1200, np.sqrt(4000 * 0.3 * 0.7)
     assert abs(counts - expected).max() < 5 * deviation
 
 
 def test_landmarks_of_millions_of_rows_are_cheap():
-    rows = _distinct_rows(5, 10**12, 100)
+    rows = distinct(5, 10**12, 100, Slot.LANDMARK)
     assert len(np.unique(rows)) == 100
 
 
@@ -173,8 +199,9 @@ def test_rows_are_chunked_without_changing_the_result(X, monkeypatch):
     ("settings", "error", "message"),
     [
         ({"n_components": 0}, ValueError, "n_components must be at least 1; got 0"),
+        ({"whiten": 1}, TypeError, "whiten must be True or False; got 1"),
         ({"n_components": 1.5}, TypeError, "n_components must be an integer; got 1.5"),
-        ({"landmarks": "kmeans"}, ValueError, "landmarks must be one of 'uniform'; got 'kmeans'"),
+        ({"landmarks": "best"}, ValueError, "landmarks must be one of 'uniform', .*; got 'best'"),
         ({"landmarks": np.zeros((3, 2))}, ValueError, "as many columns as X, 4; got 2"),
         ({"landmarks": [[np.nan] * 4]}, ValueError, "Input landmarks contains NaN"),
         (

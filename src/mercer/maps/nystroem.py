@@ -1,7 +1,8 @@
-"""Nyström features: the kernel against a few landmarks, whitened."""
+"""Nyström features: the kernel against a few landmarks, whitened or as it is."""
 
 from __future__ import annotations
 
+import copy
 import warnings
 from typing import Any, ClassVar
 
@@ -9,13 +10,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import check_memory, n_threads, row_chunks
-from mercer._random import Slot, Streams
-from mercer._validation import matrix, name_from, positive_integer
+from mercer._validation import flag, matrix, name_from, positive_integer
+from mercer.maps import landmarks as choices
 from mercer.maps.base import FeatureMap
 
 __all__ = ["Nystroem"]
 
 _DEFAULT_COMPONENTS = 500
+
+_CHOICES = ("uniform", "kmeans", "leverage", "rpcholesky")
 
 # Eigenvalues of the landmarks' kernel matrix below this fraction of the largest are rounding error.
 _CUT_OFF = 1e-12
@@ -41,9 +44,18 @@ default="gaussian"
     n_components : int or None, default=None
         Number of landmarks; None means 500, or all those given. The number of columns D is smaller
         where landmarks are redundant.
-    landmarks : "uniform" or array of shape (n_components, d), default="uniform"
-        Rows drawn uniformly without replacement, or the landmarks themselves. With one seed, fewer
-        landmarks are a subset of more.
+    landmarks : {"uniform", "kmeans", "leverage", "rpcholesky"} or array of shape \
+(n_components, d), default="uniform"
+        "uniform": rows drawn without replacement, at no cost. "leverage": rows drawn by estimated
+        ridge leverage scores, at a few times the cost of a transform. "rpcholesky": rows drawn one
+        after another by what is left of the kernel's diagonal, the best rows for the
+        approximation; holds n times ``n_components`` numbers of float64 while it fits. "kmeans":
+        centres of clusters, which are no rows and dense even if X is sparse. Or the landmarks
+        themselves. With one seed, fewer landmarks are a subset of more for "uniform" and
+        "rpcholesky".
+    whiten : bool, default=True
+        False gives the kernel against the landmarks as it is, z(x) = k(x, L): inner products then
+        approximate nothing, but a model in the span of the landmarks is linear in them.
     random_state : int, RandomState, Generator or None, default=None
         An integer makes the map reproducible.
     n_jobs : int or None, default=None
@@ -54,7 +66,7 @@ default="gaussian"
     ----------
     landmarks_ : array or CSR of shape (n_components, d)
     normalization_ : ndarray of shape (n_components, D), float64
-        V diag(e)**(-1/2).
+        V diag(e)**(-1/2); None without whitening.
     n_features_out_ : int
         D.
     kernel_ : Kernel
@@ -73,7 +85,10 @@ default="gaussian"
 
     References
     ----------
-    Williams and Seeger, Using the Nyström method to speed up kernel machines, NIPS 2000.
+    Williams and Seeger, Using the Nyström method to speed up kernel machines, NIPS 2000. Zhang,
+    Tsang and Kwok, Improved Nyström low-rank approximation and error analysis, ICML 2008. Musco and
+    Musco, Recursive sampling for the Nyström method, NeurIPS 2017. Chen, Epperly, Tropp and Webber,
+    Randomly pivoted Cholesky, CPAM 2024.
 
     Examples
     --------
@@ -94,6 +109,7 @@ default="gaussian"
         gamma: float | ArrayLike | str = "scale",
         n_components: int | None = None,
         landmarks: Any = "uniform",
+        whiten: bool = True,
         *,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -102,20 +118,41 @@ default="gaussian"
         self.gamma = gamma
         self.n_components = n_components
         self.landmarks = landmarks
+        self.whiten = whiten
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def bytes_per_row(self, dtype: Any) -> float:
         # The kernel against the landmarks and its product are float64 whatever the data are.
-        return super().bytes_per_row(dtype) + 8.0 * sum(self.normalization_.shape)
+        return super().bytes_per_row(dtype) + 8.0 * (
+            self.landmarks_.shape[0] + self.n_features_out_
+        )
+
+    def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
+        if self.normalization_ is None:
+            return self, coef
+        # The weights of the landmarks are large and cancel, so they stay inside, in float64: the
+        # features of the simpler map are the responses.
+        weights = self.normalization_ @ coef.astype(np.float64)
+        simpler = copy.copy(self)
+        simpler.normalization_ = weights if weights.ndim == 2 else weights[:, None]
+        simpler.n_features_out_ = simpler.normalization_.shape[1]
+        identity = np.eye(simpler.n_features_out_, dtype=coef.dtype)
+        return simpler, identity if weights.ndim == 2 else identity[0]
 
     def _fit(self, X: Any) -> None:
         n_threads(self.n_jobs)
         if self.n_components is not None:
             positive_integer(self.n_components, "n_components")
+        flag(self.whiten, "whiten")
         self.key_ = self._drawn_key()
         self.kernel_ = self._resolved_kernel(X)
         self.landmarks_ = self._chosen_landmarks(X)
+        self.normalization_ = self._whitening() if self.whiten else None
+        counted = self.landmarks_.T if self.normalization_ is None else self.normalization_
+        self.n_features_out_ = counted.shape[1]
+
+    def _whitening(self) -> NDArray[np.float64]:
         m = self.landmarks_.shape[0]
         check_memory(
             32.0 * m * m, f"the eigenvectors of {m} landmarks", "choose a smaller n_components"
@@ -129,12 +166,11 @@ default="gaussian"
                 f"from {least:.3g} to {largest:.3g}."
             )
         kept = eigenvalues > _CUT_OFF * largest
-        self.normalization_ = vectors[:, kept] / np.sqrt(eigenvalues[kept])
-        self.n_features_out_ = self.normalization_.shape[1]
+        return vectors[:, kept] / np.sqrt(eigenvalues[kept])
 
     def _chosen_landmarks(self, X: Any) -> Any:
         if isinstance(self.landmarks, str):
-            name_from(self.landmarks, ("uniform",), "landmarks")
+            name = name_from(self.landmarks, _CHOICES, "landmarks")
             n = X.shape[0]
             wanted = _DEFAULT_COMPONENTS if self.n_components is None else self.n_components
             if wanted > n and self.n_components is not None:
@@ -143,7 +179,7 @@ default="gaussian"
                     UserWarning,
                     stacklevel=4,
                 )
-            return X[_distinct_rows(self.key_, n, min(wanted, n))]
+            return choices.chosen(name, self.kernel_, X, min(wanted, n), self.key_)
         landmarks = matrix(self.landmarks, "landmarks")
         if landmarks.shape[1] != X.shape[1]:
             raise ValueError(
@@ -158,29 +194,22 @@ default="gaussian"
 
     def _transform(self, X: Any) -> NDArray:
         self._check_transformed_memory(X)
-        return self._product(X, self.normalization_)
+        return self._product(X, self.landmarks_, self.normalization_)
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
-        return self._product(X, self.normalization_[:, columns])
+        if self.normalization_ is None and len(columns):
+            return self._product(X, self.landmarks_[columns], None)
+        if self.normalization_ is None:
+            return np.empty((X.shape[0], 0), dtype=X.dtype)
+        return self._product(X, self.landmarks_, self.normalization_[:, columns])
 
-    def _product(self, X: Any, weights: NDArray[np.float64]) -> NDArray:
+    def _product(self, X: Any, landmarks: Any, weights: NDArray[np.float64] | None) -> NDArray:
         """``k(X, landmarks) @ weights``, a bounded number of rows at a time."""
-        out = np.empty((X.shape[0], weights.shape[1]), dtype=X.dtype)
-        landmarks = self.landmarks_.astype(np.float64, copy=False)
-        for rows in row_chunks(X.shape[0], 16.0 * sum(weights.shape)):
-            out[rows] = self.kernel_(X[rows].astype(np.float64, copy=False), landmarks) @ weights
+        m = landmarks.shape[0]
+        n_columns = m if weights is None else weights.shape[1]
+        out = np.empty((X.shape[0], n_columns), dtype=X.dtype)
+        landmarks = landmarks.astype(np.float64, copy=False)
+        for rows in row_chunks(X.shape[0], 16.0 * (m + n_columns)):
+            block = self.kernel_(X[rows].astype(np.float64, copy=False), landmarks)
+            out[rows] = block if weights is None else block @ weights
         return out
-
-
-def _distinct_rows(key: int, n: int, m: int) -> NDArray[np.int64]:
-    """m of n rows, uniformly without replacement: the first m distinct of a stream of draws."""
-    if m == n:
-        return np.arange(n)
-    size = 2 * m
-    while True:
-        drawn = Streams(key, np.arange(size)).uniform(1, Slot.LANDMARK)[:, 0]
-        rows = (drawn * n).astype(np.int64)
-        first = np.sort(np.unique(rows, return_index=True)[1])
-        if len(first) >= m:
-            return rows[first[:m]]
-        size *= 2

@@ -1,0 +1,235 @@
+"""Which landmarks stand for the data: rows drawn by what they add, or the centres of clusters.
+
+Every choice follows from the key of the map. ``X`` holds n checked rows, ``kernel`` is resolved and
+m is below n; kernels are computed in float64 whatever the data are.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.linalg import solve_triangular
+from sklearn.cluster import MiniBatchKMeans
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer._array import check_memory, row_chunks
+from mercer._random import Slot, Streams, distinct
+from mercer.kernels import Kernel, Stationary
+
+__all__ = ["chosen"]
+
+_BLOCK = 64  # pivots that are proposed together
+_CUT_OFF = 1e-12  # share of the trace that is rounding error
+_CANDIDATES = 4.0  # rows that a round keeps, per landmark, while it judges leverage
+_FIRST_ROUND = 2  # rows of the first round, per landmark
+
+
+def chosen(name: str, kernel: Kernel, X: Any, m: int, key: int) -> Any:
+    """m landmarks for the rows of X.
+
+    Parameters
+    ----------
+    name : {"uniform", "kmeans", "leverage", "rpcholesky"}
+    kernel : Kernel
+        Resolved.
+    X : array or CSR of shape (n, d)
+    m : int
+        Of at least 1, at most n.
+    key : int
+
+    Returns
+    -------
+    array or CSR of shape (m, d)
+        Rows of X; centres in float64 for "kmeans". With "rpcholesky", fewer than m where those
+        leave nothing of the kernel matrix.
+    """
+    if m == X.shape[0]:
+        return X
+    if name == "kmeans":
+        return _cluster_centres(kernel, X, m, key)
+    rows = {"uniform": _uniform_rows, "leverage": _leverage_rows, "rpcholesky": _pivots}[name]
+    return X[rows(kernel, X, m, key)]
+
+
+def _uniform_rows(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
+    """Without replacement; the first of more."""
+    return distinct(key, X.shape[0], m, Slot.LANDMARK)
+
+
+def _cluster_centres(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.float64]:
+    """Centres of clusters in the geometry of the kernel, where that is a distance.
+
+    Zhang, Tsang and Kwok, Improved Nyström low-rank approximation and error analysis, ICML 2008.
+    """
+    d = X.shape[1]
+    scaled = isinstance(kernel, Stationary) and np.ndim(kernel.gamma) > 0
+    scale = kernel.input_scale(d) if scaled else np.ones(d)  # type: ignore[attr-defined]
+    copies = 1 if scaled else 0
+    held = X.nnz if sparse.issparse(X) else X.size
+    check_memory(
+        24.0 * m * d + 8.0 * copies * held,
+        f"k-means with {m} centres of {d} inputs",
+        "choose a smaller n_components or landmarks='uniform'",
+    )
+    if scaled:
+        X = X @ sparse.diags_array(scale) if sparse.issparse(X) else X * scale
+    bits = Streams(key, np.zeros(1, dtype=np.int64)).bits(1, Slot.LANDMARK)
+    seed = int(bits[0, 0] >> np.uint64(32))
+    clusters = MiniBatchKMeans(
+        m, random_state=seed, n_init=1, compute_labels=False, batch_size=max(1024, 2 * m)
+    )
+    with warnings.catch_warnings():  # fewer distinct rows than centres: landmarks may be redundant
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        clusters.fit(X)
+    return clusters.cluster_centers_.astype(np.float64) / scale
+
+
+# Leverage.
+
+
+def _leverage_rows(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
+    """Rows with probabilities proportional to their ridge leverage scores, without replacement.
+
+    The score of a row is ``(K (K + ridge I)^-1)_ii``: how much of it the others cannot say. It is
+    estimated from a weighted sample that stands for K, itself drawn by the scores that a sample
+    half as large gave: the recursion of Musco and Musco, Recursive sampling for the Nyström method,
+    NeurIPS 2017.
+    """
+    n = X.shape[0]
+    order = np.argsort(Streams(key, np.arange(n)).uniform(1, Slot.LANDMARK)[:, 0])
+    sizes = [n]
+    while sizes[0] > _FIRST_ROUND * m:
+        sizes.insert(0, (sizes[0] + 1) // 2)
+    sample, weights = order[: sizes[0]], np.ones(sizes[0])
+    scores = np.ones(n)
+    for turn, size in enumerate(sizes[1:], start=1):
+        seen = order[:size]
+        scores = _ridge_leverage(kernel, X, seen, sample, weights, m)
+        kept = np.minimum(1.0, scores * (_CANDIDATES * m / scores.sum()))
+        drawn = Streams(key, seen).uniform(turn + 1, Slot.PIVOT)[:, turn]
+        taken = np.flatnonzero(drawn < kept)
+        if turn < len(sizes) - 1 and len(taken):
+            # A row stands for those like it that were not drawn.
+            sample, weights = seen[taken], 1.0 / np.sqrt(kept[taken])
+    # Arrival times of independent Poisson processes: the first m are such a draw.
+    arrival = Streams(key, order).exponential(1, Slot.PIVOT)[:, 0] / np.maximum(scores, 1e-300)
+    return order[np.argsort(arrival, kind="stable")[:m]]
+
+
+def _ridge_leverage(
+    kernel: Kernel,
+    X: Any,
+    rows: NDArray[np.int64],
+    sample: NDArray[np.int64],
+    weights: NDArray[np.float64],
+    m: int,
+) -> NDArray[np.float64]:
+    """Scores of ``rows`` at the ridge that m landmarks can afford, from a weighted sample."""
+    size = len(sample)
+    check_memory(
+        32.0 * size * size, f"leverage scores from {size} rows", "choose a smaller n_components"
+    )
+    pilot = X[sample].astype(np.float64)
+    inner = kernel(pilot) * weights * weights[:, None]
+    values, vectors = np.linalg.eigh(inner)
+    values = np.maximum(values, 0.0)
+    # What m directions leave over, spread over them.
+    ridge = max(values[: max(0, size - m)].sum() / m, _CUT_OFF * values.sum())
+    # (K (K + ridge)^-1)_ii = (k_ii - k_i (inner + ridge)^-1 k_i) / ridge.
+    half = vectors / np.sqrt(values + ridge)
+    half *= weights[:, None]
+    scores = np.empty(len(rows))
+    for part in row_chunks(len(rows), 24.0 * size + 8.0 * X.shape[1]):
+        x = X[rows[part]].astype(np.float64)
+        explained = kernel(x, pilot) @ half
+        scores[part] = kernel.diag(x) - np.einsum("ij,ij->i", explained, explained)
+    return np.clip(scores / ridge, _CUT_OFF, 1.0)
+
+
+# Pivoted Cholesky.
+
+
+def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
+    """Rows one after another, each with probability proportional to what is left of its diagonal.
+
+    Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, CPAM 2024. A block of candidates is
+    drawn at once and thinned by rejection, which leaves the law of the pivots as it is: Epperly,
+    Tropp and Webber, Embrace rejection, 2024. The first of more.
+    """
+    n = X.shape[0]
+    check_memory(
+        8.0 * n * (m + 2.0 * _BLOCK),
+        f"randomly pivoted Cholesky of {n} rows with {m} landmarks",
+        "choose a smaller n_components or landmarks='leverage'",
+    )
+    factor = np.empty((m, n))  # K is about factor.T @ factor
+    left = kernel.diag(X).astype(np.float64)
+    smallest = _CUT_OFF * left.sum()
+    pivots = np.empty(m, dtype=np.int64)
+    count = turn = 0
+    while count < m and left.sum() > smallest:
+        uniform = Streams(key, np.array([turn])).uniform(2 * _BLOCK, Slot.PIVOT)[0]
+        reach = np.cumsum(left)
+        drawn = np.searchsorted(reach, uniform[:_BLOCK] * reach[-1], side="right")
+        turn += 1
+        known = factor[:count, drawn]
+        residual = kernel(X[drawn].astype(np.float64)) - known.T @ known
+        accepted, corner = _thinned(residual, left[drawn], uniform[_BLOCK:], m - count)
+        if not len(accepted):
+            continue
+        chosen = drawn[accepted]
+        stop = count + len(chosen)
+        rows = factor[count:stop]
+        _columns(kernel, X, chosen, rows)
+        rows -= factor[:count, chosen].T @ factor[:count]
+        rows[:] = solve_triangular(corner, rows, lower=True, check_finite=False)
+        left -= np.einsum("ij,ij->j", rows, rows)
+        left[chosen] = 0.0
+        np.maximum(left, 0.0, out=left)
+        pivots[count:stop] = chosen
+        count = stop
+    if not count:
+        raise ValueError("kernel must be positive definite; its diagonal on X is 0.")
+    return pivots[:count]
+
+
+def _columns(kernel: Kernel, X: Any, rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+    """Write k(X[rows], X) into ``out``."""
+    landmarks = X[rows].astype(np.float64)
+    for part in row_chunks(X.shape[0], 16.0 * len(rows) + 8.0 * X.shape[1]):
+        out[:, part] = kernel(X[part].astype(np.float64, copy=False), landmarks).T
+
+
+def _thinned(
+    residual: NDArray[np.float64],
+    proposed: NDArray[np.float64],
+    uniform: NDArray[np.float64],
+    most: int,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Which candidates to accept, at most ``most``, and the Cholesky factor of their residual.
+
+    A candidate was proposed by a diagonal that those accepted before it have lowered since; it is
+    accepted with the ratio of the two.
+    """
+    size = len(residual)
+    lower = np.zeros((size, most if most < size else size))
+    left = np.minimum(np.diag(residual), proposed)
+    accepted: list[int] = []
+    for i in range(size):
+        if len(accepted) == most:
+            break
+        if uniform[i] * proposed[i] >= left[i]:
+            continue
+        j = len(accepted)
+        column = residual[:, i] - lower[:, :j] @ lower[i, :j]
+        if column[i] <= 0.0:
+            continue
+        lower[:, j] = column / np.sqrt(column[i])
+        left = left - lower[:, j] ** 2
+        accepted.append(i)
+    index = np.array(accepted, dtype=np.int64)
+    return index, lower[index, : len(index)]
