@@ -2,13 +2,20 @@
 
 import numpy as np
 import pytest
+import scipy.stats
 from scipy import sparse
 from scipy.linalg import hadamard
 
 from mercer.designs import Binned, Dense, Sparse
-from mercer.maps.sketch import GaussianSketch, HadamardSketch, sketch_from
+from mercer.maps.sketch import (
+    GaussianSketch,
+    HadamardSketch,
+    PassingGaussianSketch,
+    sketch_from,
+)
 
-KINDS = [GaussianSketch, HadamardSketch]
+GAUSSIANS = [GaussianSketch, PassingGaussianSketch]
+KINDS = [*GAUSSIANS, HadamardSketch]
 
 
 def whole(sketch):
@@ -52,10 +59,15 @@ def test_a_sketch_is_an_isometry_on_average(kind, size, m):
     assert (off <= 5 * error + 1e-12).all()
 
 
-def test_entries_of_a_gaussian_sketch_have_variance_one_over_l():
-    S = whole(GaussianSketch(1, 2000, 50))
-    assert abs(50 * np.mean(S**2) - 1) < 5 * np.sqrt(2 / S.size)
-    assert abs(S.mean()) < 5 / np.sqrt(50 * S.size)
+@pytest.mark.parametrize("kind", GAUSSIANS)
+def test_entries_of_a_gaussian_sketch_are_normal_of_variance_one_over_its_columns(kind):
+    S = whole(kind(1, 2000, 51)) * np.sqrt(51)
+    assert abs(S.mean()) < 5 / np.sqrt(S.size)
+    assert abs(np.mean(S**2) - 1) < 5 * np.sqrt(2 / S.size)
+    assert abs(np.mean(S**4) - 3) < 5 * np.sqrt(96 / S.size)
+    assert scipy.stats.kstest(S.ravel(), "norm").pvalue > 1e-3
+    correlations = np.corrcoef(np.hstack([S, S**2]), rowvar=False) - np.eye(102)
+    assert abs(correlations).max() < 6 / np.sqrt(2000)
 
 
 @pytest.mark.parametrize("kind", KINDS)

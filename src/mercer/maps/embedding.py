@@ -145,7 +145,8 @@ class SubspaceEmbedding(Nested):
 
     def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> None:
         shape = (self.base_.n_features_out_, self.n_components)
-        sketch = sketch_from(self.sketch)(self.key_, X.shape[0], shape[1], n_threads(self.n_jobs))
+        kind = sketch_from(self.sketch, passing=True)
+        sketch = kind(self.key_, X.shape[0], shape[1], n_threads(self.n_jobs))
         total = np.zeros(shape)
         for rows, piece in pieces:
             sketch.add(total, piece, rows.start)

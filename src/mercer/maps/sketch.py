@@ -15,7 +15,7 @@ from mercer._random import Slot, Streams, distinct
 from mercer._validation import name_from
 from mercer.designs import Dense, Design
 
-__all__ = ["GaussianSketch", "HadamardSketch", "Sketch", "sketch_from"]
+__all__ = ["GaussianSketch", "HadamardSketch", "PassingGaussianSketch", "Sketch", "sketch_from"]
 
 
 class Sketch:
@@ -79,6 +79,26 @@ class GaussianSketch(Sketch):
         return streams.normal(self.n_components, Slot.SKETCH) / np.sqrt(self.n_components)
 
 
+class PassingGaussianSketch(Sketch):
+    """The same law, drawn six times as fast but not to the last bit alike on every machine.
+
+    It serves where S is seen once, at fit, and where drawing its many rows would take as long as
+    multiplying by them: pairs of normal numbers are a random radius times a random direction, in
+    float32 (Box and Muller, 1958).
+    """
+
+    def rows(self, start: int, stop: int) -> NDArray[np.float64]:
+        pairs = -(-self.n_components // 2)
+        bits = Streams(self.key, np.arange(start, stop)).bits(pairs, Slot.SKETCH)
+        uniform = ((bits >> 32).astype(np.float32) + np.float32(0.5)) * np.float32(2.0**-32)
+        radius = np.sqrt(np.float32(-2.0 / self.n_components) * np.log(uniform))
+        angle = (bits & 0xFFFFFFFF).astype(np.float32) * np.float32(2.0**-31 * np.pi)
+        out = np.empty((stop - start, 2 * pairs), dtype=np.float64)
+        np.multiply(radius, np.cos(angle), out=out[:, 0::2])
+        np.multiply(radius, np.sin(angle), out=out[:, 1::2])
+        return out[:, : self.n_components]
+
+
 class HadamardSketch(Sketch):
     """Some columns of a Walsh-Hadamard matrix whose rows have random signs, scaled by 1/sqrt(l).
 
@@ -137,17 +157,24 @@ class HadamardSketch(Sketch):
 
 
 _NAMES: dict[str, type[Sketch]] = {"gaussian": GaussianSketch, "srht": HadamardSketch}
+_PASSING: dict[str, type[Sketch]] = {"gaussian": PassingGaussianSketch, "srht": HadamardSketch}
 
 
-def sketch_from(name: str) -> type[Sketch]:
+def sketch_from(name: str, passing: bool = False) -> type[Sketch]:
     """The kind of sketch with that name.
+
+    Parameters
+    ----------
+    name : {"gaussian", "srht"}
+    passing : bool, default=False
+        Whether it is used once and never has to be drawn again, maybe elsewhere.
 
     Raises
     ------
     ValueError
         If there is none.
     """
-    return _NAMES[name_from(name, _NAMES, "sketch")]
+    return (_PASSING if passing else _NAMES)[name_from(name, _NAMES, "sketch")]
 
 
 def _power_of_two(n: int) -> int:
