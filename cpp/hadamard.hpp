@@ -111,4 +111,62 @@ void hadamard_columns(T* a, std::size_t length, std::size_t m, int n_threads) {
     hadamard_columns(a, length / rows, rows * m, n_threads);
 }
 
+// Cosines, or pairs of cosine and sine, of the projections that blocks of Fastfood make of points.
+template <class T>
+struct Fastfood {
+    const T* points;             // (n, d)
+    const T* factors;            // (blocks, d)
+    const std::uint32_t* order;  // (blocks, length)
+    const T* gains;              // (blocks, length)
+    const T* lengths;            // (m)
+    const T* phases;             // (m), or null for pairs
+    std::size_t n, d, length, m;
+    T scale;
+    T* out;  // (n, m), or (n, 2 m) for pairs
+
+    FastfoodBlock<T> block(std::size_t b) const {
+        return {factors + b * d,
+                order + b * length,
+                gains + b * length,
+                lengths + b * length,
+                d,
+                length,
+                std::min(length, m - b * length)};
+    }
+};
+
+template <class T>
+void fastfood(const Fastfood<T>& work, int n_threads) {
+    const HadamardLoops<T>& loops = hadamard_loops<T>();
+    const std::size_t group = loops.lanes, length = work.length, m = work.m;
+    const std::size_t n_tiles = (work.n + group - 1) / group;
+    const std::size_t n_blocks = (m + length - 1) / length;
+    if (work.n * m < 5000) n_threads = 1;
+    // A tile is packed once for all blocks, unless there are too few tiles for the threads.
+    const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
+    const std::size_t shares = n_tiles < 4 * threads && threads > 1 ? n_blocks : 1;
+    Rooms<T> rooms(n_threads, (work.d + 3 * length) * group);
+    parallel_for(n_tiles * shares, n_threads, [&](std::size_t item, int thread) {
+        const std::size_t first = item / shares * group, share = item % shares;
+        const std::size_t rows = std::min(group, work.n - first);
+        T* tile = rooms[thread];
+        T* room = tile + work.d * group;
+        T* projections = room + 2 * length * group;
+        loops.pack(work.points + first * work.d, rows, work.d, tile);
+        for (std::size_t b = share; b < n_blocks; b += shares) {
+            const FastfoodBlock<T> block = work.block(b);
+            loops.fastfood(tile, rows, block, projections, length, room);
+            for (std::size_t i = 0; i < rows; ++i) {
+                const T* from = projections + i * length;
+                const std::size_t at = (first + i) * m + b * length;
+                if (work.phases)
+                    cosine_loops<T>().row(from, work.phases + b * length, block.columns, work.scale,
+                                          work.out + at);
+                else
+                    cosine_loops<T>().pairs_row(from, block.columns, work.scale, work.out + 2 * at);
+            }
+        }
+    });
+}
+
 }  // namespace mercer

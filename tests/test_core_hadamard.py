@@ -110,3 +110,79 @@ result = rows.tolist() + columns.T.tolist()
 def test_a_wrong_argument_is_named(function, a, error, message):
     with pytest.raises(error, match=message):
         getattr(_core, function)(a, 1)
+
+
+def fastfood_problem(rng, n, d, n_blocks, length, m, dtype):
+    order = np.argsort(rng.random((n_blocks, length)), axis=1).astype(np.uint32)
+    numbers = (
+        rng.normal(size=(n, d)),
+        rng.normal(size=(n_blocks, d)),
+        rng.normal(size=(n_blocks, length)),
+        rng.normal(size=m) / length,
+        rng.uniform(0, 2 * np.pi, m),
+    )
+    X, factors, gains, lengths, phases = (part.astype(dtype) for part in numbers)
+    return X, factors, order, gains, lengths, phases
+
+
+def projections(X, factors, order, gains, lengths):
+    n_blocks, length = order.shape
+    H = hadamard(length)
+    padded = np.zeros((len(X), length))
+    blocks = []
+    for b in range(n_blocks):
+        padded[:, : X.shape[1]] = X.astype(np.float64) * factors[b]
+        blocks.append((padded @ H)[:, order[b]] * gains[b] @ H)
+    return np.hstack(blocks)[:, : len(lengths)] * lengths
+
+
+@pytest.mark.parametrize("n_threads", [1, 3])
+@pytest.mark.parametrize(
+    ("n", "d", "n_blocks", "length", "m"),
+    [
+        (1, 1, 1, 1, 1),
+        (3, 1, 7, 1, 5),
+        (50, 3, 9, 4, 33),
+        (100, 20, 4, 32, 127),
+        (37, 200, 2, 256, 400),
+        (17, 1000, 3, 1024, 2050),
+    ],
+)
+def test_fastfood_features_are_cosines_of_its_products(
+    rng, dtype, n, d, n_blocks, length, m, n_threads
+):
+    *parts, phases = fastfood_problem(rng, n, d, n_blocks, length, m, dtype)
+    x = projections(*parts)
+    out, pairs = np.full((n, m), np.nan, dtype), np.full((n, 2 * m), np.nan, dtype)
+    _core.fastfood(*parts, phases, 0.5, out, n_threads)
+    _core.fastfood(*parts, None, 0.5, pairs, n_threads)
+    atol = np.finfo(dtype).eps * (4 + 20 * np.log2(2 * length) * max(abs(x).max(), 1))
+    np.testing.assert_allclose(out, 0.5 * np.cos(x + phases), rtol=0, atol=atol)
+    np.testing.assert_allclose(pairs[:, ::2], 0.5 * np.cos(x), rtol=0, atol=atol)
+    np.testing.assert_allclose(pairs[:, 1::2], 0.5 * np.sin(x), rtol=0, atol=atol)
+
+
+def test_a_fastfood_row_does_not_depend_on_its_neighbours(rng, dtype):
+    *parts, phases = fastfood_problem(rng, 40, 20, 4, 32, 100, dtype)
+    whole, one = np.empty((40, 100), dtype), np.empty((1, 100), dtype)
+    _core.fastfood(*parts, phases, 0.5, whole, 3)
+    for i in (0, 17, 39):
+        _core.fastfood(parts[0][i : i + 1], *parts[1:], phases, 0.5, one, 1)
+        np.testing.assert_array_equal(one[0], whole[i])
+
+
+def test_a_wrong_fastfood_argument_is_named(rng):
+    X, factors, order, gains, lengths, phases = fastfood_problem(rng, 4, 3, 2, 4, 7, np.float64)
+    out = np.empty((4, 7))
+    with pytest.raises(ValueError, match=r"order must be below its number of columns; got 4\."):
+        _core.fastfood(X, factors, order + np.uint32(1), gains, lengths, phases, 1.0, out, 1)
+    with pytest.raises(ValueError, match=r"order must have a power of two .* or more; got 2\."):
+        _core.fastfood(X, factors, order[:, :2].copy(), gains, lengths, phases, 1.0, out, 1)
+    with pytest.raises(ValueError, match=r"lengths must have no more entries than order; got 9\."):
+        _core.fastfood(X, factors, order, gains, np.ones(9), phases, 1.0, out, 1)
+    with pytest.raises(ValueError, match=r"gains must have shape \(2, 4\); got \(1, 4\)\."):
+        _core.fastfood(X, factors, order, gains[:1], lengths, phases, 1.0, out, 1)
+    with pytest.raises(ValueError, match=r"out must have shape \(4, 14\); got \(4, 7\)\."):
+        _core.fastfood(X, factors, order, gains, lengths, None, 1.0, out, 1)
+    with pytest.raises(TypeError, match=r"phases must have dtype float64; got float32\."):
+        _core.fastfood(X, factors, order, gains, lengths, phases.astype(np.float32), 1.0, out, 1)

@@ -424,6 +424,7 @@ class TestGet:
             "kernel": "cauchy",
             "n_components": 12,
             "form": "phase",
+            "sampling": "iid",
             "scale": True,
             "random_state": 3,
             "n_jobs": 2,

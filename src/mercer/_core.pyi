@@ -304,3 +304,22 @@ def hadamard(a: NDArray[Any], n_threads: int) -> None:
 
 def hadamard_columns(a: NDArray[Any], n_threads: int) -> None:
     """a (L, m) = H @ a in place: every column is transformed. L is a power of two."""
+
+def fastfood(
+    X: NDArray[Any],
+    factors: NDArray[Any],
+    order: NDArray[np.uint32],
+    gains: NDArray[Any],
+    lengths: NDArray[Any],
+    phases: NDArray[Any] | None,
+    scale: float,
+    out: NDArray[Any],
+    n_threads: int,
+) -> None:
+    """out (n, m) = scale * cos(projections + phases), or without phases (n, 2 m) pairs as
+    `cosine_pairs`. The projections of block b are
+    ``lengths * H @ (gains[b] * (H @ (factors[b] * x))[order[b]])``, x padded with zeros to L.
+
+    X is (n, d), ``factors`` (b, d), ``order`` and ``gains`` (b, L) with L a power of two of at
+    least d, entries of ``order`` below L; ``lengths`` and ``phases`` (m), m at most b L.
+    """

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaincinv, ndtri
 
 from mercer._random import Slot, Streams
-from mercer.kernels.base import NotRepresentable, Stationary
+from mercer.kernels.base import Kernel, NotRepresentable, Stationary
 
 
 class Spectral(Stationary):
@@ -93,8 +93,25 @@ class Spectral(Stationary):
         spread = self.spread(streams.uniform(1, Slot.RADIUS)[:, 0])
         if spread is None:
             raise NotRepresentable(
-                f"{self!r} is not a function of the Euclidean distance, which frequencies with "
-                "structured or orthogonal directions need; use feature_map='fourier'."
+                f"{self!r} is not a function of the Euclidean distance, which Fastfood and "
+                "frequencies at right angles need; use feature_map='fourier'."
             )
         uniform = streams.uniform(1, Slot.SCALING)[:, 0]
         return np.sqrt(2.0 * gammaincinv(n_inputs / 2.0, uniform)) * spread  # chi quantiles
+
+
+def law_of(kernel: Kernel) -> Spectral:
+    """The kernel as one with a known law of frequencies; a factor it has is left out.
+
+    Raises
+    ------
+    NotRepresentable
+        If it is not one.
+    """
+    law = kernel.unscaled
+    if not isinstance(law, Spectral):
+        raise NotRepresentable(
+            f"{kernel!r} has no law of frequencies in closed form, which Fastfood and every "
+            "sampling but 'iid' need; use sampling='iid' or feature_map='nystroem'."
+        )
+    return law

@@ -14,10 +14,12 @@ from mercer.maps.compact import CompactFeatures
 from mercer.maps.embedding import SubspaceEmbedding
 from mercer.maps.ensembles import RandomPerceptron, RandomStump, RandomTree
 from mercer.maps.fourier import RandomFourier
+from mercer.maps.hadamard import Fastfood
 from mercer.maps.nystroem import Nystroem
 
 __all__ = [
     "CompactFeatures",
+    "Fastfood",
     "FeatureMap",
     "IdentityMap",
     "Nystroem",
@@ -33,6 +35,7 @@ __all__ = [
 _NAMES: dict[str, type[FeatureMap]] = {
     "binning": RandomBinning,
     "fourier": RandomFourier,
+    "fastfood": Fastfood,
     "nystroem": Nystroem,
     "linear": IdentityMap,
     "perceptron": RandomPerceptron,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -10,32 +10,40 @@ from scipy import sparse
 
 from mercer import _core
 from mercer._array import available_memory, n_threads, row_chunks
-from mercer._random import Slot, Streams
-from mercer._validation import column_indices, flag, name_from, positive_integer
-from mercer.maps.base import FeatureMap
+from mercer._validation import column_indices, name_from
+from mercer.maps.cosines import CosineMap, check_reach
+from mercer.maps.frequencies import SAMPLINGS, draw
 
 __all__ = ["RandomFourier"]
 
 
-class RandomFourier(FeatureMap):
+class RandomFourier(CosineMap):
     """Cosines of random frequencies whose inner products approximate a stationary kernel.
 
-    Frequencies w are drawn from the kernel's spectral law, one stream per frequency. The features
-    are ``sqrt(2/D) cos(w.x + b)`` with a random phase b, or pairs ``sqrt(2/D) (cos w.x, sin w.x)``,
-    in columns 2s and 2s + 1 for frequency s. Either way E[z(x).z(y)] = k(x, y); with
+    The features are ``sqrt(2/D) cos(w.x + b)`` with frequencies w of the kernel's spectral law and
+    random phases b, or pairs ``sqrt(2/D) (cos w.x, sin w.x)``, in columns 2s and 2s + 1 for
+    frequency s. Either way E[z(x).z(y)] = k(x, y). With frequencies drawn one by one and
     k2 = k(2(x - y)) the variance is (1 + k2/2 - k**2)/D for the phase form and
-    (1 + k2 - 2 k**2)/D for pairs, which have norm 1 exactly.
+    (1 + k2 - 2 k**2)/D for pairs, which have norm 1 exactly; other ways to draw them lower it.
 
     Parameters
     ----------
-    kernel : {"gaussian", "laplacian", "exponential", "cauchy"} or Kernel, default="gaussian"
-        Any kernel with a sampler of frequencies.
+    kernel : str or Kernel, default="gaussian"
+        Any kernel with a sampler of frequencies, such as "gaussian", "laplacian", "exponential",
+        "cauchy" or "matern".
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
         Scale of the kernel.
     n_components : int, default=1000
         Number of columns D; even for pairs.
     form : {"phase", "pair"}, default="phase"
         A column per frequency, or two.
+    sampling : {"iid", "orthogonal", "structured", "qmc"}, default="iid"
+        How frequencies are drawn. "iid": one by one. "orthogonal": in blocks of d at right angles
+        to each other, each with the law of one drawn by itself; kernels of the Euclidean distance
+        only. "structured": as "orthogonal", by three products of a Walsh-Hadamard matrix and
+        random signs, which is faster to draw but biased for few inputs. "qmc": quantiles of the
+        points of a scrambled Sobol' sequence, which fill space more evenly the fewer the inputs;
+        they are balanced best when the number of frequencies is a power of two.
     scale : bool, default=True
         False leaves out 1/sqrt(D): columns are then the raw basis, ``sqrt(2) cos(...)``, which does
         not depend on D.
@@ -62,6 +70,9 @@ class RandomFourier(FeatureMap):
     References
     ----------
     Rahimi and Recht, Random features for large-scale kernel machines, NIPS 2007.
+    Yu, Suresh, Choromanski, Holtmann-Rice and Kumar, Orthogonal random features, NIPS 2016.
+    Yang, Sindhwani, Avron and Mahoney, Quasi-Monte Carlo feature maps for shift-invariant kernels,
+    ICML 2014.
 
     Examples
     --------
@@ -73,8 +84,6 @@ class RandomFourier(FeatureMap):
     True
     """
 
-    default_kernel: ClassVar[str] = "gaussian"
-
     def __init__(
         self,
         kernel: Any = "gaussian",
@@ -82,6 +91,7 @@ class RandomFourier(FeatureMap):
         n_components: int = 1000,
         form: str = "phase",
         *,
+        sampling: str = "iid",
         scale: bool = True,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -90,6 +100,7 @@ class RandomFourier(FeatureMap):
         self.gamma = gamma
         self.n_components = n_components
         self.form = form
+        self.sampling = sampling
         self.scale = scale
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -110,36 +121,18 @@ class RandomFourier(FeatureMap):
             columns 2s and 2s + 1 share a frequency, with phases 0 and -pi/2.
         """
         columns = column_indices(columns, self.n_features_out_)
-        if self.form == "pair":
-            return self._frequencies(columns // 2), -0.5 * np.pi * (columns % 2)
-        return self._frequencies(columns), self._phases(columns)
+        return self._frequencies(columns // self._per_stream), self._phases_of_columns(columns)
 
     def _fit(self, X: Any) -> None:
-        n_components = positive_integer(self.n_components, "n_components")
-        name_from(self.form, ("phase", "pair"), "form")
-        flag(self.scale, "scale")
-        n_threads(self.n_jobs)
-        if self.form == "pair" and n_components % 2:
-            raise ValueError(
-                f"n_components must be even for form='pair', two columns per frequency; "
-                f"got {n_components}."
-            )
-        self.kernel_ = self._resolved_kernel(X)
-        self.key_ = self._drawn_key()
-        self.n_features_out_ = n_components
-        self._remember()
+        name_from(self.sampling, SAMPLINGS, "sampling")
+        super()._fit(X)
 
     # Parameters: regenerated by address; all of them are kept while they are small.
 
     def _frequencies(self, streams: NDArray[np.int64]) -> NDArray[np.float64]:
-        return self.kernel_.frequencies(Streams(self.key_, streams), self.n_features_in_)
-
-    def _phases(self, streams: NDArray[np.int64]) -> NDArray[np.float64]:
-        return 2.0 * np.pi * Streams(self.key_, streams).uniform(1, Slot.PHASE)[:, 0]
-
-    @property
-    def _n_streams(self) -> int:
-        return self.n_features_out_ // (2 if self.form == "pair" else 1)
+        return draw(
+            self.sampling, self.kernel_, self.key_, streams, self._n_streams, self.n_features_in_
+        )
 
     def _remember(self) -> None:
         needed = 8.0 * self._n_streams * self.n_features_in_
@@ -151,15 +144,6 @@ class RandomFourier(FeatureMap):
         phases = None if self.form == "pair" else self._phases(streams)
         return self._frequencies(streams), phases
 
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_kept"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "key_" in state:
-            self._remember()
-
     # Features.
 
     def _transform(self, X: Any) -> NDArray:
@@ -168,10 +152,9 @@ class RandomFourier(FeatureMap):
         if self._kept is not None:
             self._write(X, *self._kept, out)
             return out
-        per_stream = self.n_features_out_ // self._n_streams
         for part in row_chunks(self._n_streams, 8.0 * self.n_features_in_):
             drawn = self._drawn(np.arange(part.start, part.stop))
-            columns = slice(part.start * per_stream, part.stop * per_stream)
+            columns = slice(part.start * self._per_stream, part.stop * self._per_stream)
             width = columns.stop - columns.start
             for rows in row_chunks(X.shape[0], X.dtype.itemsize * width):
                 tile = np.empty((rows.stop - rows.start, width), dtype=X.dtype)
@@ -179,22 +162,18 @@ class RandomFourier(FeatureMap):
                 out[rows, columns] = tile
         return out
 
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
-        if self.form == "phase":
-            out = np.empty((X.shape[0], len(columns)), dtype=X.dtype)
-            self._write(X, *self._drawn(columns), out)
-            return out
-        streams, place = np.unique(columns // 2, return_inverse=True)
-        out = np.empty((X.shape[0], 2 * len(streams)), dtype=X.dtype)
+    def _features_of(self, X: Any, streams: NDArray[np.int64]) -> NDArray:
+        out = np.empty((X.shape[0], self._per_stream * len(streams)), dtype=X.dtype)
         self._write(X, *self._drawn(streams), out)
-        return out[:, 2 * place + columns % 2]
+        return out
 
     def _write(self, X: Any, frequencies: NDArray, phases: NDArray | None, out: NDArray) -> None:
         """Write the features of these frequencies into ``out``: pairs if there are no phases."""
-        amplitude = np.sqrt(2.0 / (self.n_features_out_ if self.scale else 1))
-        threads = n_threads(self.n_jobs)
+        amplitude, threads = self._amplitude, n_threads(self.n_jobs)
         frequencies = frequencies.astype(X.dtype, copy=False)
-        _check_arguments(X, frequencies)
+        if frequencies.size:
+            highest = max(float(frequencies.max()), -float(frequencies.min()), 1.0)
+            check_reach(X, float(np.finfo(X.dtype).max) / X.shape[1] / highest)
         if phases is not None:
             phases = phases.astype(X.dtype, copy=False)
         if not sparse.issparse(X):
@@ -211,18 +190,3 @@ class RandomFourier(FeatureMap):
             else:
                 _core.cosine_inplace(projected, phases, amplitude, threads)
                 out[rows] = projected
-
-
-def _check_arguments(X: Any, frequencies: NDArray) -> None:
-    """Refuse data whose products with the frequencies overflow: their cosine would be NaN."""
-    values = X.data if sparse.issparse(X) else X
-    if not values.size or not frequencies.size:
-        return
-    reach = max(float(values.max()), -float(values.min()))
-    highest = max(float(frequencies.max()), -float(frequencies.min()))
-    limit = float(np.finfo(X.dtype).max) / X.shape[1] / max(highest, 1.0)
-    if reach > limit:
-        raise ValueError(
-            f"X must stay below {limit:.3g} for the frequencies of this map, in {X.dtype}; "
-            f"got {reach:.3g}."
-        )

@@ -1,0 +1,103 @@
+"""What maps of cosines share: a column per frequency and phase, or a pair of columns."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer._array import n_threads
+from mercer._random import Slot, Streams
+from mercer._validation import flag, name_from, positive_integer
+from mercer.maps.base import FeatureMap
+
+__all__ = ["CosineMap"]
+
+
+class CosineMap(FeatureMap):
+    """Cosines of random frequencies, as ``sqrt(2/D) cos(w.x + b)`` or pairs of cosine and sine.
+
+    A subclass says ``_remember()``, which draws what it keeps of its frequencies, and
+    ``_features_of(X, streams)``, the columns of some frequencies in the order asked for, those of
+    a pair side by side. Frequency s is made from stream s of the key, and so is its phase.
+    """
+
+    default_kernel: ClassVar[str] = "gaussian"
+    form: str
+    scale: bool
+
+    def _fit(self, X: Any) -> None:
+        n_components = positive_integer(self.n_components, "n_components")
+        name_from(self.form, ("phase", "pair"), "form")
+        flag(self.scale, "scale")
+        n_threads(self.n_jobs)
+        if self.form == "pair" and n_components % 2:
+            raise ValueError(
+                f"n_components must be even for form='pair', two columns per frequency; "
+                f"got {n_components}."
+            )
+        self.kernel_ = self._resolved_kernel(X)
+        self.key_ = self._drawn_key()
+        self.n_features_out_ = n_components
+        self._remember()
+
+    def _remember(self) -> None:
+        raise NotImplementedError
+
+    def _features_of(self, X: Any, streams: NDArray[np.int64]) -> NDArray:
+        raise NotImplementedError
+
+    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+        if self.form == "phase":
+            return self._features_of(X, columns)
+        streams, place = np.unique(columns // 2, return_inverse=True)
+        return self._features_of(X, streams)[:, 2 * place + columns % 2]
+
+    @property
+    def _per_stream(self) -> int:
+        """Columns of a frequency."""
+        return 2 if self.form == "pair" else 1
+
+    @property
+    def _n_streams(self) -> int:
+        return self.n_features_out_ // self._per_stream
+
+    @property
+    def _amplitude(self) -> float:
+        columns = self.n_features_out_ if self.scale else 1
+        return float(np.sqrt(2.0 * self.kernel_.amplitude / columns))
+
+    def _phases(self, streams: NDArray[np.int64]) -> NDArray[np.float64]:
+        return 2.0 * np.pi * Streams(self.key_, streams).uniform(1, Slot.PHASE)[:, 0]
+
+    def _phases_of_columns(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Phases of columns as cosines; a sine is a cosine a quarter turn late."""
+        if self.form == "phase":
+            return self._phases(columns)
+        return np.where(columns % 2, -0.5 * np.pi, 0.0)
+
+    # What is drawn is regenerated, not stored.
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_kept"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "key_" in state:
+            self._remember()
+
+
+def check_reach(X: Any, limit: float) -> None:
+    """Refuse data so large that arguments of cosines overflow, which would make them NaN."""
+    values = X.data if sparse.issparse(X) else X
+    if not values.size:
+        return
+    reach = max(float(values.max()), -float(values.min()))
+    if reach > limit:
+        raise ValueError(
+            f"X must stay below {limit:.3g} for the frequencies of this map, in {X.dtype}; "
+            f"got {reach:.3g}."
+        )
