@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer.plots.readings import error
 
-__all__ = ["median_factor", "percent", "power_law", "price"]
+__all__ = ["median_factor", "percent", "power_law", "price", "price_along"]
 
 Record = Mapping[str, Any]
 
@@ -59,16 +59,55 @@ def price(
     return paid / cost(run), not as_good
 
 
-def median_factor(
-    ours: Sequence[Record], theirs: Sequence[Record], cost: Callable[[Record], float]
+def price_along(
+    run: Record, others: Sequence[Record], cost: Callable[[Record], float]
 ) -> tuple[float, bool]:
-    """The median of :func:`price` over our runs, and whether it is a lower bound.
+    """The same, along the others' curve of error against cost, straight in logarithms.
+
+    Parameters
+    ----------
+    run : mapping
+    others : sequence of mapping
+        At least one: the runs of one method at several sizes.
+    cost : callable
+        > 0.
+
+    Examples
+    --------
+    >>> def run(error, cost):
+    ...     return {"score": {"test": {"relative_rmse": error}}, "cost": cost}
+    >>> factor, bound = price_along(run(0.2, 1), [run(0.4, 4), run(0.1, 16)], lambda r: r["cost"])
+    >>> round(factor, 6), bound
+    (8.0, False)
+    """
+    wanted = _logarithm(error(run))
+    curve = sorted((cost(other), _logarithm(error(other))) for other in others)
+    before = None
+    for paid, reached in curve:
+        if reached <= wanted:
+            if before is not None:
+                share = (before[1] - wanted) / (before[1] - reached)
+                paid = before[0] * (paid / before[0]) ** share
+            return paid / cost(run), False
+        before = paid, reached
+    return curve[-1][0] / cost(run), True
+
+
+def median_factor(
+    ours: Sequence[Record],
+    theirs: Sequence[Record],
+    cost: Callable[[Record], float],
+    by: Callable[..., tuple[float, bool]] = price,
+) -> tuple[float, bool]:
+    """The median of prices over our runs, and whether it is a lower bound.
 
     Parameters
     ----------
     ours, theirs : sequence of mapping
         At least one each.
     cost : callable
+    by : callable, default=price
+        :func:`price` or :func:`price_along`.
 
     Examples
     --------
@@ -76,7 +115,7 @@ def median_factor(
     >>> median_factor([run], [run], lambda record: 2.0)
     (1.0, False)
     """
-    factors = sorted(price(run, theirs, cost) for run in ours)
+    factors = sorted(by(run, theirs, cost) for run in ours)
     return factors[len(factors) // 2]
 
 
@@ -89,3 +128,7 @@ def percent(value: float) -> str:
     '12.3 %'
     """
     return f"{100 * value:.3g} %"
+
+
+def _logarithm(value: float) -> float:
+    return float(np.log(max(value, 1e-12)))

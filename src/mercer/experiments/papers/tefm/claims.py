@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mercer.experiments.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding, of_each
-from mercer.experiments.papers.measures import median_factor, power_law, price
+from mercer.experiments.papers.measures import median_factor, power_law, price_along
 from mercer.experiments.papers.tefm.grid import METHODS
 from mercer.plots.readings import averaged, over_seeds
 from mercer.plots.tefm import timings
@@ -151,7 +151,7 @@ def _cheaper(cost: Callable[[Record], float], enough: float) -> Callable[[Sequen
         for rival in _RIVALS:
             theirs = _of(means, rival)
             factors = [
-                median_factor(own, theirs, cost)
+                median_factor(own, theirs, cost, price_along)
                 for own in (_of(means, method) for method in _OURS)
                 if own and theirs
             ]
@@ -176,7 +176,7 @@ def _growing(runs: Sequence[Record]) -> Found:
     verdicts, said = [], []
     for method in _OURS:
         own = sorted(_of(means, method), key=lambda run: int(run["size"]))
-        prices = [price(run, theirs, _seconds) for run in own] if theirs else []
+        prices = [price_along(run, theirs, _seconds) for run in own] if theirs else []
         if len(prices) < 2:
             continue
         (first, _), (last, bound) = prices[0], prices[-1]
@@ -335,8 +335,8 @@ CLAIMS = (
         2,
         "Ridge regression needs far fewer features of TEFM for the same error.",
         "Every rival of the paper needs at least twice the features, in the median over the sizes "
-        "of TEFM-G and of TEFM-S; some rivals, held in part. Where none of a rival's runs is as "
-        "good, its largest is a lower bound.",
+        "of TEFM-G and of TEFM-S; some rivals, held in part. Between its runs a rival's curve is "
+        "taken for straight in logarithms; where none is as good, its largest is a lower bound.",
         of_each(_cheaper(lambda run: run["size"], 2.0), figure=2, protocol="fair"),
     ),
     Claim(

@@ -78,9 +78,7 @@ def at_equal_features(found: Iterable[Point]) -> dict[int, list[Point]]:
     for point in found:
         sizes.setdefault(point.size, []).append(point)
     return {
-        size: sorted(sizes[size], key=lambda point: point.error)
-        for size in sorted(sizes)
-        if len(sizes[size]) >= 3
+        size: sorted(sizes[size], key=_merit) for size in sorted(sizes) if len(sizes[size]) >= 3
     }
 
 
@@ -94,20 +92,17 @@ def at_equal_seconds(found: Sequence[Point]) -> dict[float, list[Point]]:
     {1.0: 'b', 3.0: 'a'}
     """
     spans: dict[float, list[Point]] = {}
-    before: set[Point] = set()
+    before: list[Point] = []
     for budget in _BUDGETS:
-        within = {point for point in found if point.seconds <= budget}
+        within = [point for point in found if point.seconds <= budget]
         if within == before:  # more time buys nothing more
             continue
         before = within
-        best = {
-            method: min(
-                (point for point in within if point.method == method), key=lambda one: one.error
-            )
-            for method in {point.method for point in within}
-        }
+        best: dict[str, Point] = {}
+        for point in sorted(within, key=_merit):
+            best.setdefault(point.method, point)
         if len(best) >= 2:
-            spans[budget] = sorted(best.values(), key=lambda point: point.error)
+            spans[budget] = list(best.values())
     return spans
 
 
@@ -141,6 +136,11 @@ def tables(records: Sequence[Record]) -> list[dict[str, Any]]:
             found.append({"caption": caption, "head": head, "rows": rows, "numbers": numbers})
     found.append(_exponents(records))
     return found
+
+
+def _merit(point: Point) -> tuple[float, int, float]:
+    """Small errors first; among equals few features, then little time."""
+    return point.error, point.size, point.seconds
 
 
 def _rows(name: str, ranked: Mapping[Any, Sequence[Point]], at: str) -> list[list[str]]:
