@@ -90,8 +90,8 @@ def register(name: str, factory: Function[..., Any]) -> None:
     """
     if not isinstance(name, str) or not name:
         raise TypeError(f"name must be a string; got {name!r}.")
-    if not callable(factory):
-        raise TypeError(f"factory must be callable; got {factory!r}.")
+    if not callable(factory) or isinstance(factory, Kernel):
+        raise TypeError(f"factory must make a kernel when it is called; got {factory!r}.")
     if name in _NAMES:
         raise ValueError(f"name must not be taken; {name!r} is {_NAMES[name]!r}.")
     _NAMES[name] = factory
