@@ -66,6 +66,40 @@ def test_methods_share_loss_scaling_rows_and_grids(found):
     assert len({json.dumps(record["selection"]) for record in found.records}) == 1
 
 
+@pytest.mark.parametrize("name", [n for n in methods.METHODS if n not in methods.DEFAULT])
+def test_every_other_method_can_be_asked_for(name):
+    plan = compare.Plan((name,), sizes=(8,), n_jobs=1, selection_rows=60)
+    [record] = compare.compare(toy("regression"), plan).records
+    assert (record["method"], record["size"]) == (name, 8)
+    assert record["n_features"] <= 8
+    assert np.isfinite(record["score"]["relative_rmse"])
+    assert methods.METHODS[name].cost(8, 100, 3, 1) < 1
+
+
+def test_default_methods_are_few_and_every_name_is_in_the_help_and_in_the_message():
+    assert compare.Plan().methods == ("linear", "binning", "fourier", "nystroem", "exact")
+    said = CliRunner().invoke(app, ["compare", "--help"], env={"COLUMNS": "200"}).stdout
+    said = " ".join(said.replace("│", " ").split())
+    for name in methods.METHODS:
+        assert name in said
+    with pytest.raises(ValueError, match=r"nystroem-rpcholesky.*got 'rpcholesky'"):
+        compare.Plan(methods=("rpcholesky",))
+
+
+@pytest.mark.parametrize("name", ["fourier-qmc", "tefm-s", "exact"])
+def test_inputs_that_need_no_scaling_are_taken_as_they_are(name):
+    data = toy("regression")
+    settings = {"size": 8, "kernel": "gaussian", "gamma": 0.5, "alpha": 0.1, "seed": 0}
+    made = [
+        methods.make(methods.METHODS[name], "regression", n_jobs=1, scale=scale, **settings)
+        for scale in (True, False)
+    ]
+    plain = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
+    scaled, as_is = made[0].fit(data.X, data.y), made[1].fit(plain, data.y)
+    np.testing.assert_allclose(scaled.predict(data.X), as_is.predict(plain), rtol=1e-3, atol=1e-4)
+    assert as_is.scaler_ is None
+
+
 def test_sizes_of_a_method_share_one_choice(found):
     for name in ("binning", "fourier", "nystroem"):
         chosen = [r["choice"] for r in found.records if r["method"] == name]

@@ -30,15 +30,22 @@ __all__ = ["register"]
 ModelFile = Annotated[Path, typer.Option("--out", help="The model file to write.")]
 MapName = Annotated[
     str | None,
-    typer.Option("--map", metavar="NAME", help="binning, fourier, nystroem or linear."),
+    typer.Option(
+        "--map",
+        metavar="NAME",
+        help="binning, fourier, fastfood, nystroem, tefm, compact, perceptron, stump, tree, ngrams "
+        "or linear.",
+    ),
 ]
 Components = Annotated[
-    int | None, typer.Option("--n-components", help="Grids, frequencies or landmarks.")
+    int | None, typer.Option("--n-components", help="Grids, frequencies, landmarks: features.")
 ]
 KernelName = Annotated[
     str | None,
     typer.Option(
-        "--kernel", metavar="NAME", help="gaussian, laplacian, exponential, cauchy or smooth."
+        "--kernel",
+        metavar="NAME",
+        help="gaussian, laplacian, exponential, cauchy, matern, rational_quadratic or smooth.",
     ),
 ]
 Gamma = Annotated[

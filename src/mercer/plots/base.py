@@ -13,10 +13,24 @@ if TYPE_CHECKING:
 __all__ = ["OTHERS", "STYLE", "new_figure", "save_figure"]
 
 # Okabe and Ito's colours, told apart with every common colour vision, and a mark for each besides.
+# Relatives have shades of one colour: blue for frequencies, ochre for embeddings, green for
+# landmarks, grey for signs.
 STYLE = {
     "binning": ("#D55E00", "o"),
     "fourier": ("#0072B2", "s"),
+    "fourier-orthogonal": ("#56B4E9", "D"),
+    "fourier-qmc": ("#003F63", "v"),
+    "fastfood": ("#7FA8C9", "^"),
+    "tefm-g": ("#E69F00", "P"),
+    "tefm-s": ("#A67200", "X"),
+    "compact": ("#F2C75C", "d"),
     "nystroem": ("#009E73", "^"),
+    "nystroem-kmeans": ("#7BCBB4", "<"),
+    "nystroem-leverage": ("#00543D", ">"),
+    "nystroem-rpcholesky": ("#4D9221", "h"),
+    "perceptron": ("#999999", "X"),
+    "stump": ("#BBBBBB", "p"),
+    "tree": ("#555555", "h"),
     "exact": ("#000000", "*"),
     "linear": ("#CC79A7", "D"),
     "blocks": ("#7A5C00", "v"),

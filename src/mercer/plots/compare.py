@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["compare_figure"]
 
 _ACCURACIES = (0, 0.2, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.95, 0.97, 0.98, 0.985, 0.99)
+_MOST_INSIDE = 6  # a legend of more methods has no room among the curves
 _PARTS = {"sample": "a sample of", "stand-in": "a stand-in for"}
 _TITLES = {"accuracy": "test accuracy", "relative_rmse": "test error ‖y − ŷ‖ / ‖y‖"}
 
@@ -50,14 +51,22 @@ def compare_figure(records: Iterable[Mapping[str, Any]]) -> Figure:
     records = list(records)
     if not records:
         raise ValueError("records must hold at least one fit; got none.")
-    figure = new_figure()
-    axes = figure.add_subplot()
     metric = next(iter(records[0]["score"]))
+    methods = _by_method(records)
+    many = len(methods) > _MOST_INSIDE
+    figure = new_figure(9.4 if many else 7.2)
+    axes = figure.add_subplot()
     others = iter(OTHERS * len(records))
-    for method, fits in _by_method(records).items():
+    for method, fits in methods.items():
         colour, marker = STYLE.get(method) or next(others)
         _curve(axes, fits, metric, colour, marker)
     _dress(axes, records[0]["data"], metric)
+    looks: dict[str, Any] = {"frameon": False, "title_fontsize": 8.5, "fontsize": 9}
+    title = "numbers: components"
+    if many:
+        figure.legend(title=title, loc="outside right upper", **looks)
+    else:
+        axes.legend(title=title, **looks)
     return figure
 
 
@@ -121,7 +130,6 @@ def _dress(axes: Any, data: Mapping[str, Any], metric: str) -> None:
     axes.set_title(title, fontsize=11, loc="left")
     axes.grid(True, which="major", color="#dddddd", linewidth=0.8, zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(frameon=False, title="numbers: components", title_fontsize=8.5, fontsize=9)
 
 
 def _spread_towards_one(axes: Any) -> None:
