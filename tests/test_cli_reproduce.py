@@ -207,3 +207,22 @@ def test_records_of_something_else_are_refused_and_kept(tmp_path):
 )
 def test_time_left_is_told_in_one_number_and_a_unit(seconds, text):
     assert reproduce._duration(seconds) == text
+
+
+def test_many_methods_stand_down_the_side_of_the_table(tmp_path):
+    done = CliRunner().invoke(
+        app, ["reproduce", "tefm", "--scale", "tiny", "--figure", "2", "--n-jobs", "1"]
+    )
+    assert done.exit_code == 0, done.output
+    for word in ("generated-regression*", "TEFM-S", "RPCholesky", "exact kernel", "figure2.png"):
+        assert word in done.stdout
+    assert re.search(r"RKS\s+0\.\d{4} \(128\)", done.stdout)
+    assert (tmp_path / "mercer-results" / "tefm-tiny-figure2.png").exists()
+    assert "Warning" not in done.output
+
+
+def test_points_of_authors_who_gave_none_are_refused(tmp_path):
+    (tmp_path / "points.csv").write_text("a,b\n1,2\n")
+    done = CliRunner().invoke(app, ["reproduce", "tefm", "--reference", "points.csv"])
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.output
+    assert "--reference must be left out for tefm" in done.stderr
