@@ -158,7 +158,7 @@ def _frobenius(K: NDArray, design: Design) -> tuple[float, float]:
         size += float(np.vdot(K[rows], K[rows]))
         part = K[rows] - design.matvec(design.rows(rows).toarray().T).T
         distance += float(np.vdot(part, part))
-    return np.sqrt(size), np.sqrt(distance)
+    return float(np.sqrt(size)), float(np.sqrt(distance))
 
 
 def _largest(symmetric: NDArray | Callable[[NDArray], NDArray], n_rows: int = 0) -> float:
