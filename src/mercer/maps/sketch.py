@@ -17,6 +17,8 @@ from mercer.designs import Dense, Design
 
 __all__ = ["GaussianSketch", "HadamardSketch", "PassingGaussianSketch", "Sketch", "sketch_from"]
 
+_CACHE_BYTES = 2**20  # of rows that are transformed together: they are gathered from the cache
+
 
 class Sketch:
     """A random matrix S of ``size`` rows and l columns with E[S S.T] = I, held by its key.
@@ -135,7 +137,7 @@ class HadamardSketch(Sketch):
             return super().project(piece)
         out = np.empty((piece.shape[0], self.n_components), dtype=piece.dtype)
         signs = self._signs(0, self.size).astype(piece.dtype)
-        for rows in row_chunks(piece.shape[0], float(piece.dtype.itemsize) * self.order):
+        for rows in row_chunks(piece.shape[0], piece.dtype.itemsize * self.order, _CACHE_BYTES):
             padded = np.zeros((rows.stop - rows.start, self.order), dtype=piece.dtype)
             np.multiply(piece.array[rows], signs, out=padded[:, : self.size])
             _core.hadamard(padded, self.n_threads)
