@@ -26,9 +26,10 @@ def positive_number(value: Any, name: str) -> float:
     """``value`` as a finite float above 0."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number; got {value!r}.")
-    if not (np.isfinite(value) and value > 0):
+    number = float(value)
+    if not (np.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be positive and finite; got {value!r}.")
-    return float(value)
+    return number
 
 
 def flag(value: Any, name: str) -> bool:
@@ -97,6 +98,11 @@ def canonical(X: Any) -> Any:
         X = X.copy()
         X.sum_duplicates()
     return X
+
+
+def float_type(X: Any) -> Any:
+    """The dtype of the numbers that stand for checked data: float64 for texts."""
+    return np.dtype(np.float64) if X.dtype.kind == "O" else X.dtype
 
 
 def column_indices(columns: Any, n_columns: int) -> np.ndarray:
