@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,6 +99,7 @@ class Perceptron(Kernel):
     radius: float | str = "max"
     homogeneous: bool = False
     centre: Any = "mean"
+    _other_maps: ClassVar[str] = "feature_map='perceptron' or 'nystroem'"
 
     def __post_init__(self) -> None:
         flag(self.homogeneous, "homogeneous")
@@ -267,6 +268,7 @@ class Stump(Kernel):
     """
 
     bounds: Any = "data"
+    _other_maps: ClassVar[str] = "feature_map='stump' or 'nystroem'"
 
     def __post_init__(self) -> None:
         if isinstance(self.bounds, str):
