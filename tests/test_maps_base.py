@@ -15,7 +15,15 @@ import mercer.maps.base
 from mercer import maps
 from mercer.designs import Dense, Lazy, Sparse
 from mercer.kernels import Callable, Cauchy, Gaussian, Laplacian, Stationary
-from mercer.maps import FeatureMap, IdentityMap, Nystroem, RandomBinning, RandomFourier
+from mercer.maps import (
+    CompactFeatures,
+    FeatureMap,
+    IdentityMap,
+    Nystroem,
+    RandomBinning,
+    RandomFourier,
+    SubspaceEmbedding,
+)
 
 
 def dense(Z):
@@ -411,6 +419,8 @@ class TestGet:
             ("fourier", RandomFourier),
             ("nystroem", Nystroem),
             ("linear", IdentityMap),
+            ("tefm", SubspaceEmbedding),
+            ("compact", CompactFeatures),
         ]:
             assert type(maps.get(name)) is kind
             assert repr(maps.get(name)) == repr(kind())
