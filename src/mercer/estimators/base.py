@@ -12,16 +12,23 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from mercer import maps, penalties, solvers
 from mercer._array import check_memory
+from mercer._validation import float_type
 from mercer.designs import Design
 from mercer.estimators.bandwidth import at_chosen_gamma
+from mercer.kernels.text import checked_texts
 from mercer.maps import FeatureMap
 from mercer.problem import Problem
 
-__all__ = ["KernelMachine", "check_weights", "float_types"]
+__all__ = ["KernelMachine", "check_weights"]
 
 # Ridge of the default alpha in the kernel system (K + 0.3 I) a = y: over public tables the exact
 # kernel does best with 0.1 and a few hundred random grids with 0.1 to 1.
@@ -38,6 +45,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
     coef_: NDArray
     intercept_: NDArray
     _target_mean_: NDArray
+    _width_: tuple[int, ...]
 
     def __init__(
         self,
@@ -80,7 +88,9 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = not self._takes_text()
+        tags.input_tags.string = tags.input_tags.one_d_array = self._takes_text()
+        tags.input_tags.two_d_array = not self._takes_text()
         return tags
 
     def set_params(self, **params):
@@ -136,7 +146,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         with np.printoptions(threshold=sys.maxsize, precision=17):
             settings = repr((type(map_).__name__, map_.get_params(), self.scale, path))
         again = self.warm_start and getattr(self, "_settings_", None) == settings
-        if again and self.feature_map_.n_features_in_ == X.shape[1]:
+        if again and self._width_ == X.shape[1:]:
             return self.feature_map_.design(self._scaled(X)), True
         for name in ("_settings_", "gamma_path_"):  # nothing of them if this fit is interrupted
             self.__dict__.pop(name, None)
@@ -146,7 +156,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         else:
             map_ = at_chosen_gamma(self, map_, self._scaled(X), target, weights, loss)
         design = map_.fit_design(X, self._scaled)
-        self.feature_map_, self._settings_ = map_, settings
+        self.feature_map_, self._settings_, self._width_ = map_, settings, X.shape[1:]
         return design, False
 
     def _problem(
@@ -179,6 +189,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         return None
 
     def _fit_scaler(self, X: Any, weights: NDArray | None) -> Any:
+        if X.ndim == 1:  # texts
+            return None
         if not self.scale:
             _warn_uneven(X)
             return None
@@ -250,7 +262,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k)."""
         X = self._checked(X)
         weights = self.coef_.T
-        dtype = np.result_type(weights.dtype, X.dtype)
+        dtype = np.result_type(weights.dtype, float_type(X))
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=dtype)
         feature_map, weights, prepare = self._predictor(weights)
         n_missing = 0
@@ -271,9 +283,23 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             return feature_map, folded, self._scaled
         return feature_map, folded, lambda rows: self._scaled(rows).astype(folded.dtype)
 
+    def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+        """The data of a fit: numbers, or texts for maps that take them."""
+        if not self._takes_text():
+            return validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X), **options)
+        X = checked_texts(X, "X")
+        y = validate_data(self, y=y, **options)
+        check_consistent_length(X, y)
+        return X, y
+
+    def _takes_text(self) -> bool:
+        return maps.takes_text(self.feature_map, self.kernel)
+
     def _checked(self, X: Any) -> Any:
         """New rows as the fitted model takes them."""
         check_is_fitted(self, "coef_")
+        if self.feature_map_.takes_text:
+            return checked_texts(X, "X")
         return validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)
 
 

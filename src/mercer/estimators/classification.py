@@ -11,10 +11,10 @@ from sklearn.callback import with_callbacks
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
 
 from mercer import losses
-from mercer.estimators.base import KernelMachine, check_weights, float_types
+from mercer._validation import float_type
+from mercer.estimators.base import KernelMachine, check_weights
 
 __all__ = ["KernelClassifier"]
 
@@ -28,9 +28,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     Parameters
     ----------
-    feature_map : "binning", "fourier", "nystroem", "linear" or a map, default="binning"
-        What turns inputs into features; a map object brings its own settings, reached as
-        ``feature_map__gamma`` and so on.
+    feature_map : str or map, default="binning"
+        What turns inputs into features: "binning", "fourier", "nystroem", "linear" or another name
+        of :func:`mercer.maps.get`. A map object brings its own settings, reached as
+        ``feature_map__gamma`` and so on. Maps of texts, such as "ngrams", take sequences of strings
+        instead of numbers.
     kernel : str, kernel or None, default=None
         Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy", "smooth" or
         an object of :mod:`mercer.kernels`. None takes the map's own.
@@ -165,7 +167,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array, data frame or CSR of shape (n_samples, n_features)
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
         y : array of shape (n_samples,)
             Labels of any type that sorts.
         sample_weight : array of shape (n_samples,), default=None
@@ -175,7 +177,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         -------
         self
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X))
+        X, y = self._checked_pair(X, y)
         check_classification_targets(y)
         weights = check_weights(sample_weight, X)
         if self.class_weight is not None:
@@ -189,7 +191,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         loss = losses.get(self.loss)
         if not loss.is_classification and not loss.quadratic:
             raise ValueError(f"loss must be one for classification; got {loss.name!r}.")
-        target, loss = self._encode(labels, loss, X.dtype)
+        target, loss = self._encode(labels, loss, float_type(X))
         self._target_mean_ = np.zeros(())
         self._loss_ = loss
         self._fit(X, y, target, weights, loss)
@@ -215,7 +217,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array, data frame or CSR of shape (n_samples, n_features)
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
 
         Returns
         -------
@@ -228,7 +230,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array, data frame or CSR of shape (n_samples, n_features)
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
 
         Returns
         -------
@@ -253,7 +255,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array, data frame or CSR of shape (n_samples, n_features)
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
 
         Returns
         -------

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.callback import with_callbacks
-from sklearn.utils.validation import validate_data
 
 from mercer import losses
-from mercer.estimators.base import KernelMachine, check_weights, float_types
+from mercer._validation import float_type
+from mercer.estimators.base import KernelMachine, check_weights
 
 __all__ = ["KernelRegressor"]
 
@@ -21,9 +21,11 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
 
     Parameters
     ----------
-    feature_map : "binning", "fourier", "nystroem", "linear" or a map, default="binning"
-        What turns inputs into features; a map object brings its own settings, reached as
-        ``feature_map__gamma`` and so on.
+    feature_map : str or map, default="binning"
+        What turns inputs into features: "binning", "fourier", "nystroem", "linear" or another name
+        of :func:`mercer.maps.get`. A map object brings its own settings, reached as
+        ``feature_map__gamma`` and so on. Maps of texts, such as "ngrams", take sequences of strings
+        instead of numbers.
     kernel : str, kernel or None, default=None
         Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy", "smooth" or
         an object of :mod:`mercer.kernels`. None takes the map's own.
@@ -110,7 +112,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array, data frame or CSR of shape (n_samples, n_features)
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
         y : array of shape (n_samples,) or (n_samples, n_outputs)
         sample_weight : array of shape (n_samples,), default=None
             Non-negative; a weight of two is the same as a row given twice.
@@ -119,15 +121,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         -------
         self
         """
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            accept_sparse="csr",
-            dtype=float_types(X),
-            multi_output=True,
-            y_numeric=True,
-        )
+        X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, X)
         # Losses of a regression depend on the residual alone: solving for the centred target is the
         # same problem, and a target far from zero keeps its digits in float32.
@@ -145,7 +139,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         loss = losses.get(self.loss)
         if loss.is_classification:
             raise ValueError(f"loss must be one for regression; got {loss.name!r}.")
-        self._fit(X, y, centred.astype(X.dtype), weights, loss)
+        self._fit(X, y, centred.astype(float_type(X)), weights, loss)
         return self
 
     def predict(self, X):
@@ -153,7 +147,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
 
         Parameters
         ----------
-        X : array, data frame or CSR of shape (n_samples, n_features)
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
 
         Returns
         -------

@@ -46,6 +46,8 @@ class Kernel:
     amplitude : float
         What the kernel of random frequencies or grids is multiplied by to give this one: k(x, x)
         of a kernel that has them.
+    takes_text : bool
+        Whether data are sequences of texts instead of rows of numbers.
     is_resolved : bool
         False while a parameter is still to follow from data: see ``resolve``.
 
@@ -58,6 +60,7 @@ class Kernel:
     gamma: Any = None
     taper: float = 0.0
     amplitude: float = 1.0
+    takes_text: bool = False
     __array_ufunc__ = None  # NumPy's numbers leave their product with a kernel to the kernel
 
     def __call__(self, X: Any, Y: Any = None) -> NDArray:

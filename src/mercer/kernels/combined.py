@@ -63,6 +63,10 @@ class Scaled(Kernel):
         return self.factor * self.kernel.amplitude
 
     @property
+    def takes_text(self) -> bool:  # type: ignore[override]
+        return self.kernel.takes_text
+
+    @property
     def is_resolved(self) -> bool:
         return self.kernel.is_resolved
 
@@ -107,6 +111,10 @@ class _Combined(Kernel):
         for part in _checked_kernels(self.parts, "parts"):
             parts.extend(part.parts if isinstance(part, type(self)) else [part])
         object.__setattr__(self, "parts", tuple(parts))
+
+    @property
+    def takes_text(self) -> bool:  # type: ignore[override]
+        return self.parts[0].takes_text
 
     @property
     def is_resolved(self) -> bool:

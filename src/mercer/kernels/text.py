@@ -61,6 +61,10 @@ class NGram(Kernel):
         tokenizer(self.analyzer, self.stop_words)
         flag(self.normalize, "normalize")
 
+    @property
+    def takes_text(self) -> bool:  # type: ignore[override]
+        return True
+
     def diag(self, X: Any) -> NDArray:
         counts = self._counts(checked_texts(X, "X"), _numbering())
         return counts.multiply(counts).sum(axis=1)
@@ -165,6 +169,8 @@ def checked_texts(X: Any, name: str = "X") -> NDArray:
         raise ValueError(
             f"{name} must be a sequence of texts, with one dimension; got shape {texts.shape}."
         )
+    if not len(texts):
+        raise ValueError(f"{name} must hold at least one text; got none.")
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"{name} must hold texts alone; got {text!r} in place {i}.")

@@ -16,11 +16,13 @@ from mercer.maps.ensembles import RandomPerceptron, RandomStump, RandomTree
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.hadamard import Fastfood
 from mercer.maps.nystroem import Nystroem
+from mercer.maps.text import HashedNGrams
 
 __all__ = [
     "CompactFeatures",
     "Fastfood",
     "FeatureMap",
+    "HashedNGrams",
     "IdentityMap",
     "Nystroem",
     "RandomBinning",
@@ -30,6 +32,7 @@ __all__ = [
     "RandomTree",
     "SubspaceEmbedding",
     "get",
+    "takes_text",
 ]
 
 _NAMES: dict[str, type[FeatureMap]] = {
@@ -41,6 +44,7 @@ _NAMES: dict[str, type[FeatureMap]] = {
     "perceptron": RandomPerceptron,
     "stump": RandomStump,
     "tree": RandomTree,
+    "ngrams": HashedNGrams,
     "tefm": SubspaceEmbedding,
     "compact": CompactFeatures,
 }
@@ -59,8 +63,8 @@ def get(
     Parameters
     ----------
     feature_map : str or FeatureMap
-        "binning", "fourier", "nystroem", "linear", "perceptron", "stump", "tree", "tefm" or
-        "compact": the map of that name with its defaults.
+        "binning", "fourier", "nystroem", "linear", "perceptron", "stump", "tree", "ngrams",
+        "tefm" or "compact": the map of that name with its defaults.
         A map is copied, never changed.
     kernel : str, Kernel, callable or None, default=None
         None leaves the map its own.
@@ -146,3 +150,29 @@ def _twice(name: str, value: Any, own: Any) -> str:
         f"{name} is given twice and differs: {value!r} beside a feature_map with {own!r}; "
         "say it once."
     )
+
+
+def takes_text(feature_map: Any, kernel: Any = None) -> bool:
+    """Whether the data of a map, or of the map of that name with that kernel, are texts.
+
+    Parameters
+    ----------
+    feature_map : str or FeatureMap
+    kernel : str, Kernel, callable or None, default=None
+        None leaves the map its own.
+
+    Returns
+    -------
+    bool
+        False, too, for what ``get`` would refuse.
+
+    Examples
+    --------
+    >>> from mercer import maps
+    >>> maps.takes_text("ngrams"), maps.takes_text("nystroem"), maps.takes_text("nystroem", "ngram")
+    (True, False, True)
+    """
+    try:
+        return get(feature_map, kernel).takes_text
+    except (TypeError, ValueError):
+        return False

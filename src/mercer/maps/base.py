@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer import kernels
 from mercer._array import available_memory, check_memory, row_chunks
 from mercer._random import key_from
-from mercer._validation import FLOATS, canonical, column_indices, scale_of_distance
+from mercer._validation import FLOATS, canonical, column_indices, float_type, scale_of_distance
 from mercer.designs import Dense, Design, Lazy, Sparse
 
 __all__ = ["FeatureMap", "IdentityMap"]
@@ -281,6 +281,11 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             return self.state_kernel(self.stated_kernel().with_gamma(gamma))
         return self.set_params(gamma=gamma)
 
+    @property
+    def takes_text(self) -> bool:
+        """Whether data are sequences of texts instead of rows of numbers."""
+        return False
+
     # What a map says.
 
     def _fit(self, X: Any) -> None:
@@ -294,7 +299,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _design(self, X: Any) -> Design:
         if self._is_too_large(X):
-            return Lazy(X, self, self.n_features_out_, X.dtype, n_jobs=self._n_jobs)
+            return Lazy(X, self, self.n_features_out_, float_type(X), n_jobs=self._n_jobs)
         return Dense(self._transform(X), self._n_jobs)
 
     def _fit_design(self, X: Any) -> Design:

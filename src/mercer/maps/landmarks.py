@@ -20,7 +20,7 @@ from mercer._array import check_memory, row_chunks
 from mercer._random import Slot, Streams, distinct
 from mercer.kernels import Kernel, Stationary
 
-__all__ = ["chosen"]
+__all__ = ["chosen", "wide"]
 
 _BLOCK = 64  # pivots that are proposed together
 _CUT_OFF = 1e-12  # share of the trace that is rounding error
@@ -55,6 +55,11 @@ def chosen(name: str, kernel: Kernel, X: Any, m: int, key: int) -> Any:
     return X[rows(kernel, X, m, key)]
 
 
+def wide(X: Any) -> Any:
+    """Numbers in float64; texts as they are."""
+    return X if X.ndim == 1 else X.astype(np.float64, copy=False)
+
+
 def _uniform_rows(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
     """Without replacement; the first of more."""
     return distinct(key, X.shape[0], m, Slot.LANDMARK)
@@ -65,6 +70,8 @@ def _cluster_centres(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.flo
 
     Zhang, Tsang and Kwok, Improved Nyström low-rank approximation and error analysis, ICML 2008.
     """
+    if kernel.takes_text:
+        raise ValueError("landmarks must not be 'kmeans' for texts, which have no mean.")
     d = X.shape[1]
     scaled = isinstance(kernel, Stationary) and np.ndim(kernel.gamma) > 0
     scale = kernel.input_scale(d) if scaled else np.ones(d)  # type: ignore[attr-defined]
@@ -133,7 +140,7 @@ def _ridge_leverage(
     check_memory(
         32.0 * size * size, f"leverage scores from {size} rows", "choose a smaller n_components"
     )
-    pilot = X[sample].astype(np.float64)
+    pilot = wide(X[sample])
     inner = kernel(pilot) * weights * weights[:, None]
     values, vectors = np.linalg.eigh(inner)
     values = np.maximum(values, 0.0)
@@ -143,8 +150,8 @@ def _ridge_leverage(
     half = vectors / np.sqrt(values + ridge)
     half *= weights[:, None]
     scores = np.empty(len(rows))
-    for part in row_chunks(len(rows), 24.0 * size + 8.0 * X.shape[1]):
-        x = X[rows[part]].astype(np.float64)
+    for part in row_chunks(len(rows), 24.0 * size + 8.0 * X[:1].size):
+        x = wide(X[rows[part]])
         explained = kernel(x, pilot) @ half
         scores[part] = kernel.diag(x) - np.einsum("ij,ij->i", explained, explained)
     return np.clip(scores / ridge, _CUT_OFF, 1.0)
@@ -177,7 +184,7 @@ def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
         drawn = np.searchsorted(reach, uniform[:_BLOCK] * reach[-1], side="right")
         turn += 1
         known = factor[:count, drawn]
-        residual = kernel(X[drawn].astype(np.float64)) - known.T @ known
+        residual = kernel(wide(X[drawn])) - known.T @ known
         accepted, corner = _thinned(residual, left[drawn], uniform[_BLOCK:], m - count)
         if not len(accepted):
             continue
@@ -199,9 +206,9 @@ def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
 
 def _columns(kernel: Kernel, X: Any, rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
     """Write k(X[rows], X) into ``out``."""
-    landmarks = X[rows].astype(np.float64)
-    for part in row_chunks(X.shape[0], 16.0 * len(rows) + 8.0 * X.shape[1]):
-        out[:, part] = kernel(X[part].astype(np.float64, copy=False), landmarks).T
+    landmarks = wide(X[rows])
+    for part in row_chunks(X.shape[0], 16.0 * len(rows) + 8.0 * X[:1].size):
+        out[:, part] = kernel(wide(X[part]), landmarks).T
 
 
 def _thinned(

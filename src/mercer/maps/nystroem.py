@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import check_memory, n_threads, row_chunks
-from mercer._validation import flag, matrix, name_from, positive_integer
+from mercer._validation import flag, float_type, matrix, name_from, positive_integer
+from mercer.kernels.text import checked_texts
 from mercer.maps import landmarks as choices
 from mercer.maps.base import FeatureMap
+from mercer.maps.landmarks import wide
 
 __all__ = ["Nystroem"]
 
@@ -124,9 +126,12 @@ default="gaussian"
 
     def bytes_per_row(self, dtype: Any) -> float:
         # The kernel against the landmarks and its product are float64 whatever the data are.
-        return super().bytes_per_row(dtype) + 8.0 * (
-            self.landmarks_.shape[0] + self.n_features_out_
-        )
+        given = 0.0 if self.takes_text else super().bytes_per_row(dtype)
+        return given + 8.0 * (self.landmarks_.shape[0] + 2 * self.n_features_out_)
+
+    @property
+    def takes_text(self) -> bool:
+        return self.stated_kernel().takes_text
 
     def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
         if self.normalization_ is None:
@@ -152,13 +157,16 @@ default="gaussian"
         counted = self.landmarks_.T if self.normalization_ is None else self.normalization_
         self.n_features_out_ = counted.shape[1]
 
+    def _checked(self, X: Any, reset: bool) -> Any:
+        return checked_texts(X, "X") if self.takes_text else super()._checked(X, reset)
+
     def _whitening(self) -> NDArray[np.float64]:
         m = self.landmarks_.shape[0]
         check_memory(
             32.0 * m * m, f"the eigenvectors of {m} landmarks", "choose a smaller n_components"
         )
         # NumPy's eigenvectors, not SciPy's: the products around them run on NumPy's threads.
-        eigenvalues, vectors = np.linalg.eigh(self.kernel_(self.landmarks_.astype(np.float64)))
+        eigenvalues, vectors = np.linalg.eigh(self.kernel_(wide(self.landmarks_)))
         least, largest = eigenvalues[[0, -1]]
         if not largest > 0 or least < -_INDEFINITE * largest:
             raise ValueError(
@@ -180,8 +188,9 @@ default="gaussian"
                     stacklevel=4,
                 )
             return choices.chosen(name, self.kernel_, X, min(wanted, n), self.key_)
-        landmarks = matrix(self.landmarks, "landmarks")
-        if landmarks.shape[1] != X.shape[1]:
+        checked = checked_texts if self.takes_text else matrix
+        landmarks = checked(self.landmarks, "landmarks")
+        if landmarks.shape[1:] != X.shape[1:]:
             raise ValueError(
                 f"landmarks must have as many columns as X, {X.shape[1]}; got {landmarks.shape[1]}."
             )
@@ -200,16 +209,16 @@ default="gaussian"
         if self.normalization_ is None and len(columns):
             return self._product(X, self.landmarks_[columns], None)
         if self.normalization_ is None:
-            return np.empty((X.shape[0], 0), dtype=X.dtype)
+            return np.empty((X.shape[0], 0), dtype=float_type(X))
         return self._product(X, self.landmarks_, self.normalization_[:, columns])
 
     def _product(self, X: Any, landmarks: Any, weights: NDArray[np.float64] | None) -> NDArray:
         """``k(X, landmarks) @ weights``, a bounded number of rows at a time."""
         m = landmarks.shape[0]
         n_columns = m if weights is None else weights.shape[1]
-        out = np.empty((X.shape[0], n_columns), dtype=X.dtype)
-        landmarks = landmarks.astype(np.float64, copy=False)
+        out = np.empty((X.shape[0], n_columns), dtype=float_type(X))
+        landmarks = wide(landmarks)
         for rows in row_chunks(X.shape[0], 16.0 * (m + n_columns)):
-            block = self.kernel_(X[rows].astype(np.float64, copy=False), landmarks)
+            block = self.kernel_(wide(X[rows]), landmarks)
             out[rows] = block if weights is None else block @ weights
         return out

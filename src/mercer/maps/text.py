@@ -1,0 +1,279 @@
+"""Hashed n-grams: texts as sparse counts in a fixed number of columns, without a vocabulary.
+
+Weinberger, Dasgupta, Langford, Smola and Attenberg, Feature hashing for large scale multitask
+learning, ICML 2009.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from mercer import kernels
+from mercer._array import check_memory, n_threads
+from mercer._random import Slot, Streams
+from mercer._validation import flag, positive_integer
+from mercer.designs import Design, Sparse
+from mercer.kernels.text import checked_orders, checked_texts, tokenizer
+from mercer.maps.base import FeatureMap
+
+__all__ = ["HashedNGrams"]
+
+_LARGEST = 2**31 - 1  # columns, so that 32-bit indices do
+_PIECE = 2**20  # characters of the texts that are hashed together
+_BYTES_PER_CHARACTER = 64.0  # that a piece takes: tokens, hashes and entries of their n-grams
+_REMEMBERED = 2**20  # tokens whose hash is kept
+
+_TURN = np.uint64(0x9E3779B97F4A7C15)  # multiplies the hash of a run when a token joins it
+
+
+class HashedNGrams(FeatureMap):
+    """Counts of n-grams in hashed columns: z(x) . z(y) estimates the n-gram kernel of two texts.
+
+    Data are sequences of strings: lists, one-dimensional arrays, columns of a data frame. Every run
+    of n tokens, for n in ``orders``, is hashed to one of ``n_components`` columns and, unless
+    ``signed`` is False, to a sign; nothing is kept but the seed, so that there is no vocabulary and
+    no n-gram is ever unknown. Over random hash functions the signed map is unbiased, with variance
+    ``sum_{s != t} (x_s**2 y_t**2 + x_s y_s x_t y_t) / D`` for counts x and y; without signs
+    ``sum_{s != t} x_s y_t / D`` is added to the mean.
+
+    Parameters
+    ----------
+    n_components : int, default=262144
+        Number of columns D, from 1 to 2**31 - 1.
+    orders : tuple of int, default=(1, 2, 3)
+        Lengths n of the runs that are counted, each >= 1.
+    signed : bool, default=True
+        False leaves signs out: features are counts, and the kernel is biased by collisions.
+    analyzer : {"word", "char"} or callable, default="word"
+        What a run is made of: words of two letters or more as scikit-learn's ``CountVectorizer``
+        finds them, characters, or what ``analyzer(text)`` returns, a list of strings. A function
+        can stem words; define it at module level if the map is to be pickled.
+    stop_words : {"english"} or None, default=None
+        "english" leaves out the commonest English words, before runs are formed.
+    normalize : bool, default=True
+        Whether counts are brought to length 1 before they are hashed, so that z(x) . z(y)
+        estimates a cosine.
+    random_state : int, RandomState, Generator or None, default=None
+        An integer makes the hash function reproducible.
+    n_jobs : int or None, default=None
+        Kept for designs; texts are read by one thread.
+
+    Attributes
+    ----------
+    n_features_out_ : int
+        D.
+    kernel_ : mercer.kernels.NGram
+        Absent if ``analyzer`` is a function.
+    key_ : int
+        With it and the hyper-parameters every column and sign is fixed.
+
+    Raises
+    ------
+    ValueError, TypeError
+        By ``fit``, if a parameter makes no sense or data are not texts.
+
+    References
+    ----------
+    Weinberger, Dasgupta, Langford, Smola and Attenberg, Feature hashing for large scale multitask
+    learning, ICML 2009.
+
+    Examples
+    --------
+    >>> from mercer.maps import HashedNGrams
+    >>> texts = ["the cat sat", "the cat ran"]
+    >>> hashed = HashedNGrams(orders=(1, 2), normalize=False, random_state=0)
+    >>> Z = hashed.fit_transform(texts)
+    >>> (Z @ Z.T).toarray()
+    array([[5., 3.],
+           [3., 5.]])
+    """
+
+    def __init__(
+        self,
+        n_components: int = 2**18,
+        orders: ArrayLike = (1, 2, 3),
+        signed: bool = True,
+        analyzer: str | Callable[[str], list[str]] = "word",
+        *,
+        stop_words: str | None = None,
+        normalize: bool = True,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.n_components = n_components
+        self.orders = orders
+        self.signed = signed
+        self.analyzer = analyzer
+        self.stop_words = stop_words
+        self.normalize = normalize
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @property
+    def takes_text(self) -> bool:
+        return True
+
+    def bytes_per_row(self, dtype: Any) -> float:
+        return _BYTES_PER_CHARACTER * (1.0 + self._mean_length)
+
+    def _checked(self, X: Any, reset: bool) -> NDArray:
+        return checked_texts(X, "X")
+
+    def _fit(self, X: NDArray) -> None:
+        n_components = positive_integer(self.n_components, "n_components")
+        if n_components > _LARGEST:
+            raise ValueError(f"n_components must be at most {_LARGEST}; got {n_components}.")
+        flag(self.signed, "signed")
+        flag(self.normalize, "normalize")
+        n_threads(self.n_jobs)
+        self._orders()
+        self._tokens()
+        self.__dict__.pop("kernel_", None)
+        if not callable(self.analyzer):
+            self.kernel_ = kernels.NGram(
+                self.orders, self.analyzer, self.stop_words, self.normalize
+            )
+        self.key_ = self._drawn_key()
+        self.n_features_out_ = n_components
+        self._mean_length = float(np.mean([len(text) for text in X]))
+
+    def _transform(self, X: NDArray) -> sparse.csr_array:
+        pieces = [self._hashed(X[rows]) for rows in _pieces(X)]
+        held = sum(piece.data.nbytes + piece.indices.nbytes for piece in pieces)
+        check_memory(held, f"hashing {len(X)} texts", "transform fewer texts at a time")
+        return pieces[0] if len(pieces) == 1 else sparse.vstack(pieces, format="csr")
+
+    def _block(self, X: NDArray, columns: NDArray[np.int64]) -> NDArray:
+        out = np.empty((len(X), len(columns)))
+        for rows in _pieces(X):
+            out[rows] = self._hashed(X[rows])[:, columns].toarray()
+        return out
+
+    def _design(self, X: NDArray) -> Design:
+        return Sparse(self._transform(X), self.n_jobs)
+
+    def _orders(self) -> tuple[int, ...]:
+        return checked_orders(self.orders)
+
+    def _tokens(self) -> Callable[[str], list[str]]:
+        """The function that gives a text's tokens."""
+        if not callable(self.analyzer):
+            return tokenizer(self.analyzer, self.stop_words)
+        if self.stop_words is not None:
+            raise ValueError(
+                "stop_words must be None beside an analyzer that is a function; "
+                f"got {self.stop_words!r}."
+            )
+        return self.analyzer
+
+    def _hashed(self, texts: NDArray) -> sparse.csr_array:
+        """The features of a few texts."""
+        tokens, starts = _token_hashes(texts, self._tokens())
+        rows, hashes = _runs(tokens, starts, self._orders())
+        columns, signs = self._places(hashes)
+        values = signs if self.signed else np.ones(len(rows))
+        if self.normalize:
+            values = values / _lengths(rows, hashes, len(texts))[rows]
+        shape = (len(texts), self.n_features_out_)
+        result = sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
+        result.eliminate_zeros()  # where opposite signs met
+        return result
+
+    def _places(self, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray]:
+        """Columns and signs of n-grams: what the key makes of their hashes."""
+        key = Streams(self.key_, np.zeros(1, dtype=np.int64)).bits(2, Slot.SIGN)[0]
+        mixed = _mixed(_mixed(hashes + key[0]) ^ key[1])
+        places = (mixed >> np.uint64(32)) * np.uint64(self.n_features_out_) >> np.uint64(32)
+        return places.astype(np.int32), 1.0 - 2.0 * (mixed & np.uint64(1))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = tags.input_tags.two_d_array = False
+        tags.input_tags.string = tags.input_tags.one_d_array = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+class _Hashes(dict[str, int]):
+    """The 64-bit hash of every token that it is asked for."""
+
+    def __missing__(self, token: Any) -> int:
+        if not isinstance(token, str):
+            raise TypeError(f"analyzer must return a list of strings; one of them is {token!r}.")
+        digest = blake2b(token.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        self[token] = value = int.from_bytes(digest, "little")
+        return value
+
+
+def _pieces(texts: NDArray) -> Iterator[slice]:
+    """Consecutive texts of about ``_PIECE`` characters in all."""
+    ends = np.cumsum([len(text) for text in texts])
+    start = 0
+    while start < len(texts):
+        before = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _PIECE, side="right")))
+        yield slice(start, stop)
+        start = stop
+
+
+def _token_hashes(
+    texts: NDArray, tokens: Callable[[str], list[str]]
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Hashes of all tokens, text after text, and where each text starts, with the end."""
+    known = _Hashes()
+    parts, starts = [], np.zeros(len(texts) + 1, dtype=np.int64)
+    for i, text in enumerate(texts):
+        found = tokens(text)
+        parts.append(np.array([known[token] for token in found], dtype=np.uint64))
+        starts[i + 1] = starts[i] + len(found)
+        if len(known) > _REMEMBERED:
+            known.clear()
+    return np.concatenate(parts), starts
+
+
+def _runs(
+    tokens: NDArray[np.uint64], starts: NDArray[np.int64], orders: tuple[int, ...]
+) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+    """Text and hash of every run of tokens of these lengths within a text.
+
+    The hash of a run follows from that of the run without its last token: no n-gram is ever put
+    together.
+    """
+    text = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
+    left = starts[1:][text] - np.arange(len(tokens))  # tokens from here to the end of the text
+    rows, hashes = [], []
+    run = np.zeros_like(tokens)
+    for order in range(1, orders[-1] + 1):
+        run = run[: max(0, len(tokens) - order + 1)] * _TURN + tokens[order - 1 :]
+        if order in orders:
+            within = np.flatnonzero(left[: len(run)] >= order)
+            rows.append(text[within])
+            hashes.append(run[within] + np.uint64(order))
+    return np.concatenate(rows), np.concatenate(hashes)
+
+
+def _lengths(
+    rows: NDArray[np.int32], hashes: NDArray[np.uint64], n_rows: int
+) -> NDArray[np.float64]:
+    """Euclidean length of the counts of every text."""
+    order = np.lexsort((hashes, rows))
+    rows, hashes = rows[order], hashes[order]
+    fresh = np.ones(len(rows), dtype=bool)
+    fresh[1:] = (rows[1:] != rows[:-1]) | (hashes[1:] != hashes[:-1])
+    first = np.flatnonzero(fresh)
+    counts = np.diff(np.append(first, len(rows))).astype(np.float64)
+    return np.sqrt(np.bincount(rows[first], counts**2, n_rows))
+
+
+def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """A bijection of 64-bit numbers after which every bit depends on all (that of MurmurHash3)."""
+    half = np.uint64(33)
+    bits = (bits ^ (bits >> half)) * np.uint64(0xFF51AFD7ED558CCD)
+    bits = (bits ^ (bits >> half)) * np.uint64(0xC4CEB9FE1A85EC53)
+    return bits ^ (bits >> half)
