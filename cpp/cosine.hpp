@@ -29,10 +29,16 @@ void cosine_block(const Cosines<T>& work, int n_threads) {
     const std::size_t left = loops.left_width, right = loops.right_width;
     const std::size_t n_panels = (m + right - 1) / right;
     if (n * m * (d + 10) < 200000) n_threads = 1;
-    std::vector<T> frequencies(n_panels * right * d);
+    // Angles in half-turns from the start: their whole part is then taken off without rounding.
+    constexpr double half_turns = 0.318309886183790671538;
+    std::vector<T> frequencies(n_panels * right * d), phases(work.phases ? n_panels * right : 0);
     parallel_for(n_panels, n_threads, [&](std::size_t p, int) {
-        loops.pack_panel(work.frequencies + p * right * d, std::min(right, m - p * right), d, right,
+        const std::size_t count = std::min(right, m - p * right);
+        loops.pack_panel(work.frequencies + p * right * d, count, d, right, half_turns,
                          frequencies.data() + p * right * d);
+        if (work.phases)
+            loops.pack_panel(work.phases + p * right, count, 1, right, half_turns,
+                             phases.data() + p * right);
     });
     // While the frequencies stay in a near cache, few rows at a time write their results in order.
     const std::size_t strip = frequencies.size() * sizeof(T) <= kNearBytes ? left : kCosineRows;
@@ -42,13 +48,13 @@ void cosine_block(const Cosines<T>& work, int n_threads) {
         const std::size_t first = b * kCosineRows, rows = std::min(kCosineRows, n - first);
         T* points = packed[static_cast<std::size_t>(thread)].data();
         for (std::size_t i = 0; i < rows; i += left)
-            loops.pack_panel(work.points + (first + i) * d, std::min(left, rows - i), d, left,
+            loops.pack_panel(work.points + (first + i) * d, std::min(left, rows - i), d, left, 1.0,
                              points + i * d);
         for (std::size_t start = 0; start < rows; start += strip)
             for (std::size_t q = 0; q < m; q += right) {
                 const std::size_t i = first + start, at = i * work.out_step();
                 loops.tile({points + start * d, frequencies.data() + q * d,
-                            work.phases ? work.phases + q : nullptr, d,
+                            work.phases ? phases.data() + q : nullptr, d,
                             std::min(strip, rows - start), std::min(right, m - q), work.scale,
                             work.out + at + (work.phases ? q : 2 * q), work.out_step()});
             }

@@ -1,15 +1,17 @@
 // Cosines of vectors, and of blocks of inner products while these are still in registers.
 #pragma once
 
+#include "elementary.hpp"
 #include "loops.hpp"
-#include "simd.hpp"
+#include "panels.hpp"
 
 namespace mercer {
 namespace {
 
-// x = k pi + r, |r| <= pi/2: the cosine is an even polynomial of r, the sine an odd one, both with
-// the sign of (-1)^k. `pi_high` has so few bits that k * pi_high is exact; coefficients are minimax
-// for the absolute error (2e-10 and 5e-9 in float32, 4e-18 and 2e-19 in float64).
+// Angles are counted in half-turns: u = k + f, |f| <= 1/2, and f is exact. The cosine of pi u is an
+// even polynomial of f, 1 + f^2 P(f^2), the sine an odd one, f Q(f^2), both with the sign of
+// (-1)^k. Coefficients are minimax for the absolute error (2e-10 and 3e-9 in float32, 4e-18 and
+// 2e-19 in float64).
 template <class T>
 struct Trigonometry;
 
@@ -18,11 +20,12 @@ struct Trigonometry<float> {
     using Bits = std::uint32_t;
     static constexpr float to_integer = 0x1.8p23f;  // adding it rounds, parity in the last bit
     static constexpr float pi_high = 3.140625f, pi_low = 0x1.fb5444p-11f;
-    static constexpr float cosine[] = {-2.6076961958423225e-7f, 2.4761878493018935e-5f,
-                                       -1.3888403365429091e-3f, 4.1666640717862856e-2f,
-                                       -4.9999999549335632e-1f};
-    static constexpr float sine[] = {2.6000396616303320e-6f, -1.9806608417212382e-4f,
-                                     8.3330171983704021e-3f, -1.6666657092733108e-1f};
+    static constexpr float cosine[] = {-2.4420645964578584418e-2f, 2.3495389606263342568e-1f,
+                                       -1.3352160993538640231f, 4.0587095993605651057f,
+                                       -4.9348021560789472818f};
+    static constexpr float sine[] = {7.7219937178587229476e-2f, -5.9804507823793036873e-1f,
+                                     2.5500313615474977255f, -5.1677068779893211371f,
+                                     3.1415925800300461206f};
 };
 
 template <>
@@ -30,42 +33,48 @@ struct Trigonometry<double> {
     using Bits = std::uint64_t;
     static constexpr double to_integer = 0x1.8p52;
     static constexpr double pi_high = 0x1.921fb544p+1, pi_low = 0x1.0b4611a626331p-33;
-    static constexpr double cosine[] = {4.6102777110522189212e-14, -1.1463037862490415387e-11,
-                                        2.0876567685367596331e-9,  -2.7557316524167884223e-7,
-                                        2.4801587279137996459e-5,  -1.3888888888785591371e-3,
-                                        4.1666666666664367682e-2,  -4.9999999999999998251e-1};
-    static constexpr double sine[] = {2.7184873620920568561e-15, -7.6427120608525142501e-13,
-                                      1.6058927802494496769e-10, -2.5052106605942340550e-8,
-                                      2.7557319207779021014e-6,  -1.9841269841185911783e-4,
-                                      8.3333333333331138543e-3,  -1.6666666666666664549e-1};
+    static constexpr double cosine[] = {4.1507442417215941422e-6, -1.0456780184095444718e-4,
+                                        1.9295568158243464535e-3, -2.5806888862278949625e-2,
+                                        2.3533063014594463634e-1, -1.3352627688446620736,
+                                        4.0587121264165443679,    -4.934802200544677584};
+    static constexpr double sine[] = {
+        7.6839296876685338993e-7,  -2.1902020446707994331e-5, 4.6629917012937408386e-4,
+        -7.3704303559279876549e-3, 8.214588655327083084e-2,   -5.9926452931745710467e-1,
+        2.5501640398772413007,     -5.1677127800499685509,    3.1415926535897932323};
 };
 
 constexpr double kPi = 3.14159265358979323846;
 
-// r, and the sign (a bit) of both functions. Far beyond 10^4 (float32) or 10^6 (float64) r loses
-// its digits and then its range, so both functions confine their result to [-1, 1].
+// f, and the sign (a bit) of both functions.
 template <class T>
 struct Reduced {
-    Vector<T> r;
+    Vector<T> f;
     Vector<typename Trigonometry<T>::Bits> sign;
 };
+
+// The angle in half-turns. Far beyond 10^6 (float32) f is no longer the rest, so both functions
+// confine it.
 template <class T>
-MERCER_INLINE Reduced<T> reduce(Vector<T> x) {
+MERCER_INLINE Reduced<T> half_turns(Vector<T> u) {
+    using Bits = Vector<typename Trigonometry<T>::Bits>;
+    const Vector<T> magic = broadcast(Trigonometry<T>::to_integer);
+    const Vector<T> shifted = u + magic;
+    return {u - (shifted - magic), reinterpret<Bits>(shifted)
+                                       << (8 * static_cast<int>(sizeof(T)) - 1)};
+}
+
+// The angle in radians: `pi_high` has so few bits that k * pi_high is exact. Far beyond 10^4
+// (float32) or 10^6 (float64) the rest loses its digits and then its range.
+template <class T>
+MERCER_INLINE Reduced<T> radians(Vector<T> x) {
     using Table = Trigonometry<T>;
     using Bits = Vector<typename Table::Bits>;
-    const Vector<T> magic = broadcast(Table::to_integer);
-    const Vector<T> shifted = x * broadcast(T(1 / kPi)) + magic;
+    const Vector<T> magic = broadcast(Table::to_integer), turns = broadcast(T(1 / kPi));
+    const Vector<T> shifted = x * turns + magic;
     const Vector<T> k = shifted - magic;
     Vector<T> r = x - k * broadcast(Table::pi_high);
     r = r - k * broadcast(Table::pi_low);
-    return {r, reinterpret<Bits>(shifted) << (8 * static_cast<int>(sizeof(T)) - 1)};
-}
-
-template <class T, std::size_t n>
-MERCER_INLINE Vector<T> polynomial(const T (&coefficients)[n], Vector<T> s) {
-    Vector<T> sum = broadcast(coefficients[0]);
-    for (std::size_t i = 1; i < n; ++i) sum = sum * s + broadcast(coefficients[i]);
-    return sum;
+    return {r * turns, reinterpret<Bits>(shifted) << (8 * static_cast<int>(sizeof(T)) - 1)};
 }
 
 template <class T>
@@ -74,139 +83,108 @@ MERCER_INLINE Vector<T> with_sign(Vector<T> x, const Reduced<T>& reduced) {
 }
 
 template <class T>
-MERCER_INLINE Vector<T> cosine_of(const Reduced<T>& x) {
-    const Vector<T> s = smaller(x.r * x.r, broadcast(T(4)));
-    return with_sign(polynomial(Trigonometry<T>::cosine, s) * s + broadcast(T(1)), x);
+MERCER_INLINE Vector<T> cosine_of(const Reduced<T>& u) {
+    const Vector<T> s = smaller(u.f * u.f, broadcast(T(0.4)));
+    return with_sign(polynomial(Trigonometry<T>::cosine, s) * s + broadcast(T(1)), u);
 }
 
 template <class T>
-MERCER_INLINE Vector<T> sine_of(const Reduced<T>& x) {
-    const Vector<T> s = x.r * x.r;
-    const Vector<T> sine = polynomial(Trigonometry<T>::sine, s) * (s * x.r) + x.r;
-    return with_sign(larger(smaller(sine, broadcast(T(1))), broadcast(T(-1))), x);
-}
-
-// Calls f(offset, count) for pieces of at most one vector.
-template <class T, class F>
-MERCER_INLINE void for_each_vector(std::size_t n, F f) {
-    constexpr std::size_t step = lanes<T>;
-    std::size_t i = 0;
-    for (; i + step <= n; i += step) f(i, step);
-    if (i < n) f(i, n - i);
-}
-template <class T>
-MERCER_INLINE Vector<T> load_some(const T* from, std::size_t count) {
-    if (count == static_cast<std::size_t>(lanes<T>)) return load(from);
-    Vector<T> v = broadcast(T(0));
-    std::memcpy(&v, from, count * sizeof(T));
-    return v;
-}
-template <class T>
-MERCER_INLINE void store_some(T* to, Vector<T> v, std::size_t count) {
-    if (count == static_cast<std::size_t>(lanes<T>))
-        store(to, v);
-    else
-        std::memcpy(to, &v, count * sizeof(T));
+MERCER_INLINE Vector<T> sine_of(const Reduced<T>& u) {
+    const Vector<T> f = larger(smaller(u.f, broadcast(T(0.6))), broadcast(T(-0.6)));
+    const Vector<T> sine = polynomial(Trigonometry<T>::sine, f * f) * f;
+    return with_sign(larger(smaller(sine, broadcast(T(1))), broadcast(T(-1))), u);
 }
 
 template <class T>
-MERCER_INLINE void store_pairs(T* to, const Reduced<T>& x, Vector<T> scale, std::size_t count) {
-    T cosine[lanes<T>], sine[lanes<T>], pairs[2 * lanes<T>];
-    store(cosine, scale * cosine_of(x));
-    store(sine, scale * sine_of(x));
-    for (int i = 0; i < lanes<T>; ++i) {
-        pairs[2 * i] = cosine[i];
-        pairs[2 * i + 1] = sine[i];
+MERCER_INLINE void store_pairs(T* to, const Reduced<T>& u, Vector<T> scale, std::size_t count) {
+    const Vector<T> cosine = scale * cosine_of(u), sine = scale * sine_of(u);
+    if (count == static_cast<std::size_t>(lanes<T>)) {
+        store_in_turn(to, cosine, sine);
+        return;
     }
-    if (count == static_cast<std::size_t>(lanes<T>))
-        std::memcpy(to, pairs, sizeof pairs);
-    else
-        std::memcpy(to, pairs, 2 * count * sizeof(T));
+    T pairs[2 * lanes<T>];
+    store_in_turn(pairs, cosine, sine);
+    std::memcpy(to, pairs, 2 * count * sizeof(T));
 }
 
 template <class T>
 void cosine_row(const T* arguments, const T* phases, std::size_t n, T scale, T* out) {
     for_each_vector<T>(n, [&](std::size_t i, std::size_t count) {
         const Vector<T> x = load_some(arguments + i, count) + load_some(phases + i, count);
-        store_some(out + i, broadcast(scale) * cosine_of(reduce<T>(x)), count);
+        store_some(out + i, broadcast(scale) * cosine_of(radians<T>(x)), count);
     });
 }
 
 template <class T>
 void pairs_row(const T* arguments, std::size_t n, T scale, T* out) {
     for_each_vector<T>(n, [&](std::size_t i, std::size_t count) {
-        const Reduced<T> x = reduce<T>(load_some(arguments + i, count));
-        store_pairs(out + 2 * i, x, broadcast(scale), count);
+        const Reduced<T> u = radians<T>(load_some(arguments + i, count));
+        store_pairs(out + 2 * i, u, broadcast(scale), count);
     });
 }
 
 // ---- blocks of inner products -------------------------------------------------------------------
 
-// Rows of the left panel; accumulators take most of the registers.
-#if defined(__AVX512F__)
-constexpr int kLeft = 12;
-#elif defined(__AVX2__) || defined(__aarch64__)
-constexpr int kLeft = 6;
-#else
-constexpr int kLeft = 4;
-#endif
-constexpr int kRightVectors = 2;
+// Writes the cosines of the sums of one left panel: straight from the registers where all of them
+// are wanted.
 template <class T>
-constexpr int kRight = kRightVectors * lanes<T>;
-
-// sums (kLeft, kRight) += left' right, panels of `depth` steps
-template <class T>
-MERCER_INLINE void multiply_panels(const T* left, const T* right, std::size_t depth, T* sums) {
-    constexpr int step = lanes<T>;
-    Vector<T> sum[kLeft][kRightVectors] = {};
-    for (std::size_t k = 0; k < depth; ++k) {
-        Vector<T> r[kRightVectors];
-        for (int v = 0; v < kRightVectors; ++v) r[v] = load(right + v * step);
+MERCER_INLINE void store_cosines(const CosineTile<T>& tile, std::size_t first,
+                                 const PanelSums<T>& sums) {
+    const Vector<T> scale = broadcast(tile.scale);
+    T* const out = tile.out + first * tile.out_step;
+    const auto phase = [&](std::size_t j) MERCER_INLINE_BODY {
+        return tile.phases ? load(tile.phases + j) : broadcast(T(0));
+    };
+    if (tile.phases && first + kLeft <= tile.rows && tile.columns == kRight<T>) {
         for (int i = 0; i < kLeft; ++i)
-            for (int v = 0; v < kRightVectors; ++v) sum[i][v] += broadcast(left[i]) * r[v];
-        left += kLeft;
-        right += kRight<T>;
+            for (int v = 0; v < kRightVectors; ++v)
+                store(out + static_cast<std::size_t>(i) * tile.out_step + v * lanes<T>,
+                      scale * cosine_of(half_turns<T>(sums[i][v] + phase(v * lanes<T>))));
+        return;
     }
-    for (int i = 0; i < kLeft; ++i)
-        for (int v = 0; v < kRightVectors; ++v) {
-            T* total = sums + i * kRight<T> + v * step;
-            store(total, load<T>(total) + sum[i][v]);
-        }
+    T turns[kLeft * kRight<T>];
+    std::memcpy(turns, sums, sizeof turns);
+    for (std::size_t i = 0; i < kLeft && first + i < tile.rows; ++i)
+        for_each_vector<T>(tile.columns, [&](std::size_t j, std::size_t count) {
+            const Reduced<T> u = half_turns<T>(load(turns + i * kRight<T> + j) + phase(j));
+            if (tile.phases)
+                store_some(out + i * tile.out_step + j, scale * cosine_of(u), count);
+            else
+                store_pairs(out + i * tile.out_step + 2 * j, u, scale, count);
+        });
 }
 
-// The depth is cut into equal pieces, short enough for the nearest cache and for accurate sums.
 // Cosines follow each left panel of the last piece, so that stores overlap with multiplications.
 template <class T>
 void cosine_tile(const CosineTile<T>& tile) {
     constexpr std::size_t left = kLeft, right = kRight<T>;
     static_assert(kCosineRows % left == 0);
-    T sums[kCosineRows * right];
-    std::memset(sums, 0, (tile.rows + left - 1) / left * left * right * sizeof(T));
-    const std::size_t pieces = tile.depth / kCosineDepth + 1;
-    for (std::size_t piece = 0; piece < pieces; ++piece) {
-        const std::size_t k = tile.depth * piece / pieces;
-        const std::size_t depth = tile.depth * (piece + 1) / pieces - k;
+    T totals[kCosineRows * right];
+    const auto product = [](Vector<T> sum, Vector<T> l, Vector<T> r, std::size_t)
+                             MERCER_INLINE_BODY { return sum + l * r; };
+    for_each_piece<T>(tile.depth, [&](std::size_t k, std::size_t depth, bool first, bool last) {
         for (std::size_t i = 0; i < tile.rows; i += left) {
-            multiply_panels(tile.points + i * tile.depth + k * left, tile.frequencies + k * right,
-                            depth, sums + i * right);
-            if (piece + 1 < pieces) continue;
-            for (std::size_t row = i; row < i + left && row < tile.rows; ++row) {
-                T* out = tile.out + row * tile.out_step;
-                if (tile.phases)
-                    cosine_row(sums + row * right, tile.phases, tile.columns, tile.scale, out);
-                else
-                    pairs_row(sums + row * right, tile.columns, tile.scale, out);
-            }
+            PanelSums<T> sums = {};
+            accumulate(tile.points + i * tile.depth + k * left, tile.frequencies + k * right, depth,
+                       sums, product);
+            T* const total = totals + i * right;
+            if (!first)
+                for (int q = 0; q < kLeft * kRightVectors; ++q)
+                    sums[q / kRightVectors][q % kRightVectors] += load(total + q * lanes<T>);
+            if (last)
+                store_cosines(tile, i, sums);
+            else
+                std::memcpy(total, sums, sizeof sums);
         }
-    }
+    });
 }
 
-// Turns `count` rows of length d, count at most `width`, into d groups of `width` numbers.
+// `count` rows of length d, count at most `width`, times `factor`, as d groups of `width` numbers.
 template <class T>
-void pack_panel(const T* rows, std::size_t count, std::size_t d, std::size_t width, T* panel) {
-    for (std::size_t i = 0; i < width; ++i)
-        for (std::size_t k = 0; k < d; ++k)
-            panel[k * width + i] = i < count ? rows[i * d + k] : T(0);
+void pack_scaled(const T* rows, std::size_t count, std::size_t d, std::size_t width, double factor,
+                 T* panel) {
+    pack(rows, count, d, width, panel,
+         [factor](T x, std::size_t) { return static_cast<T>(static_cast<double>(x) * factor); });
 }
 
 }  // namespace

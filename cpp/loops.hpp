@@ -159,13 +159,12 @@ struct ExactLoops {
 // ---------------------------------------------------------------------------------------
 
 // A block of rows against one panel of frequencies, both packed in panels of the widths below.
-constexpr std::size_t kCosineRows = 96;    // a multiple of every left_width
-constexpr std::size_t kCosineDepth = 256;  // inputs summed up before they join the total
+constexpr std::size_t kCosineRows = 96;  // a multiple of every left_width
 template <class T>
 struct CosineTile {
     const T* points;
-    const T* frequencies;
-    const T* phases;  // null: pairs of cosine and sine
+    const T* frequencies;  // per half-turn
+    const T* phases;       // in half-turns, a whole panel; null: pairs of cosine and sine
     std::size_t depth, rows, columns;
     T scale;
     T* out;
@@ -175,9 +174,10 @@ struct CosineTile {
 template <class T>
 struct CosineLoops {
     std::size_t left_width, right_width;
-    // `count` rows of length d, count at most `width`, as d groups of `width` numbers
+    // `count` rows of length d, count at most `width`, times `factor`, as d groups of `width`
+    // numbers
     void (*pack_panel)(const T* rows, std::size_t count, std::size_t d, std::size_t width,
-                       T* panel);
+                       double factor, T* panel);
     void (*tile)(const CosineTile<T>& tile);
     void (*row)(const T* arguments, const T* phases, std::size_t n, T scale, T* out);
     void (*pairs_row)(const T* arguments, std::size_t n, T scale, T* out);

@@ -10,7 +10,7 @@ namespace mercer {
 namespace {
 
 template <class T>
-constexpr CosineLoops<T> cosines = {kLeft,          kRight<T>,     pack_panel<T>,
+constexpr CosineLoops<T> cosines = {kLeft,          kRight<T>,     pack_scaled<T>,
                                     cosine_tile<T>, cosine_row<T>, pairs_row<T>};
 
 }  // namespace

@@ -3,9 +3,11 @@
 // All of it has internal linkage: no symbol of one level may stand in for another's.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <utility>
 #if defined(__SSE4_1__)
 #include <immintrin.h>
 #endif
@@ -174,6 +176,72 @@ MERCER_INLINE Vector<double> widen(const double* p) {
 MERCER_INLINE Vector<float> magnitude(Vector<float> v) {
     using Bits = Vector<std::uint32_t>;
     return reinterpret<Vector<float>>(reinterpret<Bits>(v) & broadcast<std::uint32_t>(0x7fffffffu));
+}
+MERCER_INLINE Vector<double> magnitude(Vector<double> v) {
+    using Bits = Vector<std::uint64_t>;
+    return reinterpret<Vector<double>>(reinterpret<Bits>(v) &
+                                       broadcast<std::uint64_t>(0x7fffffffffffffffu));
+}
+
+MERCER_INLINE Vector<double> square_root(Vector<double> v) {
+#if defined(__AVX512F__) && !defined(MERCER_PLAIN_VECTORS)
+    return (Vector<double>)_mm512_sqrt_pd((__m512d)v);
+#elif defined(__AVX2__) && !defined(MERCER_PLAIN_VECTORS)
+    return (Vector<double>)_mm256_sqrt_pd((__m256d)v);
+#elif defined(__SSE4_1__) && !defined(MERCER_PLAIN_VECTORS)
+    return (Vector<double>)_mm_sqrt_pd((__m128d)v);
+#else
+    double lane[lanes<double>];
+    store(lane, v);
+    for (double& x : lane) x = std::sqrt(x);
+    return load(lane);
+#endif
+}
+
+// Whether a lane is at most 0.
+template <class T>
+MERCER_INLINE bool any_not_positive(Vector<T> v) {
+    T lane[lanes<T>];
+    store(lane, v);
+    bool any = false;
+    for (T x : lane) any |= x <= T(0);
+    return any;
+}
+
+MERCER_INLINE void store_as(float* p, Vector<float> v) {
+    store(p, v);
+}
+MERCER_INLINE void store_as(double* p, Vector<double> v) {
+    store(p, v);
+}
+MERCER_INLINE void store_as(float* p, Vector<double> v) {
+#if defined(__GNUC__) && !defined(MERCER_PLAIN_VECTORS)
+    typedef float Half __attribute__((vector_size(MERCER_VECTOR_BYTES / 2)));
+    const Half half = __builtin_convertvector(v, Half);
+    std::memcpy(p, &half, sizeof half);
+#else
+    for (int i = 0; i < lanes<double>; ++i) p[i] = static_cast<float>(v.lane[i]);
+#endif
+}
+
+// Lanes of a and b in turn, into 2 * lanes numbers.
+template <class T>
+MERCER_INLINE void store_in_turn(T* p, Vector<T> a, Vector<T> b) {
+#if defined(__GNUC__) && __GNUC__ >= 12 && !defined(MERCER_PLAIN_VECTORS)
+    constexpr int n = lanes<T>;
+    [&]<int... i>(std::integer_sequence<int, i...>) MERCER_INLINE_BODY {
+        store(p, __builtin_shufflevector(a, b, (i % 2 * n + i / 2)...));
+        store(p + n, __builtin_shufflevector(a, b, (i % 2 * n + (n + i) / 2)...));
+    }(std::make_integer_sequence<int, n>());
+#else
+    T even[lanes<T>], odd[lanes<T>];
+    store(even, a);
+    store(odd, b);
+    for (int i = 0; i < lanes<T>; ++i) {
+        p[2 * i] = even[i];
+        p[2 * i + 1] = odd[i];
+    }
+#endif
 }
 
 // Whether a lane is not at most `limit`.
