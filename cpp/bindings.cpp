@@ -240,6 +240,7 @@ nb::dict cpu_info() {
 }  // namespace
 
 void add_hadamard(nb::module_& m);  // bindings_hadamard.cpp
+void add_kernels(nb::module_& m);   // bindings_kernels.cpp
 void add_weighted(nb::module_& m);  // bindings_weighted.cpp
 
 NB_MODULE(_core, m) {
@@ -329,6 +330,7 @@ NB_MODULE(_core, m) {
 
     add_weighted(m);
     add_hadamard(m);
+    add_kernels(m);
     m.def("cosine_block", &cosines, "X"_a, "frequencies"_a, "phases"_a, "scale"_a, "out"_a,
           "n_threads"_a);
     m.def(

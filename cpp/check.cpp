@@ -2,6 +2,7 @@
 // every loop runs with several threads and is compared with the plainest code that does the same.
 #include "binning.hpp"
 #include "cosine.hpp"
+#include "kernel_block.hpp"
 #include "products.hpp"
 #include "random.hpp"
 
@@ -181,6 +182,55 @@ void check_cosines(std::size_t n, std::size_t d, std::size_t m) {
     expect(worst < tolerance, "cosines");
 }
 
+double kernel_of(KernelKind kind, double square, double apart, double product) {
+    const double root = std::sqrt(square), r_3 = std::sqrt(3.0) * root, r_5 = std::sqrt(5.0) * root;
+    switch (kind) {
+    case KernelKind::sqeuclidean: return square;
+    case KernelKind::gaussian: return std::exp(-square);
+    case KernelKind::exponential: return std::exp(-root);
+    case KernelKind::matern_3_2: return (1 + r_3) * std::exp(-r_3);
+    case KernelKind::matern_5_2: return (1 + r_5 + r_5 * r_5 / 3) * std::exp(-r_5);
+    case KernelKind::rational: return 1 / (1 + square);
+    case KernelKind::rational_power: return std::pow(1 + square / 2.5, -2.5);
+    case KernelKind::cityblock: return apart;
+    case KernelKind::laplacian: return std::exp(-apart);
+    default: return 1 / product;
+    }
+}
+
+template <class T>
+void check_kernels(std::size_t n, std::size_t d, std::size_t m, double spread) {
+    const auto X_ = uniform(11, n * d), Y_ = uniform(12, m * d);
+    const std::vector<T> X(X_.begin(), X_.end());
+    std::vector<T> Y(Y_.begin(), Y_.end()), out(n * m);
+    std::copy(X.begin(), X.begin() + static_cast<std::ptrdiff_t>(d), Y.begin());  // equal rows
+    const std::vector<double> centre(d, 0.5), scale(d, spread / std::sqrt(static_cast<double>(d)));
+    for (int kind = 0; kind <= static_cast<int>(KernelKind::cauchy); ++kind) {
+        const auto named = static_cast<KernelKind>(kind);
+        expect(kernel_block<T>({named, X.data(), Y.data(), n, m, d, centre.data(), scale.data(),
+                                2.5, out.data()},
+                               3),
+               "kernels of ordinary rows");
+        double worst = 0;
+        for (std::size_t i = 0; i < n; ++i)
+            for (std::size_t j = 0; j < m; ++j) {
+                double square = 0, apart = 0, product = 1;
+                for (std::size_t k = 0; k < d; ++k) {
+                    const double t = std::abs(static_cast<double>(X[i * d + k]) -
+                                              static_cast<double>(Y[j * d + k])) *
+                                     scale[k];
+                    square += t * t;
+                    apart += t;
+                    product *= 1 + t * t;
+                }
+                const double exact = kernel_of(named, square, apart, product);
+                worst = std::max(worst, std::abs(static_cast<double>(out[i * m + j]) - exact) /
+                                            std::max(1.0, exact));
+            }
+        expect(worst < (sizeof(T) == 4 ? 1e-6 : 1e-13), "kernel " + std::to_string(kind));
+    }
+}
+
 void check_parallel() {
     std::atomic<int> sum{0};
     parallel_for(1000, 4, [&](std::size_t i, int) { sum += static_cast<int>(i); });
@@ -222,6 +272,10 @@ int main() {
     for (std::size_t d : {1, 30, 700}) {
         check_cosines<float>(150, d, 70);
         check_cosines<double>(150, d, 70);
+        for (double spread : {1.0, 30.0}) {
+            check_kernels<float>(150, d, 70, spread);
+            check_kernels<double>(150, d, 70, spread);
+        }
     }
     std::fprintf(stderr, failures ? "%d checks failed\n" : "all checks passed\n", failures);
     return failures != 0;

@@ -323,3 +323,30 @@ def fastfood(
     X is (n, d), ``factors`` (b, d), ``order`` and ``gains`` (b, L) with L a power of two of at
     least d, entries of ``order`` below L; ``lengths`` and ``phases`` (m), m at most b L.
     """
+
+# -- kernels ---------------------------------------------------------------------------------------
+#
+# Of rows x and y, with t = |x_k - y_k| * scale_k: "sqeuclidean" is the sum s of t^2 over inputs,
+# "gaussian" exp(-s), "exponential" exp(-sqrt(s)), "matern_3_2" (1 + r) exp(-r) with r = sqrt(3 s),
+# "matern_5_2" (1 + r + r^2 / 3) exp(-r) with r = sqrt(5 s), "rational" 1 / (1 + s),
+# "rational_power" (1 + s / parameter)^-parameter; "cityblock" is the sum of t, "laplacian" exp of
+# minus it, "cauchy" the product of 1 / (1 + t^2). An exponential below 2^-1021 may be 0.
+
+def kernel_block(
+    kernel: str,
+    X: NDArray[Any],
+    Y: NDArray[Any],
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    parameter: float,
+    out: NDArray[Any],
+    n_threads: int,
+) -> bool:
+    """Write the kernel of the rows of X (n, d) and Y (m, d) into ``out`` (n, m).
+
+    Data and result are all float32 or all float64; float32 data are worked on in float64 where
+    float32 would be wrong by 1e-6. Distances are exactly 0 and kernels 1 for equal rows, and the
+    matrix of rows with themselves is symmetric, bit for bit. ``centre`` (d) only serves accuracy:
+    let it lie among the rows. ``scale`` (d) is positive. False, with ``out`` undefined, if squared
+    distances overflow.
+    """

@@ -18,6 +18,7 @@ from mercer.kernels.distances import (
     blocks,
     centre_of,
     distances,
+    fill,
     scaled,
     standard_deviation,
     typical_distance,
@@ -274,6 +275,10 @@ class Stationary(Kernel):
 
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
         scale = self.input_scale(X.shape[1])
+        in_core = None if sparse.issparse(X) else self._in_core()
+        if in_core is not None:
+            fill(out, in_core[0], X, Y, scale, in_core[1])
+            return
         same = Y is X
         centre = centre_of(Y)
         y = scaled(Y, scale, centre)
@@ -281,6 +286,10 @@ class Stationary(Kernel):
             out[rows] = self._values(scaled(X[rows], scale, centre), y)
         if same:
             np.fill_diagonal(out, 1.0)
+
+    def _in_core(self) -> tuple[str, float] | None:
+        """Name and parameter under which the core has this kernel for dense rows, if it has it."""
+        return None
 
     def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
         """The kernel of scaled rows, in float64."""

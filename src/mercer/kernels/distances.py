@@ -1,8 +1,8 @@
-"""Distances between the rows of two matrices, in float64, dense or CSR.
+"""Distances between the rows of two matrices, dense or CSR, and what the core makes of them.
 
-Rows arrive scaled (see ``scaled``); each function returns a new array that the caller may
-overwrite. Nothing here is larger than one (rows of x) x (rows of y) block times a small constant,
-so callers bound memory by the rows they pass.
+Rows arrive scaled (see ``scaled``), except for ``fill``; each function returns a new array of
+float64 that the caller may overwrite. Nothing here is larger than one (rows of x) x (rows of y)
+block times a small constant, so callers bound memory by the rows they pass.
 """
 
 from __future__ import annotations
@@ -13,13 +13,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from scipy.spatial.distance import cdist
 from sklearn.metrics.pairwise import manhattan_distances
 
-from mercer._array import row_chunks
+from mercer import _core
+from mercer._array import n_threads, row_chunks
 
 # Below this fraction of |x|^2 + |y|^2 the expanded square has lost too many digits to be kept.
 _CANCELLED = 1e-6
+
+_TOO_LARGE = "X is too large for this kernel: squared distances overflow; rescale it."
 
 # Rows among which the median distance is looked for: its relative error is about one per cent.
 _MEDIAN_ROWS = 2000
@@ -78,16 +80,53 @@ def distances(metric: str, x: Any, y: Any) -> NDArray[np.float64]:
     ndarray of shape (len(x), len(y))
         Exactly 0 for identical rows.
     """
-    if metric == "cityblock":
-        return manhattan_distances(x, y) if sparse.issparse(x) else cdist(x, y, metric)
-    squared = _squared_distances(x, y)
-    return np.sqrt(squared, out=squared) if metric == "euclidean" else squared
+    if sparse.issparse(x):
+        of_metric = manhattan_distances(x, y) if metric == "cityblock" else _squared_distances(x, y)
+    else:
+        of_metric = np.empty((x.shape[0], y.shape[0]))
+        name = "cityblock" if metric == "cityblock" else "sqeuclidean"
+        fill(of_metric, name, x, y, np.ones(x.shape[1]))
+    return np.sqrt(of_metric, out=of_metric) if metric == "euclidean" else of_metric
+
+
+def fill(
+    out: NDArray,
+    name: str,
+    X: NDArray,
+    Y: NDArray,
+    scale: NDArray[np.float64],
+    parameter: float = 1.0,
+) -> None:
+    """Write what the core calls ``name`` of dense rows that are still to be scaled.
+
+    Parameters
+    ----------
+    out : array of shape (n, m)
+        C-contiguous, float32 or float64: also the dtype in which X and Y are read. In float64 the
+        error is a few units in the last place, in float32 it is below 1e-6.
+    name : str
+        See ``_core.kernel_block``, with its ``parameter``.
+    X, Y : arrays of shapes (n, d) and (m, d)
+    scale : array of shape (d,)
+
+    Raises
+    ------
+    ValueError
+        If squared distances overflow.
+    """
+    with np.errstate(over="ignore"):
+        centre, threads = Y.mean(axis=0, dtype=np.float64), n_threads()
+    Y = np.ascontiguousarray(Y, dtype=out.dtype)
+    for rows in row_chunks(X.shape[0], 8.0 * X.shape[1]):
+        x = np.ascontiguousarray(X[rows], dtype=out.dtype)
+        if not _core.kernel_block(name, x, Y, centre, scale, parameter, out[rows], threads):
+            raise ValueError(_TOO_LARGE)
 
 
 def _squared_distances(x: Any, y: Any) -> NDArray[np.float64]:
+    """Of rows of CSR matrices."""
     x_squares, y_squares = _row_squares(x), _row_squares(y)
-    product = x @ y.T
-    squared = product.toarray() if sparse.issparse(product) else product
+    squared = (x @ y.T).toarray()
     squared *= -2.0
     squared += x_squares[:, None]
     squared += y_squares
@@ -105,12 +144,9 @@ def _squared_distances(x: Any, y: Any) -> NDArray[np.float64]:
 
 def _row_squares(x: Any) -> NDArray[np.float64]:
     with np.errstate(over="ignore", invalid="ignore"):
-        if sparse.issparse(x):
-            squares = np.asarray(x.multiply(x).sum(axis=1)).ravel()
-        else:
-            squares = np.einsum("ij,ij->i", x, x)
+        squares = np.asarray(x.multiply(x).sum(axis=1)).ravel()
     if not np.isfinite(squares).all():
-        raise ValueError("X is too large for this kernel: squared distances overflow; rescale it.")
+        raise ValueError(_TOO_LARGE)
     return squares
 
 

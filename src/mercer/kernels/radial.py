@@ -15,6 +15,7 @@ from mercer.kernels.spectral import Spectral
 from mercer.kernels.stationary import gamma_widths
 
 _SMOOTHNESS = (0.5, 1.5, 2.5)
+_NAMES_IN_CORE = dict(zip(_SMOOTHNESS, ("exponential", "matern_3_2", "matern_5_2"), strict=True))
 _FAR = 1e3  # where exp(-t) is 0 in float64, while polynomials of t are still finite
 
 
@@ -86,6 +87,9 @@ class Matern(Spectral):
         polynomial *= super()._profile(r)
         return polynomial
 
+    def _in_core(self) -> tuple[str, float] | None:
+        return _NAMES_IN_CORE[self.nu], 1.0
+
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
         return 1.0 / (np.sqrt(n_inputs) * deviation)
 
@@ -143,6 +147,9 @@ class RationalQuadratic(Spectral):
         np.log1p(distance, out=distance)
         distance *= self.exponent
         return super()._profile(distance)
+
+    def _in_core(self) -> tuple[str, float] | None:
+        return "rational_power", self.exponent
 
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
         return 1.0 / (n_inputs * deviation**2)

@@ -46,6 +46,9 @@ class Gaussian(Spectral):
     def _why_no_widths(self) -> str:
         return "exp(-t**2) is not convex near 0"
 
+    def _in_core(self) -> tuple[str, float] | None:
+        return "gaussian", 1.0
+
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
         return 1.0 / (n_inputs * deviation**2)
 
@@ -81,6 +84,9 @@ class Laplacian(Spectral):
 
     def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         return gamma_widths(streams, n_inputs)
+
+    def _in_core(self) -> tuple[str, float] | None:
+        return "laplacian", 1.0
 
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
         # About two over the mean distance: of the multiples 1, 2, 4 and 8 the one that serves best
@@ -123,6 +129,9 @@ class Exponential(Spectral):
 
     def _why_no_widths(self) -> str:
         return "it is not a product of one profile per input (with one input it is the Laplacian)"
+
+    def _in_core(self) -> tuple[str, float] | None:
+        return "exponential", 1.0
 
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
         return 1.0 / (np.sqrt(n_inputs) * deviation)
@@ -176,6 +185,9 @@ class Cauchy(Spectral):
     def _profile(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
         distance += 1.0
         return np.reciprocal(distance, out=distance)
+
+    def _in_core(self) -> tuple[str, float] | None:
+        return "rational" if self.isotropic else "cauchy", 1.0
 
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
         return 1.0 / (n_inputs * deviation**2)

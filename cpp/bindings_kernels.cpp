@@ -1,0 +1,64 @@
+// Kernel matrices for the Python module, as bindings.cpp does it for the rest.
+#include "arguments.hpp"
+#include "kernel_block.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <string>
+#include <string_view>
+
+using namespace nb::literals;
+using namespace mercer;
+
+namespace {
+
+constexpr std::string_view kKernelNames[] = {
+    "sqeuclidean", "gaussian",       "exponential", "matern_3_2", "matern_5_2",
+    "rational",    "rational_power", "cityblock",   "laplacian",  "cauchy"};
+
+KernelKind kernel_named(const std::string& name) {
+    std::string names;
+    for (std::size_t i = 0; i < std::size(kKernelNames); ++i) {
+        if (kKernelNames[i] == name) return static_cast<KernelKind>(i);
+        names += (i ? ", " : "") + std::string(kKernelNames[i]);
+    }
+    throw std::invalid_argument("kernel must be one of " + names + "; got " + name + ".");
+}
+
+bool fill(const std::string& name, nb::handle X, nb::handle Y, nb::handle centre_,
+          nb::handle scale_, double parameter, nb::handle out_, int n_threads) {
+    const KernelKind kind = kernel_named(name);
+    const Buffer x(X.ptr(), "X", {Type::f32, Type::f64}, 2);
+    const Buffer y(Y.ptr(), "Y", {x.type()}, 2);
+    const Buffer centre(centre_.ptr(), "centre", {Type::f64}, 1);
+    const Buffer scale(scale_.ptr(), "scale", {Type::f64}, 1);
+    const Buffer out(out_.ptr(), "out", {x.type()}, 2, true);
+    const std::size_t n = x.extent(0), d = x.extent(1), m = y.extent(0);
+    y.expect_shape({m, d});
+    centre.expect_shape({d});
+    scale.expect_shape({d});
+    out.expect_shape({n, m});
+    return with_float(x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const KernelWork<T> work{kind,
+                                 x.data<const T>(),
+                                 y.data<const T>(),
+                                 n,
+                                 m,
+                                 d,
+                                 centre.data<const double>(),
+                                 scale.data<const double>(),
+                                 parameter,
+                                 out.data<T>()};
+        nb::gil_scoped_release released;
+        return kernel_block(work, n_threads);
+    });
+}
+
+}  // namespace
+
+void add_kernels(nb::module_& m) {
+    m.def("kernel_block", &fill, "kernel"_a, "X"_a, "Y"_a, "centre"_a, "scale"_a, "parameter"_a,
+          "out"_a, "n_threads"_a);
+}

@@ -1,0 +1,69 @@
+// The hot loops of kernel matrices as plain functions on plain memory, a table per instruction-set
+// level as in loops.hpp.
+#pragma once
+
+#include <cstddef>
+
+namespace mercer {
+
+// What is computed from two rows x and y, scaled: t = |x_k - y_k| * scale_k. The first ones are
+// functions of s, the sum of t^2; the direct ones take every t by itself.
+enum class KernelKind {
+    sqeuclidean,     // s
+    gaussian,        // exp(-s)
+    exponential,     // exp(-sqrt(s))
+    matern_3_2,      // (1 + r) exp(-r), r = sqrt(3 s)
+    matern_5_2,      // (1 + r + r^2 / 3) exp(-r), r = sqrt(5 s)
+    rational,        // 1 / (1 + s)
+    rational_power,  // (1 + s / a)^-a, a the parameter
+    cityblock,       // sum of t
+    laplacian,       // exp(-sum of t)
+    cauchy           // product of 1 / (1 + t^2)
+};
+static constexpr bool is_direct(KernelKind kind) {
+    return kind >= KernelKind::cityblock;
+}
+
+constexpr std::size_t kKernelRows = 96;  // a multiple of every left_width
+
+// Below this fraction of |x|^2 + |y|^2 the expanded square |x|^2 + |y|^2 - 2 xy has lost too many
+// digits to be kept, and is computed from the rows as they came.
+template <class T>
+constexpr T kCancelled = sizeof(T) == 4 ? T(1e-5) : T(1e-6);
+
+// A block of rows against one panel of others, both packed in panels. T is the type of the
+// arithmetic, In that of data and results.
+template <class T, class In>
+struct KernelTile {
+    const T *left, *right;                  // as they came (direct kinds) or centred and scaled
+    const T *left_squares, *right_squares;  // sums of squares of rows; not for direct kinds
+    const In *x, *y;                        // the rows as they came
+    const double* scale;                    // (depth)
+    const T* weights;                       // the same
+    std::size_t depth, rows, columns;
+    T parameter;
+    In* out;
+    std::size_t out_step;
+};
+
+template <class T, class In>
+struct KernelLoops {
+    std::size_t left_width, right_width;
+    // `count` rows of length d, count at most `width`, as d groups of `width` numbers
+    void (*pack_raw)(const In* rows, std::size_t count, std::size_t d, std::size_t width, T* panel);
+    // the same centred and scaled, and the sums of their squares (width)
+    void (*pack_scaled)(const In* rows, std::size_t count, std::size_t d, std::size_t width,
+                        const double* centre, const double* scale, T* panel, T* squares);
+    void (*tile)(KernelKind kind, const KernelTile<T, In>& tile);
+};
+
+struct KernelTables {
+    KernelLoops<float, float> f32;
+    KernelLoops<double, float> f32_in_f64;
+    KernelLoops<double, double> f64;
+    // sum of squares of (x - centre) * scale
+    double (*squared_norm)(const float* x, const double* centre, const double* scale,
+                           std::size_t d);
+};
+
+}  // namespace mercer

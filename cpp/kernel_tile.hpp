@@ -1,0 +1,239 @@
+// Kernels of the rows of two packed panels: sums over inputs in registers, then the profile while
+// they are still in the nearest cache.
+#pragma once
+
+#include "elementary.hpp"
+#include "kernel_loops.hpp"
+#include "panels.hpp"
+
+namespace mercer {
+namespace {
+
+// ---- sums over inputs ---------------------------------------------------------------------------
+
+// How a pair of numbers joins a sum, and where sums begin.
+template <class T>
+struct InnerProduct {
+    static constexpr T start = 0;
+    MERCER_INLINE Vector<T> step(Vector<T> sum, Vector<T> x, Vector<T> y, std::size_t) const {
+        return sum + x * y;
+    }
+    static MERCER_INLINE Vector<T> join(Vector<T> a, Vector<T> b) { return a + b; }
+};
+template <class T>
+struct CityBlock {
+    const T* weights;
+    static constexpr T start = 0;
+    MERCER_INLINE Vector<T> step(Vector<T> sum, Vector<T> x, Vector<T> y, std::size_t k) const {
+        return sum + magnitude(x - y) * broadcast(weights[k]);
+    }
+    static MERCER_INLINE Vector<T> join(Vector<T> a, Vector<T> b) { return a + b; }
+};
+template <class T>
+struct OnePlusSquares {
+    const T* weights;
+    static constexpr T start = 1;
+    MERCER_INLINE Vector<T> step(Vector<T> sum, Vector<T> x, Vector<T> y, std::size_t k) const {
+        const Vector<T> t = (x - y) * broadcast(weights[k]);
+        return sum * (t * t + broadcast(T(1)));
+    }
+    static MERCER_INLINE Vector<T> join(Vector<T> a, Vector<T> b) { return a * b; }
+};
+
+template <class T>
+constexpr std::size_t kPanelSums = static_cast<std::size_t>(kLeft * kRight<T>);
+
+// values (kLeft, kRight): the sums of the inputs from k on, joined to those before them.
+template <class T, class Metric>
+void sum_panels(const Metric& metric, const T* left, const T* right, std::size_t k,
+                std::size_t depth, T* values) {
+    PanelSums<T> sums;
+    for (auto& row : sums)
+        for (Vector<T>& sum : row) sum = broadcast(Metric::start);
+    accumulate(left + k * kLeft, right + k * kRight<T>, depth, sums,
+               [&](Vector<T> sum, Vector<T> x, Vector<T> y, std::size_t step)
+                   MERCER_INLINE_BODY { return metric.step(sum, x, y, k + step); });
+    for (auto& row : sums)
+        for (Vector<T>& sum : row) {
+            store(values, k ? Metric::join(load(values), sum) : sum);
+            values += lanes<T>;
+        }
+}
+
+// ---- squared distances --------------------------------------------------------------------------
+
+// Sum of squares of (x - y) * scale.
+template <class X, class Y>
+double scaled_square(const X* x, const Y* y, const double* scale, std::size_t d) {
+    constexpr std::size_t step = lanes<double>;
+    Vector<double> sum = broadcast(0.0);
+    std::size_t k = 0;
+    for (; k + step <= d; k += step) {
+        const Vector<double> t = (widen(x + k) - widen(y + k)) * load(scale + k);
+        sum += t * t;
+    }
+    double lane[step], total = 0.0;
+    store(lane, sum);
+    for (double part : lane) total += part;
+    for (; k < d; ++k) {
+        const double t = (static_cast<double>(x[k]) - static_cast<double>(y[k])) * scale[k];
+        total += t * t;
+    }
+    return total;
+}
+
+// From inner products (kLeft, kRight) of the rows from `first` on to squared distances.
+template <class T, class In>
+void square_panels(const KernelTile<T, In>& tile, std::size_t first, T* values) {
+    constexpr std::size_t right = kRight<T>;
+    Vector<T> nearest = broadcast(T(1));
+    const std::size_t rows = tile.rows - first < kLeft ? tile.rows - first : kLeft;
+    for (std::size_t i = 0; i < rows; ++i)
+        for (std::size_t j = 0; j < right; j += lanes<T>) {
+            T* const value = values + i * right + j;
+            const Vector<T> squares =
+                broadcast(tile.left_squares[first + i]) + load(tile.right_squares + j);
+            const Vector<T> square = squares - broadcast(T(2)) * load(value);
+            nearest = smaller(nearest, square - broadcast(kCancelled<T>) * squares);
+            store(value, larger(square, broadcast(T(0))));
+        }
+    if (!any_not_positive<T>(nearest)) return;
+    for (std::size_t i = 0; i < rows; ++i)
+        for (std::size_t j = 0; j < tile.columns; ++j) {
+            const T squares = tile.left_squares[first + i] + tile.right_squares[j];
+            if (values[i * right + j] <= kCancelled<T> * squares)
+                values[i * right + j] =
+                    static_cast<T>(scaled_square(tile.x + (first + i) * tile.depth,
+                                                 tile.y + j * tile.depth, tile.scale, tile.depth));
+        }
+}
+
+// ---- profiles -----------------------------------------------------------------------------------
+
+// Writes profile(value) for the rows from `first` on.
+template <class T, class In, class Profile>
+MERCER_INLINE void store_profile(const KernelTile<T, In>& tile, std::size_t first, const T* values,
+                                 Profile profile) {
+    for (std::size_t i = 0; i < kLeft && first + i < tile.rows; ++i) {
+        In* const out = tile.out + (first + i) * tile.out_step;
+        for_each_vector<T>(tile.columns, [&](std::size_t j, std::size_t count) MERCER_INLINE_BODY {
+            const Vector<T> value = profile(load(values + i * kRight<T> + j));
+            if (count == static_cast<std::size_t>(lanes<T>)) {
+                store_as(out + j, value);
+            } else {
+                In some[lanes<T>];
+                store_as(some, value);
+                std::memcpy(out + j, some, count * sizeof(In));
+            }
+        });
+    }
+}
+
+template <class T>
+MERCER_INLINE Vector<T> reciprocal_of_one_plus(Vector<T> s) {
+    return broadcast(T(1)) / (broadcast(T(1)) + s);
+}
+
+template <class In>
+MERCER_INLINE void store_rooted(KernelKind kind, const KernelTile<double, In>& tile,
+                                std::size_t first, const double* values) {
+    using V = Vector<double>;
+    const V one = broadcast(1.0), third = broadcast(1.0 / 3.0);
+    if (kind == KernelKind::exponential)
+        store_profile(tile, first, values,
+                      [](V s) MERCER_INLINE_BODY { return decay<double>(square_root(s)); });
+    else if (kind == KernelKind::matern_3_2)
+        store_profile(tile, first, values, [=](V s) MERCER_INLINE_BODY {
+            const V r = square_root(s) * broadcast(1.73205080756887729353);
+            return (one + r) * decay<double>(r);
+        });
+    else
+        store_profile(tile, first, values, [=](V s) MERCER_INLINE_BODY {
+            const V r = square_root(s) * broadcast(2.23606797749978969641);
+            return (one + r + r * r * third) * decay<double>(r);
+        });
+}
+
+template <class T, class In>
+void apply_profile(KernelKind kind, const KernelTile<T, In>& tile, std::size_t first,
+                   const T* values) {
+    using V = Vector<T>;
+    switch (kind) {
+    case KernelKind::sqeuclidean:
+    case KernelKind::cityblock:
+        store_profile(tile, first, values, [](V s) MERCER_INLINE_BODY { return s; });
+        break;
+    case KernelKind::gaussian:
+    case KernelKind::laplacian:
+        store_profile(tile, first, values, [](V s) MERCER_INLINE_BODY { return decay<T>(s); });
+        break;
+    case KernelKind::rational:
+        store_profile(tile, first, values,
+                      [](V s) MERCER_INLINE_BODY { return reciprocal_of_one_plus<T>(s); });
+        break;
+    case KernelKind::cauchy:
+        store_profile(tile, first, values,
+                      [](V p) MERCER_INLINE_BODY { return broadcast(T(1)) / p; });
+        break;
+    case KernelKind::rational_power:
+        if constexpr (sizeof(T) == 8) {
+            const V a = broadcast(tile.parameter);
+            store_profile(tile, first, values, [=](V s) MERCER_INLINE_BODY {
+                return decay<T>(a * log_one_plus(smaller(s / a, broadcast(1e300))));
+            });
+        }
+        break;
+    default:
+        if constexpr (sizeof(T) == 8) store_rooted(kind, tile, first, values);
+    }
+}
+
+// ---- tiles --------------------------------------------------------------------------------------
+
+template <class T, class In, class Metric>
+MERCER_INLINE void tile_of(const Metric& metric, KernelKind kind, const KernelTile<T, In>& tile) {
+    static_assert(kKernelRows % kLeft == 0);
+    T values[kKernelRows / kLeft * kPanelSums<T>];
+    for_each_piece<T>(tile.depth, [&](std::size_t k, std::size_t depth, bool, bool last) {
+        for (std::size_t i = 0; i < tile.rows; i += kLeft) {
+            T* const panel = values + i * kRight<T>;
+            sum_panels(metric, tile.left + i * tile.depth, tile.right, k, depth, panel);
+            if (!last) continue;
+            if (!is_direct(kind)) square_panels(tile, i, panel);
+            apply_profile(kind, tile, i, panel);
+        }
+    });
+}
+
+template <class T, class In>
+void kernel_tile(KernelKind kind, const KernelTile<T, In>& tile) {
+    if (kind == KernelKind::cauchy)
+        tile_of(OnePlusSquares<T>{tile.weights}, kind, tile);
+    else if (is_direct(kind))
+        tile_of(CityBlock<T>{tile.weights}, kind, tile);
+    else
+        tile_of(InnerProduct<T>{}, kind, tile);
+}
+
+template <class T, class In>
+void pack_raw(const In* rows, std::size_t count, std::size_t d, std::size_t width, T* panel) {
+    pack(rows, count, d, width, panel, [](In x, std::size_t) { return static_cast<T>(x); });
+}
+
+template <class T, class In>
+void pack_centred(const In* rows, std::size_t count, std::size_t d, std::size_t width,
+                  const double* centre, const double* scale, T* panel, T* squares) {
+    double sums[kLeft > kRight<T> ? kLeft : kRight<T>] = {};
+    pack(rows, count, d, width, panel, [=](In x, std::size_t k) {
+        return static_cast<T>((static_cast<double>(x) - centre[k]) * scale[k]);
+    });
+    for (std::size_t k = 0; k < d; ++k)
+        for (std::size_t i = 0; i < width; ++i) {
+            const double x = static_cast<double>(panel[k * width + i]);
+            sums[i] += x * x;
+        }
+    for (std::size_t i = 0; i < width; ++i) squares[i] = static_cast<T>(sums[i]);
+}
+
+}  // namespace
+}  // namespace mercer

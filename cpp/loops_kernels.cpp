@@ -1,0 +1,25 @@
+// Loops of kernel matrices, compiled once per instruction-set level with contraction of a*b+c
+// allowed, into a table and nothing else: the only symbol of this file.
+#include "kernel_tile.hpp"
+
+#define MERCER_JOIN_(a, b) a##b
+#define MERCER_JOIN(a, b) MERCER_JOIN_(a, b)
+
+namespace mercer {
+namespace {
+
+template <class T, class In>
+constexpr KernelLoops<T, In> kernels = {kLeft, kRight<T>, pack_raw<T, In>, pack_centred<T, In>,
+                                        kernel_tile<T, In>};
+
+double squared_norm(const float* x, const double* centre, const double* scale, std::size_t d) {
+    return scaled_square(x, centre, scale, d);
+}
+
+}  // namespace
+
+extern const KernelTables MERCER_JOIN(kernels_loops_, MERCER_LEVEL);
+const KernelTables MERCER_JOIN(kernels_loops_, MERCER_LEVEL) = {
+    kernels<float, float>, kernels<double, float>, kernels<double, double>, squared_norm};
+
+}  // namespace mercer
