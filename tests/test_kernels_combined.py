@@ -108,6 +108,7 @@ class TestMatrix:
             (lambda: Sum(()), ValueError, "parts must hold at least one kernel; got none"),
             (lambda: Sum(("rbf",)), TypeError, "parts must be kernels; got 'rbf'"),
             (lambda: Scaled(np.dot, 1.0), TypeError, "kernel must be kernels?; got"),
+            (lambda: NGram() * Gaussian(), ValueError, "kernels of texts or kernels of numbers"),
             (lambda: Gaussian() + 1, TypeError, "unsupported operand"),
             (lambda: "2" * Gaussian(), TypeError, "can't multiply|unsupported operand"),
         ],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,11 +105,16 @@ class _Combined(Kernel):
     """
 
     parts: Sequence[Kernel]
+    _other_maps: ClassVar[str] = "feature_map='nystroem'"
 
     def __post_init__(self) -> None:
         parts: list[Kernel] = []
         for part in _checked_kernels(self.parts, "parts"):
             parts.extend(part.parts if isinstance(part, type(self)) else [part])
+        if len({part.takes_text for part in parts}) > 1:
+            raise ValueError(
+                f"parts must be kernels of texts or kernels of numbers alone; got {parts!r}."
+            )
         object.__setattr__(self, "parts", tuple(parts))
 
     @property

@@ -54,7 +54,7 @@ class NGram(Kernel):
     analyzer: str = "word"
     stop_words: str | None = None
     normalize: bool = True
-    _other_maps: ClassVar[str] = "a map of texts"
+    _other_maps: ClassVar[str] = "feature_map='ngrams' or 'nystroem'"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", checked_orders(self.orders))
