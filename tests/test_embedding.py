@@ -10,7 +10,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mercer.maps.compact
 import mercer.maps.embedding
 import mercer.maps.nested
-from mercer import KernelClassifier, KernelRegressor, maps, persistence
 from mercer.designs import Dense, Lazy
 from mercer.kernels import Gaussian, Laplacian
 from mercer.maps import (
@@ -56,6 +55,11 @@ class TestSubspaceEmbeddingOfNystroem(EmbeddingLaws):
         return SubspaceEmbedding(
             "nystroem", 5, gamma=0.3, n_base=12, power=2, random_state=1, **settings
         )
+
+
+class TestSubspaceEmbeddingOfFastfood(EmbeddingLaws):
+    def make(self, **settings):
+        return SubspaceEmbedding("fastfood", 5, gamma=0.3, n_base=12, random_state=1, **settings)
 
 
 class TestHadamardCompactFeatures(MapLaws):
@@ -418,51 +422,3 @@ def test_a_basis_that_would_not_fit_is_refused(X, monkeypatch):
         MemoryError, match=r"a basis of 5 directions in 20 columns needs .*; choose"
     ):
         SubspaceEmbedding(n_components=5).fit(X)
-
-
-# Estimators.
-
-
-@pytest.mark.parametrize("name", ["tefm", "compact"])
-def test_models_with_these_maps_predict_through_the_base(name, X, y, X_csr, tmp_path):
-    labels = np.where(y > 0, "up", "down")
-    for data in (X, X_csr, X.astype(np.float32)):
-        model = KernelRegressor(name, kernel="laplacian", gamma=0.2, n_components=8, random_state=0)
-        model.fit(data, y)
-        Z = model.feature_map_.transform(model._scaled(data))
-        responses = Z @ model.coef_ + model.intercept_
-        tolerance = 1e-10 if data.dtype == np.float64 else 1e-4
-        np.testing.assert_allclose(model.predict(data), responses, atol=tolerance)
-        assert model.feature_map_.kernel_ == Laplacian(0.2)
-        persistence.save(model, tmp_path / "model.skops")
-        again = persistence.load(tmp_path / "model.skops")
-        np.testing.assert_array_equal(again.predict(data), model.predict(data))
-    settings = {"n_components": 8, "random_state": 0}
-    classifier = KernelClassifier(name, gamma_path=[0.1, 0.3], **settings).fit(X, labels)
-    assert classifier.gamma_path_["gamma"].tolist() == [0.1, 0.3]
-    assert classifier.score(X, labels) > 0.6
-    map_ = maps.get(name, n_components=8)
-    inside = KernelClassifier(map_, random_state=0).fit(X, labels)
-    assert isinstance(inside.feature_map_.kernel_.gamma, float)
-
-
-def test_models_know_the_scale_of_a_map_in_a_map(X, y):
-    weights = np.arange(40.0)
-    base = RandomFourier(n_components=20)
-    model = KernelRegressor(SubspaceEmbedding(base, 5), random_state=0).fit(X, y, weights)
-    expected = KernelRegressor(base, random_state=0).fit(X, y, weights)
-    assert model.feature_map_.kernel_ == expected.feature_map_.kernel_
-    path = KernelRegressor(SubspaceEmbedding(base, 5), gamma_path=[0.1, 0.3], random_state=0)
-    assert path.fit(X, y).feature_map_.kernel_.gamma in (0.1, 0.3)
-
-
-def test_prediction_folds_unless_there_are_more_responses_than_features(X, monkeypatch):
-    targets = np.random.default_rng(0).normal(size=(40, 7))
-    few, many = (
-        KernelRegressor("tefm", n_components=m, random_state=0).fit(X, targets) for m in (3, 9)
-    )
-    expected = few.predict(X), many.predict(X)
-    monkeypatch.setattr(SubspaceEmbedding, "_project", lambda self, piece: 1 / 0)
-    np.testing.assert_array_equal(many.predict(X), expected[1])
-    with pytest.raises(ZeroDivisionError):
-        few.predict(X)

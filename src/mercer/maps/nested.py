@@ -13,7 +13,7 @@ from sklearn.base import clone
 from mercer import kernels, maps
 from mercer._array import CHUNK_BYTES, n_threads, row_chunks
 from mercer._random import Slot, Streams
-from mercer._validation import name_from, positive_integer, scale_of_distance
+from mercer._validation import float_type, name_from, positive_integer, scale_of_distance
 from mercer.designs import Dense, Design, Lazy
 from mercer.maps.base import FeatureMap
 
@@ -52,6 +52,10 @@ class Nested(FeatureMap):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @property
+    def takes_text(self) -> bool:
+        return maps.takes_text(self.base, self.kernel)
+
     def bytes_per_row(self, dtype: Any) -> float:
         own = float(np.dtype(dtype).itemsize) * self.n_features_out_
         return self.base_.bytes_per_row(dtype) + own
@@ -66,11 +70,8 @@ class Nested(FeatureMap):
         return self._stated_base().stated_kernel()
 
     def state_kernel(self, kernel: kernels.Kernel) -> Self:
-        if isinstance(self.base, FeatureMap):
-            return self.set_params(base=clone(self.base).state_kernel(kernel))
-        if "kernel" in self._stated_base().get_params(deep=False):
-            return super().state_kernel(kernel)
-        return self.set_params(gamma=kernel.gamma)
+        base = self._stated_base().state_kernel(kernel)
+        return self.set_params(base=base, kernel=None, gamma="scale", n_base=None)
 
     def _state_gamma(self, gamma: Any) -> Self:
         if isinstance(self.base, FeatureMap):
@@ -95,6 +96,11 @@ class Nested(FeatureMap):
         raise NotImplementedError
 
     # What follows.
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        if self.takes_text:
+            return self._stated_base()._checked(X, reset)
+        return super()._checked(X, reset)
 
     def _fit(self, X: Any) -> None:
         self._fit_pieces(X)
@@ -125,7 +131,7 @@ class Nested(FeatureMap):
         self.n_features_out_ = self.n_components
         self._check_projection()
         pieces: Iterable[tuple[slice, Design]] = _Pieces(base, X)
-        if base.bytes_per_row(X.dtype) * X.shape[0] <= _HELD_BYTES:
+        if base.bytes_per_row(float_type(X)) * X.shape[0] <= _HELD_BYTES:
             pieces = list(pieces)
         self._fit_projection(pieces, X)
         return pieces
@@ -175,7 +181,7 @@ class Nested(FeatureMap):
         return design.array
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
-        out = np.empty((X.shape[0], len(columns)), dtype=X.dtype)
+        out = np.empty((X.shape[0], len(columns)), dtype=float_type(X))
         projection = self._columns(columns)
         for rows, piece in _Pieces(self.base_, X):
             out[rows] = piece.matvec(projection)
@@ -183,15 +189,23 @@ class Nested(FeatureMap):
 
     def _design(self, X: Any) -> Design:
         if self._is_too_large(X):
-            return Lazy(X, self, self.n_features_out_, X.dtype, n_jobs=self.n_jobs)
+            return Lazy(X, self, self.n_features_out_, float_type(X), n_jobs=self.n_jobs)
         return self._projected(_Pieces(self.base_, X), X)
 
     def _projected(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> Dense:
-        design = Dense(np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype), self.n_jobs)
+        shape = (X.shape[0], self.n_features_out_)
+        design = Dense(np.empty(shape, dtype=float_type(X)), self.n_jobs)
         for rows, piece in pieces:
             design.array[rows] = self._project(piece)
             design.n_missing += piece.n_missing
         return design
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        if self.takes_text:
+            tags.input_tags = self._stated_base().__sklearn_tags__().input_tags
+            tags.transformer_tags.preserves_dtype = []
+        return tags
 
 
 @dataclass(frozen=True)
@@ -205,7 +219,7 @@ class _Pieces:
     X: Any
 
     def __iter__(self) -> Iterator[tuple[slice, Design]]:
-        fitting = CHUNK_BYTES / self.feature_map.bytes_per_row(self.X.dtype)
+        fitting = CHUNK_BYTES / self.feature_map.bytes_per_row(float_type(self.X))
         length = 2 ** int(np.log2(max(1.0, fitting)))
         for rows in row_chunks(self.X.shape[0], 1.0, budget=length):
             yield rows, self.feature_map._design(self.X[rows])
