@@ -17,6 +17,7 @@ from mercer.experiments.papers.tefm.grid import (
     SCALES,
     SOURCES,
     STAND_IN,
+    VARIANTS,
     Scale,
     method_at,
 )
@@ -124,7 +125,7 @@ class _Plan:
     def _kernel_sizes(self) -> dict[str, list[int]]:
         """Sizes by method: random Fourier features also have four times as many, and squares."""
         scale = self._scale
-        sizes = {method: list(scale.sizes) for method in (*PAPERS, *OURS)}
+        sizes = {method: list(scale.sizes) for method in (*PAPERS, *VARIANTS, *OURS)}
         others = {4 * size for size in scale.sizes} | {size**2 for size in scale.square_sizes}
         sizes["rks"] = sorted(others.union(scale.sizes))
         sizes["tefm-square"] = list(scale.square_sizes)
