@@ -36,7 +36,8 @@ def polynomial(X, Y):
 
 
 class TestMatrix:
-    def test_examples_run(self, check_examples):
+    def test_examples_run(self, check_examples, monkeypatch):
+        monkeypatch.setattr(mercer.kernels, "_NAMES", dict(mercer.kernels._NAMES))
         check_examples(mercer.kernels)
         for module in ("base", "stationary", "product"):
             check_examples(getattr(mercer.kernels, module))

@@ -46,10 +46,6 @@ def combined(request):
 
 def test_examples_run(check_examples):
     check_examples(mercer.kernels.combined)
-    try:
-        check_examples(mercer.kernels)
-    finally:
-        mercer.kernels._NAMES.pop("rough and smooth")
 
 
 class TestMatrix:

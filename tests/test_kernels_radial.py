@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.gaussian_process import kernels as gaussian_process
 from sklearn.metrics import mean_squared_error
@@ -65,9 +66,12 @@ def test_scale_and_median_are_those_of_their_distance(X):
 
 @pytest.mark.parametrize("kernel", [Matern(1.0), Matern(1.0, 2.5), RationalQuadratic(1.0, 3.0)])
 def test_huge_distances_have_kernel_zero(kernel):
-    far = kernel([[0.0]], [[1e150], [1.2e154]])
-    assert (far < 1e-100).all()
-    assert (far >= 0).all()
+    for far in (
+        kernel([[0.0]], [[1e150], [1e153]]),
+        kernel(sparse.csr_array([[0.0]]), sparse.csr_array([[1e150], [1.2e154]])),
+    ):
+        assert (far < 1e-100).all()
+        assert (far >= 0).all()
 
 
 @pytest.mark.parametrize("kernel", [Matern(0.5), Matern(0.5, 2.5), RationalQuadratic(0.3, 0.7)])
