@@ -278,6 +278,19 @@ def test_the_features_of_the_base_are_never_held(make, sketch, monkeypatch):
     assert peak < 0.2 * 8 * 20_000 * 400
 
 
+@pytest.mark.parametrize("make", [SubspaceEmbedding, CompactFeatures])
+@pytest.mark.parametrize("sketch", ["gaussian", "srht"])
+def test_sketches_of_many_narrow_rows_are_never_held(make, sketch, monkeypatch):
+    monkeypatch.setattr(mercer.maps.nested, "CHUNK_BYTES", 2**20)
+    monkeypatch.setattr(mercer.maps.nested, "_HELD_BYTES", 0)
+    X = smooth_data(5, 20_000, 60)
+    tracemalloc.start()
+    make("linear", n_components=50, sketch=sketch, random_state=0).fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 0.5 * 8 * 20_000 * 50
+
+
 def test_few_rows_pass_the_base_once(monkeypatch):
     calls = []
     transform = RandomFourier._transform

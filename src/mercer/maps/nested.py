@@ -9,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels, maps
 from mercer._array import CHUNK_BYTES, n_threads, row_chunks
@@ -21,6 +22,7 @@ __all__ = ["Nested"]
 
 # Base features that take no more than this are kept from one pass to the next.
 _HELD_BYTES = 4 * CHUNK_BYTES
+_SKETCH_BYTES = 24.0  # that drawing and multiplying take for every row and component
 
 
 class Nested(FeatureMap):
@@ -61,6 +63,7 @@ class Nested(FeatureMap):
         return self.base_.bytes_per_row(dtype) + own
 
     def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
+        check_is_fitted(self)
         return self.base_.folded(self._expand(coef).astype(coef.dtype, copy=False))
 
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
@@ -130,7 +133,7 @@ class Nested(FeatureMap):
             self.kernel_ = base.kernel_
         self.n_features_out_ = self.n_components
         self._check_projection()
-        pieces: Iterable[tuple[slice, Design]] = _Pieces(base, X)
+        pieces: Iterable[tuple[slice, Design]] = _Pieces(base, X, self.n_components)
         if base.bytes_per_row(float_type(X)) * X.shape[0] <= _HELD_BYTES:
             pieces = list(pieces)
         self._fit_projection(pieces, X)
@@ -176,21 +179,21 @@ class Nested(FeatureMap):
 
     def _transform(self, X: Any) -> NDArray:
         self._check_transformed_memory(X)
-        design = self._projected(_Pieces(self.base_, X), X)
+        design = self._projected(_Pieces(self.base_, X, self.n_features_out_), X)
         self.warn_missing(design.n_missing, design.shape[0])
         return design.array
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
         out = np.empty((X.shape[0], len(columns)), dtype=float_type(X))
         projection = self._columns(columns)
-        for rows, piece in _Pieces(self.base_, X):
+        for rows, piece in _Pieces(self.base_, X, self.n_features_out_):
             out[rows] = piece.matvec(projection)
         return out
 
     def _design(self, X: Any) -> Design:
         if self._is_too_large(X):
             return Lazy(X, self, self.n_features_out_, float_type(X), n_jobs=self.n_jobs)
-        return self._projected(_Pieces(self.base_, X), X)
+        return self._projected(_Pieces(self.base_, X, self.n_features_out_), X)
 
     def _projected(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> Dense:
         shape = (X.shape[0], self.n_features_out_)
@@ -217,9 +220,11 @@ class _Pieces:
 
     feature_map: FeatureMap
     X: Any
+    n_components: int
 
     def __iter__(self) -> Iterator[tuple[slice, Design]]:
-        fitting = CHUNK_BYTES / self.feature_map.bytes_per_row(float_type(self.X))
-        length = 2 ** int(np.log2(max(1.0, fitting)))
+        bytes_per_row = self.feature_map.bytes_per_row(float_type(self.X))
+        bytes_per_row += _SKETCH_BYTES * self.n_components
+        length = 2 ** int(np.log2(max(1.0, CHUNK_BYTES / bytes_per_row)))
         for rows in row_chunks(self.X.shape[0], 1.0, budget=length):
             yield rows, self.feature_map._design(self.X[rows])
