@@ -2,6 +2,7 @@
 #include "hadamard.hpp"
 #include "random.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -43,6 +44,46 @@ bool transforms_are_right(std::size_t length, std::size_t m, int n_threads) {
     return right;
 }
 
+template <class T>
+bool fastfood_is_right(std::size_t n, std::size_t d, std::size_t length, std::size_t m) {
+    const std::size_t n_blocks = (m + length - 1) / length;
+    const auto X = uniform<T>(2, n * d), factors = uniform<T>(3, n_blocks * d),
+               gains = uniform<T>(4, n_blocks * length), phases = uniform<T>(6, m);
+    auto lengths = uniform<T>(5, m);
+    for (T& number : lengths) number /= static_cast<T>(length);
+    std::vector<std::uint32_t> order(n_blocks * length);
+    for (std::size_t i = 0; i < order.size(); ++i)
+        order[i] = static_cast<std::uint32_t>((5 * i + 3) % length);
+    std::vector<T> out(n * m), pairs(2 * n * m);
+    for (bool phased : {false, true})
+        fastfood<T>({X.data(), factors.data(), order.data(), gains.data(), lengths.data(),
+                     phased ? phases.data() : nullptr, n, d, length, m, T(0.5),
+                     phased ? out.data() : pairs.data()},
+                    3);
+    double worst = 0;
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < m; ++j) {
+            const std::size_t b = j / length;
+            double x = 0;
+            for (std::size_t k = 0; k < length; ++k) {
+                double inner = 0;
+                for (std::size_t q = 0; q < d; ++q)
+                    inner += sign(order[b * length + k], q) *
+                             static_cast<double>(factors[b * d + q]) *
+                             static_cast<double>(X[i * d + q]);
+                x += sign(j % length, k) * static_cast<double>(gains[b * length + k]) * inner;
+            }
+            x *= static_cast<double>(lengths[j]);
+            const std::size_t at = i * m + j;
+            const double phased = 0.5 * std::cos(x + static_cast<double>(phases[j]));
+            worst =
+                std::max({worst, std::abs(static_cast<double>(out[at]) - phased),
+                          std::abs(static_cast<double>(pairs[2 * at]) - 0.5 * std::cos(x)),
+                          std::abs(static_cast<double>(pairs[2 * at + 1]) - 0.5 * std::sin(x))});
+        }
+    return worst < (sizeof(T) == 4 ? 1e-6 : 1e-14) * static_cast<double>(4 + length);
+}
+
 }  // namespace
 
 bool hadamard_transforms_are_right() {
@@ -52,5 +93,9 @@ bool hadamard_transforms_are_right() {
             right = right && transforms_are_right<float>(length, m, 3);
             right = right && transforms_are_right<double>(length, m, 3);
         }
+    for (std::size_t length : {1, 4, 64})
+        for (std::size_t n : {1, 3, 70})
+            right = right && fastfood_is_right<float>(n, length * 3 / 4 + length % 2, length, 90) &&
+                    fastfood_is_right<double>(n, 1, length, 33);
     return right;
 }

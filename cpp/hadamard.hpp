@@ -65,9 +65,10 @@ class Rooms {
     std::size_t size_;
 };
 
-constexpr std::size_t kHadamardRow = std::size_t{1} << 15;  // bytes of a row transformed at once
-constexpr std::size_t kHadamardRows = std::size_t{1} << 9;  // rows
-constexpr std::size_t kHadamardStrip = 256;                 // bytes of them, side by side
+constexpr std::size_t kHadamardRow = std::size_t{1} << 15;    // bytes of a row transformed at once
+constexpr std::size_t kHadamardRows = std::size_t{1} << 10;   // rows transformed at once
+constexpr std::size_t kHadamardPatch = std::size_t{1} << 18;  // bytes of them, at most
+constexpr std::size_t kHadamardStrip = 256;                   // bytes of each, at least
 
 template <class T>
 void hadamard_columns(T* a, std::size_t length, std::size_t m, int n_threads);
@@ -100,7 +101,7 @@ void hadamard_columns(T* a, std::size_t length, std::size_t m, int n_threads) {
     if (m * length < 20000) n_threads = 1;
     const HadamardLoops<T>& loops = hadamard_loops<T>();
     const std::size_t rows = std::min(length, m < loops.lanes ? loops.lanes : kHadamardRows);
-    const std::size_t strip = kHadamardStrip / sizeof(T);
+    const std::size_t strip = std::max(kHadamardStrip, kHadamardPatch / rows) / sizeof(T);
     const std::size_t n_strips = (m + strip - 1) / strip;
     Rooms<T> rooms(n_threads, rows * strip);
     parallel_for(length / rows * n_strips, n_threads, [&](std::size_t item, int thread) {

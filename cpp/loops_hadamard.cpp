@@ -20,6 +20,16 @@ constexpr int kMostBits = 4;
 constexpr int kMostBits = 3;
 #endif
 
+// f(0), ..., f(count - 1) written out, so that arrays of vectors become registers.
+template <class F, int... i>
+MERCER_INLINE void write_out(F f, std::integer_sequence<int, i...>) {
+    (f(Constant<i>()), ...);
+}
+template <int count, class F>
+MERCER_INLINE void for_each(F f) {
+    write_out(f, std::make_integer_sequence<int, count>());
+}
+
 // ---- lanes --------------------------------------------------------------------------------------
 
 template <class T>
@@ -70,8 +80,10 @@ MERCER_INLINE void exchange(Vector<T>& a, Vector<T>& b, std::integer_sequence<in
 template <class T, int distance = 1>
 MERCER_INLINE void transpose(Vector<T> (&v)[lanes<T>]) {
     if constexpr (distance < lanes<T>) {
-        for (int r = 0; r < lanes<T>; ++r)
-            if (!(r & distance)) exchange<distance, T>(v[r], v[r | distance], Lanes<T>());
+        for_each<lanes<T>>([&v](auto r) MERCER_INLINE_BODY {
+            if constexpr (!(r() & distance))
+                exchange<distance, T>(v[r()], v[r() | distance], Lanes<T>());
+        });
         transpose<T, 2 * distance>(v);
     }
 }
@@ -99,11 +111,11 @@ MERCER_INLINE void butterflies(Vector<T>* v) {
         constexpr int half = 1 << (bits - 1);
         butterflies<T, bits - 1>(v);
         butterflies<T, bits - 1>(v + half);
-        for (int r = 0; r < half; ++r) {
-            const Vector<T> a = v[r], b = v[r + half];
-            v[r] = a + b;
-            v[r + half] = a - b;
-        }
+        for_each<half>([v](auto r) MERCER_INLINE_BODY {
+            const Vector<T> a = v[r()], b = v[r() + half];
+            v[r()] = a + b;
+            v[r() + half] = a - b;
+        });
     }
 }
 
@@ -149,15 +161,19 @@ class Transform {
 
     template <int bits, class From, class To>
     MERCER_INLINE void run(const From& from, const To& to) const {
-        constexpr std::size_t radix = std::size_t{1} << bits;
+        constexpr int radix = 1 << bits;
         const std::size_t distance = distance_, length = length_, width = width_;
         for (std::size_t start = 0; start < length; start += radix * distance)
             for (std::size_t i = start; i < start + distance; ++i)
                 for (std::size_t q = 0; q < width; ++q) {
                     Vector<T> v[radix];
-                    for (std::size_t r = 0; r < radix; ++r) v[r] = from(i + r * distance, q);
+                    for_each<radix>([&](auto r) MERCER_INLINE_BODY {
+                        v[r()] = from(i + static_cast<std::size_t>(r()) * distance, q);
+                    });
                     butterflies<T, bits>(v);
-                    for (std::size_t r = 0; r < radix; ++r) to(i + r * distance, q, v[r]);
+                    for_each<radix>([&](auto r) MERCER_INLINE_BODY {
+                        to(i + static_cast<std::size_t>(r()) * distance, q, v[r()]);
+                    });
                 }
     }
 
