@@ -11,8 +11,18 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import mercer.maps.hadamard
 from mercer import maps
 from mercer.estimators import KernelRegressor
-from mercer.kernels import Callable, Cauchy, Exponential, Gaussian, Laplacian, NotRepresentable
+from mercer.kernels import (
+    Callable,
+    Cauchy,
+    Exponential,
+    Gaussian,
+    Laplacian,
+    Matern,
+    NotRepresentable,
+    RationalQuadratic,
+)
 from mercer.maps import Fastfood, RandomFourier
+from mercer.persistence import load, save
 from test_maps_base import MapLaws, assert_equal_up_to_rounding, checks_that_make_no_sense
 
 STANDARD_ERRORS = 5.0
@@ -54,6 +64,9 @@ KERNELS = [
     Exponential(0.7),
     Exponential([0.2, 0.5, 1.0]),
     Cauchy(0.5, isotropic=True),
+    Matern(0.7, nu=1.5),
+    RationalQuadratic(0.5, exponent=2.0),
+    3.0 * Gaussian(0.5),
 ]
 POINTS = np.array(
     [[0.2, -0.4, 0.1], [0.2, -0.4, 0.3], [0.7, 0.1, 0.1], [-0.8, 0.3, 0.9], [2.0, 1.0, -1.0]]
@@ -82,6 +95,9 @@ def test_inner_products_are_unbiased(kernel, form):
         (Gaussian(np.sqrt(2) * 0.5), Gaussian(0.5)),
         (Exponential(np.sqrt(2) * 0.7), Exponential(0.7)),
         (Exponential(0.7), Gaussian(0.7)),
+        (Matern(0.7, nu=2.5), Matern(0.7, nu=1.5)),
+        (RationalQuadratic(0.5, exponent=1.0), RationalQuadratic(0.5, exponent=2.0)),
+        (Gaussian(0.5), 3.0 * Gaussian(0.5)),
         (Cauchy(0.5 * np.sqrt(2), isotropic=True), Cauchy(0.5, isotropic=True)),
     ],
     ids=str,
@@ -212,13 +228,15 @@ def test_bad_settings_are_refused_in_one_sentence(settings, error, message, X):
         Fastfood(**settings).fit(X)
 
 
-def test_an_estimator_takes_it_by_name(X, y):
+@pytest.mark.parametrize("kernel", ["gaussian", "matern"])
+def test_an_estimator_takes_it_by_name_and_is_saved(kernel, X, y, tmp_path):
     fitted = KernelRegressor(
-        feature_map="fastfood", gamma=0.3, n_components=200, random_state=0
+        feature_map="fastfood", kernel=kernel, gamma=0.3, n_components=200, random_state=0
     ).fit(X, y)
     assert fitted.score(X, y) > 0.9
-    again = pickle.loads(pickle.dumps(fitted))
-    np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
+    save(fitted, tmp_path / "model.skops")
+    for again in (pickle.loads(pickle.dumps(fitted)), load(tmp_path / "model.skops")):
+        np.testing.assert_array_equal(again.predict(X), fitted.predict(X))
     assert isinstance(maps.get("fastfood", "exponential", 2.0, 12, random_state=1), Fastfood)
 
 

@@ -1,14 +1,19 @@
 """Ways to draw frequencies: orthogonal blocks, rotations, Sobol' points (T-F5)."""
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer.maps.frequencies
 from mercer._random import Streams
+from mercer.estimators import KernelRegressor
 from mercer.kernels import Callable, Cauchy, Exponential, Gaussian, Laplacian, NotRepresentable
 from mercer.kernels import Product as ProductKernel
+from mercer.kernels.spectral import law_of
 from mercer.maps import RandomFourier
+from mercer.persistence import load, save
 from test_maps_base import MapLaws, checks_that_make_no_sense
 
 STANDARD_ERRORS = 5.0
@@ -217,3 +222,38 @@ def test_blocks_that_would_not_fit_are_refused(monkeypatch):
     monkeypatch.setattr("mercer._array.available_memory", lambda: 1000)
     with pytest.raises(MemoryError, match=r"frequencies of 40 inputs in blocks .*sampling='iid'"):
         mercer.maps.frequencies.draw("orthogonal", Gaussian(1.0), 0, np.arange(50), 50, 40)
+
+
+@pytest.mark.parametrize("form", ["phase", "pair"])
+@pytest.mark.parametrize("sampling", mercer.maps.frequencies.SAMPLINGS)
+def test_a_multiple_of_a_kernel_has_its_features_times_the_root(sampling, form, X, X_csr):
+    settings = {"n_components": 12, "sampling": sampling, "form": form, "random_state": 0}
+    one, three = (RandomFourier(k, **settings).fit(X) for k in (Gaussian(0.3), 3 * Gaussian(0.3)))
+    for data in (X, X_csr):
+        expected = np.sqrt(3.0) * one.transform(data)
+        np.testing.assert_allclose(three.transform(data), expected, rtol=1e-12, atol=1e-14)
+
+
+def test_a_sum_of_kernels_is_sampled_one_by_one_only(X):
+    total = Gaussian(0.3) + 2.0 * Laplacian(0.2)
+    Z = RandomFourier(total, n_components=60_000, form="pair", random_state=0).fit_transform(X)
+    assert abs(Z @ Z.T - total(X)).max() < 5 * 3 * np.sqrt(2 / 60_000)
+    for sampling in ("orthogonal", "structured", "qmc"):
+        with pytest.raises(NotRepresentable, match="no law of frequencies in closed form"):
+            RandomFourier(total, sampling=sampling).fit(X)
+
+
+@pytest.mark.parametrize("name", ["iid", "orthogonal", "structured", "qmc"])
+def test_an_estimator_takes_it_and_is_saved(name, X, y, tmp_path):
+    feature_map = RandomFourier(gamma=0.3, n_components=150, sampling=name, random_state=0)
+    fitted_model = KernelRegressor(feature_map=feature_map).fit(X, y)
+    assert fitted_model.score(X, y) > 0.9
+    save(fitted_model, tmp_path / "model.skops")
+    for again in (pickle.loads(pickle.dumps(fitted_model)), load(tmp_path / "model.skops")):
+        np.testing.assert_array_equal(again.predict(X), fitted_model.predict(X))
+
+
+def test_lengths_need_the_euclidean_distance_and_say_so():
+    with pytest.raises(NotRepresentable, match=r"Fastfood and frequencies at right angles need"):
+        law_of(Laplacian(1.0)).radius(Streams(0, np.arange(2)), 3)
+    assert law_of(2.0 * Gaussian(1.0)) == Gaussian(1.0)

@@ -63,7 +63,7 @@ def get(
     Parameters
     ----------
     feature_map : str or FeatureMap
-        "binning", "fourier", "nystroem", "linear", "perceptron", "stump", "tree", "ngrams",
+        "binning", "fourier", "fastfood", "nystroem", "linear", "perceptron", "stump", "tree", "ngrams",
         "tefm" or "compact": the map of that name with its defaults.
         A map is copied, never changed.
     kernel : str, Kernel, callable or None, default=None
