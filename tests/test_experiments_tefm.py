@@ -11,7 +11,7 @@ import pytest
 from mercer import kernels
 from mercer.datasets import DataError, Dataset
 from mercer.experiments import records, runner
-from mercer.experiments.papers import Selected, get, measures, tefm, timing
+from mercer.experiments.papers import Selected, get, inputs, measures, tefm, timing
 from mercer.experiments.papers.tefm import data, fits, grid, plan
 from mercer.experiments.papers.tefm import page as tefm_page
 from mercer.experiments.report import build
@@ -276,7 +276,9 @@ def test_what_the_paper_does_not_have_is_refused():
 
 
 @pytest.mark.parametrize(
-    "module", [data, fits, grid, measures, plan, tefm, tefm_page, timing], ids=lambda m: m.__name__
+    "module",
+    [data, fits, grid, inputs, measures, plan, tefm, tefm_page, timing],
+    ids=lambda m: m.__name__,
 )
 def test_examples(module):
     assert doctest.testmod(module).failed == 0

@@ -151,14 +151,15 @@ def test_figure_1_shows_two_norms_of_every_method_and_no_squares():
         assert max(shown["#0072B2o"].get_xdata()) == 1600
     assert upper.get_title(loc="left") == "toy"
     said = [text.get_text() for text in figure.axes[1].texts]
-    assert any(text.startswith("stand-in") for text in said)
+    assert any(text.startswith("a stand-in for costs, 800 rows") for text in said)
 
 
 def test_figure_2_has_a_line_for_the_exact_kernel_and_names_a_stand_in():
     figure = tefm.figure2(STUDY)
     panel = figure.axes[1]
     assert any(list(line.get_ydata()) == [1.0, 1.0] for line in panel.lines)
-    assert any("a stand-in for costs" in text.get_text() for text in panel.texts)
+    [said] = [text.get_text() for text in panel.texts]
+    assert said == "a stand-in for costs, 800 of 1\N{THIN SPACE}000 training rows"
 
 
 def test_figure_3_runs_along_the_sizes():

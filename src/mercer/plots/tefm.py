@@ -14,12 +14,11 @@ from mercer.plots.panels import (
     hide_empty,
     legend,
     log_axis,
-    panel_title,
     size_axis,
     thousands,
     titled,
 )
-from mercer.plots.readings import Record, by_data, error, over_seeds, select
+from mercer.plots.readings import Record, by_data, data_kind, error, over_seeds, select
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -252,7 +251,7 @@ def _errors(
         else:
             log_axis(panel.xaxis, panel.dataLim.intervalx)
         log_axis(panel.yaxis, panel.dataLim.intervaly)
-        panel_title(panel, own[0], exact[0] if exact else None)
+        titled(panel, own[0]["data"]["name"], _with_kind(own[0], _rows(own, exact)))
         dress(panel)
     hide_empty(axes, len(found))
     extra = [run for own in found.values() for run in own if run["size"] is None]
@@ -310,8 +309,17 @@ def _ticks(runs: Iterable[Record]) -> list[int]:
 
 
 def _with_kind(record: Record, said: str) -> str:
-    kind = record["data"].get("kind")
-    return f"{kind}, {said}" if kind in ("generated", "stand-in") else said
+    return ", ".join(part for part in (data_kind(record), said) if part)
+
+
+def _rows(runs: Sequence[Record], exact: Sequence[Record]) -> str:
+    """How many of the training rows were fitted."""
+    n = runs[0]["data"]["n_train"]
+    most = [run.get("rows") or n for run in (runs[0], *exact[:1])]
+    said = f"{thousands(n)} training rows"
+    if most[0] < n:
+        said = f"{thousands(most[0])} of {said}"
+    return said if most[-1] == most[0] else f"{said}, exact: {thousands(most[-1])}"
 
 
 def _keys(found: Mapping[str, Sequence[Record]]) -> list[Any]:
