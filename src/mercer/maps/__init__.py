@@ -63,8 +63,8 @@ def get(
     Parameters
     ----------
     feature_map : str or FeatureMap
-        "binning", "fourier", "fastfood", "nystroem", "linear", "perceptron", "stump", "tree", "ngrams",
-        "tefm" or "compact": the map of that name with its defaults.
+        "binning", "fourier", "fastfood", "nystroem", "linear", "perceptron", "stump", "tree",
+        "ngrams", "tefm" or "compact": the map of that name with its defaults.
         A map is copied, never changed.
     kernel : str, Kernel, callable or None, default=None
         None leaves the map its own.
