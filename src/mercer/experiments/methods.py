@@ -212,23 +212,22 @@ def make(
 
     Examples
     --------
-    >>> make(METHODS["linear"], "regression", size=None, kernel=None, gamma=None, alpha=1.0,
-    ...      seed=0, n_jobs=1).alpha
+    >>> said = {"size": None, "kernel": None, "gamma": None, "alpha": 1.0, "seed": 0, "n_jobs": 1}
+    >>> make(METHODS["linear"], "regression", **said).alpha
     1.0
     """
     classify = task == "classification"
+    both: dict[str, Any] = {"classify": classify, "scale": scale, "n_jobs": n_jobs}
     if method.name == "exact":
-        return ExactKernelRidge(kernel, gamma, alpha, classify=classify, scale=scale, n_jobs=n_jobs)
+        return ExactKernelRidge(kernel, gamma, alpha, **both)
     if method.name == "blocks":
         return IndependentBlocks(
             kernel,
             gamma,
             alpha,
             block_size=size or 256,
-            classify=classify,
-            scale=scale,
             random_state=seed,
-            n_jobs=n_jobs,
+            **both,
         )
     estimator = KernelClassifier if classify else KernelRegressor
     return estimator(

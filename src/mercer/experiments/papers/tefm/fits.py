@@ -115,14 +115,7 @@ def ridge(
     chosen = known if method == EXACT else replace(known, reference=reference)
     choice = loaded.choice(chosen, rows, selection_rows)
     lam = choice.alpha_multiple / len(some.y)
-
-    def fit() -> _Fit:
-        if method == EXACT:
-            return _exactly(some, choice.gamma, lam, loaded.n_jobs)
-        map_ = _feature_map(method, choice.gamma, size, seed, loaded.n_jobs)
-        return _by_map(some, map_, lam)
-
-    found = repeated(fit)
+    found = repeated(lambda: _fitted(some, method, size, choice.gamma, lam, seed, loaded.n_jobs))
     return {
         "data": loaded.describe(),
         "rows": len(some.y),
@@ -187,6 +180,20 @@ def _feature_map(
 ) -> FeatureMap:
     map_ = method_at(method, size).feature_map(KERNEL, gamma, size)
     return map_.set_params(random_state=seed, n_jobs=n_jobs)
+
+
+def _fitted(
+    some: Subset,
+    method: str,
+    size: int | None,
+    gamma: float | None,
+    lam: float,
+    seed: int,
+    n_jobs: int | None,
+) -> _Fit:
+    if method == EXACT:
+        return _exactly(some, gamma, lam, n_jobs)
+    return _by_map(some, _feature_map(method, gamma, size, seed, n_jobs), lam)
 
 
 def _by_map(some: Subset, map_: FeatureMap, lam: float) -> _Fit:
