@@ -111,6 +111,8 @@ def _leverage_rows(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64
     sizes = [n]
     while sizes[0] > _FIRST_ROUND * m:
         sizes.insert(0, (sizes[0] + 1) // 2)
+    if len(sizes) == 1:  # few rows can be judged by all of them
+        sizes.insert(0, n)
     sample, weights = order[: sizes[0]], np.ones(sizes[0])
     scores = np.ones(n)
     for turn, size in enumerate(sizes[1:], start=1):
