@@ -89,7 +89,7 @@ def test_fewer_landmarks_are_the_first_of_more(landmarks):
 
 
 @pytest.mark.parametrize(
-    ("landmarks", "share"), [("kmeans", 0.8), ("leverage", 0.5), ("rpcholesky", 0.5)]
+    ("landmarks", "share"), [("kmeans", 0.8), ("leverage", 0.65), ("rpcholesky", 0.5)]
 )
 def test_error_is_below_that_of_uniform_landmarks_on_uneven_data(landmarks, share):
     X, kernel = uneven(), Gaussian(1.0)

@@ -24,7 +24,7 @@ __all__ = ["chosen", "wide"]
 
 _BLOCK = 64  # pivots that are proposed together
 _CUT_OFF = 1e-12  # share of the trace that is rounding error
-_CANDIDATES = 4.0  # rows that a round keeps, per landmark, while it judges leverage
+_CANDIDATES = 2.0  # rows that a round keeps, per landmark, while it judges leverage
 _FIRST_ROUND = 2  # rows of the first round, per landmark
 
 
