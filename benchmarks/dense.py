@@ -1,4 +1,4 @@
-"""Random Fourier blocks against NumPy's product and cosine.
+"""Random Fourier blocks against NumPy's product and cosine, kernel blocks against scikit-learn.
 
 NumPy's OpenBLAS picks its kernels by processor; run with OPENBLAS_CORETYPE=SkylakeX in the
 environment as well where it does not choose AVX-512 by itself.
@@ -6,12 +6,14 @@ environment as well where it does not choose AVX-512 by itself.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
-from _side_by_side import Benchmark
+from _side_by_side import Benchmark, Target
 from mercer import _core
 
 THREADS = (1, 2)
@@ -31,10 +33,31 @@ def numpy_pairs(X: NDArray, frequencies: NDArray, out: NDArray) -> None:
     out *= X.dtype.type(0.1)
 
 
+def kernel_blocks(quick: bool) -> dict[str, dict[str, Callable[[], object]]]:
+    """Kernels of the core against scikit-learn's, which are of float64."""
+    rng, cases = np.random.default_rng(1), {}
+    peers = {"gaussian": rbf_kernel, "laplacian": laplacian_kernel}
+    for name, peer in peers.items():
+        for n, d, m in [(20_000, 8, 1000), (20_000, 54, 1000), (4_000, 780, 1000)]:
+            n = n // 10 if quick else n
+            X, Y = rng.normal(size=(n, d)), rng.normal(size=(m, d))
+            centre, scale = Y.mean(axis=0), np.full(d, 1 / d if name == "laplacian" else d**-0.5)
+            case = {}
+            for dtype in (np.float64, np.float32):
+                x, y, out = X.astype(dtype), Y.astype(dtype), np.empty((n, m), dtype)
+                for t in THREADS:
+                    case[f"mercer {dtype.__name__[5:]}-bit {t}"] = partial(
+                        _core.kernel_block, name, x, y, centre, scale, 1.0, out, t
+                    )
+            case["scikit-learn"] = partial(peer, X, Y, gamma=1 / d)
+            cases[f"{name}, n = {n}, d = {d}, m = {m}"] = case
+    return cases
+
+
 def main() -> None:
     benchmark = Benchmark(
-        "Random Fourier features: product and cosine in one. 'mercer 2' is two threads; NumPy's "
-        "product uses as many as its BLAS likes, its cosine one."
+        "Random Fourier features and kernels: product and function in one. 'mercer 2' is two "
+        "threads; NumPy's product uses as many as its BLAS likes, its cosine one."
     )
     rng = np.random.default_rng(0)
     blocks, pairs = {}, {}
@@ -55,7 +78,15 @@ def main() -> None:
                 for t in THREADS
             } | {"NumPy": partial(numpy_pairs, X, frequencies, wide)}
     benchmark.compare("cosine block", blocks)
+    targets = [Target("cosine block", 3.0, {"both threads": ("NumPy", "mercer 2")})]
     benchmark.compare("pairs of cosine and sine", pairs)
+    of_kernel = kernel_blocks(benchmark.quick)
+    for name, ratio in (("gaussian", 8.0), ("laplacian", 20.0)):
+        title = f"{name} kernel block"
+        benchmark.compare(title, {k: v for k, v in of_kernel.items() if k.startswith(name)})
+        pair = ("scikit-learn", "mercer 64-bit 2"), ("scikit-learn", "mercer 32-bit 2")
+        targets.append(Target(title, ratio, {"float64": pair[0], "float32": pair[1]}))
+    benchmark.judge(targets)
     benchmark.finish()
 
 

@@ -162,21 +162,22 @@ void cosine_tile(const CosineTile<T>& tile) {
     T totals[kCosineRows * right];
     const auto product = [](Vector<T> sum, Vector<T> l, Vector<T> r, std::size_t)
                              MERCER_INLINE_BODY { return sum + l * r; };
-    for_each_piece<T>(tile.depth, [&](std::size_t k, std::size_t depth, bool first, bool last) {
-        for (std::size_t i = 0; i < tile.rows; i += left) {
-            PanelSums<T> sums = {};
-            accumulate(tile.points + i * tile.depth + k * left, tile.frequencies + k * right, depth,
-                       sums, product);
-            T* const total = totals + i * right;
-            if (!first)
-                for (int q = 0; q < kLeft * kRightVectors; ++q)
-                    sums[q / kRightVectors][q % kRightVectors] += load(total + q * lanes<T>);
-            if (last)
-                store_cosines(tile, i, sums);
-            else
-                std::memcpy(total, sums, sizeof sums);
-        }
-    });
+    for_each_piece<1024 / sizeof(T)>(
+        tile.depth, [&](std::size_t k, std::size_t depth, bool first, bool last) {
+            for (std::size_t i = 0; i < tile.rows; i += left) {
+                PanelSums<T> sums = {};
+                accumulate(tile.points + i * tile.depth + k * left, tile.frequencies + k * right,
+                           depth, sums, product);
+                T* const total = totals + i * right;
+                if (!first)
+                    for (int q = 0; q < kLeft * kRightVectors; ++q)
+                        sums[q / kRightVectors][q % kRightVectors] += load(total + q * lanes<T>);
+                if (last)
+                    store_cosines(tile, i, sums);
+                else
+                    std::memcpy(total, sums, sizeof sums);
+            }
+        });
 }
 
 // `count` rows of length d, count at most `width`, times `factor`, as d groups of `width` numbers.

@@ -137,8 +137,8 @@ inline bool is_right_in_float32(const KernelWork<float>& work, int n_threads) {
     case KernelKind::laplacian: return std::all_of(work.scale, work.scale + work.d, ordinary);
     case KernelKind::gaussian:
     case KernelKind::rational:
-        return largest_square(work.x, work.n, work, n_threads) <= 2.0 &&
-               largest_square(work.y, work.m, work, n_threads) <= 2.0;
+        return largest_square(work.x, work.n, work, n_threads) <= 1.5 &&
+               largest_square(work.y, work.m, work, n_threads) <= 1.5;
     default: return false;
     }
 }

@@ -194,7 +194,9 @@ template <class T, class In, class Metric>
 MERCER_INLINE void tile_of(const Metric& metric, KernelKind kind, const KernelTile<T, In>& tile) {
     static_assert(kKernelRows % kLeft == 0);
     T values[kKernelRows / kLeft * kPanelSums<T>];
-    for_each_piece<T>(tile.depth, [&](std::size_t k, std::size_t depth, bool, bool last) {
+    // Sums of few float32 products: their errors grow with the length, and squares magnify them.
+    constexpr std::size_t longest = sizeof(T) == 4 ? 64 : 128;
+    for_each_piece<longest>(tile.depth, [&](std::size_t k, std::size_t depth, bool, bool last) {
         for (std::size_t i = 0; i < tile.rows; i += kLeft) {
             T* const panel = values + i * kRight<T>;
             sum_panels(metric, tile.left + i * tile.depth, tile.right, k, depth, panel);

@@ -38,9 +38,8 @@ MERCER_INLINE void accumulate(const T* left, const T* right, std::size_t depth, 
 }
 
 // The depth is cut into equal pieces, short enough for the nearest cache and for accurate sums.
-template <class T, class F>
+template <std::size_t longest, class F>
 MERCER_INLINE void for_each_piece(std::size_t depth, F f) {
-    constexpr std::size_t longest = 1024 / sizeof(T);
     const std::size_t pieces = depth / longest + 1;
     for (std::size_t piece = 0; piece < pieces; ++piece) {
         const std::size_t first = depth * piece / pieces;
