@@ -49,8 +49,8 @@ default="gaussian"
     landmarks : {"uniform", "kmeans", "leverage", "rpcholesky"} or array of shape \
 (n_components, d), default="uniform"
         "uniform": rows drawn without replacement, at no cost. "leverage": rows drawn by estimated
-        ridge leverage scores, at several times the cost of a transform. "rpcholesky": rows drawn one
-        after another by what is left of the kernel's diagonal, the best rows for the
+        ridge leverage scores, at several times the cost of a transform. "rpcholesky": rows drawn
+        one after another by what is left of the kernel's diagonal, the best rows for the
         approximation; holds n times ``n_components`` numbers of float64 while it fits. "kmeans":
         centres of clusters, which are no rows and dense even if X is sparse. Or the landmarks
         themselves. With one seed, fewer landmarks are a subset of more for "uniform" and
