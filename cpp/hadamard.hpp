@@ -82,10 +82,9 @@ void hadamard(T* a, std::size_t m, std::size_t length, int n_threads) {
     const std::size_t count = m * (length / piece);
     const std::size_t batch =
         std::max<std::size_t>(1, 65536 / piece);  // numbers handed out at once
-    Rooms<T> rooms(n_threads, piece);
-    parallel_for((count + batch - 1) / batch, n_threads, [&](std::size_t b, int thread) {
+    parallel_for((count + batch - 1) / batch, n_threads, [&](std::size_t b, int) {
         for (std::size_t i = b * batch; i < std::min((b + 1) * batch, count); ++i)
-            hadamard_loops<T>().row(a + i * piece, a + i * piece, piece, rooms[thread]);
+            hadamard_loops<T>().row(a + i * piece, piece);
     });
     if (piece < length)
         for (std::size_t i = 0; i < m; ++i)

@@ -25,9 +25,8 @@ struct FastfoodBlock {
 
 template <class T>
 struct HadamardLoops {
-    std::size_t lanes;  // numbers of a vector
-    // to (length) = H from, which may be `to`; `work` has room for `length`.
-    void (*row)(const T* from, T* to, std::size_t length, T* work);
+    std::size_t lanes;                      // numbers of a vector
+    void (*row)(T* a, std::size_t length);  // in place
     // In place, along the rows: `width` numbers of each of `length` rows, which are `step` apart;
     // `work` has room for `length` times `width`.
     void (*columns)(T* rows, std::size_t length, std::size_t step, std::size_t width, T* work);

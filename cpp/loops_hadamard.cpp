@@ -189,28 +189,26 @@ class Transform {
 
 // A row that is shorter than a vector.
 template <class T>
-void short_row(const T* from, T* to, std::size_t length) {
-    T v[lanes<T>];
-    std::copy_n(from, length, v);
+void short_row(T* a, std::size_t length) {
     for (std::size_t distance = 1; distance < length; distance *= 2)
         for (std::size_t i = 0; i < length; ++i)
             if (!(i & distance)) {
-                const T a = v[i], b = v[i | distance];
-                v[i] = a + b;
-                v[i | distance] = a - b;
+                const T x = a[i], y = a[i | distance];
+                a[i] = x + y;
+                a[i | distance] = x - y;
             }
-    std::copy_n(v, length, to);
 }
 
+// In place: stores wait for their cache lines one after the other, and those just loaded are near.
 template <class T>
-void row(const T* from, T* to, std::size_t length, T* work) {
+void row(T* a, std::size_t length) {
     constexpr std::size_t step = lanes<T>;
-    if (length < step) return short_row(from, to, length);
+    if (length < step) return short_row(a, length);
     const auto read = [&](std::size_t i, std::size_t) {
-        return transform_lanes<T>(load(from + i * step));
+        return transform_lanes<T>(load(a + i * step));
     };
-    const auto write = [&](std::size_t i, std::size_t, Vector<T> v) { store(to + i * step, v); };
-    Transform<T, decltype(read), decltype(write)>(length / step, 1, work, read, write);
+    const auto write = [&](std::size_t i, std::size_t, Vector<T> v) { store(a + i * step, v); };
+    Transform<T, decltype(read), decltype(write)>(length / step, 1, a, read, write);
 }
 
 template <class T>
