@@ -39,7 +39,7 @@ class Fastfood(CosineMap):
     G normal numbers, and S gives every frequency the length that the kernel's law wants of p
     inputs. x is padded with zeros. The features are ``sqrt(2/D) cos(w.x + b)`` or pairs, as those
     of :class:`RandomFourier`, and E[z(x).z(y)] = k(x, y); frequencies of a block depend on each
-    other, so the variance is larger, the more so the fewer the inputs.
+    other, so the variance is larger.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Fastfood(CosineMap):
 
     See Also
     --------
-    RandomFourier : any law of frequencies, and faster below some hundred inputs.
+    RandomFourier : any law of frequencies, and a smaller variance at the same D.
 
     References
     ----------
