@@ -75,6 +75,8 @@ class PackedRows {
     std::vector<T> numbers, squares;
 };
 
+constexpr std::size_t kWorthThreads = 200000;  // numbers read or written, else starting them costs
+
 template <class T, class In>
 bool fill_kernel(const KernelLoops<T, In>& loops, const KernelWork<In>& work, int n_threads) {
     const std::size_t n = work.n, m = work.m, d = work.d;
@@ -83,7 +85,7 @@ bool fill_kernel(const KernelLoops<T, In>& loops, const KernelWork<In>& work, in
     std::atomic<bool> small{true};
     const std::vector<T> weights(work.scale, work.scale + d);
     PackedRows<T, In> columns(loops, work, right, m);
-    parallel_for(n_panels, n_threads, [&](std::size_t p, int) {
+    parallel_for(n_panels, m * d < kWorthThreads ? 1 : n_threads, [&](std::size_t p, int) {
         if (!columns.pack(p, work.y + p * right * d, std::min(right, m - p * right))) small = false;
     });
     // While the columns stay in a near cache, few rows at a time write their results in order.
@@ -115,6 +117,7 @@ inline double largest_square(const float* rows, std::size_t n, const KernelWork<
                              int n_threads) {
     constexpr std::size_t block = 1024;
     std::vector<double> largest((n + block - 1) / block);
+    if (n * work.d < kWorthThreads) n_threads = 1;
     parallel_for(largest.size(), n_threads, [&](std::size_t b, int) {
         for (std::size_t i = b * block; i < std::min((b + 1) * block, n); ++i) {
             const double square =
@@ -146,7 +149,7 @@ inline bool is_right_in_float32(const KernelWork<float>& work, int n_threads) {
 // Fills `out`; false, with `out` undefined, if squared distances overflow.
 template <class In>
 bool kernel_block(const KernelWork<In>& work, int n_threads) {
-    if (work.n * work.m * (work.d + 20) < 200000) n_threads = 1;
+    if (work.n * work.m * (work.d + 20) < 5 * kWorthThreads) n_threads = 1;
     const KernelTables& tables = kernel_loops();
     if constexpr (sizeof(In) == 8)
         return fill_kernel(tables.f64, work, n_threads);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,13 @@ __all__ = ["Nystroem"]
 
 _DEFAULT_COMPONENTS = 500
 
+# Rounding of the kernel in float32 is multiplied by the length of a column of weights; up to this
+# length what comes out is right to some 1e-6.
+_TAME = 40.0
+
+# A triangle is multiplied by in so many steps of at least so many columns, zeros left out.
+_STEPS, _STEP_COLUMNS = 8, 64
+
 _CHOICES = ("uniform", "kmeans", "leverage", "rpcholesky")
 
 # Eigenvalues of the landmarks' kernel matrix below this fraction of the largest are rounding error.
@@ -30,11 +38,12 @@ _INDEFINITE = 1e-4
 
 
 class Nystroem(FeatureMap):
-    """The kernel against landmarks L, whitened: z(x) = k(x, L) V diag(e)**(-1/2).
+    """The kernel against landmarks L, whitened: z(x) = k(x, L) T with T T.T = k(L, L)^+.
 
-    V and e are the eigenvectors and eigenvalues of k(L, L), those below 1e-12 of the largest left
-    out, so that Z Z.T = k(X, L) k(L, L)^+ k(L, X): never more than the kernel matrix, and equal to
-    it on the landmarks. Everything is computed in float64 and returned in the dtype of X.
+    T is lower triangular, the eigenvalues of k(L, L) below 1e-12 of the largest being left out, so
+    that Z Z.T = k(X, L) k(L, L)^+ k(L, X): never more than the kernel matrix, and equal to it on
+    the landmarks. T is computed in float64, and so are features, which are returned in the dtype
+    of X; only where T is so tame that it makes no difference do float32 rows stay float32.
 
     Parameters
     ----------
@@ -68,7 +77,7 @@ default="gaussian"
     ----------
     landmarks_ : array or CSR of shape (n_components, d)
     normalization_ : ndarray of shape (n_components, D), float64
-        V diag(e)**(-1/2); None without whitening.
+        T; None without whitening.
     n_features_out_ : int
         D.
     kernel_ : Kernel
@@ -174,7 +183,9 @@ default="gaussian"
                 f"from {least:.3g} to {largest:.3g}."
             )
         kept = eigenvalues > _CUT_OFF * largest
-        return vectors[:, kept] / np.sqrt(eigenvalues[kept])
+        whitening = vectors[:, kept] / np.sqrt(eigenvalues[kept])
+        # A rotation of the features changes no inner product, and a triangle is half the work.
+        return np.ascontiguousarray(np.asarray(np.linalg.qr(whitening.T, mode="r")).T)
 
     def _chosen_landmarks(self, X: Any) -> Any:
         if isinstance(self.landmarks, str):
@@ -217,8 +228,33 @@ default="gaussian"
         m = landmarks.shape[0]
         n_columns = m if weights is None else weights.shape[1]
         out = np.empty((X.shape[0], n_columns), dtype=float_type(X))
-        landmarks = wide(landmarks)
+        steps = [] if weights is None else _steps(weights)
+        if _is_tame(X, landmarks, weights):
+            weights = None if weights is None else weights.astype(np.float32)
+            as_needed: Callable[[Any], Any] = np.asarray
+        else:
+            as_needed = wide
+        landmarks = as_needed(landmarks)
         for rows in row_chunks(X.shape[0], 16.0 * (m + n_columns)):
-            block = self.kernel_(wide(X[rows]), landmarks)
-            out[rows] = block if weights is None else block @ weights
+            block = self.kernel_(as_needed(X[rows]), landmarks)
+            if weights is None:
+                out[rows] = block
+                continue
+            for columns, start in steps:
+                out[rows, columns] = block[:, start:] @ weights[start:, columns]
         return out
+
+
+def _is_tame(X: Any, landmarks: Any, weights: NDArray[np.float64] | None) -> bool:
+    """Whether float32 loses nothing that float32 features could show."""
+    if not all(isinstance(one, np.ndarray) and one.dtype == np.float32 for one in (X, landmarks)):
+        return False
+    return weights is None or np.einsum("ij,ij->j", weights, weights).max() <= _TAME**2
+
+
+def _steps(weights: NDArray[np.float64]) -> list[tuple[slice, int]]:
+    """Columns that are multiplied together, and the first row in which one of them is not 0."""
+    first = (weights != 0).argmax(axis=0)
+    width = max(_STEP_COLUMNS, -(-weights.shape[1] // _STEPS))
+    starts = range(0, weights.shape[1], width)
+    return [(slice(at, at + width), int(first[at : at + width].min())) for at in starts]
