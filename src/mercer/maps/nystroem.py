@@ -249,7 +249,7 @@ def _is_tame(X: Any, landmarks: Any, weights: NDArray[np.float64] | None) -> boo
     """Whether float32 loses nothing that float32 features could show."""
     if not all(isinstance(one, np.ndarray) and one.dtype == np.float32 for one in (X, landmarks)):
         return False
-    return weights is None or np.einsum("ij,ij->j", weights, weights).max() <= _TAME**2
+    return weights is None or np.einsum("ij,ij->j", weights, weights).max(initial=0.0) <= _TAME**2
 
 
 def _steps(weights: NDArray[np.float64]) -> list[tuple[slice, int]]:
