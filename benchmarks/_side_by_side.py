@@ -22,14 +22,20 @@ import scipy
 import mercer
 from mercer import _core
 
+REST = 0.2
+
 
 def measure(contenders: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median seconds of each contender; every repeat runs all of them in turn."""
+    """Median seconds of each contender; every repeat runs all of them in turn.
+
+    Between them is a rest: threads of a BLAS go on spinning for a while after its products.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for run in contenders.values():
         run()
     for _ in range(repeats):
         for name, run in contenders.items():
+            time.sleep(REST)
             start = time.perf_counter()
             run()
             seconds[name].append(time.perf_counter() - start)

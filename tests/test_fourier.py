@@ -162,6 +162,20 @@ def test_features_equal_those_of_scikit_learn_with_the_same_weights(X):
 
 
 @pytest.mark.parametrize("form", ["phase", "pair"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_many_inputs_are_left_to_the_threads_of_blas(form, dtype, monkeypatch):
+    wide = np.random.default_rng(3).normal(size=(70, mercer.maps.fourier._WIDE)).astype(dtype)
+    settings = {"gamma": 0.002, "n_components": 30, "form": form, "random_state": 0}
+    by_core = RandomFourier(**settings, n_jobs=1).fit_transform(wide)
+    monkeypatch.setattr(mercer.maps.fourier._core, "cosine_block", None)
+    monkeypatch.setattr(mercer.maps.fourier._core, "cosine_pairs", None)
+    by_blas = RandomFourier(**settings).fit_transform(wide)
+    np.testing.assert_allclose(by_blas, by_core, atol=50 * np.finfo(dtype).eps)
+    with pytest.raises(TypeError):
+        RandomFourier(**settings).fit_transform(np.ascontiguousarray(wide[:, :-1]))
+
+
+@pytest.mark.parametrize("form", ["phase", "pair"])
 def test_frequencies_that_would_not_fit_are_regenerated(form, X, X_csr, monkeypatch):
     settings = {"gamma": 0.3, "n_components": 60, "form": form, "random_state": 0}
     kept = RandomFourier(**settings).fit(X)

@@ -137,6 +137,17 @@ def test_float32_loses_nothing_to_small_eigenvalues():
     np.testing.assert_allclose(Z @ Z.T, Gaussian(1.0)(X), atol=2e-6)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_triangle_is_multiplied_by_in_half_the_work(dtype, monkeypatch):
+    X = np.random.default_rng(4).normal(size=(200, 6)).astype(dtype)
+    map_ = Nystroem(gamma=0.3, n_components=15, random_state=0).fit(X)
+    assert mercer.maps.nystroem._is_triangle(map_.normalization_)
+    expected = map_.kernel_(X, map_.landmarks_) @ map_.normalization_
+    np.testing.assert_allclose(map_.transform(X), expected, atol=1e4 * np.finfo(dtype).eps)
+    monkeypatch.setattr(mercer.maps.nystroem, "_is_triangle", lambda weights: False)
+    np.testing.assert_allclose(map_.transform(X), expected, atol=1e4 * np.finfo(dtype).eps)
+
+
 def test_landmarks_are_distinct_rows_and_the_first_of_more(X):
     for m in (1, 7, 20, 39, 40):
         rows = distinct(5, 40, m, Slot.LANDMARK)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable as Function
+from functools import cache
 from typing import Any
 
 from mercer._validation import scale_of_distance
@@ -144,11 +145,16 @@ def get(kernel: Any, gamma: Gamma = "scale") -> Kernel:
     raise ValueError(f"gamma is given twice and differs: {gamma!r} beside {kernel!r}; say it once.")
 
 
+@cache
+def _takes_gamma(factory: Function[..., Any]) -> bool:
+    wanted = inspect.signature(factory).parameters.values()
+    return any(p.name == "gamma" or p.kind == p.VAR_KEYWORD for p in wanted)
+
+
 def _named(name: str, gamma: Gamma) -> Kernel:
     """What a name stands for, at that scale."""
     factory = _NAMES[name]
-    wanted = inspect.signature(factory).parameters.values()
-    if not any(p.name == "gamma" or p.kind == p.VAR_KEYWORD for p in wanted):
+    if not _takes_gamma(factory):
         if gamma != "scale":
             raise ValueError(
                 f"gamma must be left out beside kernel={name!r}, which has no scale; got {gamma!r}."

@@ -104,6 +104,22 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         check_is_fitted(self)
         return self._transform(self._checked(X, reset=False))
 
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """``fit(X).transform(X)`` with one look at the data.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        y : ignored
+
+        Returns
+        -------
+        array (or CSR, for maps whose features are sparse) of shape (n, D), in the dtype of X
+        """
+        X = self._checked(X, reset=True)
+        self._fit(X)
+        return self._transform(X)
+
     def transform_block(self, X: Any, columns: ArrayLike) -> NDArray:
         """Some columns of z(X), generated for this call and forgotten.
 
@@ -265,7 +281,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def stated_kernel(self) -> Any:
         """The kernel that the settings name, not yet resolved; None if they name none."""
-        if "kernel" not in self.get_params(deep=False):
+        if "kernel" not in vars(self):
             return None
         return kernels.get(self.kernel, self.gamma)
 

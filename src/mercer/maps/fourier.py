@@ -16,6 +16,8 @@ from mercer.maps.frequencies import SAMPLINGS, draw
 
 __all__ = ["RandomFourier"]
 
+_WIDE = 128  # inputs from which a product by BLAS, on threads of its own, beats ours on one
+
 
 class RandomFourier(CosineMap):
     """Cosines of random frequencies whose inner products approximate a stationary kernel.
@@ -176,17 +178,20 @@ class RandomFourier(CosineMap):
             check_reach(X, float(np.finfo(X.dtype).max) / X.shape[1] / highest)
         if phases is not None:
             phases = phases.astype(X.dtype, copy=False)
-        if not sparse.issparse(X):
+        is_sparse = sparse.issparse(X)
+        if not is_sparse and (self.n_jobs is not None or X.shape[1] < _WIDE):
             if phases is None:
                 _core.cosine_pairs(X, frequencies, amplitude, out, threads)
             else:
                 _core.cosine_block(X, frequencies, phases, amplitude, out, threads)
             return
-        directions = np.ascontiguousarray(frequencies.T)
+        directions = np.ascontiguousarray(frequencies.T) if is_sparse else frequencies.T
         for rows in row_chunks(X.shape[0], X.dtype.itemsize * len(frequencies)):
-            projected = X[rows] @ directions
             if phases is None:
-                _core.cosine_pairs_from(projected, amplitude, out[rows], threads)
+                _core.cosine_pairs_from(X[rows] @ directions, amplitude, out[rows], threads)
+                continue
+            if is_sparse:
+                out[rows] = X[rows] @ directions
             else:
-                _core.cosine_inplace(projected, phases, amplitude, threads)
-                out[rows] = projected
+                np.matmul(X[rows], directions, out=out[rows])
+            _core.cosine_inplace(out[rows], phases, amplitude, threads)

@@ -9,6 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import linalg
+from scipy.linalg import blas
 
 from mercer._array import check_memory, n_threads, row_chunks
 from mercer._validation import flag, float_type, matrix, name_from, positive_integer
@@ -24,9 +26,6 @@ _DEFAULT_COMPONENTS = 500
 # Rounding of the kernel in float32 is multiplied by the length of a column of weights; up to this
 # length what comes out is right to some 1e-6.
 _TAME = 40.0
-
-# A triangle is multiplied by in so many steps of at least so many columns, zeros left out.
-_STEPS, _STEP_COLUMNS = 8, 64
 
 _CHOICES = ("uniform", "kmeans", "leverage", "rpcholesky")
 
@@ -174,8 +173,8 @@ default="gaussian"
         check_memory(
             32.0 * m * m, f"the eigenvectors of {m} landmarks", "choose a smaller n_components"
         )
-        # NumPy's eigenvectors, not SciPy's: the products around them run on NumPy's threads.
-        eigenvalues, vectors = np.linalg.eigh(self.kernel_(wide(self.landmarks_)))
+        # SciPy's BLAS, as in `_times_triangle`: NumPy's has threads of its own, which spin.
+        eigenvalues, vectors = linalg.eigh(self.kernel_(wide(self.landmarks_)), driver="evd")
         least, largest = eigenvalues[[0, -1]]
         if not largest > 0 or least < -_INDEFINITE * largest:
             raise ValueError(
@@ -185,7 +184,7 @@ default="gaussian"
         kept = eigenvalues > _CUT_OFF * largest
         whitening = vectors[:, kept] / np.sqrt(eigenvalues[kept])
         # A rotation of the features changes no inner product, and a triangle is half the work.
-        return np.ascontiguousarray(np.asarray(np.linalg.qr(whitening.T, mode="r")).T)
+        return np.ascontiguousarray(linalg.qr(whitening.T, mode="r")[0][: whitening.shape[1]].T)
 
     def _chosen_landmarks(self, X: Any) -> Any:
         if isinstance(self.landmarks, str):
@@ -228,7 +227,7 @@ default="gaussian"
         m = landmarks.shape[0]
         n_columns = m if weights is None else weights.shape[1]
         out = np.empty((X.shape[0], n_columns), dtype=float_type(X))
-        steps = [] if weights is None else _steps(weights)
+        times = _times_triangle if weights is not None and _is_triangle(weights) else np.matmul
         if _is_tame(X, landmarks, weights):
             weights = None if weights is None else weights.astype(np.float32)
             as_needed: Callable[[Any], Any] = np.asarray
@@ -237,11 +236,7 @@ default="gaussian"
         landmarks = as_needed(landmarks)
         for rows in row_chunks(X.shape[0], 16.0 * (m + n_columns)):
             block = self.kernel_(as_needed(X[rows]), landmarks)
-            if weights is None:
-                out[rows] = block
-                continue
-            for columns, start in steps:
-                out[rows, columns] = block[:, start:] @ weights[start:, columns]
+            out[rows] = block if weights is None else times(block, weights)
         return out
 
 
@@ -252,9 +247,11 @@ def _is_tame(X: Any, landmarks: Any, weights: NDArray[np.float64] | None) -> boo
     return weights is None or np.einsum("ij,ij->j", weights, weights).max(initial=0.0) <= _TAME**2
 
 
-def _steps(weights: NDArray[np.float64]) -> list[tuple[slice, int]]:
-    """Columns that are multiplied together, and the first row in which one of them is not 0."""
-    first = (weights != 0).argmax(axis=0)
-    width = max(_STEP_COLUMNS, -(-weights.shape[1] // _STEPS))
-    starts = range(0, weights.shape[1], width)
-    return [(slice(at, at + width), int(first[at : at + width].min())) for at in starts]
+def _is_triangle(weights: NDArray) -> bool:
+    return weights.shape[0] == weights.shape[1] and not np.triu(weights, 1).any()
+
+
+def _times_triangle(block: NDArray, triangle: NDArray) -> NDArray:
+    """``block @ triangle`` for a lower triangle, written over ``block``: half the work."""
+    (trmm,) = blas.get_blas_funcs(("trmm",), (block,))
+    return trmm(1.0, triangle.T, block.T, overwrite_b=True).T
