@@ -163,7 +163,7 @@ def test_features_equal_those_of_scikit_learn_with_the_same_weights(X):
 
 @pytest.mark.parametrize("form", ["phase", "pair"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_many_inputs_are_left_to_the_threads_of_blas(form, dtype, monkeypatch):
+def test_products_over_many_inputs_are_left_to_blas(form, dtype, monkeypatch):
     wide = np.random.default_rng(3).normal(size=(70, mercer.maps.fourier._WIDE)).astype(dtype)
     settings = {"gamma": 0.002, "n_components": 30, "form": form, "random_state": 0}
     by_core = RandomFourier(**settings, n_jobs=1).fit_transform(wide)

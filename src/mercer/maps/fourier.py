@@ -16,7 +16,9 @@ from mercer.maps.frequencies import SAMPLINGS, draw
 
 __all__ = ["RandomFourier"]
 
-_WIDE = 128  # inputs from which a product by BLAS, on threads of its own, beats ours on one
+# From so many inputs the product is what takes time, and BLAS does it as fast as the core; its
+# threads, which spin for a while after every product around ours, are then not in the way.
+_WIDE = 128
 
 
 class RandomFourier(CosineMap):
