@@ -6,12 +6,12 @@ import numpy as np
 from scipy import sparse
 
 from mercer.designs import Binned, Dense, Sparse
-from mercer.losses import Huber, Logistic, Multinomial, Squared, SquaredHinge
+from mercer.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, SquaredHinge
 from mercer.penalties import L2
 from mercer.problem import Problem
 from mercer.solvers import Cholesky, ConjugateGradient, NewtonCG
 
-LOSSES = [Squared(), Huber(0.7), Logistic(), SquaredHinge(), Multinomial()]
+LOSSES = [Squared(), Huber(0.7), Logistic(), SquaredHinge(), SmoothHinge(), Multinomial()]
 SEPARABLE = [loss for loss in LOSSES if not loss.joint]
 N, D = 30, 5
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer import losses
-from mercer.losses import LOSSES, Huber, Logistic, Multinomial, Squared, SquaredHinge
+from mercer.losses import LOSSES, Huber, Logistic, Multinomial, SmoothHinge, Squared, SquaredHinge
 
 POINTWISE = [cls() for cls in LOSSES.values() if not cls.joint] + [Huber(delta=0.3)]
 JOINT = [cls() for cls in LOSSES.values() if cls.joint]
@@ -104,7 +104,14 @@ def test_conjugate_is_the_supremum(loss):
 
 @pytest.mark.parametrize(
     ("loss", "a"),
-    [(Logistic(), 0.1), (Logistic(), -1.1), (SquaredHinge(), 0.1), (Huber(0.5), 0.6)],
+    [
+        (Logistic(), 0.1),
+        (Logistic(), -1.1),
+        (SquaredHinge(), 0.1),
+        (SmoothHinge(), 0.1),
+        (SmoothHinge(), -1.1),
+        (Huber(0.5), 0.6),
+    ],
     ids=repr,
 )
 def test_conjugate_is_infinite_outside_its_domain(loss, a):
@@ -117,7 +124,7 @@ def test_conjugate_of_multinomial_is_infinite_off_the_simplex():
     assert np.all(np.isinf(Multinomial().conjugate(a, y)))
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SmoothHinge()], ids=repr)
 @settings(max_examples=50, deadline=None)
 @given(v=st.floats(-50, 50), step=st.floats(0.0, 10))
 def test_classification_losses_never_increase_with_the_margin(loss, v, step):
@@ -139,6 +146,15 @@ def test_huber_is_squared_inside_delta(loss, rng):
     y = np.zeros(100)
     np.testing.assert_allclose(loss.value(u, y), 0.5 * u**2)
     np.testing.assert_allclose(loss.gradient(u, y), u)
+
+
+def test_smooth_hinge_is_once_differentiable_where_its_pieces_meet():
+    one, loss, h = np.ones(1), SmoothHinge(), 1e-9
+    for at in (0.0, 1.0):
+        for of in (loss.value, loss.gradient):
+            np.testing.assert_allclose(of(at - h * one, one), of(at + h * one, one), atol=1e-8)
+    assert loss.value(0 * one, one) == 0.5
+    assert loss.value(one, one) == 0
 
 
 def test_huge_responses_stay_finite(loss, dtype):
@@ -176,7 +192,7 @@ def test_balanced_derivatives_have_mean_zero_and_a_finite_conjugate(loss, sample
     np.testing.assert_allclose(loss.balance(a, y, mean), a, atol=1e-14)
 
 
-@pytest.mark.parametrize("loss", [c() for c in (Squared, Logistic, SquaredHinge)], ids=repr)
+@pytest.mark.parametrize("loss", [Squared(), Logistic(), SquaredHinge(), SmoothHinge()], ids=repr)
 def test_constant_is_the_best_shared_response(loss, rng):
     y = rng.choice([-1.0, 1.0], p=[0.2, 0.8], size=200)
     best = loss.constant(y.mean(), len(y))
@@ -223,7 +239,7 @@ def test_unknown_name_lists_the_names(name):
         losses.get(name)
 
 
-@pytest.mark.parametrize("loss", [c() for c in (Logistic, SquaredHinge)], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SmoothHinge()], ids=repr)
 def test_targets_other_than_signs_are_refused(loss):
     with pytest.raises(ValueError, match=r"y must be -1 or 1 for loss .*0"):
         loss.check_target(np.array([1.0, 0.0]))

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer import penalties
-from mercer.penalties import L2, PENALTIES
+from mercer.penalties import L1, L2, PENALTIES, ElasticNet
 
 
 @pytest.fixture(params=list(PENALTIES.values()))
@@ -39,18 +39,57 @@ def test_prox_of_l2_is_zero_only_at_zero(v, step):
     assert (L2(0.7).prox(np.array([v]), step)[0] == 0) == (v == 0)
 
 
-def test_gradient_is_the_derivative_of_the_value(penalty, rng):
+@settings(max_examples=50, deadline=None)
+@given(v=st.floats(-1e3, 1e3), step=st.floats(0, 1e3))
+def test_prox_of_l1_is_zero_up_to_the_threshold_and_only_there(v, step):
+    assert (L1(0.7).prox(np.array([v]), step)[0] == 0) == (abs(v) <= step * 0.7)
+
+
+def test_gradient_is_the_derivative_of_the_value_without_its_l1_part(penalty, rng):
     w, d = rng.normal(size=(2, 9))
-    h = 1e-6
+    h = 1e-6 * np.abs(w).min()  # no sign changes on the way
     slope = (penalty.value(w + h * d) - penalty.value(w - h * d)) / (2 * h)
-    assert slope == pytest.approx(penalty.gradient(w) @ d, abs=1e-8)
+    kinks = penalty.l1 * np.sign(w)
+    assert slope == pytest.approx((penalty.gradient(w) + kinks) @ d, rel=1e-6)
 
 
 def test_violation_vanishes_exactly_at_the_optimum(penalty, rng):
     w = rng.normal(size=9)
-    pull = -penalty.gradient(w)
-    np.testing.assert_array_equal(penalty.violation(w, pull), 0)
-    assert np.all(penalty.violation(w, pull + 1) > 0)
+    pull = -(penalty.gradient(w) + penalty.l1 * np.sign(w))
+    np.testing.assert_allclose(penalty.violation(w, pull), 0, atol=1e-15)
+    assert np.all(penalty.violation(w, pull + 1) > 0.9)
+    at_zero = penalty.violation(np.zeros(3), np.array([-penalty.l1, 0.0, penalty.l1 + 1]))
+    np.testing.assert_allclose(at_zero, [0, 0, 1], atol=1e-15)
+
+
+def test_conjugate_is_the_supremum(penalty, rng):
+    grid = np.linspace(-40, 40, 80_001)
+    for v in (0.0, 0.3, -0.69, 2.0):
+        supremum = np.max(v * grid - penalty.value(grid[None]))
+        conjugate = penalty.conjugate(np.array([v]))
+        if np.isfinite(conjugate):
+            assert conjugate == pytest.approx(supremum, abs=1e-6)
+        else:
+            assert supremum > 10  # at the end of the grid, and growing with it
+
+
+def test_dual_scale_takes_a_dual_point_to_where_the_l1_part_allows_it(rng):
+    w, pull = np.zeros((5, 2)), rng.normal(size=(5, 2))
+    pull[:, 1] *= 0.1 / np.abs(pull[:, 1]).max()
+    share = L1(0.7).dual_scale(w, pull)
+    assert share[1] == 1
+    assert np.abs(share[0] * pull[:, 0]).max() == pytest.approx(0.7)
+    assert np.all(np.isfinite(L1(0.7).conjugate(share * pull)))
+
+
+def test_parts_of_the_elastic_net_add_up(rng):
+    w = rng.normal(size=(6, 2))
+    both = 0.25 * L1(0.7).value(w) + 0.75 * L2(0.7).value(w)
+    np.testing.assert_allclose(ElasticNet(0.7, 0.25).value(w), both)
+    for ratio, end in ((1, L1(0.7)), (0, L2(0.7))):
+        net = ElasticNet(0.7, ratio)
+        assert (net.l1, net.l2) == (end.l1, end.l2)
+        np.testing.assert_array_equal(net.prox(w, 0.3), end.prox(w, 0.3))
 
 
 def test_value_is_one_float64_per_output(penalty, rng):
@@ -64,18 +103,50 @@ def test_value_is_one_float64_per_output(penalty, rng):
 def test_no_finite_alpha_makes_l2_weights_vanish():
     assert L2(1.0).alpha_max(np.ones(3)) == np.inf
     assert L2(1.0).alpha_max(np.zeros(3)) == 0
+    assert ElasticNet(1.0, 0).alpha_max(np.ones(3)) == np.inf
+
+
+@pytest.mark.parametrize("make", [L1, lambda alpha: ElasticNet(alpha, 0.3)], ids=["l1", "net"])
+def test_alpha_max_is_where_no_weight_violates_optimality(make, rng):
+    pull = rng.normal(size=7)
+    alpha = make(1.0).alpha_max(pull)
+    assert np.max(make(alpha).violation(np.zeros(7), pull)) <= 1e-15
+    assert np.max(make(alpha * 0.999).violation(np.zeros(7), pull)) > 0
 
 
 def test_penalties_are_found_by_name_and_pass_through():
     assert penalties.get("l2", 0.3) == L2(0.3)
     penalty = L2(0.2)
     assert penalties.get(penalty, 0.3) is penalty
-    assert penalties.names() == ["l2"]
+    assert penalties.names() == ["l2", "l1", "elastic-net"]
+    assert penalties.get("elastic-net", 0.3, l1_ratio=0.9) == ElasticNet(0.3, 0.9)
+    assert penalties.get("elastic-net", 0.3) == ElasticNet(0.3, 0.5)
+    assert penalties.get(ElasticNet(0.3, 0.9), l1_ratio=0.9) == ElasticNet(0.3, 0.9)
+
+
+@pytest.mark.parametrize("penalty", ["l1", L2(), ElasticNet(1.0, 0.2)], ids=str)
+def test_l1_ratio_beside_a_penalty_without_or_with_another_one_is_refused(penalty):
+    with pytest.raises(ValueError, match="l1_ratio must be left out beside"):
+        penalties.get(penalty, l1_ratio=0.5)
+
+
+@pytest.mark.parametrize("ratio", [-0.1, 1.1, np.nan])
+def test_l1_ratio_outside_its_range_is_refused(ratio):
+    with pytest.raises(ValueError, match="l1_ratio must be from 0 to 1; got"):
+        ElasticNet(1.0, ratio)
+
+
+@pytest.mark.parametrize("ratio", ["1", None, True])
+def test_l1_ratio_that_is_no_number_is_refused(ratio):
+    with pytest.raises(TypeError, match="l1_ratio must be a number; got"):
+        ElasticNet(1.0, ratio)
 
 
 def test_unknown_name_lists_the_names():
-    with pytest.raises(ValueError, match="penalty must be one of 'l2'; got 'elastic'"):
-        penalties.get("elastic")
+    with pytest.raises(
+        ValueError, match="penalty must be one of 'l2', 'l1', 'elastic-net'; got 'l3'"
+    ):
+        penalties.get("l3")
 
 
 @pytest.mark.parametrize("alpha", [-1e-9, np.nan, np.inf])
@@ -92,7 +163,9 @@ def test_alpha_that_is_no_number_is_refused(alpha):
 
 def test_a_numpy_alpha_keeps_float32():
     w = np.ones(3, dtype=np.float32)
-    assert L2(np.float64(0.5)).gradient(w).dtype == np.float32
+    for penalty in (L2(np.float64(0.5)), ElasticNet(np.float64(0.5), np.float64(0.5))):
+        for out in (penalty.gradient(w), penalty.prox(w, 0.1), penalty.violation(w, w)):
+            assert out.dtype == np.float32
 
 
 def test_examples_run(check_examples):

@@ -17,7 +17,17 @@ from scipy.special import expit, xlogy
 
 from mercer._validation import name_from
 
-__all__ = ["Huber", "Logistic", "Loss", "Multinomial", "Squared", "SquaredHinge", "get", "names"]
+__all__ = [
+    "Huber",
+    "Logistic",
+    "Loss",
+    "Multinomial",
+    "SmoothHinge",
+    "Squared",
+    "SquaredHinge",
+    "get",
+    "names",
+]
 
 # Rounding may put the derivative of a loss this far outside the domain of its conjugate.
 _SLACK = 16.0
@@ -238,6 +248,42 @@ class SquaredHinge(Loss):
 
 
 @dataclass(frozen=True)
+class SmoothHinge(Loss):
+    """½ − v for v ≤ 0, ½ (1 − v)² up to v = 1 and 0 beyond, v = yu, y = ±1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.losses import SmoothHinge
+    >>> SmoothHinge().value(np.array([-1.0, 0.0, 1.0]), np.ones(3))
+    array([1.5, 0.5, 0. ])
+    """
+
+    name: ClassVar[str] = "smooth_hinge"
+    is_classification: ClassVar[bool] = True
+    lipschitz: ClassVar[float] = 1.0
+
+    def value(self, u: NDArray, y: NDArray) -> NDArray:
+        short = 1 - y * u
+        clipped = np.clip(short, 0, 1)
+        return clipped * (short - 0.5 * clipped)
+
+    def gradient(self, u: NDArray, y: NDArray) -> NDArray:
+        return -y * np.clip(1 - y * u, 0, 1)
+
+    def hessian(self, u: NDArray, y: NDArray) -> NDArray:
+        v = y * u
+        return ((v > 0) & (v < 1)).astype(u.dtype)
+
+    def conjugate(self, a: NDArray, y: NDArray) -> NDArray:
+        inside = (a * y <= 0) & (a * y >= -1)
+        return np.where(inside, a * (y + 0.5 * a), np.inf)
+
+    def constant(self, mean: NDArray, n_rows: int) -> NDArray:
+        return 2 * mean / (1 + np.abs(mean))
+
+
+@dataclass(frozen=True)
 class Multinomial(Loss):
     """log Σ_c exp(u_c) − u_y: softmax over the outputs; y is one indicator column per class.
 
@@ -313,7 +359,7 @@ def _softmax(u: NDArray) -> NDArray:
 
 
 LOSSES: dict[str, type[Loss]] = {
-    cls.name: cls for cls in (Squared, Huber, Logistic, SquaredHinge, Multinomial)
+    cls.name: cls for cls in (Squared, Huber, Logistic, SquaredHinge, SmoothHinge, Multinomial)
 }
 
 
@@ -327,7 +373,8 @@ def get(loss: str | Loss) -> Loss:
 
     Parameters
     ----------
-    loss : {"squared", "huber", "logistic", "squared_hinge", "multinomial"} or Loss
+    loss : str or Loss
+        "squared", "huber", "logistic", "squared_hinge", "smooth_hinge" or "multinomial".
 
     Returns
     -------

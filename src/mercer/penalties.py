@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import name_from
 
-__all__ = ["L2", "Penalty", "get", "names"]
+__all__ = ["L1", "L2", "ElasticNet", "Penalty", "get", "names"]
 
 
 @dataclass(frozen=True)
 class Penalty:
-    """Ω(w) for weights w of shape (D,) or (D, k); the intercept never gets here.
+    """Ω(w) = l1 ‖w‖₁ + ½ l2 ‖w‖² for weights w of shape (D,) or (D, k); no intercept among them.
+
+    A penalty says what share of its strength each part has; all else follows.
 
     Attributes
     ----------
     alpha : float
         Strength λ, at least 0.
+    l1, l2 : float
+        Strengths of the absolute values and of the squares.
     name : str
         The word users say.
     quadratic : bool
@@ -40,25 +45,73 @@ class Penalty:
         # A Python float: a NumPy scalar would turn float32 arrays into float64 ones.
         object.__setattr__(self, "alpha", float(self.alpha))
 
-    def value(self, w: NDArray) -> NDArray:
-        """Ω of every output, of shape () or (k,), in float64."""
+    @property
+    def l1(self) -> float:
+        """Strength of ‖w‖₁."""
+        return self.alpha * self._l1_share
+
+    @property
+    def l2(self) -> float:
+        """Strength of ½ ‖w‖²."""
+        return self.alpha * (1.0 - self._l1_share)
+
+    @property
+    def _l1_share(self) -> float:
         raise NotImplementedError
 
+    def value(self, w: NDArray) -> NDArray:
+        """Ω of every output, of shape () or (k,), in float64."""
+        total = np.zeros(w.shape[1:])
+        if self.l1:
+            total += self.l1 * np.sum(np.abs(w), axis=0, dtype=np.float64)
+        if self.l2:
+            total += 0.5 * self.l2 * np.einsum("i...,i...->...", w, w, dtype=np.float64)
+        return total
+
     def gradient(self, w: NDArray) -> NDArray:
-        """∇Ω(w) in the shape and dtype of w."""
-        raise NotImplementedError
+        """Gradient of the smooth part, ½ l2 ‖w‖², in the shape and dtype of w."""
+        return self.l2 * w
 
     def prox(self, v: NDArray, step: float) -> NDArray:
         """argmin_x ½‖x − v‖² + step·Ω(x)."""
-        raise NotImplementedError
+        if self.l1:
+            v = v - np.clip(v, -step * self.l1, step * self.l1)  # exact zeros
+        return v / (1.0 + step * self.l2)
 
     def violation(self, w: NDArray, gradient: NDArray) -> NDArray:
         """Distance of −gradient (that of the loss part) to ∂Ω(w), coordinate by coordinate."""
-        raise NotImplementedError
+        pull = gradient + self.l2 * w
+        if not self.l1:
+            return np.abs(pull)
+        excess = np.maximum(np.abs(pull) - self.l1, 0)
+        return np.where(w == 0, excess, np.abs(pull + self.l1 * np.sign(w)))
+
+    def conjugate(self, v: NDArray) -> NDArray:
+        """sup_w (v·w − Ω(w)) of every output, of shape () or (k,), in float64.
+
+        Without an l2 part it is 0 where all |v_j| ≤ l1, up to rounding, and infinite elsewhere.
+        """
+        if self.l2:
+            excess = np.maximum(np.abs(v) - self.l1, 0)
+            return np.einsum("i...,i...->...", excess, excess, dtype=np.float64) / (2 * self.l2)
+        limit = self.l1 * (1 + 4 * float(np.finfo(v.dtype).eps))
+        return np.where(np.max(np.abs(v), axis=0, initial=0.0) <= limit, 0.0, np.inf)
+
+    def dual_scale(self, w: NDArray, gradient: NDArray) -> NDArray:
+        """Largest share of a dual point, at most 1, that the l1 part allows: () or (k,).
+
+        ``gradient`` is Zᵀa/n for the dual point a that the weights w suggest. At the minimum the
+        share is 1; short of it, less of a may give a better bound than all of it.
+        """
+        reach = np.max(np.abs(gradient + self.l2 * w), axis=0, initial=0.0).astype(np.float64)
+        return np.divide(self.l1, reach, out=np.ones_like(reach), where=reach > self.l1)
 
     def alpha_max(self, gradient: NDArray) -> float:
         """Smallest alpha at which w = 0 is optimal, given the gradient of the loss part there."""
-        raise NotImplementedError
+        steepest = float(np.max(np.abs(gradient), initial=0.0))
+        if not steepest:
+            return 0.0
+        return steepest / self._l1_share if self._l1_share else np.inf
 
 
 @dataclass(frozen=True)
@@ -81,23 +134,73 @@ class L2(Penalty):
     name: ClassVar[str] = "l2"
     quadratic: ClassVar[bool] = True
 
-    def value(self, w: NDArray) -> NDArray:
-        return 0.5 * self.alpha * np.einsum("i...,i...->...", w, w, dtype=np.float64)
-
-    def gradient(self, w: NDArray) -> NDArray:
-        return self.alpha * w
-
-    def prox(self, v: NDArray, step: float) -> NDArray:
-        return v / (1.0 + step * self.alpha)
-
-    def violation(self, w: NDArray, gradient: NDArray) -> NDArray:
-        return np.abs(gradient + self.alpha * w)
-
-    def alpha_max(self, gradient: NDArray) -> float:
-        return np.inf if np.any(gradient) else 0.0
+    @property
+    def _l1_share(self) -> float:
+        return 0.0
 
 
-PENALTIES: dict[str, type[Penalty]] = {L2.name: L2}
+@dataclass(frozen=True)
+class L1(Penalty):
+    """alpha ‖w‖₁: most weights of a minimiser are exactly zero.
+
+    It is not free of scale: features c times as large make weights c times cheaper.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        At least 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.penalties import L1
+    >>> L1(alpha=2.0).prox(np.array([3.0, -1.0]), step=1.0)
+    array([1., 0.])
+    """
+
+    name: ClassVar[str] = "l1"
+
+    @property
+    def _l1_share(self) -> float:
+        return 1.0
+
+
+@dataclass(frozen=True)
+class ElasticNet(Penalty):
+    """alpha (l1_ratio ‖w‖₁ + ½ (1 − l1_ratio) ‖w‖²).
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        At least 0.
+    l1_ratio : float, default=0.5
+        Share of the absolute values, from 0 to 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.penalties import ElasticNet
+    >>> ElasticNet(alpha=2.0, l1_ratio=0.5).prox(np.array([3.0, -1.0]), step=1.0)
+    array([1., 0.])
+    """
+
+    l1_ratio: float = 0.5
+    name: ClassVar[str] = "elastic-net"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.l1_ratio, Real) or isinstance(self.l1_ratio, (bool, np.bool_)):
+            raise TypeError(f"l1_ratio must be a number; got {self.l1_ratio!r}.")
+        if not 0 <= self.l1_ratio <= 1:
+            raise ValueError(f"l1_ratio must be from 0 to 1; got {self.l1_ratio!r}.")
+        object.__setattr__(self, "l1_ratio", float(self.l1_ratio))
+
+    @property
+    def _l1_share(self) -> float:
+        return self.l1_ratio
+
+
+PENALTIES: dict[str, type[Penalty]] = {cls.name: cls for cls in (L2, L1, ElasticNet)}
 
 
 def names() -> list[str]:
@@ -105,15 +208,18 @@ def names() -> list[str]:
     return list(PENALTIES)
 
 
-def get(penalty: str | Penalty, alpha: float = 1.0) -> Penalty:
+def get(penalty: str | Penalty, alpha: float = 1.0, l1_ratio: float | None = None) -> Penalty:
     """A penalty by name and strength, or the penalty itself.
 
     Parameters
     ----------
-    penalty : {"l2"} or Penalty
-        A penalty object has its own alpha.
+    penalty : {"l2", "l1", "elastic-net"} or Penalty
+        A penalty object has its own alpha and l1_ratio.
     alpha : float, default=1.0
         Strength of a penalty given by name, at least 0.
+    l1_ratio : float or None, default=None
+        Share of the absolute values in "elastic-net", from 0 to 1; None means one half. Other
+        penalties have none.
 
     Returns
     -------
@@ -122,7 +228,8 @@ def get(penalty: str | Penalty, alpha: float = 1.0) -> Penalty:
     Raises
     ------
     ValueError
-        If there is no penalty of that name, or alpha is negative or not finite.
+        If there is no penalty of that name, alpha or l1_ratio is outside its range, or l1_ratio is
+        said of a penalty that has none or another.
 
     Examples
     --------
@@ -130,6 +237,14 @@ def get(penalty: str | Penalty, alpha: float = 1.0) -> Penalty:
     >>> penalties.get("l2", alpha=0.5)
     L2(alpha=0.5)
     """
+    own = getattr(penalty, "l1_ratio", None)
     if isinstance(penalty, Penalty):
-        return penalty
-    return PENALTIES[name_from(penalty, PENALTIES, "penalty")](alpha)
+        result = penalty
+    else:
+        make: Callable[..., Any] = PENALTIES[name_from(penalty, PENALTIES, "penalty")]
+        if make is ElasticNet and l1_ratio is not None:
+            return ElasticNet(alpha, l1_ratio)
+        result = make(alpha)
+    if l1_ratio is not None and l1_ratio != own:
+        raise ValueError(f"l1_ratio must be left out beside {result!r}; got {l1_ratio!r}.")
+    return result

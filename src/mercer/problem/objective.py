@@ -10,6 +10,7 @@ k problems that share every product: norms, values and inner products then come 
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from mercer._array import check_memory
 from mercer.designs import Dense, Design
 from mercer.losses import Loss
 from mercer.penalties import Penalty
+from mercer.problem.certificates import best_constant, dual_gaps
 from mercer.problem.rows import (
     add_scaled,
     as_rows,
@@ -164,7 +166,7 @@ class Problem:
         point = self._at(theta)
         if point.values is None:
             losses = self.row_mean(self.loss.value(point.responses, self.y))
-            penalties = self.penalty.value(self._weights_of(point.theta))
+            penalties = self.penalty.value(self.weights_of(point.theta))
             if not self._separable:
                 penalties = np.sum(penalties)
             point.values = np.atleast_1d(losses + penalties)
@@ -175,10 +177,10 @@ class Problem:
         return float(np.sum(self.values(theta)))
 
     def gradient(self, theta: NDArray) -> NDArray:
-        """∇F at θ, in the shape of θ; not to be written to."""
+        """∇F at θ, without its l1 part, in the shape of θ; not to be written to."""
         point = self._at(theta)
         if point.gradient is None:
-            gradient = self._mean_rows(self.loss.gradient(point.responses, self.y))
+            gradient = self.mean_rows(self.loss.gradient(point.responses, self.y))
             self._add_penalty(gradient, point.theta)
             point.gradient = gradient
         return point.gradient
@@ -204,7 +206,7 @@ class Problem:
                 change = curvature(change)
             else:
                 change *= curvature if outputs is None else curvature[:, outputs]
-        product = self._mean_rows(change)
+        product = self.mean_rows(change)
         self._add_penalty(product, v)
         return product
 
@@ -232,7 +234,7 @@ class Problem:
             mean_curvature = float(self.row_mean(rows))
             sqnorms = self.design.column_sqnorms(np.asarray(weighted, dtype=np.float64))
         diagonal = np.empty(self.shape[0])
-        self._weights_of(diagonal)[...] = sqnorms / self.n_rows + self.penalty.alpha
+        self.weights_of(diagonal)[...] = sqnorms / self.n_rows + self.penalty.l2
         if self.fit_intercept:
             diagonal[-1] = mean_curvature
         return diagonal if len(self.shape) == 1 else diagonal[:, None]
@@ -270,35 +272,45 @@ class Problem:
         """
         point = self._at(theta)
         gradient = self.gradient(theta)
-        w = self._weights_of(point.theta)
+        w = self.weights_of(point.theta)
         violation = gradient.copy()
-        of_loss = self._weights_of(gradient) - self.penalty.gradient(w)
-        self._weights_of(violation)[...] = self.penalty.violation(w, of_loss)
+        of_loss = self.weights_of(gradient) - self.penalty.gradient(w)
+        self.weights_of(violation)[...] = self.penalty.violation(w, of_loss)
         return float(np.max(self.norm(violation) / self.reference()))
+
+    def dual_gaps(self, theta: NDArray) -> NDArray[np.float64] | None:
+        """``dual_gap`` of every output: (k,) if they are independent; else (1,)."""
+        return dual_gaps(self, theta)
 
     def dual_gap(self, theta: NDArray) -> float | None:
         """F(θ) − D(a), an upper bound of F(θ) − min F, for the dual point that θ suggests.
 
-        With a_i = ℓ'(y_i, u_i), moved to mean zero for an intercept,
-        D(a) = −(1/n) Σ s_i ℓ*(y_i, a_i) − ‖Zᵀ(s·a)/n‖² / (2 alpha).
+        With a_i = ℓ'(y_i, u_i), moved to mean zero for an intercept and shrunk as far as an l1 part
+        demands, D(a) = −(1/n) Σ s_i ℓ*(y_i, a_i) − Ω*(−Zᵀ(s·a)/n), where Ω*(v) is
+        ‖max(|v| − l1, 0)‖² / (2 l2), or 0 for |v| ≤ l1 if there is no l2 part.
 
         Returns
         -------
         float or None
-            Infinite for alpha = 0; None if the loss is not convex or the penalty not quadratic.
+            Summed over the outputs. Infinite for alpha = 0; None if the loss is not convex.
         """
-        if not (self.loss.convex and self.penalty.quadratic):
-            return None
-        if self.penalty.alpha == 0:
-            return np.inf
-        y = self.y.astype(np.float64, copy=False)
-        a = self.loss.gradient(self._at(theta).responses.astype(np.float64, copy=False), y)
-        if self.fit_intercept:
-            a = self.loss.balance(a, y, self.row_mean)
-        conjugate = np.sum(self.row_mean(np.asarray(self.loss.conjugate(a, y))))
-        w = self._weights_of(self._mean_rows(a.astype(self.dtype))).reshape(-1)
-        squares = np.einsum("i,i->", w, w, dtype=np.float64)
-        return float(self.value(theta) + conjugate + squares / (2 * self.penalty.alpha))
+        gaps = self.dual_gaps(theta)
+        return None if gaps is None else float(np.sum(gaps))
+
+    def alpha_max(self) -> float:
+        """Smallest strength of the penalty at which no output has weights; maybe infinite."""
+        here = self._point
+        gradient = self.gradient(best_constant(self))
+        self._point = self._point if here is None else here
+        return self.penalty.alpha_max(self.weights_of(gradient))
+
+    def with_penalty(self, penalty: Penalty) -> Problem:
+        """The same problem with another penalty, which knows what this one has worked out."""
+        other = copy(self)
+        other.penalty = penalty
+        if self._point is not None:
+            other._point = _Point(self._point.theta.copy(), self._point.responses.copy())
+        return other
 
     # -- subproblems -------------------------------------------------------------------------
 
@@ -333,7 +345,7 @@ class Problem:
             else:
                 gram = np.stack([block.gram(column) for column in curvature.T])
         gram /= self.n_rows
-        gram[..., penalised, penalised] += self.penalty.alpha
+        gram[..., penalised, penalised] += self.penalty.l2
         return gram, rhs
 
     def move(self, J: ArrayLike, delta: NDArray) -> None:
@@ -363,7 +375,7 @@ class Problem:
         gram[np.diag_indices(len(gram))] += self.penalty.alpha
         if not self.fit_intercept:
             return gram
-        means = self._mean_rows(np.ones(self.n_rows, dtype=self.dtype))
+        means = self.mean_rows(np.ones(self.n_rows, dtype=self.dtype))
         full = np.empty((len(means), len(means)))
         full[:-1, :-1] = gram
         full[-1] = full[:, -1] = means
@@ -396,7 +408,7 @@ class Problem:
     def from_rows(self, a: NDArray) -> NDArray:
         """θ with the weights Zᵀa and the intercept that is best for them under a quadratic loss."""
         theta = np.zeros(self.shape, dtype=self.dtype)
-        self._weights_of(theta)[...] = self.design.rmatvec(a.astype(self.dtype))
+        self.weights_of(theta)[...] = self.design.rmatvec(a.astype(self.dtype))
         responses = self._forward(theta)
         if self.fit_intercept:
             theta[-1] = self.row_mean(self.y - responses)
@@ -426,19 +438,21 @@ class Problem:
                 point.curvature = self.loss.hessian(point.responses, self.y)
         return point.curvature
 
-    def _weights_of(self, theta: NDArray) -> NDArray:
+    def weights_of(self, theta: NDArray) -> NDArray:
         """θ without the intercept, as a view."""
         return theta[:-1] if self.fit_intercept else theta
 
     def _add_penalty(self, gradient: NDArray, theta: NDArray) -> None:
-        """Add ∇Ω at θ to a gradient."""
-        gradient, w = self._weights_of(gradient), self._weights_of(theta)
+        """Add the gradient of the smooth part of Ω at θ to a gradient."""
+        if not self.penalty.l2:
+            return
+        gradient, w = self.weights_of(gradient), self.weights_of(theta)
         for rows in pieces(w):
             gradient[rows] += self.penalty.gradient(w[rows])
 
     def _forward(self, theta: NDArray) -> NDArray:
         """Zw + b, of a fresh array."""
-        w = self._weights_of(theta)
+        w = self.weights_of(theta)
         if np.any(w):
             responses = self.design.matvec(w)
         else:
@@ -456,11 +470,11 @@ class Problem:
             v *= as_rows(self.weights, v).astype(v.dtype)
         return v
 
-    def _mean_rows(self, v: NDArray) -> NDArray:
+    def mean_rows(self, v: NDArray) -> NDArray:
         """(1/n) Σ s_i v_i (z_i, 1): the transpose of ``_forward``, averaged; v is overwritten."""
         v = self._weighted(v)
         out = np.empty((self.shape[0], *v.shape[1:]), dtype=self.dtype)
-        np.multiply(self.design.rmatvec(v), 1.0 / self.n_rows, out=self._weights_of(out))
+        np.multiply(self.design.rmatvec(v), 1.0 / self.n_rows, out=self.weights_of(out))
         if self.fit_intercept:
             out[-1] = np.sum(v, axis=0, dtype=np.float64) / self.n_rows
         return out
