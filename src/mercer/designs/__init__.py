@@ -8,9 +8,20 @@ asked for.
 
 from mercer.designs.base import Design
 from mercer.designs.binned import Binned
+from mercer.designs.columns import select, side_by_side
 from mercer.designs.held import Dense, Sparse
 from mercer.designs.lazy import Lazy
 from mercer.designs.occupancy import Occupancy
 from mercer.designs.weighted import Weighted
 
-__all__ = ["Binned", "Dense", "Design", "Lazy", "Occupancy", "Sparse", "Weighted"]
+__all__ = [
+    "Binned",
+    "Dense",
+    "Design",
+    "Lazy",
+    "Occupancy",
+    "Sparse",
+    "Weighted",
+    "select",
+    "side_by_side",
+]

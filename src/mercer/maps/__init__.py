@@ -15,6 +15,7 @@ from mercer.maps.embedding import SubspaceEmbedding
 from mercer.maps.ensembles import RandomPerceptron, RandomStump, RandomTree
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.hadamard import Fastfood
+from mercer.maps.members import Members
 from mercer.maps.nystroem import Nystroem
 from mercer.maps.text import HashedNGrams
 
@@ -24,6 +25,7 @@ __all__ = [
     "FeatureMap",
     "HashedNGrams",
     "IdentityMap",
+    "Members",
     "Nystroem",
     "RandomBinning",
     "RandomFourier",

@@ -265,6 +265,59 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         check_is_fitted(self)
         return self, coef
 
+    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureMap, Design]:
+        """Features of the endless sequence of random functions that this map is the start of.
+
+        What a feature is follows from the key and its place in the sequence alone, so that those
+        beyond ``n_components`` are as well defined as those before.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        first, count : int
+            Which places: columns or, for maps whose columns come in grids, grids.
+
+        Returns
+        -------
+        feature_map : FeatureMap
+            Of these features alone, fitted to X.
+        design : Design
+            ``feature_map.design(X)``.
+
+        Raises
+        ------
+        ValueError
+            If the columns of the map depend on their number, or on each other.
+        """
+        raise ValueError(
+            "feature_map must be an endless sequence of random functions with scale=False, such as "
+            f"RandomFourier, RandomBinning or RandomPerceptron; got {self!r}."
+        )
+
+    def excerpt(self, columns: ArrayLike) -> FeatureMap:
+        """The map of some columns of a ``stream``, holding no more than they need.
+
+        Parameters
+        ----------
+        columns : array of int of shape (b,)
+            Increasing, each at least 0 and below D.
+        """
+        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
+
+    def followed_by(self, other: Any) -> FeatureMap:
+        """The columns of this excerpt, then those of another one of the same sequence.
+
+        Parameters
+        ----------
+        other : FeatureMap
+            From ``stream`` or ``excerpt`` of the same fitted map.
+        """
+        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
+
+    def addresses(self) -> NDArray:
+        """What tells the columns of an excerpt from all others of the sequence: (D, m) integers."""
+        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
+
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
         """Say so if rows lack so many of their features that predictions suffer.
 

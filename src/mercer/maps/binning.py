@@ -14,11 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
 
 from mercer import _core, kernels
 from mercer._array import check_memory, n_threads, row_chunks
 from mercer._random import Slot, Streams
-from mercer._validation import flag, positive_integer
+from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
 from mercer.maps.base import FeatureMap
 
@@ -151,19 +153,18 @@ class RandomBinning(FeatureMap):
         self.key_ = self._drawn_key()
         self.__dict__.pop("_grids", None)
         if n_hashed is None:
-            codes = self._fit_dictionary(X, piece)
-            self.n_bins_ = self._table.n_bins
+            design = self._number_boxes(X, piece)
         else:
-            self.n_bins_ = np.full(self.n_components, n_hashed, dtype=np.int64)
+            self._set_columns(np.full(self.n_components, n_hashed, dtype=np.int64))
             codes = self._empty_codes(X, _code_type(n_hashed - 1))
             self._bin(X, codes)
-        self._offsets = np.concatenate([[0], np.cumsum(self.n_bins_)]).astype(np.int64)
-        self.n_features_out_ = int(self._offsets[-1])
-        design = self._binned(X, codes, n_missing=0)
+            design = self._binned(X, codes, n_missing=0)
         self.occupancy_ = design.occupancy()
         return design
 
     def warn_missing(self, n_missing, n_rows):
+        if "_places" in self.__dict__:
+            return  # an excerpt lacks most boxes on purpose
         n_pairs = n_rows * self.n_components
         if n_missing > _MANY_MISSING * n_pairs:
             warnings.warn(
@@ -174,7 +175,9 @@ class RandomBinning(FeatureMap):
             )
 
     def _design(self, X):
-        largest = int(self.n_bins_.max())  # the code of an unseen box is the number of boxes
+        largest = int(
+            self.n_bins_.max(initial=1)
+        )  # the code of an unseen box is the number of boxes
         codes = self._empty_codes(
             X, _code_type(largest if self._n_hashed() is None else largest - 1)
         )
@@ -198,7 +201,61 @@ class RandomBinning(FeatureMap):
                 block[rows, position] = self._value if entries is None else entries[0, rows]
         return block
 
+    # -- the endless sequence of grids --------------------------------------------------------
+
+    def stream(self, X, first, count):
+        check_is_fitted(self)
+        if self.scale or self._n_hashed() is not None:
+            return super().stream(X, first, count)
+        part = self._at(np.arange(first, first + count))
+        return part, part._number_boxes(self._checked(X, reset=False))
+
+    def excerpt(self, columns):
+        columns = column_indices(columns, self.n_features_out_)
+        grids = np.searchsorted(self._offsets, columns, side="right") - 1
+        used, n_bins = np.unique(grids, return_counts=True)
+        return self._at(self._grid_places()[used], self._table.keys()[columns], n_bins)
+
+    def followed_by(self, other):
+        return self._at(
+            np.concatenate([self._grid_places(), other._grid_places()]),
+            np.concatenate([self._table.keys(), other._table.keys()]),
+            np.concatenate([self.n_bins_, other.n_bins_]),
+        )
+
+    def addresses(self):
+        grids = np.repeat(self._grid_places().astype(np.uint64), self.n_bins_)
+        return np.column_stack([grids, self._table.keys()])
+
+    def _at(self, places: NDArray, keys: NDArray | None = None, n_bins: Any = None) -> Any:
+        """The map of other grids of the sequence, with the boxes of these keys."""
+        part = clone(self).set_params(n_components=len(places))
+        for name in ("n_features_in_", "feature_names_in_", "kernel_", "key_"):
+            if hasattr(self, name):
+                setattr(part, name, getattr(self, name))
+        part._places = places
+        if keys is not None:
+            n_bins = np.asarray(n_bins, dtype=np.int64)
+            part._table = _core.BinTable.from_keys(keys, n_bins)
+            part._set_columns(n_bins)
+        return part
+
+    def _grid_places(self) -> NDArray[np.int64]:
+        """Where the grids of this map are in the sequence."""
+        return self.__dict__.get("_places", np.arange(self.n_components))
+
     # -- grids -------------------------------------------------------------------------------
+
+    def _number_boxes(self, X: Any, piece: Callable[[slice], Any] | None = None) -> Binned:
+        """Give every box that a row of X is in its column."""
+        codes = self._fit_dictionary(X, piece)
+        self._set_columns(self._table.n_bins)
+        return self._binned(X, codes, n_missing=0)
+
+    def _set_columns(self, n_bins: NDArray[np.int64]) -> None:
+        self.n_bins_ = n_bins
+        self._offsets = np.concatenate([[0], np.cumsum(n_bins)]).astype(np.int64)
+        self.n_features_out_ = int(self._offsets[-1])
 
     @property
     def _value(self) -> float:
@@ -241,7 +298,7 @@ class RandomBinning(FeatureMap):
         all grids are drawn at once, they are drawn once for all copies.
         """
         d, kernel = self.n_features_in_, self.kernel_.unscaled
-        streams = Streams(self.key_, np.arange(first, stop))
+        streams = Streams(self.key_, self._grid_places()[first:stop])
 
         def draw(widths: Callable[..., NDArray]) -> tuple[NDArray, ...]:
             return (
@@ -252,7 +309,8 @@ class RandomBinning(FeatureMap):
 
         if not isinstance(kernel, kernels.Stationary):
             return draw(kernel.widths)
-        if self._is_settled() and (first, stop) == (0, self.n_components):
+        own = self._is_settled() and "_places" not in self.__dict__
+        if own and (first, stop) == (0, self.n_components):
             what = self.key_, kernel.with_gamma(1.0), len(streams), d
             widths, *rest = self._draws.remembered(what, lambda: draw(kernel.unit_widths))
         else:

@@ -11,12 +11,12 @@ from scipy import sparse
 from mercer._array import n_threads
 from mercer._random import Slot, Streams
 from mercer._validation import flag, name_from, positive_integer
-from mercer.maps.base import FeatureMap
+from mercer.maps.members import Endless
 
 __all__ = ["CosineMap"]
 
 
-class CosineMap(FeatureMap):
+class CosineMap(Endless):
     """Cosines of random frequencies, as ``sqrt(2/D) cos(w.x + b)`` or pairs of cosine and sine.
 
     A subclass says ``_remember()``, which draws what it keeps of its frequencies, and

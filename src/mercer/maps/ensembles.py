@@ -18,7 +18,7 @@ from mercer import kernels
 from mercer._array import n_threads, row_chunks
 from mercer._random import Slot, Streams
 from mercer._validation import flag, positive_integer
-from mercer.maps.base import FeatureMap
+from mercer.maps.members import Endless
 
 __all__ = ["RandomPerceptron", "RandomStump", "RandomTree"]
 
@@ -29,7 +29,7 @@ _CHUNK_BYTES = 4 * 2**20  # of rows that are worked on together: they are passed
 _PARAMETER_BYTES = 64 * 2**20  # of features that are worked on together
 
 
-class _Signs(FeatureMap):
+class _Signs(Endless):
     """Features ±1, each from a stream of random numbers of its own."""
 
     kernel_: Any

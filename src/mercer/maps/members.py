@@ -1,0 +1,131 @@
+"""Members of an endless sequence of random functions, told by their places in it."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils.validation import check_is_fitted
+
+from mercer._validation import column_indices, float_type
+from mercer.designs import Dense, Design
+from mercer.maps.base import FeatureMap
+
+__all__ = ["Endless", "Members"]
+
+_LAST = 2**53  # places beyond could not be told apart in a model file
+
+
+class Endless(FeatureMap):
+    """A map whose raw columns are functions of the key and their place alone, without an end.
+
+    ``_block`` then takes any places, also those beyond ``n_features_out_``.
+    """
+
+    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureMap, Design]:
+        check_is_fitted(self)
+        if self.scale:
+            return super().stream(X, first, count)
+        part = Members.of(self, np.arange(first, first + count))
+        return part, part.design(X)
+
+
+class Members(FeatureMap):
+    """The features at some places of the endless sequence of a map, and nothing else of it.
+
+    It is what is left of a map when few of its features matter: places and a key, however long the
+    sequence was.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        A map with ``scale=False`` whose columns come from a stream of random numbers each.
+    places : array of int of shape (b,)
+        In any order, at least 0; there is no end.
+
+    Attributes
+    ----------
+    base_ : FeatureMap
+        The fitted map.
+    n_features_out_ : int
+        b.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.maps import Members, RandomFourier
+    >>> X = np.eye(3)
+    >>> fourier = RandomFourier(n_components=4, scale=False, random_state=0)
+    >>> two = Members(fourier, [3, 10**9]).fit(X)
+    >>> bool((two.transform(X)[:, 0] == fourier.fit_transform(X)[:, 3]).all())
+    True
+    """
+
+    def __init__(self, feature_map: Any, places: ArrayLike):
+        self.feature_map = feature_map
+        self.places = places
+
+    @classmethod
+    def of(cls, fitted: FeatureMap, places: NDArray[np.int64]) -> Self:
+        """The members at ``places`` of a fitted map."""
+        members = cls(fitted, places)
+        members._adopt(fitted)
+        return members
+
+    def _fit(self, X: Any) -> None:
+        if not isinstance(self.feature_map, Endless) or self.feature_map.scale:
+            raise ValueError(
+                "feature_map must be an endless sequence of random functions with scale=False; "
+                f"got {self.feature_map!r}."
+            )
+        self._adopt(clone(self.feature_map).fit(X))
+
+    def _adopt(self, fitted: FeatureMap) -> None:
+        self.base_ = fitted
+        self._places = column_indices(self.places, _LAST)
+        self.n_features_in_ = fitted.n_features_in_
+        self.n_features_out_ = len(self._places)
+
+    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureMap, Design]:
+        return self.base_.stream(X, first, count)
+
+    def bytes_per_row(self, dtype: Any) -> float:
+        # Features, and what maps use to make them.
+        return 8.0 * self.n_features_in_ + 24.0 * self.n_features_out_
+
+    def excerpt(self, columns: ArrayLike) -> Members:
+        return Members.of(self.base_, self._places[np.asarray(columns, dtype=np.int64)])
+
+    def followed_by(self, other: Members) -> Members:
+        return Members.of(self.base_, np.concatenate([self._places, other._places]))
+
+    def addresses(self) -> NDArray[np.int64]:
+        return self._places[:, None]
+
+    def stated_kernel(self) -> Any:
+        return self.feature_map.stated_kernel()
+
+    @property
+    def takes_text(self) -> bool:
+        return self.feature_map.takes_text
+
+    def _drawn_key(self) -> int:
+        return self.base_.key_
+
+    def _design(self, X: Any) -> Design:
+        return Dense(self._transform(X), self._n_jobs)
+
+    def _transform(self, X: Any) -> NDArray:
+        self._check_transformed_memory(X)
+        return self._block(X, np.arange(self.n_features_out_))
+
+    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+        if not len(columns):
+            return np.empty((X.shape[0], 0), dtype=float_type(X))
+        return self.base_._block(X, self._places[columns])
+
+    @property
+    def _n_jobs(self) -> int | None:
+        return self.feature_map._n_jobs
