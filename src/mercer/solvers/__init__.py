@@ -10,14 +10,18 @@ from mercer.solvers.base import Result, Solver, TraceRow
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.direct import Cholesky
 from mercer.solvers.newton import NewtonCG
+from mercer.solvers.working_set import Selection, Stream, WorkingSet
 
 __all__ = [
     "Cholesky",
     "ConjugateGradient",
     "NewtonCG",
     "Result",
+    "Selection",
     "Solver",
+    "Stream",
     "TraceRow",
+    "WorkingSet",
     "auto",
     "get",
     "names",

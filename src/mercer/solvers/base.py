@@ -171,10 +171,7 @@ class Solver:
     requires: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        if not isinstance(self.tol, Real) or isinstance(self.tol, (bool, np.bool_)):
-            raise TypeError(f"tol must be a number; got {self.tol!r}.")
-        if not 0 <= self.tol < np.inf:
-            raise ValueError(f"tol must be at least 0 and finite; got {self.tol!r}.")
+        check_tolerance(self.tol)
         self.max_iter = positive_integer(self.max_iter, "max_iter")
 
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> Any:
@@ -272,6 +269,14 @@ class Solver:
                 f"{type(self).__name__} needs {' and '.join(missing)}; got loss "
                 f"{problem.loss.name!r} and penalty {problem.penalty.name!r}."
             )
+
+
+def check_tolerance(tol: Any) -> None:
+    """Refuse a ``tol`` that is no number, negative or infinite."""
+    if not isinstance(tol, Real) or isinstance(tol, (bool, np.bool_)):
+        raise TypeError(f"tol must be a number; got {tol!r}.")
+    if not 0 <= float(tol) < np.inf:
+        raise ValueError(f"tol must be at least 0 and finite; got {tol!r}.")
 
 
 def check_range(problem: Problem, *numbers: ArrayLike) -> None:

@@ -1,0 +1,354 @@
+"""A working set that draws features, solves, drops those without weight, and draws again.
+
+Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
+Hilbert space, NIPS 2014. With whole grids as draws it is the fully corrective randomised block
+coordinate descent of Wu, Yen, Chen and Yan, Revisiting random binning features, KDD 2016.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer._validation import float_type, positive_integer
+from mercer.designs import Dense, Design, select, side_by_side
+from mercer.maps import FeatureMap
+from mercer.problem import Problem
+from mercer.solvers.base import Clock, Solver, TraceRow, check_tolerance
+
+__all__ = ["Round", "Selection", "Source", "Stream", "WorkingSet"]
+
+
+class Source(Protocol):
+    """Where new features come from.
+
+    Attributes
+    ----------
+    n_rows : int
+        Rows of the data.
+    dtype : numpy.dtype
+        Of the features.
+    """
+
+    n_rows: int
+    dtype: Any
+
+    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureMap, Design]:
+        """New features and their columns, if ``first`` were drawn before.
+
+        ``slopes`` (n,) or (n, k) are the derivatives of the mean loss with respect to the responses
+        of the model so far: a column z can lower the objective if |z . slopes| exceeds the strength
+        of the l1 penalty.
+        """
+
+
+class Stream:
+    """The endless sequence of random functions that a fitted map is the start of.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        Fitted, with ``scale=False``.
+    X : array or CSR of shape (n, d)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.maps import RandomFourier
+    >>> from mercer.solvers import Stream
+    >>> X = np.eye(3)
+    >>> fourier = RandomFourier(n_components=4, scale=False, random_state=0).fit(X)
+    >>> Stream(fourier, X).draw(first=10**6, count=2)[1].shape
+    (3, 2)
+    """
+
+    def __init__(self, feature_map: FeatureMap, X: Any):
+        self.feature_map = feature_map
+        self.X = X
+        self.n_rows = X.shape[0]
+        self.dtype = float_type(X)
+
+    def draw(
+        self, first: int, count: int, slopes: NDArray | None = None
+    ) -> tuple[FeatureMap, Design]:
+        """``feature_map.stream(X, first, count)``."""
+        return self.feature_map.stream(self.X, first, count)
+
+
+@dataclass(frozen=True)
+class Round(TraceRow):
+    """A line of the history: after one draw, one solution and the dropping of zeros.
+
+    Attributes
+    ----------
+    n_drawn : int
+        Features drawn so far; grids, where whole grids are drawn.
+    n_active : int
+        Columns with a weight.
+    dual_gap : float or None
+        Of the problem on the columns held before the dropping.
+    """
+
+    n_drawn: int
+    n_active: int
+    dual_gap: float | None
+
+
+@dataclass
+class Selection:
+    """The features that have weights, and where their search stands.
+
+    Attributes
+    ----------
+    feature_map : FeatureMap or None
+        Of these features alone; None before anything was found.
+    design : Design
+        Their columns.
+    coef : ndarray
+        θ: a row per column and, with an intercept, a last one for it.
+    n_drawn : int
+        Features, or grids, drawn so far.
+    rounds : list of Round
+        The history.
+    n_iter : int
+        Iterations of the inner solver, over all rounds.
+    optimality : float
+        The inner solver's measure after the last round.
+    converged : bool
+        Whether the inner solver reached its tolerance in the last round.
+    interrupted : bool
+        Whether the user's interrupt ended the search.
+    """
+
+    feature_map: FeatureMap | None
+    design: Design
+    coef: NDArray
+    n_drawn: int
+    rounds: list[Round]
+    n_iter: int = 0
+    optimality: float = np.inf
+    converged: bool = True
+    interrupted: bool = False
+
+    @property
+    def dual_gap(self) -> float | None:
+        """Upper bound of the objective's distance to the minimum over the columns last held."""
+        return self.rounds[-1].dual_gap if self.rounds else None
+
+    @property
+    def n_active(self) -> int:
+        """Number of columns."""
+        return self.design.shape[1]
+
+
+@dataclass
+class WorkingSet:
+    """Draw features, solve on them and those kept, drop zeros, repeat.
+
+    The objective never rises from round to round, and a feature that is dropped satisfies the
+    optimality condition of a zero weight when it is. With one round it solves the problem on
+    ``n_new`` features.
+
+    Parameters
+    ----------
+    inner : Solver
+        Solves the problem of every round, warm-started.
+    n_new : int, default=256
+        Features drawn in a round; grids, for maps that draw whole grids.
+    max_rounds : int, default=20
+        Most rounds.
+    tol : float, default=1e-3
+        A round is idle if it lowers the objective by less than this share of it.
+    patience : int, default=2
+        Idle rounds in a row that end the search.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.losses import Squared
+    >>> from mercer.maps import RandomFourier
+    >>> from mercer.penalties import L1
+    >>> from mercer.problem import Problem
+    >>> from mercer.solvers import CoordinateDescent, Stream, WorkingSet
+    >>> X = np.linspace(-3, 3, 200)[:, None]
+    >>> fourier = RandomFourier(n_components=1, scale=False, random_state=0).fit(X)
+    >>> search = WorkingSet(CoordinateDescent(tol=1e-6), n_new=50, max_rounds=4)
+    >>> found = search.solve(
+    ...     Stream(fourier, X), lambda Z: Problem(Z, np.sin(X[:, 0]), Squared(), L1(0.01))
+    ... )
+    >>> found.n_active < 20 < found.n_drawn
+    True
+    """
+
+    inner: Solver
+    n_new: int = 256
+    max_rounds: int = 20
+    tol: float = 1e-3
+    patience: int = 2
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.inner, Solver):
+            raise TypeError(f"inner must be a solver; got {self.inner!r}.")
+        check_tolerance(self.tol)
+        for name in ("n_new", "max_rounds", "patience"):
+            setattr(self, name, positive_integer(getattr(self, name), name))
+
+    def solve(
+        self,
+        source: Source,
+        problem_of: Callable[[Design], Problem],
+        start: Selection | None = None,
+        callback: Callable[[Selection], bool | None] | None = None,
+    ) -> Selection:
+        """Search ``source`` for the features of a sparse model.
+
+        Parameters
+        ----------
+        source : Source
+            A :class:`Stream`, or one that looks for features of its own.
+        problem_of : callable
+            The problem whose design is the one given: targets, loss and penalty stay.
+        start : Selection, optional
+            What an earlier search found on the same rows. It goes on from there: features come
+            after ``start.n_drawn``, and none that is held already is held twice.
+        callback : callable, optional
+            Called with the selection after every round; returning True ends the search. Its time
+            is not counted.
+
+        Returns
+        -------
+        Selection
+
+        Warns
+        -----
+        ConvergenceWarning
+            If the inner solver stops short of its tolerance in the last round.
+        """
+        clock, idle = Clock(), 0
+        found = self._empty(source, problem_of) if start is None else replace(start, rounds=[])
+        problem = problem_of(found.design)
+        for _ in range(self.max_rounds):
+            value = problem.value(found.coef)
+            try:
+                problem, found = self._round(source, problem, problem_of, found, clock)
+            except KeyboardInterrupt:
+                found.interrupted = True
+            with clock.pause():
+                stopped = callback is not None and bool(found.rounds) and bool(callback(found))
+            gain = value - problem.value(found.coef)
+            idle = idle + 1 if gain <= self.tol * value else 0
+            if stopped or found.interrupted or idle == self.patience:
+                break
+        if not (found.converged or found.interrupted):
+            warnings.warn(
+                f"{type(self.inner).__name__} stopped the last round with {found.optimality:.2g}, "
+                f"above tol={self.inner.tol:g}; raise its max_iter or tol, or raise alpha.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return found
+
+    def _round(
+        self,
+        source: Source,
+        problem: Problem,
+        problem_of: Callable[[Design], Problem],
+        found: Selection,
+        clock: Clock,
+    ) -> tuple[Problem, Selection]:
+        """The problem on the columns kept, and the selection, after one round."""
+        with clock.phase("draw"):
+            slopes = _slopes(problem, found.coef)
+            feature_map, design = source.draw(found.n_drawn, self.n_new, slopes)
+            feature_map, design = _without_known(found.feature_map, feature_map, design)
+        n_drawn = found.n_drawn + self.n_new
+        steepest = np.max(np.abs(design.rmatvec(slopes)), initial=0.0)
+        if steepest <= problem.penalty.l1:  # none of them would get a weight
+            with clock.pause():
+                gap = problem.dual_gap(found.coef)
+            found = replace(found, n_drawn=n_drawn)
+        else:
+            wide, theta, result = self._solved(problem_of, found, design, clock)
+            with clock.pause():
+                gap = wide.dual_gap(theta)
+            with clock.phase("drop"):
+                found = _kept(found, feature_map, wide, theta)
+                problem = problem_of(found.design)
+            found.n_drawn, found.n_iter = n_drawn, found.n_iter + result.n_iter
+            found.optimality, found.converged = result.optimality, result.converged
+            found.interrupted = result.interrupted
+        with clock.pause():
+            objective, n_nonzero = problem.value(found.coef), int(np.count_nonzero(found.coef))
+        row = (clock.seconds, objective, found.optimality, n_nonzero, dict(clock.phases))
+        found.rounds = [*found.rounds, Round(*row, n_drawn, found.n_active, gap)]
+        return problem, found
+
+    def _solved(
+        self,
+        problem_of: Callable[[Design], Problem],
+        found: Selection,
+        design: Design,
+        clock: Clock,
+    ) -> tuple[Problem, NDArray, Any]:
+        """The problem on old and new columns, and its solution or what is no worse."""
+        with clock.phase("draw"):
+            wide = problem_of(side_by_side([found.design, design] if found.n_active else [design]))
+        theta = np.zeros(wide.shape, dtype=wide.dtype)
+        theta[: found.n_active] = found.coef[: found.n_active]
+        if wide.fit_intercept:
+            theta[-1] = found.coef[-1]
+        with clock.phase("solve"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            result = self.inner.solve(wide, theta)
+        if wide.value(result.coef) <= wide.value(theta):
+            theta = result.coef
+        return wide, theta, result
+
+    @staticmethod
+    def _empty(source: Source, problem_of: Callable[[Design], Problem]) -> Selection:
+        design = Dense(np.empty((source.n_rows, 0), dtype=source.dtype))
+        return Selection(None, design, problem_of(design).initial(), 0, [])
+
+
+def _slopes(problem: Problem, theta: NDArray) -> NDArray:
+    """Derivatives of the mean loss with respect to the responses."""
+    slopes = problem.loss.gradient(problem.responses(theta), problem.y)
+    if problem.weights is not None:
+        weights = problem.weights.astype(slopes.dtype)
+        slopes *= weights if slopes.ndim == 1 else weights[:, None]
+    return slopes / problem.n_rows
+
+
+def _without_known(
+    known: FeatureMap | None, feature_map: FeatureMap, design: Design
+) -> tuple[FeatureMap, Design]:
+    """New features without those that are held already."""
+    if known is None or not known.n_features_out_:
+        return feature_map, design
+    old, new = (np.ascontiguousarray(part.addresses()) for part in (known, feature_map))
+    row = np.dtype((np.void, new.dtype.itemsize * new.shape[1]))
+    fresh = ~np.isin(new.view(row).ravel(), old.view(row).ravel())
+    if fresh.all():
+        return feature_map, design
+    columns = np.flatnonzero(fresh)
+    return feature_map.excerpt(columns), select(design, columns)
+
+
+def _kept(found: Selection, new: FeatureMap, wide: Problem, theta: NDArray) -> Selection:
+    """The columns, old and new, that have a weight in any output."""
+    n_columns = wide.design.shape[1]
+    used = np.flatnonzero(theta[:n_columns].reshape(n_columns, -1).any(axis=1))
+    rows = np.append(used, n_columns) if wide.fit_intercept else used
+    old = used[used < found.n_active]
+    feature_map = new.excerpt(used[len(old) :] - found.n_active)
+    if found.feature_map is not None and len(old):
+        feature_map = found.feature_map.excerpt(old).followed_by(feature_map)
+    return replace(
+        found, feature_map=feature_map, design=select(wide.design, used), coef=theta[rows]
+    )
