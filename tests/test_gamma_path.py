@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelClassifier, KernelRegressor, kernels, persistence, solvers
-from mercer.estimators.bandwidth import _held_out
+from mercer.estimators.bandwidth import held_out
 from mercer.maps import IdentityMap, Nystroem, RandomBinning, RandomFourier
 
 PATH = [0.001, 0.03, 0.3, 30.0]
@@ -60,13 +60,13 @@ def test_the_fit_is_that_of_the_best_gamma(feature_map):
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("kind", [KernelRegressor, KernelClassifier])
-def test_scores_are_mean_losses_of_held_out_rows(kind, weighted):
+def test_scores_are_mean_losses_ofheld_out_rows(kind, weighted):
     X, y = waves()
     y = y if kind is KernelRegressor else np.array(["a", "b", "c"])[np.digitize(y, [-0.5, 0.5])]
     weights = np.random.default_rng(1).uniform(0.1, 3, len(y)) if weighted else np.ones(len(y))
     found = model(kind, tol=1e-8, scale=False).fit(X, y, weights)
     strata = None if kind is KernelRegressor else y
-    held = _held_out(found.feature_map_, y, strata, 0.2)
+    held = held_out(found.feature_map_, y, strata, 0.2)
     for gamma, score, n_features in zip(
         PATH, found.gamma_path_["score"], found.gamma_path_["n_features"], strict=True
     ):
@@ -117,9 +117,9 @@ def test_rows_without_weight_are_not_there():
 def test_classes_keep_their_shares_and_single_rows_stay_in_the_fit():
     map_ = RandomBinning(random_state=0).with_gamma(1.0)
     labels = np.repeat([0, 1, 2], [100, 50, 1])
-    held = _held_out(map_, labels, labels, 0.2)
+    held = held_out(map_, labels, labels, 0.2)
     assert [held[labels == label].sum() for label in range(3)] == [20, 10, 0]
-    assert _held_out(map_, labels, None, 0.25).sum() == 38
+    assert held_out(map_, labels, None, 0.25).sum() == 38
 
 
 @pytest.mark.parametrize("random_state", [None, 3, np.random.RandomState(1)])

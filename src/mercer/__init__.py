@@ -8,9 +8,19 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mercer.estimators import KernelClassifier, KernelRegressor
+    from mercer.estimators import (
+        KernelClassifier,
+        KernelRegressor,
+        SparseKernelClassifier,
+        SparseKernelRegressor,
+    )
 
-__all__ = ["KernelClassifier", "KernelRegressor"]
+__all__ = [
+    "KernelClassifier",
+    "KernelRegressor",
+    "SparseKernelClassifier",
+    "SparseKernelRegressor",
+]
 
 try:
     __version__ = version("mercer")

@@ -2,5 +2,11 @@
 
 from mercer.estimators.classification import KernelClassifier
 from mercer.estimators.regression import KernelRegressor
+from mercer.estimators.sparse_models import SparseKernelClassifier, SparseKernelRegressor
 
-__all__ = ["KernelClassifier", "KernelRegressor"]
+__all__ = [
+    "KernelClassifier",
+    "KernelRegressor",
+    "SparseKernelClassifier",
+    "SparseKernelRegressor",
+]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from mercer.maps import FeatureMap
 if TYPE_CHECKING:
     from mercer.estimators.base import KernelMachine
 
-__all__ = ["at_chosen_gamma"]
+__all__ = ["Part", "at_chosen_gamma", "held_out", "mean_loss"]
 
 
 def at_chosen_gamma(
@@ -37,9 +38,9 @@ def at_chosen_gamma(
     path = _checked_path(machine.gamma_path)
     _check_no_other_gamma(map_)
     map_ = map_.with_gamma(path[0])
-    held = _held_out(map_, target, machine._strata(target), machine.validation_fraction)
-    fitted = _Part(X, target, weights, ~held)
-    judged = _Part(X, target, weights, held)
+    held = held_out(map_, target, machine._strata(target), machine.validation_fraction)
+    everything = Part(X, target, weights)
+    fitted, judged = everything.rows(~held), everything.rows(held)
     scores, n_features, seconds = [], [], []
     for gamma in path:
         start = time.perf_counter()
@@ -48,7 +49,7 @@ def at_chosen_gamma(
             warnings.filterwarnings("ignore", "bins with faded edges")
             design = map_.fit_design(fitted.X)
         theta = _solution(machine, map_, design, fitted, loss)
-        scores.append(-_mean_loss(machine, map_, theta, judged, loss))
+        scores.append(-mean_loss(machine, map_, theta, judged, loss))
         n_features.append(map_.n_features_out_)
         seconds.append(time.perf_counter() - start)
     machine.gamma_path_ = {
@@ -60,17 +61,22 @@ def at_chosen_gamma(
     return map_.with_gamma(path[int(np.argmax(scores))])
 
 
-class _Part:
+@dataclass
+class Part:
     """Some rows of the data."""
 
-    def __init__(self, X: Any, target: NDArray, weights: NDArray | None, rows: NDArray[np.bool_]):
-        self.X = X[np.flatnonzero(rows)]
-        self.target = target[rows]
-        self.weights = None if weights is None else weights[rows]
+    X: Any
+    target: NDArray
+    weights: NDArray | None
+
+    def rows(self, chosen: NDArray[np.bool_]) -> Part:
+        """Some of these rows."""
+        weights = None if self.weights is None else self.weights[chosen]
+        return Part(self.X[np.flatnonzero(chosen)], self.target[chosen], weights)
 
 
 def _solution(
-    machine: KernelMachine, map_: FeatureMap, design: Design, part: _Part, loss: Any
+    machine: KernelMachine, map_: FeatureMap, design: Design, part: Part, loss: Any
 ) -> NDArray:
     problem = machine._problem(design, part.target, part.weights, loss)
     solver = solvers.get(machine.solver, problem, tol=machine.tol, max_iter=machine.max_iter)
@@ -81,8 +87,8 @@ def _solution(
     return result.coef
 
 
-def _mean_loss(
-    machine: KernelMachine, map_: FeatureMap, theta: NDArray, part: _Part, loss: Any
+def mean_loss(
+    machine: KernelMachine, map_: FeatureMap, theta: NDArray, part: Part, loss: Any
 ) -> float:
     """Of the held-out rows, by their weights; outputs add up as in the objective."""
     responses = np.empty(part.target.shape)
@@ -96,7 +102,7 @@ def _mean_loss(
     return float(np.average(values, weights=part.weights))
 
 
-def _held_out(
+def held_out(
     map_: FeatureMap, target: NDArray, strata: NDArray | None, fraction: Any
 ) -> NDArray[np.bool_]:
     """Which rows are held out: a random share, of every class if there are classes.

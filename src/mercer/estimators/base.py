@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -28,11 +29,13 @@ from mercer.kernels.text import checked_texts
 from mercer.maps import FeatureMap
 from mercer.problem import Problem
 
-__all__ = ["KernelMachine", "check_weights"]
+__all__ = ["KernelMachine", "check_weights", "with_default_strength", "with_resolved_gamma"]
 
 # Ridge of the default alpha in the kernel system (K + 0.3 I) a = y: over public tables the exact
 # kernel does best with 0.1 and a few hundred random grids with 0.1 to 1.
 _ALPHA = 0.3
+# Default strength of a penalty with an l1 part, as a share of the least that leaves no weights.
+_L1_SHARE = 0.01
 # Vectors of a number per column and output that an iterative solver works with.
 _SOLVER_VECTORS = 5.0
 _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit deserves a word
@@ -57,6 +60,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         loss="squared",
         penalty="l2",
         alpha=None,
+        l1_ratio=None,
         solver="auto",
         fit_intercept=True,
         scale=True,
@@ -75,6 +79,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         self.loss = loss
         self.penalty = penalty
         self.alpha = alpha
+        self.l1_ratio = l1_ratio
         self.solver = solver
         self.fit_intercept = fit_intercept
         self.scale = scale
@@ -152,7 +157,7 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             self.__dict__.pop(name, None)
         self.scaler_ = self._fit_scaler(X, weights)
         if self.gamma_path is None:
-            map_ = _with_resolved_gamma(map_, self._scaled(X), weights)
+            map_ = with_resolved_gamma(map_, self._scaled(X), weights)
         else:
             map_ = at_chosen_gamma(self, map_, self._scaled(X), target, weights, loss)
         design = map_.fit_design(X, self._scaled)
@@ -170,7 +175,10 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
             "use fewer n_components",
         )
         penalty = self._resolve_penalty(design.shape[0], weights)
-        return Problem(design, target, loss, penalty, weights, self.fit_intercept)
+        problem = Problem(design, target, loss, penalty, weights, self.fit_intercept)
+        if self.alpha is None and isinstance(self.penalty, str) and penalty.l1:
+            return with_default_strength(problem)
+        return problem
 
     def _adopt(self, solver: Any, result: Any) -> None:
         """Make a solver's result the fitted model."""
@@ -213,7 +221,8 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
 
     def _resolve_penalty(self, n_samples: int, weights: NDArray | None) -> Any:
         default = _ALPHA / (n_samples if weights is None else float(np.sum(weights)))
-        penalty = penalties.get(self.penalty, default if self.alpha is None else self.alpha)
+        alpha = default if self.alpha is None else self.alpha
+        penalty = penalties.get(self.penalty, alpha, self.l1_ratio)
         if self.alpha is not None and penalty.alpha != self.alpha:
             raise ValueError(
                 f"alpha is given twice and differs: {self.alpha!r} beside {penalty!r}; say it once."
@@ -303,12 +312,20 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         return validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)
 
 
-def _with_resolved_gamma(map_: Any, X: Any, weights: NDArray | None) -> Any:
+def with_resolved_gamma(map_: Any, X: Any, weights: NDArray | None) -> Any:
     """``map_`` with a kernel whose gamma is a number that takes the sample weights into account."""
     kernel = map_.stated_kernel()
     if kernel is None:
         return map_
     return map_.state_kernel(kernel.resolve(X, sample_weight=weights))
+
+
+def with_default_strength(problem: Problem) -> Problem:
+    """A problem with an l1 part at the strength that leaves a moderate number of weights."""
+    strongest = problem.alpha_max()
+    if not 0 < strongest < np.inf:  # no weight at any strength, or at none
+        return problem
+    return problem.with_penalty(replace(problem.penalty, alpha=_L1_SHARE * strongest))
 
 
 def _warn_uneven(X: Any) -> None:

@@ -40,15 +40,21 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
     n_components : int or None, default=None
         Grids, frequencies or landmarks of that map, >= 1; None takes the map's own default.
-    loss : "squared", "logistic", "squared_hinge", "multinomial" or a loss, default="squared"
-    penalty : "l2" or a penalty, default="l2"
-        A penalty object brings its own alpha.
+    loss : str or a loss, default="squared"
+        "squared", "logistic", "squared_hinge", "smooth_hinge" or "multinomial".
+    penalty : "l2", "l1", "elastic-net" or a penalty, default="l2"
+        What is added to the mean loss: ``alpha / 2 * ||w||^2``, or ``alpha * ||w||_1``, which
+        leaves most weights at exactly zero, or a mixture. A penalty object brings its own alpha.
     alpha : float or None, default=None
-        Strength of the penalty in ``mean loss + alpha / 2 * ||w||^2``, >= 0. None means
-        ``0.3 / n_samples`` (with weights, their sum instead of n_samples).
+        Strength of the penalty, >= 0. None means ``0.3 / n_samples`` (with weights, their sum
+        instead of n_samples) for "l2", else a hundredth of the least strength at which no weight
+        is left.
+    l1_ratio : float or None, default=None
+        Share r of ``||w||_1`` in the mixture ``alpha * (r * ||w||_1 + (1 - r) / 2 * ||w||^2)``,
+        from 0 to 1; None means one half. For "elastic-net" alone.
     class_weight : dict, "balanced" or None, default=None
         Weight of every class, multiplied into the sample weights.
-    solver : "auto", "cholesky", "cg", "newton-cg" or a solver, default="auto"
+    solver : "auto", "cholesky", "cg", "newton-cg", "cd" or a solver, default="auto"
         "auto" chooses by sizes and loss; ``solver_`` tells which.
     fit_intercept : bool, default=True
         Whether the model has a constant term; it is not penalised.
@@ -128,6 +134,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         loss="squared",
         penalty="l2",
         alpha=None,
+        l1_ratio=None,
         class_weight=None,
         solver="auto",
         fit_intercept=True,
@@ -148,6 +155,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             loss=loss,
             penalty=penalty,
             alpha=alpha,
+            l1_ratio=l1_ratio,
             solver=solver,
             fit_intercept=fit_intercept,
             scale=scale,

@@ -34,12 +34,17 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
     n_components : int or None, default=None
         Grids, frequencies or landmarks of that map, >= 1; None takes the map's own default.
     loss : "squared", "huber" or a loss, default="squared"
-    penalty : "l2" or a penalty, default="l2"
-        A penalty object brings its own alpha.
+    penalty : "l2", "l1", "elastic-net" or a penalty, default="l2"
+        What is added to the mean loss: ``alpha / 2 * ||w||^2``, or ``alpha * ||w||_1``, which
+        leaves most weights at exactly zero, or a mixture. A penalty object brings its own alpha.
     alpha : float or None, default=None
-        Strength of the penalty in ``mean loss + alpha / 2 * ||w||^2``, >= 0. None means
-        ``0.3 / n_samples`` (with weights, their sum instead of n_samples).
-    solver : "auto", "cholesky", "cg", "newton-cg" or a solver, default="auto"
+        Strength of the penalty, >= 0. None means ``0.3 / n_samples`` (with weights, their sum
+        instead of n_samples) for "l2", else a hundredth of the least strength at which no weight
+        is left.
+    l1_ratio : float or None, default=None
+        Share r of ``||w||_1`` in the mixture ``alpha * (r * ||w||_1 + (1 - r) / 2 * ||w||^2)``,
+        from 0 to 1; None means one half. For "elastic-net" alone.
+    solver : "auto", "cholesky", "cg", "newton-cg", "cd" or a solver, default="auto"
         "auto" chooses by sizes and loss; ``solver_`` tells which.
     fit_intercept : bool, default=True
         Whether the model has a constant term; it is not penalised.
