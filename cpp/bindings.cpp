@@ -239,6 +239,7 @@ nb::dict cpu_info() {
 
 }  // namespace
 
+void add_descent(nb::module_& m);   // bindings_descent.cpp
 void add_hadamard(nb::module_& m);  // bindings_hadamard.cpp
 void add_kernels(nb::module_& m);   // bindings_kernels.cpp
 void add_weighted(nb::module_& m);  // bindings_weighted.cpp
@@ -331,6 +332,7 @@ NB_MODULE(_core, m) {
     add_weighted(m);
     add_hadamard(m);
     add_kernels(m);
+    add_descent(m);
     m.def("cosine_block", &cosines, "X"_a, "frequencies"_a, "phases"_a, "scale"_a, "out"_a,
           "n_threads"_a);
     m.def(

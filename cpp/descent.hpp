@@ -1,0 +1,267 @@
+// Coordinate descent on a quadratic model with an elastic net: descent_loops.hpp says of what.
+//
+// Columns come in groups whose members share no row (all bins of a grid; any single column). A
+// group is minimised at once, which is exact. Threads own ranges of rows: each adds up its part of
+// the slopes of a group, all learn the sums at one barrier, and each moves its own rows. So results
+// depend on the number of threads by rounding alone, and nothing is written by two threads.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <thread>
+#include <vector>
+
+#include "descent_loops.hpp"
+#include "isa.hpp"
+#include "parallel.hpp"
+
+namespace mercer {
+
+#if defined(MERCER_X86_LEVELS)
+extern const DescentLoops descent_loops_v2, descent_loops_v3, descent_loops_v4;
+inline const DescentLoops* const descent_tables[] = {&descent_loops_v2, &descent_loops_v3,
+                                                     &descent_loops_v4};
+#else
+extern const DescentLoops descent_loops_baseline;
+inline const DescentLoops* const descent_tables[] = {&descent_loops_baseline};
+#endif
+
+inline const DescentLoops& descent_loops() {
+    static const DescentLoops& chosen = *descent_tables[choose_level()];
+    return chosen;
+}
+template <class T>
+const ColumnLoops<T>& column_loops() {
+    if constexpr (sizeof(T) == 4)
+        return descent_loops().f32;
+    else
+        return descent_loops().f64;
+}
+template <class Code>
+const GridLoops<Code>& grid_loops() {
+    if constexpr (sizeof(Code) == 1)
+        return descent_loops().u8;
+    else if constexpr (sizeof(Code) == 2)
+        return descent_loops().u16;
+    else
+        return descent_loops().u32;
+}
+
+// Threads that wait for each other by spinning: rounds take microseconds.
+class Barrier {
+  public:
+    explicit Barrier(int n_threads) : n_(n_threads) {}
+    void wait() {
+        if (n_ == 1) return;
+        const unsigned round = round_.load(std::memory_order_acquire);
+        if (waiting_.fetch_add(1, std::memory_order_acq_rel) == n_ - 1) {
+            waiting_.store(0, std::memory_order_relaxed);
+            round_.store(round + 1, std::memory_order_release);
+            return;
+        }
+        for (int spins = 0; round_.load(std::memory_order_acquire) == round;)
+            if (++spins > 4000) std::this_thread::yield();
+    }
+
+  private:
+    int n_;
+    std::atomic<int> waiting_{0};
+    std::atomic<unsigned> round_{0};
+};
+
+// p variables, each with its own thresholds.
+struct Net {
+    const double* l1;         // (p)
+    const double* l2;         // (p)
+    const double* curvature;  // (p): (1/n) sum h z^2, without l2
+    double* w;                // (p)
+};
+
+// The minimiser of the model along variable k, given the gradient of its smooth part without l2.
+inline double step_along(const Net& net, std::size_t k, double gradient) {
+    const double diagonal = net.curvature[k] + net.l2[k];
+    if (!(diagonal > 0.0)) return 0.0;
+    const double target = net.curvature[k] * net.w[k] - gradient;
+    const double shrunk =
+        std::copysign(std::max(std::abs(target) - net.l1[k], 0.0), target) / diagonal;
+    return shrunk - net.w[k];
+}
+
+// Where the rows of thread t begin.
+inline std::size_t first_row(std::size_t n, int t, int n_threads) {
+    return n * static_cast<std::size_t>(t) / static_cast<std::size_t>(n_threads);
+}
+
+// Sparse columns: those of variable k name rows[starts[k] .. starts[k + 1]), ascending.
+template <class T>
+struct SparseColumns {
+    const std::int64_t* starts;
+    const std::uint32_t* rows;
+    const T* values;  // null: all are 1
+    double scale;     // of every value
+    std::size_t n, p;
+};
+
+struct Sweeps {
+    std::size_t count;  // at most so many
+    double tol;         // stop after a sweep that moves no variable by more, times its curvature
+};
+struct Swept {
+    std::size_t count;
+    double largest;
+};
+
+// `groups` (m + 1): where groups of disjoint columns begin among the variables.
+template <class T>
+Swept descend_columns(const SparseColumns<T>& Z, const std::int64_t* groups, std::size_t m,
+                      const Net& net, const double* row_curvature, double* slope, Sweeps sweeps,
+                      int n_threads) {
+    const ColumnLoops<T>& loops = column_loops<T>();
+    std::size_t widest = 0, n_entries = static_cast<std::size_t>(Z.starts[Z.p] - Z.starts[0]);
+    for (std::size_t g = 0; g < m; ++g)
+        widest = std::max(widest, static_cast<std::size_t>(groups[g + 1] - groups[g]));
+    // A barrier costs what a few hundred entries cost.
+    if (m == 0 || n_entries / m < 2000) n_threads = 1;
+    const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
+    std::vector<double> partial(2 * threads * widest), steps(threads * widest);
+    std::vector<std::int64_t> cuts(threads == 1 ? 0 : Z.p * (threads + 1));
+    const std::size_t size = Z.p;
+    Barrier barrier(static_cast<int>(threads));
+    Swept swept{0, 0.0};
+    const double per_row = Z.scale / static_cast<double>(Z.n);
+    on_threads(static_cast<int>(threads), [&](int thread) {
+        const auto t = static_cast<std::size_t>(thread);
+        const auto range = [&](std::size_t k) {
+            if (threads == 1) return std::pair{Z.starts[k], Z.starts[k + 1]};
+            return std::pair{cuts[k * (threads + 1) + t], cuts[k * (threads + 1) + t + 1]};
+        };
+        if (threads > 1) {
+            for (std::size_t k = t; k < Z.p; k += threads)
+                for (std::size_t c = 0; c <= threads; ++c) {
+                    const auto* first = Z.rows + Z.starts[k];
+                    const auto* last = Z.rows + Z.starts[k + 1];
+                    const auto row = first_row(Z.n, static_cast<int>(c), n_threads);
+                    cuts[k * (threads + 1) + c] =
+                        c == threads ? Z.starts[k + 1]
+                                     : std::lower_bound(first, last, row) - Z.rows;
+                }
+            barrier.wait();
+        }
+        double* mine = steps.data() + t * widest;
+        Net own_net = net;  // every thread keeps its own w: one barrier a group is enough
+        std::vector<double> w(net.w, net.w + size);
+        own_net.w = w.data();
+        std::size_t parity = 0;
+        for (std::size_t sweep = 0; sweep < sweeps.count; ++sweep) {
+            double largest = 0.0;
+            for (std::size_t g = 0; g < m; ++g) {
+                const auto first = static_cast<std::size_t>(groups[g]);
+                const auto width = static_cast<std::size_t>(groups[g + 1]) - first;
+                double* sums = partial.data() + parity * threads * widest;
+                parity ^= 1;
+                for (std::size_t k = 0; k < width; ++k) {
+                    const auto [from, to] = range(first + k);
+                    sums[t * widest + k] = loops.sparse_slope(
+                        Z.rows + from, Z.values ? Z.values + from : nullptr, slope,
+                        static_cast<std::size_t>(to - from));
+                }
+                barrier.wait();
+                for (std::size_t k = 0; k < width; ++k) {
+                    double sum = 0.0;
+                    for (std::size_t c = 0; c < threads; ++c) sum += sums[c * widest + k];
+                    mine[k] = step_along(own_net, first + k, sum * per_row);
+                    largest = std::max(largest, std::abs(mine[k]) * (net.curvature[first + k] +
+                                                                     net.l2[first + k]));
+                }
+                for (std::size_t k = 0; k < width; ++k) {
+                    if (mine[k] == 0.0) continue;
+                    const auto [from, to] = range(first + k);
+                    loops.sparse_move(Z.rows + from, Z.values ? Z.values + from : nullptr,
+                                      row_curvature, mine[k] * Z.scale, slope,
+                                      static_cast<std::size_t>(to - from));
+                    w[first + k] += mine[k];
+                }
+            }
+            if (t == 0) swept = {sweep + 1, largest};
+            if (largest <= sweeps.tol) break;  // the same on every thread
+        }
+        if (t == 0) std::copy(w.begin(), w.end(), net.w);
+    });
+    return swept;
+}
+
+// All bins of every grid. Codes (R, n), bins starts[r] .. starts[r + 1] of grid r.
+template <class Code>
+struct BinnedGrids {
+    const Code* codes;
+    const std::int64_t* starts;
+    double scale;
+    std::size_t n_grids, n;
+};
+
+template <class Code>
+Swept descend_grids(const BinnedGrids<Code>& Z, const Net& net, const double* row_curvature,
+                    double* slope, Sweeps sweeps, int n_threads) {
+    const GridLoops<Code>& loops = grid_loops<Code>();
+    std::size_t widest = 0;
+    for (std::size_t r = 0; r < Z.n_grids; ++r)
+        widest = std::max(widest, static_cast<std::size_t>(Z.starts[r + 1] - Z.starts[r]));
+    if (Z.n < 4000) n_threads = 1;
+    const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
+    std::vector<double> tables(2 * threads * 2 * widest), steps(threads * widest);
+    const auto size = static_cast<std::size_t>(Z.starts[Z.n_grids]);
+    Barrier barrier(static_cast<int>(threads));
+    Swept swept{0, 0.0};
+    const double per_row = Z.scale / static_cast<double>(Z.n);
+    on_threads(static_cast<int>(threads), [&](int thread) {
+        const auto t = static_cast<std::size_t>(thread);
+        const std::size_t from = first_row(Z.n, thread, static_cast<int>(threads));
+        const std::size_t rows = first_row(Z.n, thread + 1, static_cast<int>(threads)) - from;
+        double* mine = steps.data() + t * widest;
+        Net own_net = net;  // every thread keeps its own w: one barrier a group is enough
+        std::vector<double> w(net.w, net.w + size);
+        own_net.w = w.data();
+        std::size_t parity = 0;
+        for (std::size_t sweep = 0; sweep < sweeps.count; ++sweep) {
+            double largest = 0.0;
+            for (std::size_t r = 0; r < Z.n_grids; ++r) {
+                const auto first = static_cast<std::size_t>(Z.starts[r]);
+                const auto width = static_cast<std::size_t>(Z.starts[r + 1]) - first;
+                const Code* codes = Z.codes + r * Z.n + from;
+                double* all = tables.data() + parity * threads * 2 * widest;
+                parity ^= 1;
+                double* own = all + t * 2 * widest;
+                std::fill(own, own + 2 * widest, 0.0);
+                loops.slopes(codes, slope + from, rows, own, own + widest);
+                barrier.wait();
+                bool moves = false;
+                for (std::size_t k = 0; k < width; ++k) {
+                    double sum = 0.0;
+                    for (std::size_t c = 0; c < 2 * threads; ++c) sum += all[c * widest + k];
+                    const double step = step_along(own_net, first + k, sum * per_row);
+                    moves |= step != 0.0;
+                    largest = std::max(largest, std::abs(step) * (net.curvature[first + k] +
+                                                                  net.l2[first + k]));
+                    mine[k] = step;
+                }
+                if (!moves) continue;
+                for (std::size_t k = 0; k < width; ++k) {
+                    w[first + k] += mine[k];
+                    mine[k] *= Z.scale;
+                }
+                loops.move(codes, row_curvature ? row_curvature + from : nullptr, mine,
+                           slope + from, rows);
+            }
+            if (t == 0) swept = {sweep + 1, largest};
+            if (largest <= sweeps.tol) break;
+        }
+        if (t == 0) std::copy(w.begin(), w.end(), net.w);
+    });
+    return swept;
+}
+
+}  // namespace mercer
