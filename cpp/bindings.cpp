@@ -239,6 +239,7 @@ nb::dict cpu_info() {
 
 }  // namespace
 
+void add_bits(nb::module_& m);      // bindings_bits.cpp
 void add_descent(nb::module_& m);   // bindings_descent.cpp
 void add_hadamard(nb::module_& m);  // bindings_hadamard.cpp
 void add_kernels(nb::module_& m);   // bindings_kernels.cpp
@@ -332,6 +333,7 @@ NB_MODULE(_core, m) {
     add_weighted(m);
     add_hadamard(m);
     add_kernels(m);
+    add_bits(m);
     add_descent(m);
     m.def("cosine_block", &cosines, "X"_a, "frequencies"_a, "phases"_a, "scale"_a, "out"_a,
           "n_threads"_a);
