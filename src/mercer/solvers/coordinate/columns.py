@@ -1,0 +1,274 @@
+"""Columns of a design for sparse solvers: products in float64, and Gram matrices of a few of them."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import _core
+from mercer._array import check_memory, row_chunks
+from mercer.designs import Binned, Dense, Design, Sparse, Weighted
+
+__all__ = ["Columns", "GramPool", "columns_of"]
+
+_BLOCK = 512  # rows of a bitmap that share one curvature
+_FEW_BLOCKS = 16  # fewer of them than this tell too little of curvatures that differ
+_LARGEST = 2**24  # curvature of a block as an integer
+_KEPT = 1000  # columns whose Gram matrix is kept even where fewer are asked for
+
+
+class Columns:
+    """A design in float64, and products of its columns under curvatures of the rows.
+
+    Attributes
+    ----------
+    curvature : ndarray of shape (n,) or None
+        h of ``block``, as it really is used; None stands for ones.
+    """
+
+    curvature: NDArray[np.float64] | None = None
+
+    def __init__(self, design: Design):
+        self.design = design
+        self.n, self.n_columns = design.shape
+
+    def matvec(self, w: NDArray) -> NDArray[np.float64]:
+        """Z w."""
+        return self.design.matvec(w)
+
+    def rmatvec(self, v: NDArray) -> NDArray[np.float64]:
+        """Zᵀv."""
+        return self.design.rmatvec(v).astype(np.float64, copy=False)
+
+    def set_curvature(self, h: NDArray[np.float64] | None) -> None:
+        """Use h, or what comes near it, from now on."""
+        self.curvature = h
+
+    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+        """Z[:, left]ᵀ diag(h) Z[:, right] / n; ``right`` is ``left`` by default."""
+        raise NotImplementedError
+
+
+class DenseColumns(Columns):
+    """Columns of an array."""
+
+    design: Dense
+
+    def matvec(self, w: NDArray) -> NDArray[np.float64]:
+        if self.design.dtype == np.float64:
+            return self.design.matvec(w)
+        some = np.flatnonzero(w)
+        out = np.empty(self.n)
+        for rows in row_chunks(self.n, 12.0 * len(some)):
+            out[rows] = self._part(rows, some) @ w[some]
+        return out
+
+    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+        out = np.zeros((len(left), len(left if right is None else right)))
+        width = len(left) + (0 if right is None else len(right))
+        for rows in row_chunks(self.n, 16.0 * width):
+            z = self._part(rows, left)
+            if right is None:
+                if self.curvature is not None:
+                    z *= np.sqrt(self.curvature[rows])[:, None]
+                out += z.T @ z
+            else:
+                other = self._part(rows, right)
+                if self.curvature is not None:
+                    z *= self.curvature[rows][:, None]
+                out += z.T @ other
+        out /= self.n
+        return out
+
+    def _part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
+        return self.design.array[rows][:, columns].astype(np.float64, copy=False)
+
+
+class SparseColumns(Columns):
+    """Columns of a sparse matrix."""
+
+    design: Sparse
+
+    def __init__(self, design: Design):
+        matrix = design.tocsr().astype(np.float64)
+        super().__init__(Sparse(matrix))
+        self._by_column = matrix.tocsc()
+
+    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+        z = self._by_column[:, left]
+        other = z if right is None else self._by_column[:, right]
+        if self.curvature is not None:
+            other = other.multiply(self.curvature[:, None]).tocsc()
+        return (z.T @ other).toarray() / self.n
+
+
+class BinColumns(Columns):
+    """Columns of zeros and ones: what they share is counted in bitmaps.
+
+    For curvatures that differ, rows are sorted by them and every block of 512 gets its mean, so
+    that the weighted count costs little more than a plain one.
+    """
+
+    design: Binned
+
+    def __init__(self, design: Binned):
+        if design.dtype != np.float64:
+            design = Binned(
+                design.codes,
+                design.offsets,
+                design.scale,
+                np.float64,
+                design.missing,
+                design.n_threads,
+                validate=False,
+            )
+        super().__init__(design)
+        self._order: NDArray[np.uint32] | None = None
+        self._weights: NDArray[np.uint32] | None = None
+        self._unit = 1.0
+
+    def set_curvature(self, h: NDArray[np.float64] | None) -> None:
+        self.curvature, self._order, self._weights, self._unit = h, None, None, 1.0
+        if h is None or self._is_small:
+            return
+        order = np.argsort(-h)[: np.count_nonzero(h)]
+        starts = np.arange(0, len(order), _BLOCK)
+        sizes = np.diff(np.append(starts, len(order)))
+        means = np.add.reduceat(h[order], starts) / sizes if len(order) else np.zeros(0)
+        self._unit = float(means[0]) / _LARGEST if len(means) else 1.0
+        self._weights = np.rint(means / self._unit).astype(np.uint32)
+        self._order = order.astype(np.uint32)
+        self.curvature = np.zeros(self.n)
+        self.curvature[order] = np.repeat(self._weights * self._unit, sizes)
+
+    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+        design = self.design
+        if self.curvature is not None and self._is_small:
+            z = design.block(left)
+            other = (z if right is None else design.block(right)) * self.curvature[:, None]
+            return z.T @ other / self.n
+        ours = self._bits(left)
+        theirs = ours if right is None else self._bits(right)
+        out = np.empty((len(ours), len(theirs)))
+        unit = design.scale**2 / self.n * self._unit
+        _core.bit_products(ours, theirs, self._weights, unit, out, design.n_threads)
+        return out
+
+    @property
+    def _is_small(self) -> bool:
+        return self.n < _FEW_BLOCKS * _BLOCK
+
+    def _bits(self, columns: NDArray) -> NDArray[np.uint64]:
+        """Bitmaps of columns in any order, over the rows in the order of their curvatures."""
+        n_rows = self.n if self._order is None else len(self._order)
+        n_words = -(-n_rows // _BLOCK) * (_BLOCK // 64)
+        check_memory(16.0 * n_words * len(columns), "the bitmaps of columns", "raise alpha")
+        bits = np.empty((len(columns), n_words), dtype=np.uint64)
+        design, place = self.design, np.argsort(columns)
+        _core.bit_columns(
+            design.codes, design.offsets, columns[place], self._order, bits, design.n_threads
+        )
+        if np.any(place[1:] < place[:-1]):
+            bits = bits[np.argsort(place)]
+        return bits
+
+
+def columns_of(design: Design) -> Columns:
+    """The columns of a design that holds them."""
+    if isinstance(design, Binned) and not isinstance(design, Weighted):
+        return BinColumns(design)
+    if isinstance(design, Dense):
+        return DenseColumns(design)
+    if isinstance(design, (Sparse, Weighted)):
+        return SparseColumns(design)
+    raise ValueError(
+        f"coordinate descent needs a design that holds its columns; got {type(design).__name__}."
+    )
+
+
+class GramPool:
+    """The Gram matrix of columns asked for so far, under one curvature of the rows.
+
+    With ``centred``, columns are less their means, Z − 1m̄ᵀ with means under the curvature: what is
+    left of a quadratic when an intercept without penalty is eliminated.
+    """
+
+    def __init__(self, columns: Columns, centred: bool):
+        self.columns = columns
+        self.centred = centred
+        self._place = np.full(columns.n_columns, -1)
+        self._ids = np.zeros(0, dtype=np.int64)
+        self._gram = np.zeros((0, 0))
+        self._fresh = False
+        self._means: NDArray[np.float64] | None = None
+        self._mass = 1.0
+        self._ridge = 0.0
+        self._sqnorms: NDArray[np.float64] | None = None
+
+    @property
+    def curvature(self) -> NDArray[np.float64] | None:
+        """What the rows are weighted with."""
+        return self.columns.curvature
+
+    def set_curvature(self, h: NDArray[np.float64] | None, ridge: float = 0.0) -> None:
+        """Weigh rows by h, or None for all alike, and forget everything under another curvature.
+
+        ``ridge`` times the mean of h times what diagonal entries are with ones is added to them.
+        """
+        if self._fresh and h is None and self.columns.curvature is None:
+            return
+        self._fresh = True
+        self.columns.set_curvature(h)
+        self._keep(np.zeros(0, dtype=np.int64))
+        if ridge and self._sqnorms is None:
+            self._sqnorms = self.columns.design.column_sqnorms()
+        self._ridge = ridge * (1.0 if h is None else float(np.mean(h))) / self.columns.n
+        if self.centred:
+            used = self.columns.curvature
+            rows = np.ones(self.columns.n) if used is None else used
+            self._mass = float(np.mean(rows))
+            self._means = self.columns.rmatvec(rows) / self.columns.n
+
+    def gram(self, ids: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
+        """The columns in an order that suits, and their Gram matrix, not to be written to."""
+        new = ids[self._place[ids] < 0]
+        if len(self._ids) + len(new) > max(_KEPT, 2 * len(ids)):
+            self._keep(ids[self._place[ids] >= 0])
+        if len(new):
+            self._add(new)
+        places = np.sort(self._place[ids])
+        size = len(self._ids)
+        if len(places) == size:
+            return self._ids, self._gram[:size, :size]
+        return self._ids[places], self._gram[np.ix_(places, places)]
+
+    def _keep(self, ids: NDArray) -> None:
+        places = self._place[ids]
+        self._gram = self._gram[np.ix_(places, places)]
+        self._place[self._ids] = -1
+        self._ids = ids
+        self._place[ids] = np.arange(len(ids))
+
+    def _add(self, new: NDArray) -> None:
+        old, size = len(self._ids), len(self._ids) + len(new)
+        if size > len(self._gram):
+            room = min(self.columns.n_columns, max(size, 3 * old // 2))
+            check_memory(8.0 * room**2, "the Gram matrix of the columns at work", "raise alpha")
+            grown = np.empty((room, room))
+            grown[:old, :old] = self._gram[:old, :old]
+            self._gram = grown
+        corner = self._centre(self.columns.block(new), new, new)
+        if self._ridge and self._sqnorms is not None:
+            corner[np.diag_indices(len(new))] += self._ridge * self._sqnorms[new]
+        self._gram[old:size, old:size] = corner
+        if old:
+            side = self._centre(self.columns.block(new, self._ids), new, self._ids)
+            self._gram[old:size, :old] = side
+            self._gram[:old, old:size] = side.T
+        self._ids = np.concatenate([self._ids, new])
+        self._place[new] = np.arange(old, size)
+
+    def _centre(self, block: NDArray, left: NDArray, right: NDArray) -> NDArray:
+        if self._means is not None and self._mass > 0:
+            block -= np.multiply.outer(self._means[left] / self._mass, self._means[right])
+        return block
