@@ -15,6 +15,7 @@ from mercer.maps.embedding import SubspaceEmbedding
 from mercer.maps.ensembles import RandomPerceptron, RandomStump, RandomTree
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.hadamard import Fastfood
+from mercer.maps.halfspaces import Halfspaces
 from mercer.maps.members import Members
 from mercer.maps.nystroem import Nystroem
 from mercer.maps.text import HashedNGrams
@@ -23,6 +24,7 @@ __all__ = [
     "CompactFeatures",
     "Fastfood",
     "FeatureMap",
+    "Halfspaces",
     "HashedNGrams",
     "IdentityMap",
     "Members",

@@ -1,0 +1,97 @@
+"""Signs of given half-spaces: features that were chosen, not drawn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer._array import row_chunks
+from mercer.designs import Dense, Design
+from mercer.maps.base import FeatureMap
+
+__all__ = ["Halfspaces"]
+
+
+class Halfspaces(FeatureMap):
+    """On which side of given planes a point lies: +1 where ``direction . x >= threshold``, else -1.
+
+    Parameters
+    ----------
+    directions : array of shape (b, d)
+    thresholds : array of shape (b,)
+
+    Attributes
+    ----------
+    n_features_out_ : int
+        b.
+
+    Examples
+    --------
+    >>> from mercer.maps import Halfspaces
+    >>> Halfspaces([[1.0, 0.0]], [0.5]).fit_transform([[0.0, 9.0], [1.0, 9.0]])
+    array([[-1.],
+           [ 1.]])
+    """
+
+    def __init__(self, directions: ArrayLike, thresholds: ArrayLike):
+        self.directions = directions
+        self.thresholds = thresholds
+
+    def bytes_per_row(self, dtype: Any) -> float:
+        return 8.0 * self.n_features_in_ + 24.0 * self.n_features_out_
+
+    def excerpt(self, columns: ArrayLike) -> Halfspaces:
+        columns = np.asarray(columns, dtype=np.int64)
+        return self._like(self._directions[columns], self._thresholds[columns])
+
+    def followed_by(self, other: Halfspaces) -> Halfspaces:
+        return self._like(
+            np.concatenate([self._directions, other._directions]),
+            np.concatenate([self._thresholds, other._thresholds]),
+        )
+
+    def addresses(self) -> NDArray[np.int64]:
+        return np.column_stack([self._directions, self._thresholds]).view(np.int64)
+
+    def _like(self, directions: NDArray, thresholds: NDArray) -> Halfspaces:
+        other = Halfspaces(directions, thresholds)
+        other._adopt(self.n_features_in_)
+        return other
+
+    def _fit(self, X: Any) -> None:
+        self._adopt(X.shape[1])
+
+    def _adopt(self, n_inputs: int) -> None:
+        directions = np.asarray(self.directions, dtype=np.float64)
+        thresholds = np.asarray(self.thresholds, dtype=np.float64)
+        if directions.shape != (len(thresholds), n_inputs) or thresholds.ndim != 1:
+            raise ValueError(
+                f"directions must have shape (b, {n_inputs}) and thresholds (b,); got "
+                f"{directions.shape} and {thresholds.shape}."
+            )
+        if not (np.isfinite(directions).all() and np.isfinite(thresholds).all()):
+            raise ValueError("directions and thresholds must be finite; one of them is not.")
+        self._directions, self._thresholds = directions, thresholds
+        self.n_features_in_, self.n_features_out_ = n_inputs, len(thresholds)
+
+    def _design(self, X: Any) -> Design:
+        return Dense(self._transform(X), self._n_jobs)
+
+    def _transform(self, X: Any) -> NDArray:
+        self._check_transformed_memory(X)
+        return self._block(X, np.arange(self.n_features_out_))
+
+    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+        across = np.ascontiguousarray(self._directions[columns].T)
+        out = np.empty((X.shape[0], len(columns)), dtype=X.dtype)
+        for rows in row_chunks(X.shape[0], 9.0 * len(columns) + 8.0 * X.shape[1]):
+            # In float64 whatever the data are, as the planes were chosen.
+            places = X[rows].astype(np.float64, copy=False) @ across
+            out[rows] = np.where(places >= self._thresholds[columns], 1.0, -1.0)
+        return out
+
+    @property
+    def _n_jobs(self) -> int | None:
+        return None

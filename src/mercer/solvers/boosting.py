@@ -1,0 +1,189 @@
+"""Fully corrective boosting: features found one by one where the loss falls most, then solved for.
+
+The baseline of Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate
+descent in Hilbert space, NIPS 2014, section 3.3. The features are told apart by what looks for
+them: perceptrons through a convex surrogate, stumps exactly, any random functions by trying some.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.svm import LinearSVC
+
+from mercer._array import check_memory
+from mercer._validation import float_type, name_from, positive_integer, positive_number
+from mercer.designs import Design, select
+from mercer.maps import FeatureMap, Halfspaces
+from mercer.solvers.working_set import WorkingSet
+
+__all__ = ["BestOfSome", "BestStump", "Boosting", "Perceptrons"]
+
+
+@dataclass
+class Boosting(WorkingSet):
+    """A working set that grows by one feature a round, the best that its source finds.
+
+    It is a :class:`WorkingSet` with a source that looks at the slopes: :class:`Perceptrons`,
+    :class:`BestStump` or :class:`BestOfSome`. The search ends when what is found would not get a
+    weight: the model is then optimal among what the source can find.
+
+    Parameters
+    ----------
+    inner : Solver
+        Solves the problem of every round, warm-started.
+    n_new : int, default=1
+        Features asked for in a round. With several outputs, each gets that many.
+    max_rounds : int, default=200
+        Most rounds.
+    tol : float, default=0.0
+        A round is idle if it lowers the objective by no more than this share of it.
+    patience : int, default=1
+        Idle rounds in a row that end the search.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.losses import Squared
+    >>> from mercer.penalties import L1
+    >>> from mercer.problem import Problem
+    >>> from mercer.solvers import BestStump, Boosting, CoordinateDescent
+    >>> X = np.linspace(-3, 3, 200)[:, None]
+    >>> boosting = Boosting(CoordinateDescent(tol=1e-6), max_rounds=5)
+    >>> found = boosting.solve(
+    ...     BestStump(X), lambda Z: Problem(Z, np.sign(X[:, 0]), Squared(), L1(0.01))
+    ... )
+    >>> found.n_active
+    1
+    """
+
+    n_new: int = 1
+    max_rounds: int = 200
+    tol: float = 0.0
+    patience: int = 1
+
+
+class Perceptrons:
+    """Half-spaces found by a linear classifier of the signs of the slopes, weighted by their size.
+
+    The half-space with the largest ``|sum_i slopes_i sign(t . x_i - a)|`` is hard to find; the
+    classifier minimises a convex surrogate in its place, and what it finds is biased by that.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n, d)
+    surrogate : {"logistic", "hinge", "squared_hinge"}, default="logistic"
+    ridge : float, default=1e-4
+        Strength of half the squared norm of t beside the weighted mean of the surrogate, > 0.
+    """
+
+    def __init__(self, X: Any, surrogate: str = "logistic", ridge: float = 1e-4):
+        self.X = X
+        self.surrogate = name_from(surrogate, ("logistic", "hinge", "squared_hinge"), "surrogate")
+        self.ridge = positive_number(ridge, "ridge")
+        self.n_rows = X.shape[0]
+        self.dtype = float_type(X)
+
+    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureMap, Design]:
+        """A half-space for every output; ``count`` beyond one finds nothing new."""
+        found = [self._best(column) for column in slopes.reshape(self.n_rows, -1).T]
+        feature_map = Halfspaces(
+            np.array([direction for direction, _ in found]), np.array([a for _, a in found])
+        ).fit(self.X)
+        return feature_map, feature_map.design(self.X)
+
+    def _best(self, slopes: NDArray) -> tuple[NDArray, float]:
+        labels, sizes = slopes < 0, np.abs(slopes).astype(np.float64)
+        used = sizes > 0
+        nowhere = np.zeros(self.X.shape[1]), 0.0
+        if not used.any() or labels[used].all() or not labels[used].any():
+            return nowhere  # the constant +1
+        classifier = self._classifier()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # any half-space will do
+            classifier.fit(self.X[used], labels[used], sample_weight=sizes[used] / sizes.sum())
+        direction, offset = classifier.coef_[0].astype(np.float64), float(classifier.intercept_[0])
+        norm = float(np.linalg.norm(direction))
+        return (direction / norm, -offset / norm) if norm > 0 else nowhere
+
+    def _classifier(self) -> Any:
+        if self.surrogate == "logistic":
+            return LogisticRegression(C=1.0 / self.ridge, max_iter=1000)
+        exact = self.surrogate == "squared_hinge"
+        return LinearSVC(
+            loss=self.surrogate, C=1.0 / self.ridge, dual=not exact, max_iter=2000, random_state=0
+        )
+
+
+class BestStump:
+    """The threshold on one input with the largest ``|sum_i slopes_i sign(x_ij - a)|``, exactly.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Its order along every input is held, 8 n d bytes.
+    """
+
+    def __init__(self, X: Any):
+        if sparse.issparse(X):
+            raise TypeError("X must be dense for stumps to be searched; got a sparse matrix.")
+        check_memory(16.0 * X.size, "the order of the rows along every input", "use Perceptrons")
+        self.X = X
+        self.n_rows = X.shape[0]
+        self.dtype = float_type(X)
+        self._order = np.argsort(X, axis=0, kind="stable")
+        ordered = np.take_along_axis(X, self._order, axis=0)
+        self._cuts = np.diff(ordered, axis=0) > 0  # a threshold lies between different values
+
+    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureMap, Design]:
+        """A stump for every output; ``count`` beyond one finds nothing new."""
+        found = [self._best(column) for column in slopes.reshape(self.n_rows, -1).T]
+        directions = np.zeros((len(found), self.X.shape[1]))
+        directions[np.arange(len(found)), [column for column, _ in found]] = 1.0
+        feature_map = Halfspaces(directions, np.array([a for _, a in found])).fit(self.X)
+        return feature_map, feature_map.design(self.X)
+
+    def _best(self, slopes: NDArray) -> tuple[int, float]:
+        below = np.cumsum(slopes.astype(np.float64)[self._order], axis=0)
+        scores = np.where(self._cuts, np.abs(below[-1] - 2 * below[:-1]), -1.0)
+        if not scores.size or scores.max() < np.abs(below[-1]).max():
+            return 0, float(self.X[:, 0].min())  # none beats the constant +1
+        row, column = np.unravel_index(int(np.argmax(scores)), scores.shape)
+        low, high = (float(self.X[self._order[row + i, column], column]) for i in (0, 1))
+        middle = 0.5 * low + 0.5 * high
+        return int(column), middle if low < middle else high
+
+
+class BestOfSome:
+    """The best of some members of an endless sequence of random functions, others every round.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        Fitted, with ``scale=False``.
+    X : array or CSR of shape (n, d)
+    n_candidates : int, default=100
+        Tried for every feature asked for; grids, for maps that draw whole grids.
+    """
+
+    def __init__(self, feature_map: FeatureMap, X: Any, n_candidates: int = 100):
+        self.feature_map = feature_map
+        self.X = X
+        self.n_candidates = positive_integer(n_candidates, "n_candidates")
+        self.n_rows = X.shape[0]
+        self.dtype = float_type(X)
+
+    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureMap, Design]:
+        """The ``count`` best of the next candidates, for every output."""
+        tried = self.n_candidates
+        feature_map, design = self.feature_map.stream(self.X, first * tried, count * tried)
+        scores = np.abs(design.rmatvec(slopes)).reshape(design.shape[1], -1)
+        best = np.unique(np.argsort(-scores, axis=0, kind="stable")[:count])
+        return feature_map.excerpt(best), select(design, best)
