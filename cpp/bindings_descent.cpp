@@ -1,6 +1,6 @@
 // Functions of the Python module for coordinate descent, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
-#include "descent.hpp"
+#include "descent_async.hpp"
 
 #include <nanobind/nanobind.h>
 
@@ -32,11 +32,12 @@ class Optional {
 // The variables and the slopes that all forms of descent work on.
 class NetArguments {
   public:
-    NetArguments(nb::handle l1, nb::handle l2, nb::handle curvature, nb::handle w,
-                 nb::handle slope, nb::handle row_curvature, std::size_t p, std::size_t n)
+    NetArguments(nb::handle l1, nb::handle l2, nb::handle curvature, nb::handle w, nb::handle slope,
+                 nb::handle row_curvature, std::size_t p, std::size_t n)
         : l1_(l1.ptr(), "l1", {Type::f64}, 1), l2_(l2.ptr(), "l2", {Type::f64}, 1),
           curvature_(curvature.ptr(), "curvature", {Type::f64}, 1),
-          w_(w.ptr(), "w", {Type::f64}, 1, true), slope_(slope.ptr(), "slope", {Type::f64}, 1, true),
+          w_(w.ptr(), "w", {Type::f64}, 1, true),
+          slope_(slope.ptr(), "slope", {Type::f64}, 1, true),
           row_curvature_(row_curvature, "row_curvature", {Type::f64}, n) {
         for (const Buffer* buffer : {&l1_, &l2_, &curvature_, &w_}) buffer->expect_shape({p});
         slope_.expect_shape({n});
@@ -52,27 +53,82 @@ class NetArguments {
     Optional row_curvature_;
 };
 
-nb::tuple swept_tuple(Swept swept) { return nb::make_tuple(swept.count, swept.largest); }
+nb::tuple swept_tuple(Swept swept) {
+    return nb::make_tuple(swept.count, swept.largest);
+}
 
-nb::tuple columns(nb::handle starts_, nb::handle rows_, nb::handle values_, double scale,
-                  nb::handle groups_, nb::handle l1, nb::handle l2, nb::handle curvature,
-                  nb::handle w, nb::handle slope, nb::handle row_curvature, std::size_t n_sweeps,
-                  double tol, int n_threads) {
-    const Buffer starts(starts_.ptr(), "starts", {Type::i64}, 1),
-        rows(rows_.ptr(), "rows", {Type::u32}, 1), groups(groups_.ptr(), "groups", {Type::i64}, 1),
-        slopes(slope.ptr(), "slope", {Type::f64}, 1);
-    const std::size_t n = slopes.extent(0), p = starts.extent(0) - 1;
-    const NetArguments arguments(l1, l2, curvature, w, slope, row_curvature, p, n);
-    const Optional values(values_, "values", {Type::f64}, rows.extent(0));
-    const SparseColumns<double> Z{starts.data<const std::int64_t>(),
-                                  rows.data<const std::uint32_t>(),
-                                  values.data<double>(), scale, n, p};
+// Sparse columns as three arrays: starts, rows, values or None.
+class ColumnArguments {
+  public:
+    ColumnArguments(nb::handle starts, nb::handle rows, nb::handle values, double scale,
+                    std::size_t n)
+        : starts_(starts.ptr(), "starts", {Type::i64}, 1),
+          rows_(rows.ptr(), "rows", {Type::u32}, 1),
+          values_(values, "values", {Type::f64}, rows_.extent(0)) {
+        if (starts_.extent(0) == 0) starts_.fail("must have at least one entry", "none");
+        const auto* first = starts_.data<const std::int64_t>();
+        const std::size_t p = starts_.extent(0) - 1;
+        for (std::size_t k = 0; k < p; ++k)
+            if (first[0] != 0 || first[k] > first[k + 1])
+                starts_.fail("must rise from 0", "another order");
+        if (static_cast<std::size_t>(first[p]) != rows_.extent(0))
+            starts_.fail("must end with the number of rows", std::to_string(first[p]));
+        const auto* named = rows_.data<const std::uint32_t>();
+        for (std::size_t e = 0; e < rows_.extent(0); ++e)
+            if (named[e] >= n) rows_.fail("must be rows", std::to_string(named[e]));
+        Z = {first, named, values_.data<double>(), scale, n, p};
+    }
+    SparseColumns<double> Z;
+
+  private:
+    Buffer starts_, rows_;
+    Optional values_;
+};
+
+nb::tuple columns(nb::handle starts, nb::handle rows, nb::handle values, double scale,
+                  nb::handle groups_, nb::handle order_, nb::handle l1, nb::handle l2,
+                  nb::handle curvature, nb::handle w, nb::handle slope, nb::handle row_curvature,
+                  std::size_t n_sweeps, double tol, int n_threads) {
+    const Buffer slopes(slope.ptr(), "slope", {Type::f64}, 1),
+        bounds(groups_.ptr(), "groups", {Type::i64}, 1);
+    const ColumnArguments given(starts, rows, values, scale, slopes.extent(0));
+    const NetArguments arguments(l1, l2, curvature, w, slope, row_curvature, given.Z.p, given.Z.n);
+    std::optional<Buffer> order;
+    std::size_t n_positions = given.Z.p;
+    if (!order_.is_none()) {
+        order.emplace(order_.ptr(), "order", std::initializer_list{Type::i64}, 1);
+        n_positions = order->extent(0);
+        for (std::size_t k = 0; k < n_positions; ++k) {
+            const std::int64_t column = order->data<const std::int64_t>()[k];
+            if (column < 0 || static_cast<std::size_t>(column) >= given.Z.p)
+                order->fail("must name columns", std::to_string(column));
+        }
+    }
+    const auto* bound = bounds.data<const std::int64_t>();
+    if (bounds.extent(0) == 0) bounds.fail("must have at least one entry", "none");
+    for (std::size_t g = 0; g + 1 < bounds.extent(0); ++g)
+        if (bound[0] != 0 || bound[g] > bound[g + 1])
+            bounds.fail("must rise from 0", "another order");
+    if (static_cast<std::size_t>(bound[bounds.extent(0) - 1]) > n_positions)
+        bounds.fail("must stay within the columns", std::to_string(bound[bounds.extent(0) - 1]));
+    const Groups groups{bound, bounds.extent(0) - 1,
+                        order ? order->data<const std::int64_t>() : nullptr};
     nb::gil_scoped_release released;
-    const Swept swept = descend_columns(Z, groups.data<const std::int64_t>(), groups.extent(0) - 1,
-                                        arguments.net, arguments.row_curvature(),
+    const Swept swept = descend_columns(given.Z, groups, arguments.net, arguments.row_curvature(),
                                         arguments.slope(), {n_sweeps, tol}, n_threads);
     nb::gil_scoped_acquire acquired;
     return swept_tuple(swept);
+}
+
+void async(nb::handle starts, nb::handle rows, nb::handle values, double scale, nb::handle l1,
+           nb::handle l2, nb::handle curvature, nb::handle w, nb::handle slope,
+           nb::handle row_curvature, std::size_t n_sweeps, int n_threads) {
+    const Buffer slopes(slope.ptr(), "slope", {Type::f64}, 1);
+    const ColumnArguments given(starts, rows, values, scale, slopes.extent(0));
+    const NetArguments arguments(l1, l2, curvature, w, slope, row_curvature, given.Z.p, given.Z.n);
+    nb::gil_scoped_release released;
+    descend_async(given.Z, arguments.net, arguments.row_curvature(), arguments.slope(), n_sweeps,
+                  n_threads);
 }
 
 nb::tuple grids(nb::handle codes_, nb::handle offsets, double scale, nb::handle l1, nb::handle l2,
@@ -96,8 +152,9 @@ nb::tuple grids(nb::handle codes_, nb::handle offsets, double scale, nb::handle 
 
 nb::tuple gram(nb::handle hessian_, nb::handle l1_, nb::handle l2_, nb::handle w_,
                nb::handle gradient_, std::size_t n_sweeps, double tol) {
-    const Buffer hessian(hessian_.ptr(), "hessian", {Type::f64}, 2), l1(l1_.ptr(), "l1", {Type::f64}, 1),
-        l2(l2_.ptr(), "l2", {Type::f64}, 1), w(w_.ptr(), "w", {Type::f64}, 1, true),
+    const Buffer hessian(hessian_.ptr(), "hessian", {Type::f64}, 2),
+        l1(l1_.ptr(), "l1", {Type::f64}, 1), l2(l2_.ptr(), "l2", {Type::f64}, 1),
+        w(w_.ptr(), "w", {Type::f64}, 1, true),
         gradient(gradient_.ptr(), "gradient", {Type::f64}, 1, true);
     const std::size_t p = w.extent(0);
     hessian.expect_shape({p, p});
@@ -105,9 +162,9 @@ nb::tuple gram(nb::handle hessian_, nb::handle l1_, nb::handle l2_, nb::handle w
     Swept swept{0, 0.0};
     nb::gil_scoped_release released;
     while (swept.count < n_sweeps) {
-        swept.largest = descent_loops().sweep_gram(
-            hessian.data<const double>(), p, l1.data<const double>(), l2.data<const double>(),
-            w.data<double>(), gradient.data<double>());
+        swept.largest = descent_loops().sweep_gram(hessian.data<const double>(), p,
+                                                   l1.data<const double>(), l2.data<const double>(),
+                                                   w.data<double>(), gradient.data<double>());
         ++swept.count;
         if (swept.largest <= tol) break;
     }
@@ -119,11 +176,13 @@ nb::tuple gram(nb::handle hessian_, nb::handle l1_, nb::handle l2_, nb::handle w
 
 void add_descent(nb::module_& m) {
     m.def("descend_columns", &columns, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a,
-          "groups"_a, "l1"_a, "l2"_a, "curvature"_a, "w"_a, "slope"_a, "row_curvature"_a.none(),
-          "n_sweeps"_a, "tol"_a, "n_threads"_a);
-    m.def("descend_grids", &grids, "codes"_a, "offsets"_a, "scale"_a, "l1"_a, "l2"_a,
-          "curvature"_a, "w"_a, "slope"_a, "row_curvature"_a.none(), "n_sweeps"_a, "tol"_a,
+          "groups"_a, "order"_a.none(), "l1"_a, "l2"_a, "curvature"_a, "w"_a, "slope"_a,
+          "row_curvature"_a.none(), "n_sweeps"_a, "tol"_a, "n_threads"_a);
+    m.def("descend_async", &async, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a, "l1"_a,
+          "l2"_a, "curvature"_a, "w"_a, "slope"_a, "row_curvature"_a.none(), "n_sweeps"_a,
           "n_threads"_a);
+    m.def("descend_grids", &grids, "codes"_a, "offsets"_a, "scale"_a, "l1"_a, "l2"_a, "curvature"_a,
+          "w"_a, "slope"_a, "row_curvature"_a.none(), "n_sweeps"_a, "tol"_a, "n_threads"_a);
     m.def("descend_gram", &gram, "hessian"_a, "l1"_a, "l2"_a, "w"_a, "gradient"_a, "n_sweeps"_a,
           "tol"_a);
 }

@@ -116,20 +116,44 @@ struct Swept {
 };
 
 // `groups` (m + 1): where groups of disjoint columns begin among the variables.
+// Where the rows of every thread begin within column k.
 template <class T>
-Swept descend_columns(const SparseColumns<T>& Z, const std::int64_t* groups, std::size_t m,
-                      const Net& net, const double* row_curvature, double* slope, Sweeps sweeps,
-                      int n_threads) {
+void cut_column(const SparseColumns<T>& Z, std::size_t k, std::size_t threads, std::int64_t* cuts) {
+    const auto* first = Z.rows + Z.starts[k];
+    const auto* last = Z.rows + Z.starts[k + 1];
+    for (std::size_t c = 0; c <= threads; ++c) {
+        const auto row = first_row(Z.n, static_cast<int>(c), static_cast<int>(threads));
+        cuts[k * (threads + 1) + c] =
+            c == threads ? Z.starts[k + 1] : std::lower_bound(first, last, row) - Z.rows;
+    }
+}
+
+// Columns that are moved together: those at positions groups[g] .. groups[g + 1) of `order`, or of
+// all columns one after the other where that is null. Columns of a group should share no row: then
+// moving them at once is exact; else their curvatures have to be large enough for it.
+struct Groups {
+    const std::int64_t* bounds;
+    std::size_t count;
+    const std::int64_t* order;
+
+    std::size_t operator()(std::size_t position) const {
+        return order ? static_cast<std::size_t>(order[position]) : position;
+    }
+};
+
+template <class T>
+Swept descend_columns(const SparseColumns<T>& Z, const Groups& groups, const Net& net,
+                      const double* row_curvature, double* slope, Sweeps sweeps, int n_threads) {
     const ColumnLoops<T>& loops = column_loops<T>();
     std::size_t widest = 0, n_entries = static_cast<std::size_t>(Z.starts[Z.p] - Z.starts[0]);
-    for (std::size_t g = 0; g < m; ++g)
-        widest = std::max(widest, static_cast<std::size_t>(groups[g + 1] - groups[g]));
+    for (std::size_t g = 0; g < groups.count; ++g)
+        widest =
+            std::max(widest, static_cast<std::size_t>(groups.bounds[g + 1] - groups.bounds[g]));
     // A barrier costs what a few hundred entries cost.
-    if (m == 0 || n_entries / m < 2000) n_threads = 1;
+    if (groups.count == 0 || n_entries / groups.count < 2000) n_threads = 1;
     const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
     std::vector<double> partial(2 * threads * widest), steps(threads * widest);
     std::vector<std::int64_t> cuts(threads == 1 ? 0 : Z.p * (threads + 1));
-    const std::size_t size = Z.p;
     Barrier barrier(static_cast<int>(threads));
     Swept swept{0, 0.0};
     const double per_row = Z.scale / static_cast<double>(Z.n);
@@ -140,50 +164,44 @@ Swept descend_columns(const SparseColumns<T>& Z, const std::int64_t* groups, std
             return std::pair{cuts[k * (threads + 1) + t], cuts[k * (threads + 1) + t + 1]};
         };
         if (threads > 1) {
-            for (std::size_t k = t; k < Z.p; k += threads)
-                for (std::size_t c = 0; c <= threads; ++c) {
-                    const auto* first = Z.rows + Z.starts[k];
-                    const auto* last = Z.rows + Z.starts[k + 1];
-                    const auto row = first_row(Z.n, static_cast<int>(c), n_threads);
-                    cuts[k * (threads + 1) + c] =
-                        c == threads ? Z.starts[k + 1]
-                                     : std::lower_bound(first, last, row) - Z.rows;
-                }
+            for (std::size_t k = t; k < Z.p; k += threads) cut_column(Z, k, threads, cuts.data());
             barrier.wait();
         }
         double* mine = steps.data() + t * widest;
         Net own_net = net;  // every thread keeps its own w: one barrier a group is enough
-        std::vector<double> w(net.w, net.w + size);
+        std::vector<double> w(net.w, net.w + Z.p);
         own_net.w = w.data();
         std::size_t parity = 0;
         for (std::size_t sweep = 0; sweep < sweeps.count; ++sweep) {
             double largest = 0.0;
-            for (std::size_t g = 0; g < m; ++g) {
-                const auto first = static_cast<std::size_t>(groups[g]);
-                const auto width = static_cast<std::size_t>(groups[g + 1]) - first;
+            for (std::size_t g = 0; g < groups.count; ++g) {
+                const auto first = static_cast<std::size_t>(groups.bounds[g]);
+                const auto width = static_cast<std::size_t>(groups.bounds[g + 1]) - first;
                 double* sums = partial.data() + parity * threads * widest;
                 parity ^= 1;
                 for (std::size_t k = 0; k < width; ++k) {
-                    const auto [from, to] = range(first + k);
-                    sums[t * widest + k] = loops.sparse_slope(
-                        Z.rows + from, Z.values ? Z.values + from : nullptr, slope,
-                        static_cast<std::size_t>(to - from));
+                    const auto [from, to] = range(groups(first + k));
+                    sums[t * widest + k] =
+                        loops.sparse_slope(Z.rows + from, Z.values ? Z.values + from : nullptr,
+                                           slope, static_cast<std::size_t>(to - from));
                 }
                 barrier.wait();
                 for (std::size_t k = 0; k < width; ++k) {
+                    const std::size_t column = groups(first + k);
                     double sum = 0.0;
                     for (std::size_t c = 0; c < threads; ++c) sum += sums[c * widest + k];
-                    mine[k] = step_along(own_net, first + k, sum * per_row);
-                    largest = std::max(largest, std::abs(mine[k]) * (net.curvature[first + k] +
-                                                                     net.l2[first + k]));
+                    mine[k] = step_along(own_net, column, sum * per_row);
+                    largest = std::max(largest, std::abs(mine[k]) *
+                                                    (net.curvature[column] + net.l2[column]));
                 }
                 for (std::size_t k = 0; k < width; ++k) {
                     if (mine[k] == 0.0) continue;
-                    const auto [from, to] = range(first + k);
+                    const std::size_t column = groups(first + k);
+                    const auto [from, to] = range(column);
                     loops.sparse_move(Z.rows + from, Z.values ? Z.values + from : nullptr,
                                       row_curvature, mine[k] * Z.scale, slope,
                                       static_cast<std::size_t>(to - from));
-                    w[first + k] += mine[k];
+                    w[column] += mine[k];
                 }
             }
             if (t == 0) swept = {sweep + 1, largest};
@@ -244,8 +262,8 @@ Swept descend_grids(const BinnedGrids<Code>& Z, const Net& net, const double* ro
                     for (std::size_t c = 0; c < 2 * threads; ++c) sum += all[c * widest + k];
                     const double step = step_along(own_net, first + k, sum * per_row);
                     moves |= step != 0.0;
-                    largest = std::max(largest, std::abs(step) * (net.curvature[first + k] +
-                                                                  net.l2[first + k]));
+                    largest = std::max(largest, std::abs(step) *
+                                                    (net.curvature[first + k] + net.l2[first + k]));
                     mine[k] = step;
                 }
                 if (!moves) continue;

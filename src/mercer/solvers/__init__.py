@@ -7,15 +7,22 @@ from mercer._validation import name_from
 from mercer.designs import Dense
 from mercer.problem import Problem
 from mercer.solvers.base import Result, Solver, TraceRow
+from mercer.solvers.boosting import BestOfSome, BestStump, Boosting, Perceptrons
 from mercer.solvers.conjugate_gradient import ConjugateGradient
+from mercer.solvers.coordinate import CoordinateDescent, path, simulate
 from mercer.solvers.direct import Cholesky
 from mercer.solvers.newton import NewtonCG
 from mercer.solvers.working_set import Selection, Stream, WorkingSet
 
 __all__ = [
+    "BestOfSome",
+    "BestStump",
+    "Boosting",
     "Cholesky",
     "ConjugateGradient",
+    "CoordinateDescent",
     "NewtonCG",
+    "Perceptrons",
     "Result",
     "Selection",
     "Solver",
@@ -25,10 +32,12 @@ __all__ = [
     "auto",
     "get",
     "names",
+    "path",
+    "simulate",
 ]
 
 SOLVERS: dict[str, type[Solver]] = {
-    cls.name: cls for cls in (Cholesky, ConjugateGradient, NewtonCG)
+    cls.name: cls for cls in (Cholesky, ConjugateGradient, CoordinateDescent, NewtonCG)
 }
 
 _DIRECT_SIDE = 4000  # largest matrix to factorise unasked: seconds, and 128 MB
@@ -43,7 +52,7 @@ def names() -> list[str]:
 def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
     """The solver that suits the loss and the size of a problem.
 
-    A quadratic loss gets the direct solver where the smaller side of the design is small, the
+    A penalty with an l1 part gets coordinate descent. Otherwise a quadratic loss gets the direct solver where the smaller side of the design is small, the
     design is dense or small itself, and the matrix fits; else conjugate gradients. Any other loss
     gets Newton's method.
 
@@ -57,6 +66,8 @@ def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
     -------
     Solver
     """
+    if problem.penalty.l1:
+        return CoordinateDescent(tol=tol, max_iter=max_iter)
     if not problem.loss.quadratic:
         return NewtonCG(tol=tol, max_iter=max_iter)
     n, n_columns = problem.design.shape
@@ -76,7 +87,7 @@ def get(
 
     Parameters
     ----------
-    solver : {"auto", "cholesky", "cg", "newton-cg"} or Solver
+    solver : {"auto", "cholesky", "cg", "cd", "newton-cg"} or Solver
         A solver object keeps its own settings.
     problem : Problem
         What "auto" chooses by.

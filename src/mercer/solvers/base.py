@@ -58,11 +58,15 @@ class Result:
     converged : bool
         Whether ``optimality`` reached ``tol``.
     optimality : float
-        Norm of the gradient relative to ``Problem.reference``, the largest over the outputs.
+        What ``criterion`` says, the largest over the outputs.
     trace : list of TraceRow
         One row for the start and one per iteration.
     interrupted : bool
         Whether the user's interrupt ended the loop; ``coef`` is the model reached by then.
+    criterion : {"gradient", "duality gap", "stationarity"}
+        What the solver stopped by: the norm of the gradient relative to ``Problem.reference``; the
+        duality gap relative to F at the best constant model; or the distance of 0 to the
+        subdifferential relative to that of the best constant model.
     """
 
     coef: NDArray
@@ -71,6 +75,7 @@ class Result:
     optimality: float
     trace: list[TraceRow]
     interrupted: bool = False
+    criterion: str = "gradient"
 
 
 class Clock:
@@ -182,6 +187,10 @@ class Solver:
         """One iteration, in place."""
         raise NotImplementedError
 
+    def criterion(self, problem: Problem) -> str:
+        """What ``optimality`` measures."""
+        return "gradient"
+
     def finish(self, problem: Problem, state: Any) -> None:
         """Make ``state.optimality`` the true one where steps only estimate it."""
 
@@ -238,7 +247,15 @@ class Solver:
         converged = bool(state.optimality <= self.tol)
         if not (converged or stopped or interrupted):
             self._warn(state)
-        return Result(state.coef, state.iteration, converged, state.optimality, trace, interrupted)
+        return Result(
+            state.coef,
+            state.iteration,
+            converged,
+            state.optimality,
+            trace,
+            interrupted,
+            self.criterion(problem),
+        )
 
     def _goes_on(self, state: Any) -> bool:
         return state.optimality > self.tol and state.iteration < self.max_iter and not state.stalled
@@ -253,7 +270,9 @@ class Solver:
         return TraceRow(state.clock.seconds, objective, state.optimality, n_nonzero, phases)
 
     def _warn(self, state: Any) -> None:
-        reached = f"relative residual {state.optimality:.2g}, above tol={self.tol:g}"
+        what = self.criterion(state.problem)
+        what = "residual" if what == "gradient" else what
+        reached = f"relative {what} {state.optimality:.2g}, above tol={self.tol:g}"
         where = state.stalled or f"stopped at max_iter={self.max_iter}"
         remedy = "loosen tol" if state.stalled else "raise max_iter or loosen tol"
         warnings.warn(

@@ -40,6 +40,10 @@ class Columns:
         """Zᵀv."""
         return self.design.rmatvec(v).astype(np.float64, copy=False)
 
+    def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
+        """Some rows of some columns, as a new array."""
+        return self.design.rows(rows).block(columns).astype(np.float64, copy=False)
+
     def set_curvature(self, h: NDArray[np.float64] | None) -> None:
         """Use h, or what comes near it, from now on."""
         self.curvature = h
@@ -60,27 +64,27 @@ class DenseColumns(Columns):
         some = np.flatnonzero(w)
         out = np.empty(self.n)
         for rows in row_chunks(self.n, 12.0 * len(some)):
-            out[rows] = self._part(rows, some) @ w[some]
+            out[rows] = self.part(rows, some) @ w[some]
         return out
 
     def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         out = np.zeros((len(left), len(left if right is None else right)))
         width = len(left) + (0 if right is None else len(right))
         for rows in row_chunks(self.n, 16.0 * width):
-            z = self._part(rows, left)
+            z = self.part(rows, left)
             if right is None:
                 if self.curvature is not None:
                     z *= np.sqrt(self.curvature[rows])[:, None]
                 out += z.T @ z
             else:
-                other = self._part(rows, right)
+                other = self.part(rows, right)
                 if self.curvature is not None:
                     z *= self.curvature[rows][:, None]
                 out += z.T @ other
         out /= self.n
         return out
 
-    def _part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
+    def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
         return self.design.array[rows][:, columns].astype(np.float64, copy=False)
 
 
@@ -92,11 +96,11 @@ class SparseColumns(Columns):
     def __init__(self, design: Design):
         matrix = design.tocsr().astype(np.float64)
         super().__init__(Sparse(matrix))
-        self._by_column = matrix.tocsc()
+        self.by_column = matrix.tocsc()
 
     def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
-        z = self._by_column[:, left]
-        other = z if right is None else self._by_column[:, right]
+        z = self.by_column[:, left]
+        other = z if right is None else self.by_column[:, right]
         if self.curvature is not None:
             other = other.multiply(self.curvature[:, None]).tocsc()
         return (z.T @ other).toarray() / self.n
@@ -191,6 +195,11 @@ class GramPool:
 
     With ``centred``, columns are less their means, Z − 1m̄ᵀ with means under the curvature: what is
     left of a quadratic when an intercept without penalty is eliminated.
+
+    Attributes
+    ----------
+    curvature : ndarray of shape (n,) or None
+        What the rows are to be weighted with; `Columns.curvature` is what they really are.
     """
 
     def __init__(self, columns: Columns, centred: bool):
@@ -200,24 +209,20 @@ class GramPool:
         self._ids = np.zeros(0, dtype=np.int64)
         self._gram = np.zeros((0, 0))
         self._fresh = False
+        self.curvature: NDArray[np.float64] | None = None
         self._means: NDArray[np.float64] | None = None
         self._mass = 1.0
         self._ridge = 0.0
         self._sqnorms: NDArray[np.float64] | None = None
-
-    @property
-    def curvature(self) -> NDArray[np.float64] | None:
-        """What the rows are weighted with."""
-        return self.columns.curvature
 
     def set_curvature(self, h: NDArray[np.float64] | None, ridge: float = 0.0) -> None:
         """Weigh rows by h, or None for all alike, and forget everything under another curvature.
 
         ``ridge`` times the mean of h times what diagonal entries are with ones is added to them.
         """
-        if self._fresh and h is None and self.columns.curvature is None:
+        if self._fresh and h is None and self.curvature is None:
             return
-        self._fresh = True
+        self._fresh, self.curvature = True, h
         self.columns.set_curvature(h)
         self._keep(np.zeros(0, dtype=np.int64))
         if ridge and self._sqnorms is None:

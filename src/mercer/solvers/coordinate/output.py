@@ -32,7 +32,8 @@ class Point:
     gradient : ndarray of shape (D,)
         Of the mean loss.
     bound : float
-        A lower bound of the minimum, from the dual point that the slopes suggest.
+        A lower bound of the minimum, from the dual point share · slopes.
+    share : float
     """
 
     w: NDArray[np.float64]
@@ -42,6 +43,7 @@ class Point:
     slopes: NDArray[np.float64]
     gradient: NDArray[np.float64]
     bound: float
+    share: float
 
 
 class Output:
@@ -113,8 +115,8 @@ class Output:
         weighted = slopes if self.weights is None else self.weights * slopes
         gradient = self.columns.rmatvec(weighted) / self.n
         objective = self.objective(w, linear, b)
-        bound = self._bound(slopes, gradient)
-        return Point(w, b, linear, objective, weighted, gradient, bound)
+        bound, share = self._bound(slopes, gradient)
+        return Point(w, b, linear, objective, weighted, gradient, bound, share)
 
     def curvature(self, point: Point) -> NDArray[np.float64] | None:
         """s_i ℓ''(y_i, u_i), or None for ones."""
@@ -123,6 +125,18 @@ class Output:
         h = self.loss.hessian(point.linear + point.intercept, self.y)
         return h if self.weights is None else h * self.weights
 
+    def hopeless(self, point: Point, norms: NDArray) -> NDArray[np.bool_]:
+        """Columns that have no weight at the minimum, which the gap proves.
+
+        The dual is (1/β)-strongly concave, so that its maximum is within √(2 β gap) of any of its
+        points; correlations with a column change by at most that times ‖z_j‖ / √n.
+        """
+        if not np.isfinite(point.bound):
+            return np.zeros(len(norms), dtype=bool)
+        gap = max(point.objective - point.bound, 0.0)
+        radius = np.sqrt(2 * self.loss.lipschitz * gap / self.n)
+        return point.share * np.abs(point.gradient) + radius * norms < self.l1
+
     def violation(self, point: Point) -> float:
         """Norm of the distance of 0 to the subdifferential of F."""
         full = point.gradient + self.l2 * point.w
@@ -130,10 +144,10 @@ class Output:
         elsewhere = np.abs(full + self.l1 * np.sign(point.w))
         return float(np.linalg.norm(np.where(point.w == 0, at_zero, elsewhere)))
 
-    def _bound(self, slopes: NDArray, gradient: NDArray) -> float:
+    def _bound(self, slopes: NDArray, gradient: NDArray) -> tuple[float, float]:
         """The best D(share · slopes) among a few shares; −∞ if the loss is not convex."""
         if not self.loss.convex:
-            return -np.inf
+            return -np.inf, 0.0
         steepest = float(np.max(np.abs(gradient), initial=0.0))
         allowed = min(1.0, self.l1 / steepest) if steepest > 0 else 1.0
         shares = {allowed, 1.0} if self.l2 > 0 else {allowed}
@@ -141,7 +155,7 @@ class Output:
             size = self.mean(slopes * slopes)
             if size > 0:
                 shares.add(min(max(-self.mean(slopes * self.y) / size, 0.0), allowed))
-        return max(self._dual(share, slopes, gradient) for share in shares)
+        return max((self._dual(share, slopes, gradient), share) for share in sorted(shares))
 
     def _dual(self, share: float, slopes: NDArray, gradient: NDArray) -> float:
         conjugate = self.loss.conjugate(share * slopes, self.y)

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mercer._array import n_threads
 from mercer._validation import name_from
 from mercer.designs import Lazy
 from mercer.problem import Problem
-from mercer.solvers.base import Clock, Result, Solver, State
+from mercer.solvers.base import Clock, Solver, State
 from mercer.solvers.coordinate.columns import Columns, GramPool, columns_of
+from mercer.solvers.coordinate.descent import DescentSteps
 from mercer.solvers.coordinate.newton import NewtonSteps
 from mercer.solvers.coordinate.output import Output, Point
+from mercer.solvers.coordinate.steps import Steps
 
 __all__ = ["CoordinateDescent"]
 
 METHODS = ("auto", "newton", "descent")
 MODES = ("auto", "safe", "async")
+_LARGEST_GRAM = 8000  # columns of a working set whose Gram matrix is worth its room
 ORDERS = ("cyclic", "permuted", "random", "greedy-block")
 
 
@@ -33,7 +35,7 @@ class _OutputState:
     point: Point
     reference: float  # what the criterion is relative to
     bound: float = -np.inf
-    steps: Any = None
+    steps: Steps | None = None
     n_iter: int = 0
     stalled: bool = False
 
@@ -142,6 +144,8 @@ class CoordinateDescent(Solver):
     order: str = "cyclic"
     method: str = "auto"
 
+    _pool: GramPool | None = field(default=None, init=False, repr=False, compare=False)
+
     name: ClassVar[str] = "cd"
     requires: ClassVar[frozenset[str]] = frozenset()
 
@@ -152,10 +156,19 @@ class CoordinateDescent(Solver):
         name_from(self.order, list(ORDERS), "order")
         name_from(self.method, list(METHODS), "method")
 
+    def keep(self, pool: GramPool) -> None:
+        """Take Gram matrices from there, for problems on its design."""
+        self._pool = pool
+
+    def criterion(self, problem: Problem) -> str:
+        return "duality gap" if problem.loss.convex else "stationarity"
+
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
-        with clock.phase("columns"):
-            columns = columns_of(problem.design)
-        pool = GramPool(columns, centred=problem.fit_intercept)
+        pool = self._pool
+        if pool is None:
+            with clock.phase("columns"):
+                pool = GramPool(columns_of(problem.design), centred=problem.fit_intercept)
+        columns = pool.columns
         weights = problem.weights_of(theta).reshape(problem.design.shape[1], -1)
         with clock.phase("rows"):
             outputs = [
@@ -168,17 +181,29 @@ class CoordinateDescent(Solver):
 
     def step(self, problem: Problem, state: _State) -> None:
         each = next(o for o in state.outputs if self._is_open(o))
-        if each.steps is None:
-            each.steps = NewtonSteps(each.output, state.pool, state.clock)
+        each.steps = self._steps(state, each)
         point = each.steps.step(each.point, each.gap, self.tol * each.reference)
+        each.n_iter += 1
         if point is None:
             each.stalled = True
         else:
             each.move(point)
-            each.n_iter += 1
         state.judge()
         if not any(map(self._is_open, state.outputs)) and any(o.stalled for o in state.outputs):
             state.stalled = f"stalled at the limit of {problem.dtype}"
+
+    def _steps(self, state: _State, each: _OutputState) -> Steps:
+        """What improves an output from where it stands."""
+        crowded = 2 * np.count_nonzero(each.point.w) > _LARGEST_GRAM
+        newton = self.method == "newton" or (self.method == "auto" and not crowded)
+        if isinstance(each.steps, NewtonSteps if newton else DescentSteps):
+            return each.steps
+        if newton:
+            return NewtonSteps(each.output, state.clock, pool=state.pool)
+        threads = n_threads(self.n_jobs) if self.n_jobs else state.problem.design.n_threads
+        return DescentSteps(
+            each.output, state.clock, mode=self.mode, order=self.order, n_threads=threads
+        )
 
     def _is_open(self, each: _OutputState) -> bool:
         return each.relative > self.tol and not each.stalled and each.n_iter < self.max_iter

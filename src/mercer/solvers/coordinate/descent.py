@@ -1,0 +1,206 @@
+"""Sweeps of coordinate descent over a working set, for sets too large for a Gram matrix."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import _core
+from mercer.solvers.coordinate.columns import BinColumns
+from mercer.solvers.coordinate.lists import ColumnLists, column_lists
+from mercer.solvers.coordinate.output import Point
+from mercer.solvers.coordinate.rounds import eso_factor
+from mercer.solvers.coordinate.steps import Steps
+
+__all__ = ["DescentSteps"]
+
+_BATCH, _BATCHES = 5, 60  # sweeps in one go, and how many goes at most
+_MEMORY = 5  # iterates that an extrapolation combines
+_SHARE, _EXACT = 0.1, 0.3
+_RIDGE = 1e-6  # least curvature of a column, relative to the mean one
+
+
+@dataclass
+class _Sweep:
+    """The model on the columns at work, and where it stands."""
+
+    ids: NDArray
+    w: NDArray[np.float64]
+    slope: NDArray[np.float64]
+    h: NDArray[np.float64] | None
+    curvature: NDArray[np.float64]
+    lists: ColumnLists | None  # None: all columns of a binned design, grid by grid
+
+
+@dataclass(kw_only=True)
+class DescentSteps(Steps):
+    """Models by the slopes of the rows, minimised by sweeps with extrapolation.
+
+    Attributes
+    ----------
+    mode, order : str
+        As in ``CoordinateDescent``.
+    n_threads : int
+    """
+
+    mode: str = "auto"
+    order: str = "cyclic"
+    n_threads: int = 1
+    draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
+
+    def step(self, point: Point, gap: float, goal: float) -> Point | None:
+        with self.clock.phase("columns"):
+            sweep = self._begin(point)
+        reach = point.objective / self.output.l1 if self.output.l1 > 0 else 1.0
+        enough = max(_EXACT * goal, _SHARE * gap) / max(reach, 1e-300)
+        with self.clock.phase("sweeps"):
+            self._minimise(sweep, enough)
+        with self.clock.phase("rows"):
+            before = self.caution
+            found = self.search(point, sweep.ids, sweep.w - point.w[sweep.ids])
+        if self.mode == "async" and (found is None or self.caution > before):
+            self.mode = "safe"  # threads were in each other's way
+            return point if found is None else found
+        return found
+
+    def _begin(self, point: Point) -> _Sweep:
+        columns, h = self.output.columns, self.curvature(point)
+        ids = np.sort(self.candidates(point))
+        whole = isinstance(columns, BinColumns) and 2 * len(ids) >= columns.n_columns
+        if whole and self.mode == "auto" and self.order == "cyclic":
+            ids, lists = np.arange(columns.n_columns), None
+            curvature = columns.design.column_sqnorms(h) / columns.n
+        else:
+            lists = column_lists(columns, ids)
+            curvature = lists.curvatures(h, columns.n)
+        least = _RIDGE * float(np.mean(curvature)) if len(curvature) else 0.0
+        if not self.output.loss.quadratic:
+            curvature = np.maximum(curvature, least)
+        return _Sweep(ids, point.w[ids], point.slopes.copy(), h, curvature, lists)
+
+    def _minimise(self, sweep: _Sweep, enough: float) -> None:
+        """Sweeps until no step is larger than ``enough``, in units of the gradient."""
+        history: list[tuple[NDArray, NDArray]] = []
+        for _ in range(_BATCHES):
+            largest = self._sweeps(sweep)
+            if self.output.fit_intercept:
+                mass = sweep.h if sweep.h is not None else np.ones(len(sweep.slope))
+                total = float(np.sum(mass))
+                if total > 0:
+                    sweep.slope -= mass * (np.sum(sweep.slope) / total)
+            if largest <= enough:
+                return
+            history.append((sweep.w.copy(), sweep.slope.copy()))
+            if len(history) > _MEMORY:
+                self._extrapolate(sweep, history)
+                history = []
+
+    def _sweeps(self, sweep: _Sweep) -> float:
+        output, columns = self.output, self.output.columns
+        l1, l2 = np.full(len(sweep.ids), output.l1), np.full(len(sweep.ids), output.l2)
+        if sweep.lists is None and isinstance(columns, BinColumns):
+            design = columns.design
+            return _core.descend_grids(
+                design.codes,
+                design.offsets,
+                design.scale,
+                l1,
+                l2,
+                sweep.curvature,
+                sweep.w,
+                sweep.slope,
+                sweep.h,
+                _BATCH,
+                0.0,
+                self.n_threads,
+            )[1]
+        lists = sweep.lists
+        given = (lists.starts, lists.rows, lists.values, lists.scale)
+        if self.mode == "async":
+            before = sweep.w.copy()
+            _core.descend_async(
+                *given,
+                l1,
+                l2,
+                sweep.curvature,
+                sweep.w,
+                sweep.slope,
+                sweep.h,
+                _BATCH,
+                self.n_threads,
+            )
+            return float(np.max(np.abs(sweep.w - before) * sweep.curvature, initial=0.0))
+        bounds, order, factor = self._groups(sweep)
+        return _core.descend_columns(
+            *given,
+            bounds,
+            order,
+            l1,
+            l2,
+            factor * sweep.curvature,
+            sweep.w,
+            sweep.slope,
+            sweep.h,
+            _BATCH,
+            0.0,
+            self.n_threads,
+        )[1]
+
+    def _groups(self, sweep: _Sweep) -> tuple[NDArray, NDArray | None, float]:
+        """Bounds of what is moved together, the order of the columns, and the safety factor."""
+        p, lists = len(sweep.ids), sweep.lists
+        if self.mode == "safe":
+            tau = min(max(self.n_threads, 1), p)
+            omega = int(np.bincount(lists.rows).max(initial=1)) if len(lists.rows) else 1
+            bounds = np.append(np.arange(0, p, tau), p).astype(np.int64)
+            return bounds, self.draws.permutation(p), eso_factor(min(omega, p), tau, max(p, 1))
+        if self.order == "cyclic" and isinstance(self.output.columns, BinColumns):
+            offsets = self.output.columns.design.offsets
+            grids = np.searchsorted(offsets, sweep.ids, side="right")
+            first = np.flatnonzero(np.diff(grids, prepend=-1))
+            return np.append(first, p).astype(np.int64), None, 1.0
+        if self.order == "cyclic":
+            return np.arange(p + 1), None, 1.0
+        if self.order == "permuted":
+            return np.arange(p + 1), self.draws.permutation(p), 1.0
+        if self.order == "random":
+            return np.arange(p + 1), self.draws.integers(p, size=p), 1.0
+        return self._greediest(sweep)
+
+    def _greediest(self, sweep: _Sweep) -> tuple[NDArray, NDArray, float]:
+        """The half of the columns that gains most, those first that gain most."""
+        gradient = self.output.columns.rmatvec(sweep.slope)[sweep.ids] / self.output.n
+        full = gradient + self.output.l2 * sweep.w
+        away = np.where(
+            sweep.w == 0,
+            np.maximum(np.abs(full) - self.output.l1, 0.0),
+            np.abs(full + self.output.l1 * np.sign(sweep.w)),
+        )
+        gain = away / np.sqrt(np.maximum(sweep.curvature + self.output.l2, 1e-300))
+        order = np.argsort(-gain)[: (len(gain) + 1) // 2]
+        return np.arange(len(order) + 1), order, 1.0
+
+    def _extrapolate(self, sweep: _Sweep, history: list[tuple[NDArray, NDArray]]) -> None:
+        """Go where the last iterates point to, if the model says so."""
+        if sweep.h is not None and not np.all(sweep.h > 0):
+            return
+        ws = np.array([w for w, _ in history])
+        steps = np.diff(ws, axis=0)
+        products = steps @ steps.T
+        size = float(np.trace(products))
+        if not size > 0:
+            return
+        products[np.diag_indices(len(products))] += 1e-12 * size
+        weights = np.linalg.solve(products, np.ones(len(products)))
+        weights /= np.sum(weights)
+        w = weights @ ws[1:]
+        slope = weights @ np.array([slope for _, slope in history[1:]])
+        if self._value(w, slope, sweep.h) < self._value(sweep.w, sweep.slope, sweep.h):
+            sweep.w[:], sweep.slope[:] = w, slope
+
+    def _value(self, w: NDArray, slope: NDArray, h: NDArray | None) -> float:
+        rows = slope * slope if h is None else slope * slope / h
+        smooth = 0.5 * float(np.sum(rows)) / len(slope)
+        return smooth + self.output.l1 * float(np.sum(np.abs(w))) + 0.5 * self.output.l2 * (w @ w)

@@ -1,0 +1,115 @@
+"""What steps of all kinds share: the model's curvature, the working set, the line search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.solvers.base import Clock
+from mercer.solvers.coordinate.output import Output, Point
+
+__all__ = ["Steps"]
+
+_SMALLEST, _NEW = 100, 50  # columns of the first working set, and new ones at least
+_ARMIJO, _HALVINGS = 1e-3, 30
+_NOISE = 16.0  # rounding of F, in units of its precision
+
+
+@dataclass
+class Steps:
+    """Minimises one output: F at a working set is replaced by its quadratic model, again and again.
+
+    Attributes
+    ----------
+    output : Output
+    clock : Clock
+    caution : float
+        Share of the bound of the curvature in that of the model: 0 is Newton's, 1 never overshoots.
+    """
+
+    output: Output
+    clock: Clock
+    caution: float = 0.0
+    _norms: NDArray[np.float64] | None = field(default=None, repr=False)
+
+    def step(self, point: Point, gap: float, goal: float) -> Point | None:
+        """A better point, or None where rounding allows none.
+
+        Parameters
+        ----------
+        point : Point
+        gap : float
+            What F at the point is above the minimum at most.
+        goal : float
+            The gap that is asked for in the end.
+        """
+        raise NotImplementedError
+
+    def curvature(self, point: Point) -> NDArray[np.float64] | None:
+        """h of every row for the model at the point, or None for ones."""
+        output = self.output
+        h = output.curvature(point)
+        if h is None or output.loss.quadratic:
+            return h
+        most = output.loss.lipschitz
+        bound = most if output.weights is None else most * output.weights
+        caution = self.caution if np.any(h) else 1.0
+        return (1.0 - caution) * h + caution * bound if caution else h
+
+    def candidates(self, point: Point) -> NDArray:
+        """The working set: columns with weights, and those that promise most, about as many."""
+        output = self.output
+        if self._norms is None:
+            self._norms = np.sqrt(output.columns.design.column_sqnorms(output.weights))
+        norms = self._norms
+        active = np.flatnonzero(point.w)
+        room = max(_SMALLEST - len(active), len(active), _NEW)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            score = np.where(norms > 0, (np.abs(point.gradient) - output.l1) / norms, -np.inf)
+        score[active] = -np.inf
+        score[output.hopeless(point, norms)] = -np.inf
+        if room < len(score):
+            new = np.argpartition(-score, room - 1)[:room]
+        else:
+            new = np.arange(len(score))
+        return np.concatenate([active, new[score[new] > -np.inf]])
+
+    def search(self, point: Point, ids: NDArray, change: NDArray) -> Point | None:
+        """The first of w + change, w + change / 2, … that is enough of a decrease."""
+        output = self.output
+        if not np.any(change):
+            return None
+        direction = np.zeros_like(point.w)
+        direction[ids] = change
+        moves = output.columns.matvec(direction)
+        full = point.w + direction
+        slope = float(point.gradient[ids] @ change) + output.l1 * float(
+            np.sum(np.abs(full)) - np.sum(np.abs(point.w))
+        )
+        slope += 0.5 * output.l2 * float(full @ full - point.w @ point.w)
+        noise = _NOISE * float(np.finfo(np.float64).eps) * abs(point.objective)
+        if -slope <= noise:
+            return self._closer(point, full, point.linear + moves, noise)
+        t = 1.0
+        for _ in range(_HALVINGS):
+            w = full if t == 1 else point.w + t * direction
+            linear = point.linear + t * moves
+            b = output.best_intercept(linear, point.intercept)
+            if output.objective(w, linear, b) <= point.objective + _ARMIJO * t * min(slope, 0.0):
+                break
+            t *= 0.5
+        else:
+            return None
+        if t < 0.5:
+            self.caution = min(1.0, 2 * self.caution + 0.1)
+        elif t == 1:
+            self.caution = 0.3 * self.caution if self.caution > 0.01 else 0.0
+        return output.at(w, linear, b)
+
+    def _closer(self, point: Point, w: NDArray, linear: NDArray, noise: float) -> Point | None:
+        """The point at w if its lower bound is better, where F itself shows rounding alone."""
+        found = self.output.at(w, linear)
+        better = found.bound > point.bound and found.objective <= point.objective + noise
+        return found if better else None
