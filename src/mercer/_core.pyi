@@ -350,3 +350,99 @@ def kernel_block(
     let it lie among the rows. ``scale`` (d) is positive. False, with ``out`` undefined, if squared
     distances overflow.
     """
+
+# -- bitmaps of columns ----------------------------------------------------------------------------
+#
+# Rows come in blocks of 512, the last one filled up with zeros: 8 words of 64 bits a block. Counts
+# are exact on every processor.
+
+def bit_columns(
+    codes: NDArray[Any],
+    offsets: NDArray[np.int64],
+    columns: NDArray[np.int64],
+    order: NDArray[np.uint32] | None,
+    out: NDArray[np.uint64],
+    n_threads: int,
+) -> None:
+    """out (p, words): which rows of ``order``, or of all, have a code in each of the ``columns``,
+    ascending."""
+
+def bit_products(
+    left: NDArray[np.uint64],
+    right: NDArray[np.uint64],
+    weights: NDArray[np.uint32] | None,
+    scale: float,
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None:
+    """out (a, b) = scale * weighted counts of the rows that columns share; one weight a block. The
+    same array twice: half of it is counted."""
+
+# -- coordinate descent ----------------------------------------------------------------------------
+#
+# All minimise (1/n) sum_i (g_i e_i + h_i e_i^2 / 2) + sum_j (l1_j |w_j| + l2_j w_j^2 / 2) with
+# e = Z (w - w_before), in place: ``slope`` (n) holds g + h e, ``curvature`` (p) is (1/n) sum h z^2,
+# h is ``row_curvature``, or ones. They return the number of sweeps and the largest change of the
+# last one times its curvature.
+
+def descend_gram(
+    hessian: NDArray[np.float64],
+    l1: NDArray[np.float64],
+    l2: NDArray[np.float64],
+    w: NDArray[np.float64],
+    gradient: NDArray[np.float64],
+    n_sweeps: int,
+    tol: float,
+) -> tuple[int, float]:
+    """Sweeps over p variables of w'Hw / 2, whose gradient is kept."""
+
+def descend_grids(
+    codes: NDArray[Any],
+    offsets: NDArray[np.int64],
+    scale: float,
+    l1: NDArray[np.float64],
+    l2: NDArray[np.float64],
+    curvature: NDArray[np.float64],
+    w: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    row_curvature: NDArray[np.float64] | None,
+    n_sweeps: int,
+    tol: float,
+    n_threads: int,
+) -> tuple[int, float]:
+    """Sweeps over all bins, a grid at a time; all codes must be within their grids."""
+
+def descend_columns(
+    starts: NDArray[np.int64],
+    rows: NDArray[np.uint32],
+    values: NDArray[np.float64] | None,
+    scale: float,
+    groups: NDArray[np.int64],
+    order: NDArray[np.int64] | None,
+    l1: NDArray[np.float64],
+    l2: NDArray[np.float64],
+    curvature: NDArray[np.float64],
+    w: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    row_curvature: NDArray[np.float64] | None,
+    n_sweeps: int,
+    tol: float,
+    n_threads: int,
+) -> tuple[int, float]:
+    """Sweeps over sparse columns, a group of ``order`` at a time: its columns move at once."""
+
+def descend_async(
+    starts: NDArray[np.int64],
+    rows: NDArray[np.uint32],
+    values: NDArray[np.float64] | None,
+    scale: float,
+    l1: NDArray[np.float64],
+    l2: NDArray[np.float64],
+    curvature: NDArray[np.float64],
+    w: NDArray[np.float64],
+    slope: NDArray[np.float64],
+    row_curvature: NDArray[np.float64] | None,
+    n_sweeps: int,
+    n_threads: int,
+) -> None:
+    """Sweeps of threads that do not wait for each other, each over columns of its own."""

@@ -1,4 +1,4 @@
-"""Columns of a design for sparse solvers: products in float64, and Gram matrices of a few of them."""
+"""Columns of a design in float64: products with all of them, and Gram matrices of a few."""
 
 from __future__ import annotations
 

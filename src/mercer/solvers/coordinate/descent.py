@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +19,8 @@ __all__ = ["DescentSteps"]
 
 _BATCH, _BATCHES = 5, 60  # sweeps in one go, and how many goes at most
 _MEMORY = 5  # iterates that an extrapolation combines
-_SHARE, _EXACT = 0.1, 0.3
-_RIDGE = 1e-6  # least curvature of a column, relative to the mean one
+_SHARE, _EXACT = 0.01, 0.03  # goal of a model: of the gap now, of what is asked for in the end
+_LEAST = 1e-2  # least curvature of a row, relative to the mean one
 
 
 @dataclass
@@ -63,21 +64,21 @@ class DescentSteps(Steps):
         if self.mode == "async" and (found is None or self.caution > before):
             self.mode = "safe"  # threads were in each other's way
             return point if found is None else found
-        return found
+        return point if found is None and self.order == "random" else found
 
     def _begin(self, point: Point) -> _Sweep:
         columns, h = self.output.columns, self.curvature(point)
+        if h is not None and not self.output.loss.quadratic:
+            h = np.maximum(h, _LEAST * float(np.mean(h)))
         ids = np.sort(self.candidates(point))
-        whole = isinstance(columns, BinColumns) and 2 * len(ids) >= columns.n_columns
-        if whole and self.mode == "auto" and self.order == "cyclic":
+        plain = self.mode == "auto" and self.order == "cyclic"
+        bins = isinstance(columns, BinColumns) and not columns.design.missing
+        if plain and bins and 2 * len(ids) >= columns.n_columns:
             ids, lists = np.arange(columns.n_columns), None
             curvature = columns.design.column_sqnorms(h) / columns.n
         else:
             lists = column_lists(columns, ids)
             curvature = lists.curvatures(h, columns.n)
-        least = _RIDGE * float(np.mean(curvature)) if len(curvature) else 0.0
-        if not self.output.loss.quadratic:
-            curvature = np.maximum(curvature, least)
         return _Sweep(ids, point.w[ids], point.slopes.copy(), h, curvature, lists)
 
     def _minimise(self, sweep: _Sweep, enough: float) -> None:
@@ -90,7 +91,7 @@ class DescentSteps(Steps):
                 total = float(np.sum(mass))
                 if total > 0:
                     sweep.slope -= mass * (np.sum(sweep.slope) / total)
-            if largest <= enough:
+            if largest <= enough and self.order != "random":
                 return
             history.append((sweep.w.copy(), sweep.slope.copy()))
             if len(history) > _MEMORY:
@@ -100,8 +101,9 @@ class DescentSteps(Steps):
     def _sweeps(self, sweep: _Sweep) -> float:
         output, columns = self.output, self.output.columns
         l1, l2 = np.full(len(sweep.ids), output.l1), np.full(len(sweep.ids), output.l2)
-        if sweep.lists is None and isinstance(columns, BinColumns):
-            design = columns.design
+        lists = sweep.lists
+        if lists is None:
+            design: Any = columns.design
             return _core.descend_grids(
                 design.codes,
                 design.offsets,
@@ -116,7 +118,6 @@ class DescentSteps(Steps):
                 0.0,
                 self.n_threads,
             )[1]
-        lists = sweep.lists
         given = (lists.starts, lists.rows, lists.values, lists.scale)
         if self.mode == "async":
             before = sweep.w.copy()
@@ -132,7 +133,7 @@ class DescentSteps(Steps):
                 self.n_threads,
             )
             return float(np.max(np.abs(sweep.w - before) * sweep.curvature, initial=0.0))
-        bounds, order, factor = self._groups(sweep)
+        bounds, order, factor = self._groups(sweep, lists)
         return _core.descend_columns(
             *given,
             bounds,
@@ -148,9 +149,9 @@ class DescentSteps(Steps):
             self.n_threads,
         )[1]
 
-    def _groups(self, sweep: _Sweep) -> tuple[NDArray, NDArray | None, float]:
+    def _groups(self, sweep: _Sweep, lists: ColumnLists) -> tuple[NDArray, NDArray | None, float]:
         """Bounds of what is moved together, the order of the columns, and the safety factor."""
-        p, lists = len(sweep.ids), sweep.lists
+        p = len(sweep.ids)
         if self.mode == "safe":
             tau = min(max(self.n_threads, 1), p)
             omega = int(np.bincount(lists.rows).max(initial=1)) if len(lists.rows) else 1

@@ -109,7 +109,8 @@ def _proximal_point(
 ) -> tuple[NDArray, NDArray, NDArray]:
     """(w, v, Gv): w minimises the model + ‖w − centre‖² / (2 sigma), v the dual point it is from.
 
-    The dual maximises φ(v) = −½ vᵀGv + min_w (wᵀ(Gv − c) + l1 ‖w‖₁ + ½ l2 ‖w‖² + ‖w − centre‖² / 2σ),
+    With Ω the elastic net, the dual maximises
+    φ(v) = −½ vᵀGv + min_w (wᵀ(Gv − c) + Ω(w) + ‖w − centre‖² / (2 sigma)),
     which is smooth: ∇φ = G (w(v) − v).
     """
     reduced = sigma / (1.0 + sigma * model.l2)

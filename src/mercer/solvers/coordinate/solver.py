@@ -108,7 +108,8 @@ class CoordinateDescent(Solver):
         proved by the duality gap. For a loss that is not convex: when the distance of 0 to the
         subdifferential is at most tol times that of the best constant model.
     max_iter : int, default=1000
-        Most iterations for an output; reaching it warns. An iteration ends in a look at all columns.
+        Most iterations for an output, each of which ends in a look at all columns; reaching it
+        warns.
     n_jobs : int or None, default=None
         Threads of the products, at most those of the design; None leaves it to the design.
     mode : {"auto", "safe", "async"}, default="auto"
