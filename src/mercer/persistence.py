@@ -32,6 +32,9 @@ _TRUSTED_MODULES = (
     "mercer.solvers",
 )
 
+# Up to here descriptions, which pack well, are much of a file; beyond, it is numbers, which do not.
+_WORTH_PACKING = 2**20
+
 
 @dataclass(frozen=True)
 class SavedModel:
@@ -148,7 +151,10 @@ def dumps(model: Any) -> bytes:
     True
     """
     try:
-        return _skops().dumps(model)
+        content = _skops().dumps(model)
+        if len(content) > _WORTH_PACKING:
+            return content
+        return _skops().dumps(model, compression=zipfile.ZIP_DEFLATED)
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # skops and the parts it meets raise all sorts

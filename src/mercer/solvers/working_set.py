@@ -235,12 +235,13 @@ class WorkingSet:
         problem = problem_of(found.design)
         for _ in range(self.max_rounds):
             value = problem.value(found.coef)
+            stopped = False
             try:
                 problem, found = self._round(source, problem, problem_of, found, clock)
+                with clock.pause():
+                    stopped = callback is not None and bool(callback(found))
             except KeyboardInterrupt:
                 found.interrupted = True
-            with clock.pause():
-                stopped = callback is not None and bool(found.rounds) and bool(callback(found))
             gain = value - problem.value(found.coef)
             idle = idle + 1 if gain <= self.tol * value else 0
             if stopped or found.interrupted or idle == self.patience:
