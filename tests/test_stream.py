@@ -132,6 +132,17 @@ def test_pickled_excerpts_are_small_and_the_same(fitted, X):
     np.testing.assert_array_equal(full(again.transform(X)), full(far.transform(X)))
 
 
+def test_a_tidied_excerpt_has_the_same_columns_in_another_order(fitted, X):
+    part, design = fitted.stream(X, 0, 3)
+    columns = np.arange(design.shape[1])
+    mixed = part.excerpt(columns[1::2]).followed_by(part.excerpt(columns[::2]))
+    tidy, order = mixed.tidied()
+    np.testing.assert_array_equal(tidy.addresses(), mixed.addresses()[order])
+    np.testing.assert_array_equal(full(tidy.transform(X)), mixed.design(X).toarray()[:, order])
+    if isinstance(fitted, RandomBinning):
+        assert (mixed.n_components, tidy.n_components) == (6, 3)
+
+
 def test_members_can_be_fitted_by_themselves(columns, X):
     ours = Members(clone(columns), [1, 10**6]).fit(X)
     np.testing.assert_allclose(ours.transform(X)[:, 0], columns.transform(X)[:, 1], atol=1e-6)

@@ -250,8 +250,10 @@ class SparseMachine(KernelMachine):
 
     def _adopt_selection(self, found: Selection, source: Stream, search: WorkingSet) -> None:
         """Make the features found the fitted model."""
-        self.feature_map_ = _of(found, source)
-        self._set_coefficients(found.coef)
+        self.feature_map_, order = _of(found, source).tidied()
+        # An intercept stays last.
+        order = np.append(order, np.arange(found.n_active, len(found.coef)))
+        self._set_coefficients(found.coef[order])
         self.solver_ = search.inner.name
         self.n_iter_ = max(1, found.n_iter)
         self.converged_ = found.converged

@@ -223,6 +223,13 @@ class RandomBinning(FeatureMap):
             np.concatenate([self.n_bins_, other.n_bins_]),
         )
 
+    def tidied(self):
+        # Parts that were found at different times may have boxes of one grid.
+        places = np.repeat(self._grid_places(), self.n_bins_)
+        order = np.argsort(places, kind="stable")
+        grids, n_bins = np.unique(places, return_counts=True)
+        return self._at(grids, self._table.keys()[order], n_bins), order
+
     def addresses(self):
         grids = np.repeat(self._grid_places().astype(np.uint64), self.n_bins_)
         return np.column_stack([grids, self._table.keys()])
