@@ -52,9 +52,9 @@ def names() -> list[str]:
 def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
     """The solver that suits the loss and the size of a problem.
 
-    A penalty with an l1 part gets coordinate descent. Otherwise a quadratic loss gets the direct solver where the smaller side of the design is small, the
-    design is dense or small itself, and the matrix fits; else conjugate gradients. Any other loss
-    gets Newton's method.
+    A penalty with an l1 part gets coordinate descent. Otherwise a quadratic loss gets the direct
+    solver where the smaller side of the design is small, the design is dense or small itself, and
+    the matrix fits; else conjugate gradients. Any other loss gets Newton's method.
 
     Parameters
     ----------

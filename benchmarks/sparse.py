@@ -1,0 +1,243 @@
+"""L1 problems on explicit random features: mercer's coordinate descent against other solvers.
+
+Matrices are random binning (R = 256) and random Fourier features (2000, float64) of data sets that
+users have; the peers get the binned matrix in compressed sparse columns. Every contender runs in a
+process of its own, is killed at a cap, and its answer is judged by one function: the duality gap
+relative to the objective without weights. A row says the seconds, the gap reached and the
+non-zeros; "missed" marks a gap above 1.5 times the one asked for. Peers that are not installed are
+left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import multiprocessing
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.linear_model import Lasso, LogisticRegression
+from sklearn.svm import LinearSVC
+
+from _side_by_side import environment, table
+from mercer import datasets
+from mercer.designs import Binned, Dense, Design
+from mercer.losses import Logistic, Loss, Squared, SquaredHinge
+from mercer.maps import RandomBinning, RandomFourier
+from mercer.penalties import L1
+from mercer.problem import Problem
+from mercer.solvers import CoordinateDescent
+
+LOSSES: dict[str, Loss] = {
+    "squared": Squared(),
+    "logistic": Logistic(),
+    "squared_hinge": SquaredHinge(),
+}
+DATA = {
+    "ijcnn1-train": 0.3,
+    "cod-rna-train": 1.0,
+    "covtype-sample": 1.0,
+    "a9a": 0.05,
+    "letter": 1.0,
+}
+ROWS = 50_000
+SLACK = 1.5
+
+
+@dataclass
+class Task:
+    """One problem, as everybody gets it: no intercept, targets ±1 (of mean zero if squared)."""
+
+    design: Design
+    matrix: Any
+    y: NDArray
+    loss: Loss
+    alpha: float
+
+    def problem(self, n_jobs: int = 1) -> Problem:
+        self.design.n_threads = n_jobs
+        return Problem(self.design, self.y, self.loss, L1(self.alpha), None, False)
+
+    def gap(self, coef: NDArray) -> float:
+        """The duality gap relative to F without weights, the sum of both over the outputs."""
+        problem = self.problem()
+        gap = problem.dual_gap(coef.reshape(problem.shape).astype(problem.dtype))
+        return float(gap) / problem.value(problem.initial())
+
+
+Solve = Callable[[Task, float], NDArray]
+
+
+def ours(n_jobs: int) -> Solve:
+    def solve(task: Task, tol: float) -> NDArray:
+        return CoordinateDescent(tol=tol).solve(task.problem(n_jobs)).coef
+
+    return solve
+
+
+def each_output(fit: Callable[[Task, NDArray, float], NDArray]) -> Solve:
+    """For solvers of one output."""
+
+    def solve(task: Task, tol: float) -> NDArray:
+        if task.y.ndim == 1:
+            return fit(task, task.y, tol)
+        return np.stack([fit(task, y, tol) for y in task.y.T], axis=1)
+
+    return solve
+
+
+def scikit_learn(task: Task, y: NDArray, tol: float) -> NDArray:
+    model = Lasso(task.alpha, fit_intercept=False, tol=tol, max_iter=100_000)
+    return model.fit(task.matrix, y).coef_
+
+
+def liblinear(task: Task, y: NDArray, tol: float) -> NDArray:
+    settings = {"C": 1 / (len(y) * task.alpha), "fit_intercept": False, "max_iter": 100_000}
+    if isinstance(task.loss, Logistic):
+        model = LogisticRegression(l1_ratio=1.0, solver="liblinear", tol=tol, **settings)
+    else:
+        model = LinearSVC(penalty="l1", dual=False, tol=tol, **settings)
+    return model.fit(task.matrix, y).coef_[0]
+
+
+def celer(task: Task, y: NDArray, tol: float) -> NDArray:
+    import celer as package
+
+    if isinstance(task.loss, Squared):
+        model = package.Lasso(alpha=task.alpha, fit_intercept=False, tol=tol)
+    else:
+        C = 1 / (len(y) * task.alpha)
+        model = package.LogisticRegression(C=C, fit_intercept=False, tol=tol)
+    return model.fit(task.matrix, y).coef_.ravel()
+
+
+def skglm(task: Task, y: NDArray, tol: float) -> NDArray:
+    from skglm import GeneralizedLinearEstimator, datafits, penalties, solvers
+
+    if isinstance(task.loss, Squared):
+        datafit = datafits.Quadratic()
+        solver = solvers.AndersonCD(tol=0.3 * tol * task.alpha, fit_intercept=False)
+    else:
+        datafit = datafits.Logistic()
+        solver = solvers.ProxNewton(tol=0.3 * tol * task.alpha, fit_intercept=False)
+    model = GeneralizedLinearEstimator(datafit, penalties.L1(task.alpha), solver)
+    return model.fit(task.matrix, y).coef_.ravel()
+
+
+def contenders(loss: str) -> dict[str, Solve]:
+    """Everybody who minimises that loss and is installed; ours first."""
+    found = {"mercer": ours(1), "mercer, 2 threads": ours(2)}
+    if loss == "squared":
+        found["scikit-learn"] = each_output(scikit_learn)
+    else:
+        found["LIBLINEAR"] = each_output(liblinear)
+    for name, fit in (("celer", celer), ("skglm", skglm)):
+        if loss != "squared_hinge" and importlib.util.find_spec(name):
+            found[name] = each_output(fit)
+    return found
+
+
+def timed(solve: Solve, task: Task, tol: float, cap: float) -> tuple[float, NDArray] | None:
+    """Seconds and coefficients, or None at the cap."""
+    context = multiprocessing.get_context("fork")
+    ours_end, theirs = context.Pipe(duplex=False)
+
+    def run() -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            start = time.perf_counter()
+            coef = solve(task, tol)
+            theirs.send((time.perf_counter() - start, np.asarray(coef)))
+
+    process = context.Process(target=run)
+    process.start()
+    try:
+        return ours_end.recv() if ours_end.poll(cap) else None
+    except EOFError:
+        return None
+    finally:
+        process.kill()
+        process.join()
+
+
+def warm_up(names: dict[str, Solve], loss: Loss) -> None:
+    """Let compilers run before the clock does."""
+    rng = np.random.default_rng(0)
+    Z = sparse.random_array((60, 12), density=0.5, rng=rng, format="csc")
+    y = np.where(rng.random(60) < 0.5, -1.0, 1.0)
+    for matrix, design in ((Z, Dense(Z.toarray())), (np.asfortranarray(Z.toarray()), None)):
+        task = Task(design or Dense(Z.toarray()), matrix, y, loss, 0.01)
+        for solve in names.values():
+            solve(task, 1e-3)
+
+
+def matrices(name: str, kinds: list[str]) -> Iterator[tuple[str, Design, Any, NDArray]]:
+    """(kind, design, what peers get, indicator targets ±1) of one data set."""
+    data = datasets.load(name)
+    X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
+    X, labels = X[:ROWS].astype(np.float64), np.asarray(data.y)[:ROWS]
+    classes = np.unique(labels)
+    y = np.where(labels[:, None] == (classes if len(classes) > 2 else classes[1:]), 1.0, -1.0)
+    y = y[:, 0] if y.shape[1] == 1 else y
+    gamma = DATA[name]
+    if "binning" in kinds:
+        binned = RandomBinning(gamma=gamma, n_components=256, random_state=0).fit_design(X)
+        if isinstance(binned, Binned):
+            yield "binning", binned, sparse.csc_array(binned.tocsr()), y
+    if "fourier" in kinds:
+        fourier = RandomFourier(gamma=gamma, n_components=2000, random_state=0).fit_transform(X)
+        yield "fourier", Dense(fourier), np.asfortranarray(fourier), y
+
+
+def row(name: str, solve: Solve, task: Task, tol: float, cap: float) -> dict[str, str]:
+    """One line of the table."""
+    answer = timed(solve, task, tol, cap)
+    if answer is None:
+        return {name: f"> {cap:.0f} s"}
+    seconds, coef = answer
+    gap = task.gap(coef)
+    missed = " missed" if gap > SLACK * tol else ""
+    return {name: f"{seconds:.3f} s, {gap:.0e}{missed}, {np.count_nonzero(coef)}"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", nargs="+", default=list(DATA), choices=list(DATA))
+    parser.add_argument("--features", nargs="+", default=["binning", "fourier"])
+    parser.add_argument("--losses", nargs="+", default=["squared"], choices=list(LOSSES))
+    parser.add_argument("--shares", nargs="+", type=float, default=[0.1, 0.01])
+    parser.add_argument("--tols", nargs="+", type=float, default=[1e-3, 1e-6])
+    parser.add_argument("--cap", type=float, default=60.0, help="seconds per contender and row")
+    options = parser.parse_args()
+    facts = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
+    sys.stdout.write(f"{__doc__.splitlines()[0]}\n{facts}\n")
+    for loss_name in options.losses:
+        names, loss = contenders(loss_name), LOSSES[loss_name]
+        warm_up(names, loss)
+        for data in options.data:
+            for kind, design, matrix, y in matrices(data, options.features):
+                y = y - y.mean(axis=0) if loss_name == "squared" else y
+                largest = Problem(design, y, loss, L1(1.0), None, False).alpha_max()
+                lines = []
+                for share in options.shares:
+                    task = Task(design, matrix, y, loss, share * largest)
+                    for tol in options.tols:
+                        line = {f"{data} {kind}, {loss_name}": f"{share:g} of max, gap {tol:g}"}
+                        for name, solve in names.items():
+                            line |= row(name, solve, task, tol, options.cap)
+                        lines.append(line)
+                        sys.stdout.write("\n" + table([line]) + "\n")
+                        sys.stdout.flush()
+                sys.stdout.write(f"\n{design!r}\n{table(lines)}\n")
+                sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
