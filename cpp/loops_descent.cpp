@@ -9,8 +9,12 @@
 namespace mercer {
 namespace {
 
-MERCER_INLINE Vector<double> widened(const float* p) { return widen(p); }
-MERCER_INLINE Vector<double> widened(const double* p) { return load(p); }
+MERCER_INLINE Vector<double> widened(const float* p) {
+    return widen(p);
+}
+MERCER_INLINE Vector<double> widened(const double* p) {
+    return load(p);
+}
 
 MERCER_INLINE double sum_of(Vector<double> v) {
     double lane[lanes<double>], sum = 0.0;
@@ -99,7 +103,9 @@ double sweep_gram(const double* hessian, std::size_t p, const double* l1, const 
         const double diagonal = hessian[j * p + j] + l2[j];
         if (!(diagonal > 0.0)) continue;
         const double target = diagonal * w[j] - (gradient[j] + l2[j] * w[j]);
-        const double shrunk = target > l1[j] ? target - l1[j] : target < -l1[j] ? target + l1[j] : 0.0;
+        const double shrunk = target > l1[j]    ? target - l1[j]
+                              : target < -l1[j] ? target + l1[j]
+                                                : 0.0;
         const double change = shrunk / diagonal - w[j];
         if (change == 0.0) continue;
         w[j] = shrunk / diagonal;
@@ -119,8 +125,8 @@ constexpr GridLoops<Code> grids = {grid_slopes<Code>, grid_move<Code>};
 
 extern const DescentLoops MERCER_JOIN(descent_loops_, MERCER_LEVEL);
 const DescentLoops MERCER_JOIN(descent_loops_, MERCER_LEVEL) = {
-    columns<float>,      columns<double>,      grids<std::uint8_t>, grids<std::uint16_t>,
-    grids<std::uint32_t>, sweep_gram,
+    columns<float>,       columns<double>,      grids<std::uint8_t>,
+    grids<std::uint16_t>, grids<std::uint32_t>, sweep_gram,
 };
 
 }  // namespace mercer
