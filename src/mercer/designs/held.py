@@ -59,7 +59,10 @@ class Dense(Design):
         total = np.zeros(self.shape[1])
         for chunk in row_chunks(self.shape[0], 16.0 * self.shape[1]):
             z = self.array[chunk].astype(np.float64, copy=False)
-            total += (z * z).sum(0) if weights is None else weights[chunk] @ (z * z)
+            if weights is None:
+                total += np.einsum("ij,ij->j", z, z)
+            else:
+                total += np.einsum("i,ij,ij->j", weights[chunk], z, z)
         return total
 
     def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:

@@ -14,6 +14,7 @@ __all__ = ["Columns", "GramPool", "columns_of"]
 _BLOCK = 512  # rows of a bitmap that share one curvature
 _FEW_BLOCKS = 16  # fewer of them than this tell too little of curvatures that differ
 _LARGEST = 2**24  # curvature of a block as an integer
+_HELD = 2**30  # bytes of dense columns held beside the design
 _KEPT = 1000  # columns whose Gram matrix is kept even where fewer are asked for
 
 
@@ -54,38 +55,70 @@ class Columns:
 
 
 class DenseColumns(Columns):
-    """Columns of an array."""
+    """Columns of an array; those at work are held one after the other, for rows lie otherwise."""
 
     design: Dense
 
+    def __init__(self, design: Design):
+        super().__init__(design)
+        self._held = np.zeros((0, self.n))
+        self._ids = np.zeros(0, dtype=np.int64)
+        self._place = np.full(self.n_columns, -1)
+
     def matvec(self, w: NDArray) -> NDArray[np.float64]:
+        some = np.flatnonzero(w)
+        if np.all(self._place[some] >= 0):
+            return w[some] @ self._held[self._place[some]]
         if self.design.dtype == np.float64:
             return self.design.matvec(w)
-        some = np.flatnonzero(w)
         out = np.empty(self.n)
         for rows in row_chunks(self.n, 12.0 * len(some)):
             out[rows] = self.part(rows, some) @ w[some]
         return out
 
     def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+        union = left if right is None else np.concatenate([right, left])
+        held = self._hold(union)
         out = np.zeros((len(left), len(left if right is None else right)))
-        width = len(left) + (0 if right is None else len(right))
-        for rows in row_chunks(self.n, 16.0 * width):
-            z = self.part(rows, left)
-            if right is None:
-                if self.curvature is not None:
-                    z *= np.sqrt(self.curvature[rows])[:, None]
-                out += z.T @ z
+        for rows in row_chunks(self.n, 16.0 * len(union)):
+            both = self.part(rows, union).T if held is None else held[:, rows]
+            z = both[-len(left) :]
+            if self.curvature is None:
+                out += z @ (z if right is None else both[: len(right)]).T
+            elif right is None:
+                z = z * np.sqrt(self.curvature[rows])
+                out += z @ z.T
             else:
-                other = self.part(rows, right)
-                if self.curvature is not None:
-                    z *= self.curvature[rows][:, None]
-                out += z.T @ other
+                out += (z * self.curvature[rows]) @ both[: len(right)].T
         out /= self.n
         return out
 
     def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
         return self.design.array[rows][:, columns].astype(np.float64, copy=False)
+
+    def _hold(self, ids: NDArray) -> NDArray[np.float64] | None:
+        """The columns as rows of an array, or None where that would be too large."""
+        new = ids[self._place[ids] < 0]
+        if 8.0 * self.n * len(ids) > _HELD:
+            return None
+        if 8.0 * self.n * (len(self._ids) + len(new)) > _HELD:
+            kept = ids[self._place[ids] >= 0]
+            self._held = self._held[self._place[kept]]
+            self._place[self._ids] = -1
+            self._ids = kept
+            self._place[kept] = np.arange(len(kept))
+        if len(new):
+            old = len(self._ids)
+            grown = np.empty((old + len(new), self.n))
+            grown[:old] = self._held
+            for rows in row_chunks(self.n, 16.0 * len(new)):
+                grown[old:, rows] = self.part(rows, new).T
+            self._held, self._ids = grown, np.concatenate([self._ids, new])
+            self._place[new] = np.arange(old, len(grown))
+        places = self._place[ids]
+        if np.array_equal(places, np.arange(places[0], places[0] + len(ids))):
+            return self._held[places[0] : places[0] + len(ids)]
+        return self._held[places]
 
 
 class SparseColumns(Columns):
