@@ -9,6 +9,7 @@ from sklearn.linear_model import ElasticNet as OtherElasticNet
 from sklearn.linear_model import Lasso
 from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from typer.testing import CliRunner
 
 from mercer import (
     KernelClassifier,
@@ -17,6 +18,7 @@ from mercer import (
     SparseKernelRegressor,
     persistence,
 )
+from mercer.cli.app import app
 from mercer.estimators import sparse_models
 from mercer.maps import Nystroem, RandomBinning, RandomFourier
 from mercer.penalties import L1, L2
@@ -339,6 +341,20 @@ def test_linear_regression_is_lasso_and_elastic_net(fit_intercept):
     )
     theirs = OtherElasticNet(0.1, l1_ratio=0.3, tol=1e-10, **settings).fit(X, y)
     np.testing.assert_allclose(ours.fit(X, y).coef_, theirs.coef_, atol=1e-6)
+
+
+def test_the_command_line_fits_sparse_models(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(80, 3))
+    table, out = tmp_path / "table.csv", tmp_path / "model.skops"
+    np.savetxt(table, rows, delimiter=",", header="a,b,c", comments="")
+    command = ["fit", str(table), "--target", "c", "--out", str(out), "--sparse"]
+    done = CliRunner().invoke(app, [*command, "--n-components", "20"])
+    assert done.exit_code == 0, done.output
+    model = persistence.load(out)
+    assert isinstance(model, SparseKernelRegressor)
+    assert (model.n_new, model.random_state) == (20, 0)
+    refused = CliRunner().invoke(app, [*command, "--gamma-path", "0.1,1"])
+    assert refused.exit_code != 0
 
 
 def test_the_default_strength_leaves_some_weights_and_not_all():

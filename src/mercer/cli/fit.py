@@ -66,11 +66,21 @@ Alpha = Annotated[
 LossName = Annotated[
     str | None,
     typer.Option(
-        "--loss", metavar="NAME", help="squared, huber, logistic, squared_hinge, multinomial."
+        "--loss",
+        metavar="NAME",
+        help="squared, huber, logistic, squared_hinge, smooth_hinge, multinomial.",
     ),
 ]
 SolverName = Annotated[
-    str | None, typer.Option("--solver", metavar="NAME", help="auto, cholesky, cg, newton-cg.")
+    str | None, typer.Option("--solver", metavar="NAME", help="auto, cholesky, cg, newton-cg, cd.")
+]
+Sparse = Annotated[
+    bool,
+    typer.Option(
+        "--sparse",
+        help="Keep only the features that matter, of as many as it takes; --n-components is then "
+        "how many are drawn at a time.",
+    ),
 ]
 Scale = Annotated[
     bool, typer.Option("--scale/--no-scale", help="Scale the inputs inside the model.")
@@ -97,6 +107,7 @@ def fit(
     alpha: Alpha = None,
     loss: LossName = None,
     solver: SolverName = None,
+    sparse: Sparse = False,
     seed: Seed = 0,
     n_jobs: Jobs = None,
     scale: Scale = True,
@@ -124,9 +135,10 @@ def fit(
 
     found = labelled(data, target, task)
     say(found.task_note)
-    model, seconds = _fitted(found.data, settings)
+    model, seconds = _fitted(found.data, settings, sparse)
     summary = _write(found.data, found.target, model, settings, out)
     summary["seconds"] = seconds
+    summary["n_drawn"] = getattr(model, "n_drawn_", None)
     summary |= _scored(found.data, model)
     if as_json:
         print_json(summary)
@@ -150,11 +162,16 @@ def _numbers(text: str | None) -> list[float] | None:
         ) from error
 
 
-def _fitted(data: Dataset, settings: dict[str, Any]) -> tuple[Any, float]:
-    from mercer import KernelClassifier, KernelRegressor
+def _fitted(data: Dataset, settings: dict[str, Any], sparse: bool) -> tuple[Any, float]:
+    import mercer
 
-    kind = KernelClassifier if data.task == "classification" else KernelRegressor
-    model = kind(**settings)
+    kind = "KernelClassifier" if data.task == "classification" else "KernelRegressor"
+    if sparse:
+        if "gamma_path" in settings:
+            raise ValueError("--gamma-path must be left out beside --sparse; give --gamma.")
+        settings = {"n_new" if k == "n_components" else k: v for k, v in settings.items()}
+        kind = f"Sparse{kind}"
+    model = getattr(mercer, kind)(**settings)
     start = time.perf_counter()
     with waiting(f"fitting {data.X.shape[0]} rows of {data.X.shape[1]} inputs"):
         model.fit(data.X, data.y)
@@ -209,8 +226,10 @@ def _tell(summary: dict[str, Any]) -> None:
     from mercer._array import format_bytes
 
     score = ", ".join(f"{name} {value:.4f}" for name, value in summary["score"].items())
+    drawn = "" if summary["n_drawn"] is None else f", of {summary['n_drawn']} drawn,"
     say(
-        f"fitted {summary['n']} rows, {summary['d']} inputs, {summary['n_features']} features in "
+        f"fitted {summary['n']} rows, {summary['d']} inputs, {summary['n_features']} features"
+        f"{drawn} in "
         f"{summary['seconds']:.2f} s ({summary['solver']}, {summary['n_iter']} iterations)"
     )
     path = summary["gamma_path"]
