@@ -115,7 +115,6 @@ struct Swept {
     double largest;
 };
 
-// `groups` (m + 1): where groups of disjoint columns begin among the variables.
 // Where the rows of every thread begin within column k.
 template <class T>
 void cut_column(const SparseColumns<T>& Z, std::size_t k, std::size_t threads, std::int64_t* cuts) {
@@ -151,13 +150,15 @@ Swept descend_columns(const SparseColumns<T>& Z, const Groups& groups, const Net
             std::max(widest, static_cast<std::size_t>(groups.bounds[g + 1] - groups.bounds[g]));
     // A barrier costs what a few hundred entries cost.
     if (groups.count == 0 || n_entries / groups.count < 2000) n_threads = 1;
-    const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
+    Team team(n_threads);
+    const auto threads = static_cast<std::size_t>(team.size());
     std::vector<double> partial(2 * threads * widest), steps(threads * widest);
+    std::vector<double> weights(threads * Z.p);  // every thread keeps its own: one barrier a group
     std::vector<std::int64_t> cuts(threads == 1 ? 0 : Z.p * (threads + 1));
     Barrier barrier(static_cast<int>(threads));
     Swept swept{0, 0.0};
     const double per_row = Z.scale / static_cast<double>(Z.n);
-    on_threads(static_cast<int>(threads), [&](int thread) {
+    team.run([&](int thread) {
         const auto t = static_cast<std::size_t>(thread);
         const auto range = [&](std::size_t k) {
             if (threads == 1) return std::pair{Z.starts[k], Z.starts[k + 1]};
@@ -168,9 +169,10 @@ Swept descend_columns(const SparseColumns<T>& Z, const Groups& groups, const Net
             barrier.wait();
         }
         double* mine = steps.data() + t * widest;
-        Net own_net = net;  // every thread keeps its own w: one barrier a group is enough
-        std::vector<double> w(net.w, net.w + Z.p);
-        own_net.w = w.data();
+        double* w = weights.data() + t * Z.p;
+        Net own_net = net;
+        own_net.w = w;
+        std::copy(net.w, net.w + Z.p, w);
         std::size_t parity = 0;
         for (std::size_t sweep = 0; sweep < sweeps.count; ++sweep) {
             double largest = 0.0;
@@ -207,8 +209,8 @@ Swept descend_columns(const SparseColumns<T>& Z, const Groups& groups, const Net
             if (t == 0) swept = {sweep + 1, largest};
             if (largest <= sweeps.tol) break;  // the same on every thread
         }
-        if (t == 0) std::copy(w.begin(), w.end(), net.w);
     });
+    std::copy(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(Z.p), net.w);
     return swept;
 }
 
@@ -228,21 +230,23 @@ Swept descend_grids(const BinnedGrids<Code>& Z, const Net& net, const double* ro
     std::size_t widest = 0;
     for (std::size_t r = 0; r < Z.n_grids; ++r)
         widest = std::max(widest, static_cast<std::size_t>(Z.starts[r + 1] - Z.starts[r]));
-    if (Z.n < 4000) n_threads = 1;
-    const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
-    std::vector<double> tables(2 * threads * 2 * widest), steps(threads * widest);
+    Team team(Z.n < 4000 ? 1 : n_threads);
+    const auto threads = static_cast<std::size_t>(team.size());
     const auto size = static_cast<std::size_t>(Z.starts[Z.n_grids]);
+    std::vector<double> tables(2 * threads * 2 * widest), steps(threads * widest);
+    std::vector<double> weights(threads * size);  // every thread keeps its own, as above
     Barrier barrier(static_cast<int>(threads));
     Swept swept{0, 0.0};
     const double per_row = Z.scale / static_cast<double>(Z.n);
-    on_threads(static_cast<int>(threads), [&](int thread) {
+    team.run([&](int thread) {
         const auto t = static_cast<std::size_t>(thread);
         const std::size_t from = first_row(Z.n, thread, static_cast<int>(threads));
         const std::size_t rows = first_row(Z.n, thread + 1, static_cast<int>(threads)) - from;
         double* mine = steps.data() + t * widest;
-        Net own_net = net;  // every thread keeps its own w: one barrier a group is enough
-        std::vector<double> w(net.w, net.w + size);
-        own_net.w = w.data();
+        double* w = weights.data() + t * size;
+        Net own_net = net;
+        own_net.w = w;
+        std::copy(net.w, net.w + size, w);
         std::size_t parity = 0;
         for (std::size_t sweep = 0; sweep < sweeps.count; ++sweep) {
             double largest = 0.0;
@@ -277,8 +281,8 @@ Swept descend_grids(const BinnedGrids<Code>& Z, const Net& net, const double* ro
             if (t == 0) swept = {sweep + 1, largest};
             if (largest <= sweeps.tol) break;
         }
-        if (t == 0) std::copy(w.begin(), w.end(), net.w);
     });
+    std::copy(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(size), net.w);
     return swept;
 }
 
