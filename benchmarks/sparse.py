@@ -228,10 +228,16 @@ def main() -> None:
                 lines = []
                 for share in options.shares:
                     task = Task(design, matrix, y, loss, share * largest)
-                    for tol in options.tols:
+                    late: set[str] = set()  # whoever misses the cap for a gap misses it for less
+                    for tol in sorted(options.tols, reverse=True):
                         line = {f"{data} {kind}, {loss_name}": f"{share:g} of max, gap {tol:g}"}
                         for name, solve in names.items():
+                            if name in late:
+                                line[name] = f"> {options.cap:.0f} s"
+                                continue
                             line |= row(name, solve, task, tol, options.cap)
+                            if line[name].startswith(">"):
+                                late.add(name)
                         lines.append(line)
                         sys.stdout.write("\n" + table([line]) + "\n")
                         sys.stdout.flush()
