@@ -32,11 +32,15 @@ __all__ = ["register"]
 Record = Mapping[str, Any]
 
 PaperName = Annotated[
-    str, typer.Argument(metavar="PAPER", help="The paper: random-binning or tefm.")
+    str, typer.Argument(metavar="PAPER", help="random-binning, tefm or sparse-features.")
 ]
 Figures = Annotated[
     list[int] | None,
     typer.Option("--figure", metavar="NUMBER", help="Only what this figure needs; repeatable."),
+]
+Tables = Annotated[
+    list[int] | None,
+    typer.Option("--table", metavar="NUMBER", help="Only what this table needs; repeatable."),
 ]
 Scale = Annotated[
     str,
@@ -86,6 +90,7 @@ def register(app: typer.Typer) -> None:
 def reproduce(
     paper: PaperName,
     figure: Figures = None,
+    table: Tables = None,
     scale: Scale = "laptop",
     protocol: Protocol = None,
     data: DataFolder = None,
@@ -114,6 +119,7 @@ def reproduce(
             figures=tuple(dict.fromkeys(figure or ())),
             datasets=_names(datasets),
             n_jobs=n_jobs,
+            tables=tuple(dict.fromkeys(table or ())),
         )
         found.check(selected)
     except ValueError as error:
@@ -133,8 +139,8 @@ def reproduce(
     if as_json:
         _print_json(found, outcome, limits, lines, drawn)
         return
-    for table in _tables(found, outcome.records):
-        show_table(table)
+    for shown in _tables(found, outcome.records):
+        show_table(shown)
     for line in [*_remarks(outcome, limits), *(f"figure:  {path}" for path in drawn)]:
         typer.echo(line)
     new, runs = _count(outcome.n_new, "line"), _count(len(outcome.records), "run")
@@ -276,7 +282,7 @@ def _duration(seconds: float) -> str:
 def _tables(paper: Paper, records: Sequence[Record]) -> Iterator[Table]:
     """A table for each protocol: the test score of every method at its largest size."""
     titles = {
-        "published": "as published: γ picked by the test part",
+        "published": "as published: settings picked by the test part",
         "fair": "on equal terms: mean over seeds, settings picked on a validation part",
     }
     for protocol, title in titles.items():
@@ -331,6 +337,8 @@ def _summary(paper: Paper, records: Sequence[Record], protocol: str) -> list[dic
     from mercer.plots import readings
 
     rows = []
+    if paper.summarised is not None:
+        records = paper.summarised(records)
     runs = readings.select(records, figure=paper.table, protocol=protocol)
     for name, own in readings.by_data(runs).items():
         methods: dict[str, Any] = {}

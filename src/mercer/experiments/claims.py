@@ -61,8 +61,8 @@ class Claim:
     ----------
     name : str
         A short name.
-    figure : int
-        The figure it is about.
+    figure : int or str
+        The figure it is about, or what else by its name: "Table 1".
     text, rule : str
         What is claimed, and when it is held, in a sentence each.
     decide : callable
@@ -70,10 +70,15 @@ class Claim:
     """
 
     name: str
-    figure: int
+    figure: int | str
     text: str
     rule: str
     decide: Callable[[Sequence[Record]], list[Finding]]
+
+    @property
+    def place(self) -> str:
+        """The figure or the table by its name."""
+        return f"Figure {self.figure}" if isinstance(self.figure, int) else self.figure
 
 
 @dataclass(frozen=True)
@@ -141,7 +146,7 @@ def judge(claims: Iterable[Claim], records: Iterable[Record]) -> list[Judgement]
 def of_each(
     rule: Callable[[Sequence[Record]], tuple[str, str]],
     *,
-    figure: int,
+    figure: int | str,
     protocol: str,
     method: str | None = None,
 ) -> Callable[[Sequence[Record]], list[Finding]]:
@@ -151,7 +156,7 @@ def of_each(
     ----------
     rule : callable
         From the runs on one data set to a verdict and its numbers.
-    figure : int
+    figure : int or str
     protocol : str
     method : str, optional
         Only runs of this figure, protocol and method count.

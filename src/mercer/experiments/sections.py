@@ -88,7 +88,7 @@ def claims(
         html.details(
             Html(f"{html.badge(_BADGES[j.verdict], j.verdict)} {_escaped(j.claim.text)}"),
             html.table(
-                f"Figure {j.claim.figure}: {j.claim.rule}",
+                f"{j.claim.place}: {j.claim.rule}",
                 ["data", "protocol", "verdict", "numbers"],
                 [
                     [f.data, PROTOCOLS[f.protocol], _verdict(f.verdict), f.numbers]

@@ -94,7 +94,7 @@ def error(record: Record, part: str = "test") -> float:
 def select(
     records: Iterable[Record],
     *,
-    figure: int | None = None,
+    figure: int | str | None = None,
     protocol: str | None = None,
     method: str | None = None,
 ) -> list[Record]:
@@ -106,7 +106,8 @@ def select(
     Parameters
     ----------
     records : iterable of mapping
-    figure : int, optional
+    figure : int or str, optional
+        A table by its name, such as "Table 1".
     protocol : {"published", "fair", "example"}, optional
     method : str, optional
 

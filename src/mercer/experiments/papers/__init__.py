@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 __all__ = ["PAPERS", "Paper", "Selected", "get"]
 
-PAPERS: dict[str, str] = {"random-binning": "random_binning", "tefm": "tefm"}
+PAPERS: dict[str, str] = {
+    "random-binning": "random_binning",
+    "tefm": "tefm",
+    "sparse-features": "sparse_features",
+}
 """Names of papers, and the modules here that hold them."""
 
 
@@ -28,8 +32,8 @@ class Selected:
     scale : str, default="laptop"
     protocols : tuple of str, default=()
         Empty for all.
-    figures : tuple of int, default=()
-        Empty for all.
+    figures, tables : tuple of int, default=()
+        Both empty for all.
     datasets : tuple of str, default=()
         Empty for those of the scale.
     n_jobs : int or None, default=None
@@ -40,6 +44,7 @@ class Selected:
     figures: tuple[int, ...] = ()
     datasets: tuple[str, ...] = ()
     n_jobs: int | None = None
+    tables: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -56,8 +61,8 @@ class Paper:
         Names of all data sets that have been declared for it.
     methods : mapping of str to str
         Methods in the order of its tables, and what they are called there.
-    table : int
-        The figure whose scores are printed as a table.
+    table : int or None
+        The figure whose scores are printed as a table; None for those that ``summarised`` gives.
     stages : callable
         From a ``Selected``: the stages, and a sentence for everything that is left out by
         declaration.
@@ -67,6 +72,10 @@ class Paper:
     read_reference : callable, optional
         From the path of a file with the authors' points: what ``draw`` takes. None where the
         authors gave no numbers.
+    tables : tuple of int, default=()
+        Numbers of the tables that can be made again.
+    summarised : callable, optional
+        From records to those whose scores are printed; None for all.
     """
 
     name: str
@@ -76,10 +85,12 @@ class Paper:
     figures: tuple[int, ...]
     datasets: tuple[str, ...]
     methods: Mapping[str, str]
-    table: int
+    table: int | None
     stages: Callable[[Selected], tuple[list[Stage], list[str]]]
     draw: Callable[[Sequence[Mapping[str, Any]], Any, Sequence[int]], dict[str, Figure]]
     read_reference: Callable[[Any], Any] | None = None
+    tables: tuple[int, ...] = ()
+    summarised: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] | None = None
 
     def check(self, selected: Selected) -> None:
         """Refuse what the paper does not have.
@@ -93,12 +104,13 @@ class Paper:
             ("--scale", (selected.scale,), self.scales),
             ("--protocol", selected.protocols, self.protocols),
             ("--figure", selected.figures, self.figures),
+            ("--table", selected.tables, self.tables),
             ("--datasets", selected.datasets, self.datasets),
         ):
             for value in given:
                 if value not in known:
                     near = get_close_matches(str(value), map(str, known), n=1, cutoff=0.5)
-                    names = ", ".join(map(str, known))
+                    names = ", ".join(map(str, known)) or "none"
                     hint = f"did you mean {near[0]}?" if near else f"there are {names}."
                     raise ValueError(f"{option} has no {value!r} for {self.name}; {hint}")
 
