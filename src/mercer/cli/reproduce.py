@@ -122,15 +122,11 @@ def reproduce(
             tables=tuple(dict.fromkeys(table or ())),
         )
         found.check(selected)
+        if reference is not None and found.read_reference is None:
+            found.reference(reference)  # refuses it
     except ValueError as error:
         raise typer.BadParameter(str(error)) from error
-    points = None
-    if reference is not None:
-        if found.read_reference is None:
-            raise typer.BadParameter(
-                f"--reference must be left out for {found.name}, whose authors gave no numbers."
-            )
-        points = found.read_reference(reference)
+    points = found.reference(reference)
     check_writable_folder(out)
     lines = out / f"{found.name}-{scale}.jsonl"
     with _data_folder(data):

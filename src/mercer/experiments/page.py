@@ -55,8 +55,10 @@ class Page:
     tables_note : str, default=""
         How to read these tables.
     read_reference : callable, optional
-        From the path of the authors' points to what ``figures`` and ``tables`` take; None where
-        there are no such points, and the page then has no word on them.
+        From the path of the authors' points to what ``figures`` and ``tables`` take.
+    published : callable, optional
+        The authors' points, where they come along. Where there is neither, the page has no word on
+        them.
     protocols : tuple of str, default=all
         Those that the paper is run under.
     measured : callable, optional
@@ -76,3 +78,4 @@ class Page:
     protocols: tuple[str, ...] = tuple(PROTOCOLS)
     measured: Callable[[Sequence[Record]], list[dict[str, Any]]] | None = None
     measured_note: str = ""
+    published: Callable[[], list[dict[str, Any]]] | None = None

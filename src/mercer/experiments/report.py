@@ -103,7 +103,7 @@ def build(records: Sequence[Record], reference: str | Path | None = None) -> Rep
     """
     page = _page_of(records)
     done = [record for record in records if "failed" not in record]
-    theirs = None if reference is None else _reference(page, reference)
+    theirs = _reference(page, reference)
     judgements = judge(page.claims, records)
     by_them = None if theirs is None else judge(page.claims, theirs)
     parts = [
@@ -120,12 +120,13 @@ def build(records: Sequence[Record], reference: str | Path | None = None) -> Rep
     return Report(text, judgements, page.protocols, len(done), len(records) - len(done))
 
 
-def _reference(page: Page, path: str | Path) -> list[dict[str, Any]]:
+def _reference(page: Page, path: str | Path | None) -> list[dict[str, Any]] | None:
+    """The authors' points, from a file or as they come along; None where there are none."""
+    if path is None:
+        return None if page.published is None else page.published()
     if page.read_reference is None:
-        raise ValueError(
-            f"reference must be left out for {page.paper}, whose authors gave no numbers; "
-            f"got {path}."
-        )
+        why = "authors gave no numbers" if page.published is None else "numbers are known"
+        raise ValueError(f"reference must be left out for {page.paper}, whose {why}; got {path}.")
     return page.read_reference(path)
 
 

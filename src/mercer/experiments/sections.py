@@ -33,7 +33,7 @@ def opening(page: Page, records: Sequence[Record], judgements: Sequence[Judgemen
     names = _data_of(records)
     links = {
         "claims": "Claims",
-        "beside": "The authors' numbers" if page.read_reference else "",
+        "beside": "The authors' numbers" if page.read_reference or page.published else "",
         "measured": "Measured" if page.measured else "",
         "figures": "Figures",
         "data": "Data",
@@ -132,7 +132,7 @@ def beside(page: Page, done: Sequence[Record], theirs: Sequence[Record] | None) 
         counts = Counter(row[at] for row in table["rows"])
         said = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _NEARNESS)
         rows = [
-            [*row[:at], html.badge(_NEARNESS[row[at]], row[at]), *row[at + 1 :]]
+            [*row[:at], html.badge(_NEARNESS.get(row[at], "none"), row[at]), *row[at + 1 :]]
             for row in table["rows"]
         ]
         parts.append(

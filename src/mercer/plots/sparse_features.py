@@ -118,7 +118,7 @@ def table(
     number : {1, 2}
         Of the table.
     reference : iterable of mapping, optional
-        The authors' cells, drawn hollow.
+        The authors' cells, drawn hollow; a stand-in for their data has none.
 
     Returns
     -------
@@ -141,13 +141,11 @@ def table(
     found = by_data(_of_table(records, number))
     if not found:
         raise ValueError(f"records must hold runs of Table {number}; got none.")
-    theirs: dict[str, list[Record]] = {}
-    for point in _of_table(reference or (), number):
-        theirs.setdefault(paper_name(point), []).append(point)
+    theirs = _of_table(reference or (), number)
     figure, axes = grid(2, len(found), width=3.8, heights=(2.9, 2.3), share_x=True)
     label = "relative error, %" if number == 1 else "wrong classes, %"
     for pair, runs in zip(axes.T, found.values(), strict=True):
-        others = theirs.get(paper_name(runs[0]), [])
+        others = _of_same_data(theirs, runs[0])
         for kernel, colour in _KERNELS.items():
             _models(pair, runs, others, kernel, colour)
         pair[0].set_ylabel(label)
@@ -163,7 +161,7 @@ def table(
         titled(pair[0], runs[0]["data"]["name"], _about(runs[0]))
     keys = [legend_key(kernel, colour, "") for kernel, colour in _KERNELS.items()]
     keys += [legend_key(name, "#555555", mark, linestyle="") for name, mark in _FAMILIES.values()]
-    if any(paper_name(runs[0]) in theirs for runs in found.values()):
+    if any(_of_same_data(theirs, runs[0]) for runs in found.values()):
         keys.append(legend_key("the paper's", "#555555", "o", linestyle="", hollow=True))
     legend(figure, keys)
     return figure
@@ -238,6 +236,13 @@ def level(runs: Iterable[Record]) -> Record | None:
 
 def _of_table(records: Iterable[Record], number: int) -> list[Record]:
     return select(records, figure=f"Table {number}")
+
+
+def _of_same_data(theirs: Sequence[Record], ours: Record) -> list[Record]:
+    """The authors' cells for the same data; those of a stand-in would mislead."""
+    if ours["data"].get("kind") in ("stand-in", "generated"):
+        return []
+    return [point for point in theirs if paper_name(point) == paper_name(ours)]
 
 
 def _models(

@@ -71,7 +71,9 @@ class Paper:
         figures by a short name, as far as there are records for them.
     read_reference : callable, optional
         From the path of a file with the authors' points: what ``draw`` takes. None where the
-        authors gave no numbers.
+        authors gave no numbers, or where they are known.
+    published : callable, optional
+        The authors' points, where they are so few that they come along.
     tables : tuple of int, default=()
         Numbers of the tables that can be made again.
     summarised : callable, optional
@@ -91,6 +93,22 @@ class Paper:
     read_reference: Callable[[Any], Any] | None = None
     tables: tuple[int, ...] = ()
     summarised: Callable[[Sequence[Mapping[str, Any]]], Sequence[Mapping[str, Any]]] | None = None
+    published: Callable[[], list[dict[str, Any]]] | None = None
+
+    def reference(self, path: Any = None) -> Any:
+        """The authors' points, from a file or as they come along; None where there are none.
+
+        Raises
+        ------
+        ValueError
+            If a file is given for a paper that needs none.
+        """
+        if path is None:
+            return None if self.published is None else self.published()
+        if self.read_reference is None:
+            why = "authors gave no numbers" if self.published is None else "numbers are known"
+            raise ValueError(f"--reference must be left out for {self.name}, whose {why}.")
+        return self.read_reference(path)
 
     def check(self, selected: Selected) -> None:
         """Refuse what the paper does not have.
@@ -126,7 +144,7 @@ def get(name: str) -> Paper:
     Examples
     --------
     >>> get("random-binning").figures
-    (2, 3, 4, 5)
+    (2, 3, 4, 5, 6)
     """
     if name not in PAPERS:
         near = get_close_matches(name, PAPERS, n=1, cutoff=0.5)

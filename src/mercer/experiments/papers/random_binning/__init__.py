@@ -1,4 +1,4 @@
-"""Wu, Yen, Chen and Yan, Revisiting random binning features, KDD 2016: figures 2 to 5."""
+"""Wu, Yen, Chen and Yan, Revisiting random binning features, KDD 2016: figures 2 to 6."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer.experiments.papers import Paper
 from mercer.experiments.papers.random_binning.grid import FIGURES, PROTOCOLS, SCALES, SOURCES
+from mercer.experiments.papers.random_binning.parallel import PROTOCOL as PARALLEL
 from mercer.experiments.papers.random_binning.plan import stages
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ def _draw(
     found: Sequence[Mapping[str, Any]], reference: Any, figures: Sequence[int]
 ) -> dict[str, Figure]:
     """Every figure asked for that the records have something for."""
+    from mercer.plots import parallel
     from mercer.plots import random_binning as plots
 
     records = [record for record in found if "failed" not in record]
@@ -28,6 +30,7 @@ def _draw(
         "figure4": ("published", 4, lambda: plots.figure4(records, reference)),
         "figure5": ("published", 5, lambda: plots.figure5(records, reference)),
         "figure5-fair": ("fair", 5, lambda: plots.figure5(records, protocol="fair")),
+        "figure6": (PARALLEL, 6, lambda: parallel.figure6(records)),
     }
     there = {(record["protocol"], number) for record in records for number in record["figures"]}
     return {

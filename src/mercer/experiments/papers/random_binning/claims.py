@@ -18,6 +18,7 @@ from mercer.experiments.claims import (
     of_each,
 )
 from mercer.experiments.papers.measures import median_factor, percent, power_law
+from mercer.experiments.papers.random_binning import speedups
 from mercer.plots.readings import (
     METHODS,
     averaged,
@@ -369,8 +370,9 @@ CLAIMS = (
         "A run on all rows of the set failed for want of memory.",
         _out_of_memory,
     ),
+    *speedups.CLAIMS,
 )
-"""The claims of figures 2 to 5."""
+"""The claims of figures 2 to 6."""
 
 
 # --- small parts -----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ GAMMAS = (
 """The paper's grid. For random binning it is γ, for the other kernels 1/γ."""
 
 SIZES = (8, 16, 32, 64, 128, 256, 512, 1024)
-FIGURES = (2, 3, 4, 5)
+FIGURES = (2, 3, 4, 5, 6)
 PROTOCOLS = ("published", "fair")
 RIVALS = ("fourier", "nystroem", "blocks")
 

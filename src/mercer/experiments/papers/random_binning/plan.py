@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from mercer.experiments.papers import Selected
-from mercer.experiments.papers.random_binning import fits
+from mercer.experiments.papers.random_binning import fits, parallel
 from mercer.experiments.papers.random_binning.data import Source, load
 from mercer.experiments.papers.random_binning.grid import (
     FIGURES,
@@ -31,9 +31,9 @@ _NO_GAMMA = 1.0  # γ of rivals where neither the exact kernel nor random binnin
 def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     """The stages of a part of the study, and what its limits leave out.
 
-    Every data set comes as published first, quick sets before slow ones; then every set on equal
-    terms. Of a set random binning and the exact kernel come first, because the best γ of the exact
-    kernel is that of the rivals.
+    Every data set comes as published first, quick sets before slow ones; then the processors of
+    Figure 6; then every set on equal terms. Of a set random binning and the exact kernel come
+    first, because the best γ of the exact kernel is that of the rivals.
 
     Parameters
     ----------
@@ -65,6 +65,9 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     if "published" in protocols:
         for plan in plans:
             found += plan.published()
+        if parallel.FIGURE in figures:
+            sources = list(SOURCES.values())
+            found += parallel.stages(sources, selected.datasets, selected.scale, selected.n_jobs)
     if "fair" in protocols and 5 in figures:
         found += [plan.fair() for plan in plans]
     notes = [note for plan in plans for note in plan.limits()]

@@ -15,7 +15,7 @@ from mercer.experiments.papers.sparse_features.grid import (
     table_of,
 )
 from mercer.experiments.papers.sparse_features.plan import stages
-from mercer.experiments.papers.sparse_features.reference import read_reference
+from mercer.experiments.papers.sparse_features.published import published
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ PAPER = Paper(
     table=None,
     stages=stages,
     draw=_draw,
-    read_reference=read_reference,
+    published=published,
     tables=TABLES,
     summarised=_summarised,
 )

@@ -1,4 +1,4 @@
-"""Figure 1: what Sparse-RF and boosting reach as they draw features, and the exact kernel's level."""
+"""Figure 1: what Sparse-RF and boosting reach as they draw, and the exact kernel's level."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The data sets of the study: scaled inputs, responses between 0 and 1, and the widths of kernels."""
+"""The data sets of the study: scaled inputs, responses in [0, 1], and the widths of kernels."""
 
 from __future__ import annotations
 
@@ -50,6 +50,14 @@ class Source:
     @property
     def is_generated(self) -> bool:
         return self.name.startswith("generated-")
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether the rows are others than the paper's."""
+        if self.is_generated:
+            return False
+        known = datasets.describe(self.name)
+        return known.stand_in_for is not None and not known.is_sample
 
     def shape(self) -> tuple[int, int, int]:
         """Training rows, test rows and inputs, as far as they are known without loading."""

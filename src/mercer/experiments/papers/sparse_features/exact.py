@@ -86,8 +86,9 @@ def squared_hinge(K: NDArray, y: NDArray, lam: float, fit_intercept: bool = True
     loss = SquaredHinge()
     coef, intercept = np.zeros(n), 0.0
     f = np.zeros(n)  # without the intercept
-    value = 1.0
-    for step in range(1, _MOST_STEPS + 1):
+    value, n_steps = 1.0, 0
+    while n_steps < _MOST_STEPS:
+        n_steps += 1
         active = np.flatnonzero(y * (f + intercept) < 1)
         aim = np.zeros(n)
         some = K[np.ix_(active, active)]
@@ -107,7 +108,7 @@ def squared_hinge(K: NDArray, y: NDArray, lam: float, fit_intercept: bool = True
         same = np.array_equal(np.flatnonzero(y * (f + intercept) < 1), active)
         if share == 1.0 and (same or gain <= 1e-12 * value):
             break
-    return Machine(coef, float(intercept), float(np.sqrt(max(coef @ f, 0.0))), step)
+    return Machine(coef, float(intercept), float(np.sqrt(max(coef @ f, 0.0))), n_steps)
 
 
 def _solved(K: NDArray, y: NDArray, ridge_: float, fit_intercept: bool) -> tuple[NDArray, float]:

@@ -20,7 +20,7 @@ from mercer.experiments.papers.sparse_features.data import (
     feature_map,
 )
 from mercer.experiments.papers.timing import Stopwatch, repeated
-from mercer.losses import SquaredHinge, Squared
+from mercer.losses import Squared, SquaredHinge
 
 __all__ = ["kernel_machine", "table"]
 

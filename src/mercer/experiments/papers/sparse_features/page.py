@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mercer.experiments.page import Page, Shown
 from mercer.experiments.papers.sparse_features.claims import CLAIMS
 from mercer.experiments.papers.sparse_features.grid import FIGURE, TABLES, table_of
-from mercer.experiments.papers.sparse_features.reference import read_reference
+from mercer.experiments.papers.sparse_features.published import published
 from mercer.experiments.papers.sparse_features.tables import beside, measured
 from mercer.plots import sparse_features as plots
 from mercer.plots.readings import Record, by_data, select
@@ -25,8 +25,8 @@ def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> l
             f"for {_names(records, table_of(number))}.",
             "The size is the number of support vectors, or of features with a weight. Of Sparse-RF "
             "dots are the models at four λ, and the star is the one whose error is nearest to that "
-            "of RF. Hollow marks are the paper's, where a file of them was given; their seconds "
-            "are those of another machine and not drawn.",
+            "of RF. Hollow marks are the paper's where the data are; its seconds are those of "
+            "another machine and not drawn.",
         )
         for number in TABLES
         if select(records, figure=table_of(number))
@@ -71,7 +71,7 @@ PAGE = Page(
         "within 10 % of the error or one point of accuracy. Rows, numbers of features and machines "
         "differ: sizes, seconds and memory are to be read as ratios between the methods."
     ),
-    read_reference=read_reference,
+    published=published,
     protocols=("published",),
     measured=measured,
     measured_note=(

@@ -22,7 +22,7 @@ from mercer.experiments.papers.sparse_features.grid import (
     Scale,
     table_of,
 )
-from mercer.experiments.runner import Cell, Record, Stage
+from mercer.experiments.runner import Cell, Stage
 
 __all__ = ["stages"]
 
@@ -109,10 +109,12 @@ class _Plan:
         return Stage(f"{self.source.name}, figure", lambda found: cells, self._load)
 
     def limits(self) -> list[str]:
-        """What is left out of the tables."""
+        """What is left out of the tables, and what is put in its place."""
         rows = self._rows(self._scale.rows)
         exact = self._rows(min(rows, self._scale.kernel_rows or rows))
         name, found = self.source.name, []
+        if self.source.stands_in:
+            found.append(f"{name} stands in for {self.source.paper_name}.")
         if rows < self._n:
             found.append(f"{name}: {rows} of its {self._n} training rows are fitted.")
         if exact < rows:

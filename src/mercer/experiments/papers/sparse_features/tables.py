@@ -56,7 +56,7 @@ def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def beside(records: Sequence[Record], reference: Sequence[Record]) -> list[dict[str, Any]]:
-    """Our cells beside the authors', for data that are theirs or a sample of theirs.
+    """Our cells beside the authors'; what stands in for their data says so in every row.
 
     Parameters
     ----------
@@ -77,8 +77,6 @@ def beside(records: Sequence[Record], reference: Sequence[Record]) -> list[dict[
         rows = []
         for name, runs in by_data(select(records, figure=table_of(number))).items():
             points = theirs.get(paper_name(runs[0]), [])
-            if not points or runs[0]["data"].get("kind") in ("stand-in", "generated"):
-                continue
             rows += _pairs(name, runs, points)
         found.append(
             {
@@ -103,12 +101,9 @@ def _pairs(name: str, runs: Sequence[Record], points: Sequence[Record]) -> list[
 
 
 def _pair(name: str, ours: Record, theirs: Record) -> list[str]:
-    rows, whole = ours.get("rows"), ours["data"].get("n_train")
-    part = f"{rows:,} rows" if rows and whole and rows < whole else ""
-    kind = ", ".join(said for said in (data_kind(ours), part) if said)
     own, other = (_numbers(run) for run in (ours, theirs))
     return [
-        f"{name} ({kind})" if kind else name,
+        _name(name, ours),
         ours["kernel"],
         FAMILIES[ours["family"]],
         *(own["size"], other["size"]),
@@ -118,8 +113,18 @@ def _pair(name: str, ours: Record, theirs: Record) -> list[str]:
     ]
 
 
+def _name(name: str, run: Record) -> str:
+    """The data, what they are of the paper's, and how many of their rows were fitted."""
+    rows, whole = run.get("rows"), run["data"].get("n_train")
+    part = f"{rows:,} rows" if rows and whole and rows < whole else ""
+    kind = ", ".join(said for said in (data_kind(run), part) if said)
+    return f"{name} ({kind})" if kind else name
+
+
 def _verdict(ours: Record, theirs: Record) -> str:
     """Near is within a point of accuracy or 10 % of the error; else better or worse."""
+    if ours["data"].get("kind") in ("stand-in", "generated"):
+        return "other data"
     if is_regression(ours):
         better, near = 1.0 - _theirs_alike(ours) / score(theirs), _SHARE
     else:
@@ -144,7 +149,7 @@ def _cells(run: Record) -> list[str]:
         f"{100 * score(run):.2f} %" if is_regression(run) else f"{100 - 100 * score(run):.2f} %"
     )
     return [
-        run["data"]["name"],
+        _name(run["data"]["name"], run),
         run["kernel"],
         FAMILIES[run["family"]],
         f"{run['lam_n']:g}",
