@@ -226,3 +226,20 @@ def test_points_of_authors_who_gave_none_are_refused(tmp_path):
     done = CliRunner().invoke(app, ["reproduce", "tefm", "--reference", "points.csv"])
     assert (done.exit_code, done.stderr.count("\n")) == (2, 1), done.output
     assert "--reference must be left out for tefm" in done.stderr
+
+
+def test_table_is_run_alone_beside_the_authors_cells(tmp_path):
+    arguments = ["reproduce", "sparse-features", "--scale", "tiny", "--n-jobs", "1"]
+    done = CliRunner().invoke(app, [*arguments, "--table", "1"])
+    assert done.exit_code == 0, done.output
+    for word in ("generated-regression*", "Sparse-RF, gaussian", "Kernel, perceptron"):
+        assert word in done.stdout
+    folder = tmp_path / "mercer-results"
+    assert [path.name for path in folder.glob("*.png")] == ["sparse-features-tiny-table1.png"]
+    assert {
+        record["data_name"] for record in records.read(folder / "sparse-features-tiny.jsonl")
+    } == {"generated-regression"}
+    (tmp_path / "cells.csv").write_text("a,b\n1,2\n")
+    refused = CliRunner().invoke(app, [*arguments, "--reference", "cells.csv"])
+    assert (refused.exit_code, refused.stderr.count("\n")) == (2, 1), refused.output
+    assert "whose numbers are known" in refused.stderr

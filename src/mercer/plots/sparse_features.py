@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.plots.lines import draw_line, legend_key
+from mercer.plots.lines import Curve, draw_line, legend_key
 from mercer.plots.panels import dress, grid, hide_empty, legend, log_axis, thousands, titled
 from mercer.plots.readings import Record, by_data, data_kind, error, paper_name, select
 
@@ -24,6 +24,7 @@ _SEARCHES = {
     "boosting-perceptron": ("Boosting", "#D55E00", "s"),
 }
 _MARKS = 14  # of a curve at most
+_HIGHEST = 4.0  # of a bound that is drawn; an empty model has 1
 
 
 def bound(objective: float, norm: float, drawn: float, *, beta: float = 2.0) -> float:
@@ -215,6 +216,7 @@ def figure1(records: Iterable[Record]) -> Figure:
     keys = [legend_key(label, colour, mark) for label, colour, mark in _SEARCHES.values()]
     if any(level(runs) for runs in found.values()):
         keys.append(legend_key("exact kernel", "black", "", linestyle="--"))
+    if any(_allowed(runs) for runs in found.values()):
         keys.append(legend_key("bound (22)", "#777777", "", linestyle=":"))
     legend(figure, keys)
     return figure
@@ -257,7 +259,7 @@ def _models(
     paths = [run for run in runs if run["family"] == "sparse" and run["kernel"] == kernel]
     for panel, read in zip(pair, reads, strict=True):
         curve = [(run["model_size"], read(run)) for run in paths if run["model_size"]]
-        draw_line(panel, curve, colour, ".", "-")
+        draw_line(panel, curve, colour, ".", "-").set_markersize(9)
         for family, run in chosen(runs, kernel).items():
             if run["model_size"]:
                 draw_line(panel, [(run["model_size"], read(run))], colour, _FAMILIES[family][1], "")
@@ -286,13 +288,19 @@ def _courses(panel: Axes, runs: Sequence[Record], across: str, up: str) -> None:
         return
     height = exact["objective"] if up == "objective" else 100 * error(exact)
     panel.axhline(height, color="black", linestyle="--", linewidth=1.1, zorder=1)
-    sparse = [run for run in runs if run["method"] == "sparse-perceptron"]
-    if across == "drawn" and up == "objective" and sparse:
-        drawn = sparse[0]["course"]["drawn"][1:]
-        allowed = [(d, bound(exact["objective"], exact["norm"], d)) for d in drawn]
-        # What the bound allows beyond an empty model, whose objective is 1, is no news.
-        low = [(d, value) for d, value in allowed if value <= 1.5]
-        draw_line(panel, low, "#777777", "", ":")
+    if across == "drawn" and up == "objective":
+        draw_line(panel, _allowed(runs), "#777777", "", ":")
+
+
+def _allowed(runs: Sequence[Record]) -> Curve:
+    """What the bound allows after every draw, as far as that is of the size of the objectives."""
+    exact = level(runs)
+    if exact is None:
+        return []
+    searches = [run["course"] for run in runs if run["method"] == "sparse-perceptron"]
+    drawn = [count for course in searches for count in course["drawn"]]
+    allowed = [(count, bound(exact["objective"], exact["norm"], count)) for count in drawn]
+    return [(count, value) for count, value in allowed if value <= _HIGHEST]
 
 
 def _about(run: Mapping[str, Any]) -> str:
