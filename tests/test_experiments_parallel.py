@@ -53,7 +53,7 @@ def test_sparse_columns_gain_from_processors_and_dense_ones_hardly(loaded):
 
 
 def test_plain_steps_of_dense_columns_do_not_get_there(loaded):
-    run = simulated(loaded, "fourier", "plain", taus=(1, 32), size=64)
+    run = simulated(loaded, "fourier", "plain", taus=(1, 24), size=24)
     assert run["curve"][0]["rounds"] is not None
     assert run["curve"][1]["rounds"] is None
     assert plots.speedups(run) == {1: 1.0}
@@ -123,6 +123,7 @@ def run(kind, method, mode, values, **changes):
     ]
     found = made.record(
         method,
+        rows=1000,
         figures=[6],
         protocol="parallel",
         kind=kind,

@@ -11,7 +11,7 @@ import pytest
 import _sparse_records as made
 from mercer.experiments import report
 from mercer.experiments.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, judge
-from mercer.experiments.papers.sparse_features import claims, published, tables
+from mercer.experiments.papers.sparse_features import claims, reference, tables
 from mercer.plots import save_figure, sparse_features
 from mercer.plots.readings import error
 
@@ -89,7 +89,7 @@ def test_objective_above_the_bound_is_not_held():
 
 
 def test_claims_can_be_put_to_the_authors_cells():
-    found = {j.claim.name: j for j in judge(claims.CLAIMS, published.published())}
+    found = {j.claim.name: j for j in judge(claims.CLAIMS, reference.published())}
     assert found["prediction"].verdict == HELD
     assert found["fewer-features"].verdict == HELD
     assert len(found["error"].findings) == 6
@@ -100,7 +100,7 @@ def test_claims_can_be_put_to_the_authors_cells():
 
 
 def test_authors_cells_are_those_of_the_paper():
-    found = {(run["data"]["name"], run["method"]): run for run in published.published()}
+    found = {(run["data"]["name"], run["method"]): run for run in reference.published()}
     assert len(found) == 18 * 3 - 3  # the kernel was not run on YearPred
     run = found["Covtype", "sparse-laplacian"]
     assert (run["model_size"], run["score"]["test"]["accuracy"]) == (3141, 0.869)
@@ -110,7 +110,7 @@ def test_authors_cells_are_those_of_the_paper():
 
 
 def test_table_beside_theirs_has_their_cell_in_every_row_and_names_a_stand_in():
-    first, second = tables.beside(STUDY, published.published())
+    first, second = tables.beside(STUDY, reference.published())
     for table in (first, second):
         assert all(len(line) == len(table["head"]) for line in table["rows"])
     assert [line[0] for line in first["rows"]] == ["homes (a stand-in for census, 800 rows)"] * 9
@@ -155,7 +155,7 @@ def test_bound_is_that_of_the_theorem():
 
 
 def test_table_is_drawn_with_their_cells_beside_the_same_data_alone():
-    theirs = published.published()
+    theirs = reference.published()
 
     def hollow(records, number):
         figure = sparse_features.table(records, number, theirs)
@@ -185,7 +185,7 @@ def test_figure_1_has_both_searches_the_kernel_and_the_bound():
     [
         sparse_features.figure1,
         lambda records: sparse_features.table(records, 1),
-        lambda records: sparse_features.table(records, 2, published.published()),
+        lambda records: sparse_features.table(records, 2, reference.published()),
     ],
 )
 def test_figure_is_painted_without_a_change_of_the_records(draw, tmp_path):
@@ -210,7 +210,7 @@ def test_page_has_the_authors_cells_without_a_file_of_them(monkeypatch):
 
 @pytest.mark.parametrize(
     "module",
-    [claims, published, tables, sparse_features],
+    [claims, reference, tables, sparse_features],
     ids=lambda module: module.__name__,
 )
 def test_examples(module):

@@ -72,11 +72,11 @@ def speedups(run: Record) -> dict[int, float]:
     --------
     >>> points = [(1, 80), (2, 40), (4, None)]
     >>> curve = [{"tau": tau, "rounds": rounds} for tau, rounds in points]
-    >>> speedups({"kind": "simulated", "curve": curve})
+    >>> speedups({"curve": curve})
     {1: 1.0, 2: 2.0}
     """
-    name = "seconds" if run["kind"] == "measured" else "rounds"
-    known = {point["tau"]: point[name] for point in run["curve"] if point[name]}
+    values = {point["tau"]: point.get("seconds", point.get("rounds")) for point in run["curve"]}
+    known = {tau: value for tau, value in values.items() if value}
     return {tau: known[1] / value for tau, value in known.items()} if 1 in known else {}
 
 

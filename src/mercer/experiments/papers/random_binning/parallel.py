@@ -53,7 +53,7 @@ class Parallel:
     taus : tuple of int
         Processors that are simulated.
     epochs : int
-        A simulated run ends after so many steps for every column.
+        A simulated run on one processor ends after so many steps for every column.
     tol : float, default=1e-3
         Relative duality gap that the measured runs go to.
     budget : float, default=6.0
@@ -186,13 +186,14 @@ def simulated(
     mode : {"safe", "strict", "plain"}
         See :func:`mercer.solvers.simulate`.
     taus : sequence of int
-        Processors.
+        Processors, one first.
     rows, size : int
         Training rows; grids, or Fourier features.
     gamma : float
     seed : int
     epochs : int
-        A run ends after so many steps for every column.
+        On one processor a run ends after so many steps for every column, on several after twice the
+        rounds of one.
 
     Returns
     -------
@@ -206,19 +207,20 @@ def simulated(
     start = problem.value(problem.initial())
     target = best + _NEAR * (start - best)
     n_columns = problem.design.shape[1]
-    curve = []
+    most, curve = epochs * n_columns, []
     for tau in taus:
         width = min(tau, n_columns)
-        most = -(-epochs * n_columns // width)
         run = simulate(problem, width, mode, n_rounds=most, target=target, random_state=seed)
-        last = float(run.objective[-1])
+        last, rounds = float(run.objective[-1]), len(run.objective) - 1
         curve.append(
             {
                 "tau": tau,
-                "rounds": len(run.objective) - 1 if last <= target else None,
+                "rounds": rounds if last <= target else None,
                 "objective": last if np.isfinite(last) else None,
             }
         )
+        if tau == 1:
+            most = min(most, 2 * rounds)
     return {
         **_about(loaded, problem, taus),
         "curve": curve,
@@ -338,7 +340,11 @@ def _stage(source: Source, plan: Parallel, n_jobs: int | None) -> Stage:
     ]
     for method in METHODS:
         size = plan.few_grids if method == "binning" else plan.few_columns
-        rounds = {"taus": list(plan.taus), "rows": min(plan.few_rows, n), "size": size}
+        rounds: dict[str, Any] = {
+            "taus": list(plan.taus),
+            "rows": min(plan.few_rows, n),
+            "size": size,
+        }
         rounds |= {**fit, "epochs": plan.epochs}
         cost = 2e-6 * rounds["rows"] * size * plan.epochs
         cells += [

@@ -15,7 +15,7 @@ from mercer.experiments.papers.sparse_features.grid import (
     table_of,
 )
 from mercer.experiments.papers.sparse_features.plan import stages
-from mercer.experiments.papers.sparse_features.published import published
+from mercer.experiments.papers.sparse_features.reference import published
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

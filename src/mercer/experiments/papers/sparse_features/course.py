@@ -96,6 +96,7 @@ def search(
     )
     inner, n_rounds = CoordinateDescent(tol=TOLERANCE, n_jobs=loaded.n_jobs), -(-size // n_new)
     source: Any
+    tool: WorkingSet
     if method == "boosting-perceptron":
         source, tool = Perceptrons(some.X), Boosting(inner, max_rounds=n_rounds)
     else:

@@ -203,7 +203,8 @@ def feature_map(
     """
     if kernel == "perceptron":
         return maps.RandomPerceptron(size, random_state=seed, n_jobs=n_jobs)
-    return maps.RandomFourier(kernel, gamma, size, random_state=seed, n_jobs=n_jobs)
+    width = "scale" if gamma is None else gamma
+    return maps.RandomFourier(kernel, width, size, random_state=seed, n_jobs=n_jobs)
 
 
 def dense_model(map_: FeatureMap, task: str, n_rows: int, n_jobs: int | None) -> Any:

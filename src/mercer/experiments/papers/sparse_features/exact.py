@@ -108,7 +108,7 @@ def squared_hinge(K: NDArray, y: NDArray, lam: float, fit_intercept: bool = True
         same = np.array_equal(np.flatnonzero(y * (f + intercept) < 1), active)
         if share == 1.0 and (same or gain <= 1e-12 * value):
             break
-    return Machine(coef, float(intercept), float(np.sqrt(max(coef @ f, 0.0))), n_steps)
+    return Machine(coef, float(intercept), float(np.sqrt(max(float(coef @ f), 0.0))), n_steps)
 
 
 def _solved(K: NDArray, y: NDArray, ridge_: float, fit_intercept: bool) -> tuple[NDArray, float]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from mercer.experiments.page import Page, Shown
 from mercer.experiments.papers.sparse_features.claims import CLAIMS
 from mercer.experiments.papers.sparse_features.grid import FIGURE, TABLES, table_of
-from mercer.experiments.papers.sparse_features.published import published
+from mercer.experiments.papers.sparse_features.reference import published
 from mercer.experiments.papers.sparse_features.tables import beside, measured
 from mercer.plots import sparse_features as plots
 from mercer.plots.readings import Record, by_data, select
