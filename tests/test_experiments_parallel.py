@@ -27,7 +27,7 @@ def loaded():
 
 
 def simulated(loaded, method="binning", mode="safe", taus=(1, 8), **changes):
-    settings = {"rows": 120, "size": 8, "gamma": 2.23, "seed": 0, "epochs": 60, **changes}
+    settings = {"rows": 60, "size": 8, "gamma": 1.12, "seed": 0, "epochs": 60, **changes}
     return parallel.simulated(loaded, method=method, mode=mode, taus=taus, **settings)
 
 

@@ -105,7 +105,7 @@ def test_sparse_model_drops_features_the_more_the_larger_lambda_is(classes):
     sizes = [run["model_size"] for run in runs]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1] <= 48
-    assert {run["n_drawn"] for run in runs} == {48}
+    assert {run["n_drawn"] for run in runs} <= {32, 48}  # two idle rounds end the search
 
 
 def test_errors_of_regressions_are_relative_and_on_responses_between_0_and_1(regression):
@@ -136,13 +136,13 @@ def test_few_rows_are_a_part_of_many(classes):
 @pytest.fixture(scope="module")
 def figure(classes):
     common = {"rows": None, "test_rows": None, "lam_n": 1.0, "seed": 0}
-    return {
-        "level": course.level(classes, **common),
-        "sparse": course.search(classes, method="sparse-perceptron", size=400, n_new=40, **common),
-        "boosting": course.search(
-            classes, method="boosting-perceptron", size=20, n_new=1, **common
-        ),
-    }
+    sizes = {"sparse": {"size": 400, "n_new": 40}, "boosting": {"size": 20, "n_new": 1}}
+    with runner.quiet():
+        found = {
+            name: course.search(classes, method=f"{name}-perceptron", **size, **common)
+            for name, size in sizes.items()
+        }
+        return {"level": course.level(classes, **common), **found}
 
 
 @pytest.mark.parametrize("name", ["sparse", "boosting"])
@@ -163,10 +163,9 @@ def test_search_keeps_the_bound_and_reaches_the_level_of_the_kernel(figure):
 
 def test_level_is_norm_and_loss_of_the_exact_kernel(classes, figure):
     some = classes.subset(None, None)
-    kernel = kernels.get("perceptron").resolve(some.X)
-    level = figure["level"]
-    machine = exact.squared_hinge(kernel(some.X.astype(float)), some.y, level["alpha"], False)
-    loss = SquaredHinge().value(kernel(some.X.astype(float)) @ machine.coef, some.y).mean()
+    K, level = kernels.get("perceptron").resolve(some.X)(some.X.astype(float)), figure["level"]
+    machine = exact.squared_hinge(K, some.y, level["alpha"], False)
+    loss = SquaredHinge().value(K @ machine.coef, some.y).mean()
     assert level["objective"] == pytest.approx(level["alpha"] * machine.norm + loss)
 
 
@@ -202,7 +201,7 @@ def test_no_run_fails_and_every_cell_has_the_fields_of_the_tables(tiny):
         assert record["data"]["kind"] == "generated"
         if record["task"] == "figure":
             continue
-        assert record["model_size"] > 0
+        assert record["model_size"] > 0 or record["family"] == "sparse"
         assert {"fit", "predict", "choose"} <= set(record["seconds"])
         assert {"added", "peak", "kind"} == set(record["memory"])
     assert len({record["key"] for record in tiny}) == len(tiny)

@@ -28,7 +28,7 @@ MODES = {
 
 _LOOKS = {"async": ("o", "-"), "auto": ("D", ":"), "safe": ("^", "--"), "plain": ("s", "-")}
 _METHODS = {"binning": "random binning", "fourier": "random Fourier"}
-_AID = "#8c8c8c"
+_AID = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "butt", "zorder": 1}
 _FLOOR = 0.55  # where crosses stand for runs that did not get there
 
 
@@ -151,7 +151,7 @@ def _measured(panel: Axes, runs: Sequence[Record]) -> None:
         colour, (mark, dashes) = STYLE[run["method"]][0], _LOOKS[run["mode"]]
         draw_line(panel, _points(speedups(run)), colour, mark, dashes)
     if taus:
-        draw_line(panel, [(tau, tau) for tau in taus], _AID, "", "--").set_zorder(1)
+        panel.plot(taus, taus, **_AID)
         panel.set_xticks(taus)
         panel.set_xlim(taus[0] - 0.1, taus[-1] + 0.1)
     panel.set_ylim(bottom=0)
@@ -170,7 +170,7 @@ def _simulated(panel: Axes, runs: Sequence[Record]) -> None:
         if run["mode"] == "safe":
             draw_line(panel, _points(guaranteed(run)), colour, "", ":").set_linewidth(1.2)
     if taus:
-        draw_line(panel, [(tau, tau) for tau in taus], _AID, "", "--").set_zorder(1)
+        panel.plot(taus, taus, **_AID)
         panel.set_xlim(taus[0] / 1.1, taus[-1] * 1.1)
     for axis in (panel.xaxis, panel.yaxis):
         (panel.set_xscale if axis is panel.xaxis else panel.set_yscale)("log", base=2)
@@ -182,6 +182,8 @@ def _simulated(panel: Axes, runs: Sequence[Record]) -> None:
 
 def _keys(records: Sequence[Record]) -> list[Any]:
     """Colours are methods, marks are ways to take steps at once."""
+    from matplotlib.lines import Line2D
+
     modes = {run["mode"] for kind in ("measured", "simulated") for run in curves(records, kind)}
     keys = [legend_key(name, STYLE[method][0], "") for method, name in _METHODS.items()]
     for mode, name in MODES.items():
@@ -189,10 +191,10 @@ def _keys(records: Sequence[Record]) -> list[Any]:
             mark, dashes = _LOOKS[mode]
             keys.append(legend_key(name, "#555555", mark, linestyle=dashes))
     keys.append(legend_key("S(τ) of the theory", "#555555", "", linestyle=":"))
-    keys.append(legend_key("τ", _AID, "", linestyle="--"))
+    keys.append(Line2D([], [], label="τ", **_AID))
     runs = curves(records, "simulated")
     if any(len(speedups(run)) < len(run["curve"]) for run in runs):
-        keys.append(legend_key("does not get there", "#555555", "x", linestyle=""))
+        keys.append(Line2D([], [], color="#555555", marker="x", linestyle="", label="no end"))
     return keys
 
 

@@ -52,6 +52,8 @@ class Parallel:
         Rows, grids and Fourier features of the simulated ones.
     taus : tuple of int
         Processors that are simulated.
+    draws : int
+        Simulated runs that a number of rounds is the mean of.
     epochs : int
         A simulated run on one processor ends after so many steps for every column.
     tol : float, default=1e-3
@@ -63,10 +65,11 @@ class Parallel:
     datasets: tuple[str, ...]
     rows: int = 10_000
     size: int = 128
-    few_rows: int = 1000
+    few_rows: int = 500
     few_grids: int = 16
     few_columns: int = 100
     taus: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+    draws: int = 3
     epochs: int = 40
     tol: float = 1e-3
     budget: float = 6.0
@@ -77,10 +80,11 @@ PARALLEL = {
         ("generated-regression",),
         rows=200,
         size=8,
-        few_rows=80,
-        few_grids=8,
-        few_columns=32,
+        few_rows=60,
+        few_grids=6,
+        few_columns=24,
         taus=(1, 4, 16),
+        draws=1,
         epochs=20,
         budget=0.0,
     ),
@@ -176,6 +180,7 @@ def simulated(
     gamma: float,
     seed: int,
     epochs: int,
+    draws: int = 1,
 ) -> dict[str, Any]:
     """Rounds of coordinate descent in which τ random columns move at once.
 
@@ -194,6 +199,8 @@ def simulated(
     epochs : int
         On one processor a run ends after so many steps for every column, on several after twice the
         rounds of one.
+    draws : int, default=1
+        Runs, each with columns drawn anew, that a number of rounds is the mean of.
 
     Returns
     -------
@@ -206,27 +213,29 @@ def simulated(
     best = problem.value(CoordinateDescent(tol=_EXACT).solve(problem).coef)
     start = problem.value(problem.initial())
     target = best + _NEAR * (start - best)
-    n_columns = problem.design.shape[1]
-    most, curve = epochs * n_columns, []
+    most, curve = epochs * problem.design.shape[1], []
     for tau in taus:
-        width = min(tau, n_columns)
-        run = simulate(problem, width, mode, n_rounds=most, target=target, random_state=seed)
-        last, rounds = float(run.objective[-1]), len(run.objective) - 1
-        curve.append(
-            {
-                "tau": tau,
-                "rounds": rounds if last <= target else None,
-                "objective": last if np.isfinite(last) else None,
-            }
-        )
+        runs = [_rounds(problem, tau, mode, most, target, seed + draw) for draw in range(draws)]
+        known = [rounds for rounds in runs if rounds is not None]
+        reached = float(np.mean(known)) if len(known) == draws else None
+        curve.append({"tau": tau, "rounds": reached, "runs": runs})
         if tau == 1:
-            most = min(most, 2 * rounds)
+            most = min(most, 2 * max(known, default=most))
     return {
         **_about(loaded, problem, taus),
         "curve": curve,
         "target": target,
         "seconds": {"fit": perf_counter() - since},
     }
+
+
+def _rounds(
+    problem: Problem, tau: int, mode: str, most: int, target: float, seed: int
+) -> int | None:
+    """Rounds to the target; None where they are too few."""
+    width = min(tau, problem.design.shape[1])
+    found = simulate(problem, width, mode, n_rounds=most, target=target, random_state=seed)
+    return len(found.objective) - 1 if found.objective[-1] <= target else None
 
 
 def _timed(problem: Problem, mode: str, tau: int, tol: float) -> tuple[float, Result]:
@@ -345,8 +354,8 @@ def _stage(source: Source, plan: Parallel, n_jobs: int | None) -> Stage:
             "rows": min(plan.few_rows, n),
             "size": size,
         }
-        rounds |= {**fit, "epochs": plan.epochs}
-        cost = 2e-6 * rounds["rows"] * size * plan.epochs
+        rounds |= {**fit, "epochs": plan.epochs, "draws": plan.draws}
+        cost = 1e-6 * rounds["rows"] * size * plan.epochs * plan.draws
         cells += [
             _cell("simulated", common, {"method": method, "mode": mode, **rounds}, cost)
             for mode in STEPS

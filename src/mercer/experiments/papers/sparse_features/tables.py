@@ -13,6 +13,7 @@ __all__ = ["beside", "measured"]
 
 Record = Mapping[str, Any]
 
+_NUMBERS = tuple(range(3, 10))  # columns of our own tables
 _POINT, _SHARE = 0.01, 0.1  # near: within a point of accuracy, or 10 % of the error
 _FIELDS = {
     "size": lambda run: run.get("model_size"),
@@ -34,14 +35,15 @@ def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
     >>> [table["rows"] for table in measured([])]
     [[], [], []]
     """
-    head = ["data", "kernel", "method", "n λ", "size", "error", "train", "predict", "memory"]
+    head = ["data", "kernel", "method", "n λ", "drawn", "size", "error"]
+    head += ["train", "predict", "memory"]
     captions = {1: "Table 1: regression", 2: "Table 2: classification"}
     found = [
         {
             "caption": captions[number],
             "head": head,
             "rows": [_cells(run) for run in shown(records, number)],
-            "numbers": (3, 4, 5, 6, 7, 8),
+            "numbers": _NUMBERS,
         }
         for number in TABLES
     ]
@@ -52,7 +54,7 @@ def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
         if run["family"] == "sparse"
     ]
     every = {"caption": "Sparse-RF at every λ", "head": head, "rows": paths}
-    return [*found, {**every, "numbers": (3, 4, 5, 6, 7, 8)}]
+    return [*found, {**every, "numbers": _NUMBERS}]
 
 
 def beside(records: Sequence[Record], reference: Sequence[Record]) -> list[dict[str, Any]]:
@@ -153,6 +155,7 @@ def _cells(run: Record) -> list[str]:
         run["kernel"],
         FAMILIES[run["family"]],
         f"{run['lam_n']:g}",
+        _count(run.get("n_drawn") or run["size"]),
         said["size"],
         relative,
         said["train"],
@@ -165,10 +168,14 @@ def _numbers(run: Record) -> dict[str, str]:
     """Size, seconds and memory in words; a dash for what is not known."""
     values = {name: read(run) for name, read in _FIELDS.items()}
     return {
-        "size": "–" if values["size"] is None else f"{values['size']:,}",
+        "size": _count(values["size"]),
         **{name: _seconds(values[name]) for name in ("train", "predict")},
         "memory": "–" if values["memory"] is None else _bytes(values["memory"]),
     }
+
+
+def _count(value: int | None) -> str:
+    return "–" if value is None else f"{value:,}"
 
 
 def _seconds(value: float | None) -> str:
