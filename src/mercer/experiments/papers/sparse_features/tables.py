@@ -7,7 +7,7 @@ from typing import Any
 
 from mercer.experiments.papers.sparse_features.grid import FAMILIES, KERNELS, TABLES, table_of
 from mercer.plots.readings import by_data, data_kind, is_regression, paper_name, score, select
-from mercer.plots.sparse_features import chosen, shown
+from mercer.plots.sparse_features import chosen, rms, shown
 
 __all__ = ["beside", "measured"]
 
@@ -128,20 +128,15 @@ def _verdict(ours: Record, theirs: Record) -> str:
     if ours["data"].get("kind") in ("stand-in", "generated"):
         return "other data"
     if is_regression(ours):
-        better, near = 1.0 - _theirs_alike(ours) / score(theirs), _SHARE
+        better, near = 1.0 - rms(ours) / score(theirs), _SHARE
     else:
         better, near = score(ours) - score(theirs), _POINT
     return "near" if abs(better) <= near else "better" if better > 0 else "worse"
 
 
-def _theirs_alike(run: Record) -> float:
-    """The root mean square on responses between 0 and 1, what comes nearest to their RMSE."""
-    return float(run["score"]["test"].get("rmse", score(run)))
-
-
 def _score(run: Record) -> str:
     if is_regression(run):
-        return f"{_theirs_alike(run):.3f}"
+        return f"{rms(run):.3f}"
     return f"{100 * score(run):.1f} %"
 
 
