@@ -61,7 +61,18 @@ def _with_most_threads(runs: Sequence[Record], method: str) -> tuple[int | None,
     [run] = curves(runs, "measured", method, "async")
     alone = next(point["seconds"] for point in run["curve"] if point["tau"] == 1)
     numbers = f"{most} threads: {', '.join(said)} times; {_seconds(alone)} with one"
-    return most, found["async"][most], numbers
+    return most, found["async"][most], f"{numbers}; {_fastest(runs, method)}"
+
+
+def _fastest(runs: Sequence[Record], method: str) -> str:
+    """The least seconds of all modes and numbers of threads, in words."""
+    seconds, tau, mode = min(
+        (point["seconds"], point["tau"], run["mode"])
+        for run in curves(runs, "measured", method)
+        for point in run["curve"]
+    )
+    threads = "one thread" if tau == 1 else f"{tau} threads"
+    return f"least of all {_seconds(seconds)}: {MODES[mode]}, {threads}"
 
 
 # --- simulated -------------------------------------------------------------------------------
