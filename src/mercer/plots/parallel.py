@@ -28,7 +28,7 @@ MODES = {
 
 _LOOKS = {"async": ("o", "-"), "auto": ("D", ":"), "safe": ("^", "--"), "plain": ("s", "-")}
 _METHODS = {"binning": "random binning", "fourier": "random Fourier"}
-_AID = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "butt", "zorder": 1}
+_AID: dict[str, Any] = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "butt", "zorder": 1}
 _FLOOR = 0.55  # where crosses stand for runs that did not get there
 
 
