@@ -22,7 +22,7 @@ from mercer.maps import FeatureMap
 __all__ = ["Loaded", "Source", "Subset", "Width", "dense_model", "feature_map", "load"]
 
 INPUTS = "[0,1]"
-_EXPONENTS = range(-2, 6)  # γ is 2 to such a power, times the kernel's own "scale"
+_EXPONENTS = range(-5, 5)  # γ is 2 to such a power, times the kernel's own "scale"
 _FOLDS = 5
 
 
