@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -121,6 +122,26 @@ def test_width_is_chosen_on_training_rows_and_serves_all_families(classes):
     assert width.multiple in {2.0**i for i in data._EXPONENTS}
     assert width is classes.width("gaussian", None, 60, 16)
     assert classes.width("perceptron", None, 60, 16).gamma is None
+
+
+def test_folds_of_a_series_are_blocks_of_it(classes, monkeypatch):
+    seen = []
+
+    def error(self, kernel, gamma, X, y, size):
+        seen.append(X)
+        return gamma
+
+    monkeypatch.setattr(data.Loaded, "_error", error)
+    for is_series in (False, True):
+        rows = replace(classes._data, is_series=is_series)
+        loaded = data.Loaded(classes.source, rows, classes._parts, 1)
+        loaded.width("gaussian", 50, 20, 4)
+        shuffled, some = seen.pop(), loaded.subset(50, 1)
+        assert np.array_equal(shuffled, some.X[:20]) is not is_series
+        assert np.array_equal(np.sort(shuffled, axis=0), np.sort(some.X[:20], axis=0))
+        places = [np.flatnonzero((some.X == row).all(axis=1))[0] for row in shuffled]
+        at = np.random.default_rng(0).permutation(len(classes._parts.y_train))[places]
+        assert np.all(np.diff(at) > 0) == is_series
 
 
 def test_few_rows_are_a_part_of_many(classes):

@@ -141,7 +141,9 @@ class Loaded:
         key = kernel, rows, fitted, size
         if key not in self._widths:
             some = self.subset(rows, 1)
-            X, y = some.X[:fitted], some.y[:fitted]
+            chosen = _drawn(self._parts.X_train.shape[0], rows)[:fitted]
+            order = np.argsort(chosen) if self._data.is_series else np.arange(len(chosen))
+            X, y = some.X[order], some.y[order]
             since = time.perf_counter()
             scale = float(kernels.get(kernel).resolve(some.X).gamma)
             with quiet():  # what a worse width warns of is nobody's concern
