@@ -70,7 +70,7 @@ class Parallel:
     few_columns: int = 100
     taus: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
     draws: int = 3
-    epochs: int = 40
+    epochs: int = 200
     tol: float = 1e-3
     budget: float = 6.0
 
@@ -96,7 +96,6 @@ PARALLEL = {
         few_rows=2000,
         few_grids=32,
         few_columns=400,
-        epochs=200,
         budget=120.0,
     ),
 }
