@@ -129,13 +129,14 @@ class Loaded:
             held = _drawn(parts.X_test.shape[0], test_rows)
             X, X_test = scaled(parts.X_train[kept], parts.X_test[held], INPUTS)
             y, y_test = self._responses(parts.y_train[kept], parts.y_test[held])
-            both = (part.astype(np.float32) for part in (X, X_test))
-            X, X_test = both
-            self._subsets[key] = Subset(X, y, X_test, y_test)
+            self._subsets[key] = Subset(X.astype(np.float32), y, X_test.astype(np.float32), y_test)
         return self._subsets[key]
 
     def width(self, kernel: str, rows: int | None, fitted: int, size: int) -> Width:
-        """γ of a kernel by cross-validation with random features, on some of the training rows."""
+        """γ of a kernel by cross-validation with random features, on some of the training rows.
+
+        Rows of a series are taken in their order, so that the folds are blocks of it.
+        """
         if kernel == "perceptron":
             return Width(None)
         key = kernel, rows, fitted, size
