@@ -116,6 +116,7 @@ def test_table_beside_theirs_has_their_cell_in_every_row_and_names_a_stand_in():
     assert [line[0] for line in first["rows"]] == ["homes (a stand-in for census, 800 rows)"] * 9
     assert {line[first["verdict"]] for line in first["rows"]} == {"other data"}
     assert first["rows"][0][1:5] == ["gaussian", "Kernel", "700", "18,186"]
+    assert first["rows"][0][8:12] == ["1 s", "2,719 s", "1 s", "74 s"]
     assert {line[0] for line in second["rows"]} == {
         "easy (800 rows)",
         "forest (a sample of covtype, 800 rows)",

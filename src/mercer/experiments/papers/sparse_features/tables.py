@@ -176,7 +176,9 @@ def _count(value: int | None) -> str:
 def _seconds(value: float | None) -> str:
     if value is None:
         return "–"
-    return f"{1e3 * value:.2g} ms" if value < 0.1 else f"{value:,.3g} s"
+    if value < 0.1:
+        return f"{1e3 * value:.2g} ms"
+    return f"{value:.3g} s" if value < 1000 else f"{value:,.0f} s"
 
 
 def _bytes(value: float) -> str:
