@@ -125,17 +125,17 @@ class Output:
         h = self.loss.hessian(point.linear + point.intercept, self.y)
         return h if self.weights is None else h * self.weights
 
-    def hopeless(self, point: Point, norms: NDArray) -> NDArray[np.bool_]:
-        """Columns that have no weight at the minimum, which the gap proves.
+    def hopeless(self, point: Point, ids: NDArray, norms: NDArray) -> NDArray[np.bool_]:
+        """Which of columns ``ids`` have no weight at the minimum, which the gap proves.
 
         The dual is (1/β)-strongly concave, so that its maximum is within √(2 β gap) of any of its
         points; correlations with a column change by at most that times ‖z_j‖ / √n.
         """
         if not np.isfinite(point.bound):
-            return np.zeros(len(norms), dtype=bool)
+            return np.zeros(len(ids), dtype=bool)
         gap = max(point.objective - point.bound, 0.0)
         radius = np.sqrt(2 * self.loss.lipschitz * gap / self.n)
-        return point.share * np.abs(point.gradient) + radius * norms < self.l1
+        return point.share * np.abs(point.gradient[ids]) + radius * norms < self.l1
 
     def violation(self, point: Point) -> float:
         """Norm of the distance of 0 to the subdifferential of F."""

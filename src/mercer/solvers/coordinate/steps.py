@@ -14,6 +14,7 @@ __all__ = ["Steps"]
 
 _SMALLEST, _NEW = 100, 50  # columns of the first working set, and new ones at least
 _ARMIJO, _HALVINGS = 1e-3, 30
+_NEAR = 0.5  # share of l1 below which a gradient promises nothing while there are others
 _NOISE = 16.0  # rounding of F, in units of its precision
 
 
@@ -66,38 +67,38 @@ class Steps:
         norms = self._norms
         active = np.flatnonzero(point.w)
         room = max(_SMALLEST - len(active), len(active), _NEW)
+        near = np.flatnonzero(np.abs(point.gradient) > _NEAR * output.l1)
+        if len(near) < room + len(active):
+            near = np.arange(len(norms))
         with np.errstate(divide="ignore", invalid="ignore"):
-            score = np.where(norms > 0, (np.abs(point.gradient) - output.l1) / norms, -np.inf)
-        score[active] = -np.inf
-        score[output.hopeless(point, norms)] = -np.inf
-        if room < len(score):
-            new = np.argpartition(-score, room - 1)[:room]
-        else:
-            new = np.arange(len(score))
-        return np.concatenate([active, new[score[new] > -np.inf]])
+            score = (np.abs(point.gradient[near]) - output.l1) / norms[near]
+        useless = (norms[near] == 0) | (point.w[near] != 0)
+        score[useless | output.hopeless(point, near, norms[near])] = -np.inf
+        best = np.argpartition(-score, room - 1)[:room] if room < len(score) else slice(None)
+        new = near[best][score[best] > -np.inf]
+        return np.concatenate([active, new])
 
     def search(self, point: Point, ids: NDArray, change: NDArray) -> Point | None:
         """The first of w + change, w + change / 2, … that is enough of a decrease."""
         output = self.output
         if not np.any(change):
             return None
-        direction = np.zeros_like(point.w)
-        direction[ids] = change
-        moves = output.columns.matvec(direction)
-        full = point.w + direction
-        slope = float(point.gradient[ids] @ change) + output.l1 * float(
-            np.sum(np.abs(full)) - np.sum(np.abs(point.w))
-        )
-        slope += 0.5 * output.l2 * float(full @ full - point.w @ point.w)
+        start = point.w[ids]  # all there is: columns with weights are among them
+        moves = output.columns.matvec(_spread(ids, change, len(point.w)))
+        end = start + change
+        slope = float(point.gradient[ids] @ change)
+        slope += output.l1 * float(np.sum(np.abs(end)) - np.sum(np.abs(start)))
+        slope += 0.5 * output.l2 * float(end @ end - start @ start)
         noise = _NOISE * float(np.finfo(np.float64).eps) * abs(point.objective)
         if -slope <= noise:
-            return self._closer(point, full, point.linear + moves, noise)
+            w = _spread(ids, end, len(point.w))
+            return self._closer(point, w, point.linear + moves, noise)
         t = 1.0
         for _ in range(_HALVINGS):
-            w = full if t == 1 else point.w + t * direction
+            end = start + t * change
             linear = point.linear + t * moves
             b = output.best_intercept(linear, point.intercept)
-            if output.objective(w, linear, b) <= point.objective + _ARMIJO * t * min(slope, 0.0):
+            if output.objective(end, linear, b) <= point.objective + _ARMIJO * t * min(slope, 0.0):
                 break
             t *= 0.5
         else:
@@ -106,10 +107,17 @@ class Steps:
             self.caution = min(1.0, 2 * self.caution + 0.1)
         elif t == 1:
             self.caution = 0.3 * self.caution if self.caution > 0.01 else 0.0
-        return output.at(w, linear, b)
+        return output.at(_spread(ids, end, len(point.w)), linear, b)
 
     def _closer(self, point: Point, w: NDArray, linear: NDArray, noise: float) -> Point | None:
         """The point at w if its lower bound is better, where F itself shows rounding alone."""
         found = self.output.at(w, linear)
         better = found.bound > point.bound and found.objective <= point.objective + noise
         return found if better else None
+
+
+def _spread(ids: NDArray, values: NDArray, size: int) -> NDArray[np.float64]:
+    """Zeros but for ``values`` at ``ids``."""
+    out = np.zeros(size)
+    out[ids] = values
+    return out
