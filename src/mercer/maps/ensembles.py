@@ -70,10 +70,11 @@ class _Signs(Endless):
 
     def _write(self, X: Any, below: _Cuts, out: NDArray) -> None:
         entry = out.dtype.type(self.n_features_out_**-0.5 if self.scale else 1.0)
-        values = np.array([entry, -entry])
+        minus_two = -2 * entry
         bytes_per_row = 10.0 * out.shape[1] + 8.0 * self.n_features_in_
         for rows in row_chunks(X.shape[0], bytes_per_row, _CHUNK_BYTES):
-            out[rows] = values[below(X[rows]).view(np.uint8)]
+            np.multiply(below(X[rows]), minus_two, out=out[rows])
+            out[rows] += entry
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
@@ -222,7 +223,8 @@ class RandomPerceptron(_Signs):
             # In float64 whatever the data are: rounding must not move points across a plane.
             with np.errstate(over="ignore", invalid="ignore"):
                 places = X.astype(np.float64, copy=False) @ across
-            if not np.isfinite(places).all():
+                in_range = np.isfinite(places.sum()) or np.isfinite(places).all()
+            if not in_range:
                 raise ValueError(f"X must be small enough to be projected; got {abs(X).max():.3g}.")
             return places < thresholds
 

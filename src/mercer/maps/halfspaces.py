@@ -89,7 +89,8 @@ class Halfspaces(FeatureMap):
         for rows in row_chunks(X.shape[0], 9.0 * len(columns) + 8.0 * X.shape[1]):
             # In float64 whatever the data are, as the planes were chosen.
             places = X[rows].astype(np.float64, copy=False) @ across
-            out[rows] = np.where(places >= self._thresholds[columns], 1.0, -1.0)
+            np.multiply(places >= self._thresholds[columns], X.dtype.type(2), out=out[rows])
+        out -= 1
         return out
 
     @property
