@@ -114,8 +114,10 @@ nb::tuple columns(nb::handle starts, nb::handle rows, nb::handle values, double 
     const Groups groups{bound, bounds.extent(0) - 1,
                         order ? order->data<const std::int64_t>() : nullptr};
     nb::gil_scoped_release released;
-    const Swept swept = descend_columns(given.Z, groups, arguments.net, arguments.row_curvature(),
-                                        arguments.slope(), {n_sweeps, tol}, n_threads);
+    const Swept swept = uncrowded({n_sweeps, tol}, n_threads, [&](Sweeps sweeps, int threads) {
+        return descend_columns(given.Z, groups, arguments.net, arguments.row_curvature(),
+                               arguments.slope(), sweeps, threads);
+    });
     nb::gil_scoped_acquire acquired;
     return swept_tuple(swept);
 }
@@ -144,8 +146,10 @@ nb::tuple grids(nb::handle codes_, nb::handle offsets, double scale, nb::handle 
         const BinnedGrids<Code> Z{bins.codes.data<const Code>(), starts.data<const std::int64_t>(),
                                   scale, bins.n_grids, bins.n};
         nb::gil_scoped_release released;
-        return descend_grids(Z, arguments.net, arguments.row_curvature(), arguments.slope(),
-                             {n_sweeps, tol}, n_threads);
+        return uncrowded({n_sweeps, tol}, n_threads, [&](Sweeps sweeps, int threads) {
+            return descend_grids(Z, arguments.net, arguments.row_curvature(), arguments.slope(),
+                                 sweeps, threads);
+        });
     });
     return swept_tuple(swept);
 }

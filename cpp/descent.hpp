@@ -7,14 +7,13 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
-#include <thread>
 #include <vector>
 
+#include "barrier.hpp"
 #include "descent_loops.hpp"
 #include "isa.hpp"
 #include "parallel.hpp"
@@ -51,28 +50,6 @@ const GridLoops<Code>& grid_loops() {
         return descent_loops().u32;
 }
 
-// Threads that wait for each other by spinning: rounds take microseconds.
-class Barrier {
-  public:
-    explicit Barrier(int n_threads) : n_(n_threads) {}
-    void wait() {
-        if (n_ == 1) return;
-        const unsigned round = round_.load(std::memory_order_acquire);
-        if (waiting_.fetch_add(1, std::memory_order_acq_rel) == n_ - 1) {
-            waiting_.store(0, std::memory_order_relaxed);
-            round_.store(round + 1, std::memory_order_release);
-            return;
-        }
-        for (int spins = 0; round_.load(std::memory_order_acquire) == round;)
-            if (++spins > 4000) std::this_thread::yield();
-    }
-
-  private:
-    int n_;
-    std::atomic<int> waiting_{0};
-    std::atomic<unsigned> round_{0};
-};
-
 // p variables, each with its own thresholds.
 struct Net {
     const double* l1;         // (p)
@@ -96,6 +73,10 @@ inline std::size_t first_row(std::size_t n, int t, int n_threads) {
     return n * static_cast<std::size_t>(t) / static_cast<std::size_t>(n_threads);
 }
 
+inline bool is_crowded(const Barrier& barrier, std::size_t rounds, std::size_t sweep) {
+    return barrier.late() > (sweep + 1) * (3 + rounds / 50);
+}
+
 // Sparse columns: those of variable k name rows[starts[k] .. starts[k + 1]), ascending.
 template <class T>
 struct SparseColumns {
@@ -113,7 +94,17 @@ struct Sweeps {
 struct Swept {
     std::size_t count;
     double largest;
+    bool crowded = false;  // ended early: threads lost more time by waiting than they gained
 };
+
+// Goes on with one thread where others have no cores of their own.
+template <class Descend>
+Swept uncrowded(Sweeps sweeps, int n_threads, Descend descend) {
+    const Swept swept = descend(sweeps, n_threads);
+    if (!swept.crowded || swept.count >= sweeps.count) return swept;
+    const Swept rest = descend({sweeps.count - swept.count, sweeps.tol}, 1);
+    return {swept.count + rest.count, rest.largest};
+}
 
 // Where the rows of every thread begin within column k.
 template <class T>
@@ -206,8 +197,10 @@ Swept descend_columns(const SparseColumns<T>& Z, const Groups& groups, const Net
                     w[column] += mine[k];
                 }
             }
-            if (t == 0) swept = {sweep + 1, largest};
+            if (t == 0) swept = {sweep + 1, largest, is_crowded(barrier, groups.count, sweep)};
             if (largest <= sweeps.tol) break;  // the same on every thread
+            barrier.wait();
+            if (swept.crowded) break;
         }
     });
     std::copy(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(Z.p), net.w);
@@ -278,8 +271,10 @@ Swept descend_grids(const BinnedGrids<Code>& Z, const Net& net, const double* ro
                 loops.move(codes, row_curvature ? row_curvature + from : nullptr, mine,
                            slope + from, rows);
             }
-            if (t == 0) swept = {sweep + 1, largest};
+            if (t == 0) swept = {sweep + 1, largest, is_crowded(barrier, Z.n_grids, sweep)};
             if (largest <= sweeps.tol) break;
+            barrier.wait();
+            if (swept.crowded) break;
         }
     });
     std::copy(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(size), net.w);
