@@ -243,6 +243,7 @@ void add_bits(nb::module_& m);      // bindings_bits.cpp
 void add_descent(nb::module_& m);   // bindings_descent.cpp
 void add_hadamard(nb::module_& m);  // bindings_hadamard.cpp
 void add_kernels(nb::module_& m);   // bindings_kernels.cpp
+void add_svrg(nb::module_& m);      // bindings_svrg.cpp
 void add_weighted(nb::module_& m);  // bindings_weighted.cpp
 
 NB_MODULE(_core, m) {
@@ -335,6 +336,7 @@ NB_MODULE(_core, m) {
     add_kernels(m);
     add_bits(m);
     add_descent(m);
+    add_svrg(m);
     m.def("cosine_block", &cosines, "X"_a, "frequencies"_a, "phases"_a, "scale"_a, "out"_a,
           "n_threads"_a);
     m.def(

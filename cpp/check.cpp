@@ -248,6 +248,7 @@ void check_parallel() {
 
 }  // namespace
 
+bool async_steps_are_right();          // check_svrg.cpp
 bool descent_is_right();               // check_descent.cpp
 bool hadamard_transforms_are_right();  // check_hadamard.cpp
 bool weighted_bins_are_right();        // check_weighted.cpp
@@ -255,6 +256,7 @@ bool weighted_bins_are_right();        // check_weighted.cpp
 int main() {
     check_parallel();
     expect(weighted_bins_are_right(), "weighted bins");
+    expect(async_steps_are_right(), "asynchronous steps");
     expect(descent_is_right(), "coordinate descent");
     expect(hadamard_transforms_are_right(), "Walsh-Hadamard transforms");
     for (auto [n, d, n_grids] : {std::array<std::size_t, 3>{1, 1, 1},

@@ -8,9 +8,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer import losses
-from mercer.losses import LOSSES, Huber, Logistic, Multinomial, SmoothHinge, Squared, SquaredHinge
+from mercer.losses import (
+    LOSSES,
+    Correntropy,
+    Huber,
+    Logistic,
+    Multinomial,
+    Sigmoid,
+    SmoothHinge,
+    Squared,
+    SquaredHinge,
+)
 
-POINTWISE = [cls() for cls in LOSSES.values() if not cls.joint] + [Huber(delta=0.3)]
+POINTWISE = [cls() for cls in LOSSES.values() if not cls.joint]
+POINTWISE += [Huber(delta=0.3), Correntropy(sigma=0.6)]
+CONVEX = [loss for loss in POINTWISE if loss.convex]
+NONCONVEX = [loss for loss in POINTWISE if not loss.convex]
 JOINT = [cls() for cls in LOSSES.values() if cls.joint]
 ALL = POINTWISE + JOINT
 
@@ -66,9 +79,9 @@ def test_lipschitz_bounds_the_second_derivative_and_is_attained(loss):
     u = np.linspace(-40, 40, 80_001)
     for y in (-1.0, 1.0):
         hessian = loss.hessian(u, np.full_like(u, y))
-        assert hessian.max() <= loss.lipschitz + 1e-12
-        assert hessian.max() >= loss.lipschitz - 1e-3
-        assert hessian.min() >= 0
+        assert np.abs(hessian).max() <= loss.lipschitz + 1e-12
+        assert np.abs(hessian).max() >= loss.lipschitz - 1e-3
+        assert (hessian.min() >= 0) == loss.convex
 
 
 def test_lipschitz_bounds_the_spectral_norm_of_the_multinomial_hessian(rng):
@@ -83,6 +96,9 @@ def test_lipschitz_bounds_the_spectral_norm_of_the_multinomial_hessian(rng):
 
 def test_fenchel_young_holds_with_equality_at_the_gradient(loss, sample, rng):
     u, y = sample
+    if not loss.convex:
+        assert loss.conjugate(loss.gradient(u, y), y) is None
+        return
     a = loss.gradient(u, y)
     other, _ = draw(loss, rng)
     pairing = (a * u).sum(1) if loss.joint else a * u
@@ -92,7 +108,7 @@ def test_fenchel_young_holds_with_equality_at_the_gradient(loss, sample, rng):
     assert np.all(loss.value(other, y) + conjugate >= crossed - 1e-9)
 
 
-@pytest.mark.parametrize("loss", POINTWISE, ids=repr)
+@pytest.mark.parametrize("loss", CONVEX, ids=repr)
 def test_conjugate_is_the_supremum(loss):
     u = np.linspace(-60, 60, 240_001)
     for y in (-1.0, 1.0):
@@ -124,7 +140,7 @@ def test_conjugate_of_multinomial_is_infinite_off_the_simplex():
     assert np.all(np.isinf(Multinomial().conjugate(a, y)))
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SmoothHinge()], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SmoothHinge(), Sigmoid()], ids=repr)
 @settings(max_examples=50, deadline=None)
 @given(v=st.floats(-50, 50), step=st.floats(0.0, 10))
 def test_classification_losses_never_increase_with_the_margin(loss, v, step):
@@ -157,6 +173,76 @@ def test_smooth_hinge_is_once_differentiable_where_its_pieces_meet():
     assert loss.value(one, one) == 0
 
 
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SmoothHinge(), Sigmoid()], ids=repr)
+def test_a_right_answer_costs_less_than_a_wrong_one(loss):
+    for y in (-1.0, 1.0):
+        right, wrong = loss.value(np.array([2 * y, -2 * y]), np.full(2, y))
+        assert right < 0.3 * wrong
+
+
+def test_correntropy_is_squared_for_a_large_sigma_and_bounded_for_any(rng):
+    u, y = rng.normal(size=50), rng.normal(size=50)
+    wide, squared = Correntropy(1e4), Squared()
+    for of in ("value", "gradient", "hessian"):
+        np.testing.assert_allclose(
+            getattr(wide, of)(u, y), getattr(squared, of)(u, y), rtol=1e-6, atol=1e-12
+        )
+    far = np.array([-1e150, -60.0, 60.0, 1e150])
+    np.testing.assert_allclose(Correntropy(0.5).value(far, np.zeros(4)), 0.125)
+    assert not np.any(Correntropy(0.5).gradient(far, np.zeros(4)))
+
+
+def test_sigmoid_is_bounded_and_one_half_at_the_boundary():
+    u = np.array([-800.0, -1.0, 0.0, 1.0, 800.0])
+    value = Sigmoid().value(u, np.ones(5))
+    np.testing.assert_allclose(value, 1 / (1 + np.exp(np.minimum(u, 700))), atol=1e-300)
+    assert value[2] == 0.5
+    np.testing.assert_allclose(value + Sigmoid().value(u, -np.ones(5)), 1)
+
+
+@pytest.mark.parametrize("loss", NONCONVEX, ids=repr)
+def test_model_curvature_is_that_of_a_convex_function_above_the_loss(loss):
+    u = np.linspace(-30, 30, 3001)
+    for y in (-1.0, 1.0):
+        targets = np.full_like(u, y)
+        for at in (-4.0, -0.7, 0.0, 0.3, 1.0, 6.0):
+            point, target = np.array([at]), np.array([y])
+            h = loss.model_curvature(point, target)
+            slope = loss.gradient(point, target)
+            value = loss.value(point, target)
+            if loss.is_classification:
+                log = Logistic()
+                share = np.exp(-log.value(point, target))
+                above = value + share * (log.value(u, targets) - log.value(point, target))
+                np.testing.assert_allclose(h, share * log.hessian(point, target))
+                np.testing.assert_allclose(slope, share * log.gradient(point, target))
+            else:
+                above = value + slope * (u - at) + 0.5 * h * (u - at) ** 2
+            assert h > 0
+            assert np.all(above >= loss.value(u, targets) - 1e-12)
+
+
+def test_models_with_correntropy_begin_at_the_weighted_median(rng):
+    y = np.concatenate([rng.normal(size=101), np.full(60, 1e6)])
+    weights = np.ones(len(y))
+    weights[101:] = 0.5
+
+    def mean(rows):
+        return weights @ rows / len(rows)
+
+    start = Correntropy().start(y, mean)
+    assert weights[y <= start].sum() >= 0.5 * weights.sum() > weights[y < start - 1e-9].sum()
+
+
+def test_sigma_of_residuals_is_the_standard_deviation_of_most(rng):
+    r = rng.normal(scale=3, size=20_001) + 7
+    r[:3000] = 1e9
+    assert Correntropy.of_residuals(r).sigma == pytest.approx(3, rel=0.25)
+    assert Correntropy.of_residuals(r[3000:]).sigma == pytest.approx(3, rel=0.03)
+    with pytest.raises(ValueError, match="residuals must have a spread"):
+        Correntropy.of_residuals(np.zeros(5))
+
+
 def test_huge_responses_stay_finite(loss, dtype):
     size = np.array([1e4, -1e4, 700.0, -700.0, 0.0], dtype=dtype)
     u = np.stack([size, -size], axis=1)
@@ -174,11 +260,13 @@ def test_dtype_is_kept(loss, sample):
         loss.gradient(u, y),
         loss.hessian(u, y),
         loss.hessian_product(u, y, u),
+        loss.model_curvature(u, y),
         loss.conjugate(loss.gradient(u, y), y),
     ):
-        assert out.dtype == np.float32
+        assert out is None or out.dtype == np.float32
 
 
+@pytest.mark.parametrize("loss", CONVEX + JOINT, ids=repr)
 def test_balanced_derivatives_have_mean_zero_and_a_finite_conjugate(loss, sample):
     u, y = sample
     weights = np.linspace(0, 2, len(u))
@@ -239,7 +327,7 @@ def test_unknown_name_lists_the_names(name):
         losses.get(name)
 
 
-@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SmoothHinge()], ids=repr)
+@pytest.mark.parametrize("loss", [Logistic(), SquaredHinge(), SmoothHinge(), Sigmoid()], ids=repr)
 def test_targets_other_than_signs_are_refused(loss):
     with pytest.raises(ValueError, match=r"y must be -1 or 1 for loss .*0"):
         loss.check_target(np.array([1.0, 0.0]))
@@ -251,22 +339,19 @@ def test_multinomial_targets_other_than_indicators_are_refused(y):
         Multinomial().check_target(y)
 
 
-@pytest.mark.parametrize("delta", [0, -1.0, np.inf, np.nan])
-def test_huber_refuses_a_delta_that_is_not_positive(delta):
-    with pytest.raises(ValueError, match="delta must be positive and finite; got"):
-        Huber(delta)
-
-
-@pytest.mark.parametrize("delta", ["1", None, True])
-def test_huber_refuses_a_delta_that_is_no_number(delta):
-    with pytest.raises(TypeError, match="delta must be a number; got"):
-        Huber(delta)
-
-
-def test_huber_with_a_numpy_delta_keeps_float32():
+@pytest.mark.parametrize(("cls", "name"), [(Huber, "delta"), (Correntropy, "sigma")])
+def test_shapes_have_to_be_positive_numbers_and_leave_float32_alone(cls, name):
+    for wrong in (0, -1.0, np.inf, np.nan):
+        with pytest.raises(ValueError, match=f"{name} must be positive and finite; got"):
+            cls(wrong)
+    for wrong in ("1", None, True):
+        with pytest.raises(TypeError, match=f"{name} must be a number; got"):
+            cls(wrong)
     u = np.ones(3, dtype=np.float32)
-    assert Huber(np.float64(0.5)).value(u, u).dtype == np.float32
+    assert cls(np.float64(0.5)).value(u, u).dtype == np.float32
+    assert cls(0.5).parameter == 0.5
 
 
 def test_examples_run(check_examples):
-    check_examples(losses)
+    for module in (losses, losses.regression, losses.classification, losses.multinomial):
+        check_examples(module)

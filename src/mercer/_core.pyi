@@ -446,3 +446,99 @@ def descend_async(
     n_threads: int,
 ) -> None:
     """Sweeps of threads that do not wait for each other, each over columns of its own."""
+
+# -- asynchronous steps ----------------------------------------------------------------------------
+#
+# (1/n) sum_i weight_i loss(y_i, z_i w + b) with an l1 and an l2 part for every coordinate; w has an
+# entry per column and, for an intercept, one more. ``loss`` is the name of a class of losses and
+# ``parameter`` its delta or sigma. Responses that are kept are ``u``, those of the intercept
+# included, and None where they are recomputed.
+
+def loss_slopes(
+    loss: str,
+    parameter: float,
+    u: NDArray[np.float64],
+    y: NDArray[np.float64],
+    out: NDArray[np.float64],
+) -> None:
+    """Derivatives of a loss at responses u for targets y."""
+
+class AsyncSteps:
+    """A design as steps see it; it keeps the arrays it is made of."""
+
+    @staticmethod
+    def dense(rows: NDArray[Any]) -> AsyncSteps:
+        """Of rows (n, p), float32 or float64, or uint16: the upper halves of float32 numbers."""
+    @staticmethod
+    def sparse(
+        data: NDArray[Any],
+        indices: NDArray[np.int32],
+        indptr: NDArray[np.int64],
+        n_columns: int,
+    ) -> AsyncSteps:
+        """Of compressed sparse rows, whose columns ascend."""
+    @staticmethod
+    def codes(
+        codes: NDArray[Any], offsets: NDArray[np.int64], scale: float, single: bool
+    ) -> AsyncSteps:
+        """Of codes (n, R); ``single`` says whether weights are read in float32."""
+    @staticmethod
+    def kept_dense(columns: NDArray[Any]) -> AsyncSteps:
+        """Of columns (p, n), with responses that are kept."""
+    @staticmethod
+    def kept_lists(
+        starts: NDArray[np.int64],
+        rows: NDArray[np.uint32],
+        values: NDArray[np.float64] | None,
+        scale: float,
+        n_rows: int,
+    ) -> AsyncSteps:
+        """Of columns as lists of rows, ascending, with responses that are kept."""
+    def draw_from(
+        self,
+        starts: NDArray[np.int64],
+        rows: NDArray[np.uint32],
+        values: NDArray[np.float64] | None,
+        scale: float,
+    ) -> None:
+        """From now on rows of a step are among those in the list of its column."""
+    def slopes(
+        self,
+        y: NDArray[np.float64],
+        weights: NDArray[np.float64] | None,
+        loss: str,
+        parameter: float,
+        w: NDArray[np.float64],
+        slopes: NDArray[np.float64],
+        u: NDArray[np.float64] | None,
+        n_threads: int,
+    ) -> None:
+        """weight_i times the derivative of the loss of every row, responses as steps have them."""
+    def walk(
+        self,
+        y: NDArray[np.float64],
+        weights: NDArray[np.float64] | None,
+        loss: str,
+        parameter: float,
+        w: NDArray[np.float64],
+        slopes: NDArray[np.float64],
+        u: NDArray[np.float64] | None,
+        gradient: NDArray[np.float64],
+        steps: NDArray[np.float64],
+        l1: NDArray[np.float64],
+        l2: NDArray[np.float64],
+        key: int,
+        slot: int,
+        first: int,
+        count: int,
+        batch: int,
+        width: int,
+        n_threads: int,
+    ) -> tuple[int, bool]:
+        """Steps first .. first + count - 1 on w, along ``width`` neighbouring coordinates each.
+
+        ``slopes`` and ``gradient``, of the mean loss, belong to the snapshot; ``steps`` are the
+        lengths of the proximal steps. The low and high halves of the words of stream t of ``slot``
+        choose the coordinate and then the rows of step t: a half h stands for h * n >> 32. Returns
+        how many coordinates moved and whether all stayed finite.
+        """

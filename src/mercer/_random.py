@@ -43,6 +43,8 @@ class Slot(IntEnum):
     PIVOT = 18
     NET = 19
     DEPTH = 20
+    STEP = 24
+    TRIAL = 25
 
 
 def key_from(random_state: Any) -> int:

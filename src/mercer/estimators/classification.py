@@ -41,7 +41,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     n_components : int or None, default=None
         Grids, frequencies or landmarks of that map, >= 1; None takes the map's own default.
     loss : str or a loss, default="squared"
-        "squared", "logistic", "squared_hinge", "smooth_hinge" or "multinomial".
+        "squared", "logistic", "squared_hinge", "smooth_hinge", "multinomial", or "sigmoid", to
+        which no row counts for more than 1 however wrong its label may be.
     penalty : "l2", "l1", "elastic-net" or a penalty, default="l2"
         What is added to the mean loss: ``alpha / 2 * ||w||^2``, or ``alpha * ||w||_1``, which
         leaves most weights at exactly zero, or a mixture. A penalty object brings its own alpha.
@@ -54,7 +55,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         from 0 to 1; None means one half. For "elastic-net" alone.
     class_weight : dict, "balanced" or None, default=None
         Weight of every class, multiplied into the sample weights.
-    solver : "auto", "cholesky", "cg", "newton-cg", "cd" or a solver, default="auto"
+    solver : "auto", "cholesky", "cg", "newton-cg", "cd", "async" or a solver, default="auto"
         "auto" chooses by sizes and loss; ``solver_`` tells which.
     fit_intercept : bool, default=True
         Whether the model has a constant term; it is not penalised.

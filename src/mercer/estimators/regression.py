@@ -33,7 +33,9 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
     n_components : int or None, default=None
         Grids, frequencies or landmarks of that map, >= 1; None takes the map's own default.
-    loss : "squared", "huber" or a loss, default="squared"
+    loss : "squared", "huber", "correntropy" or a loss, default="squared"
+        With "correntropy" targets that are far off count for nothing; its ``sigma`` of 1 is in
+        units of y, see ``losses.Correntropy``.
     penalty : "l2", "l1", "elastic-net" or a penalty, default="l2"
         What is added to the mean loss: ``alpha / 2 * ||w||^2``, or ``alpha * ||w||_1``, which
         leaves most weights at exactly zero, or a mixture. A penalty object brings its own alpha.
@@ -44,7 +46,7 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
     l1_ratio : float or None, default=None
         Share r of ``||w||_1`` in the mixture ``alpha * (r * ||w||_1 + (1 - r) / 2 * ||w||^2)``,
         from 0 to 1; None means one half. For "elastic-net" alone.
-    solver : "auto", "cholesky", "cg", "newton-cg", "cd" or a solver, default="auto"
+    solver : "auto", "cholesky", "cg", "newton-cg", "cd", "async" or a solver, default="auto"
         "auto" chooses by sizes and loss; ``solver_`` tells which.
     fit_intercept : bool, default=True
         Whether the model has a constant term; it is not penalised.

@@ -45,7 +45,7 @@ class SparseMachine(KernelMachine):
         l1_ratio=None,
         n_new=None,
         max_rounds=20,
-        solver="cd",
+        solver="auto",
         fit_intercept=True,
         scale=True,
         tol=1e-3,
@@ -162,8 +162,10 @@ class SparseMachine(KernelMachine):
     def _inner(self) -> Solver:
         if isinstance(self.solver, Solver):
             return self.solver
-        name_from(self.solver, ("cd",), "solver")
-        return solvers.SOLVERS[self.solver](tol=self.tol, max_iter=self.max_iter)
+        name = name_from(self.solver, ("auto", "cd", "async"), "solver")
+        return solvers.SOLVERS["cd" if name == "auto" else name](
+            tol=self.tol, max_iter=self.max_iter
+        )
 
     def _previous(self, settings: str, X: Any) -> Any:
         """The fitted model whose scaler, map and features this fit begins with, if any."""
@@ -263,8 +265,10 @@ class SparseMachine(KernelMachine):
         self.n_features_active_ = found.n_active
         self.rounds_ = {
             name: np.array([getattr(row, name) for row in found.rounds])
-            for name in ("time", "objective", "dual_gap", "n_drawn", "n_active")
+            for name in ("time", "objective", "n_drawn", "n_active")
         }
+        # None, of a loss that is not convex, becomes NaN.
+        self.rounds_["dual_gap"] = np.array([row.dual_gap for row in found.rounds], dtype=float)
         if found.interrupted:
             # The model reached so far is in place; the caller's loop still has to stop.
             raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")

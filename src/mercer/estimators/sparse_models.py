@@ -27,7 +27,9 @@ class SparseKernelRegressor(SparseMachine, KernelRegressor):
         Kernel of a map given by name. None takes the map's own.
     gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
         Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
-    loss : "squared", "huber" or a loss, default="squared"
+    loss : "squared", "huber", "correntropy" or a loss, default="squared"
+        With "correntropy" targets that are far off count for nothing; its ``sigma`` of 1 is in
+        units of y, see ``losses.Correntropy``.
     penalty : "l1", "elastic-net" or a penalty, default="l1"
         A penalty object brings its own alpha.
     alpha : float, "cv" or None, default=None
@@ -43,8 +45,8 @@ class SparseKernelRegressor(SparseMachine, KernelRegressor):
     max_rounds : int, default=20
         Most rounds, >= 1. The search ends before when two rounds in a row lower the objective by
         less than ``tol`` of it.
-    solver : "cd" or a solver, default="cd"
-        Solves the problem of a round.
+    solver : "auto", "cd", "async" or a solver, default="auto"
+        Solves the problem of a round. "auto" is "cd", the faster one by far; ``solver_`` tells.
     fit_intercept : bool, default=True
         Whether the model has a constant term; it is not penalised.
     scale : bool, default=True
@@ -81,7 +83,8 @@ class SparseKernelRegressor(SparseMachine, KernelRegressor):
         Upper bound of the objective's distance to its minimum over the features last held; None for
         a loss that is not convex.
     rounds_ : dict of arrays of shape (n_rounds,)
-        "time" in seconds, "objective", "dual_gap", "n_drawn" and "n_active" after every round.
+        "time" in seconds, "objective", "dual_gap" (NaN if the loss is not convex), "n_drawn" and
+        "n_active" after every round.
     alpha_path_ : dict of arrays of shape (n_alphas,)
         Only with ``alpha="cv"``: "alpha", "score" (minus the mean loss on the held-out rows, the
         largest of which decided) and "n_features_active".
@@ -142,7 +145,8 @@ class SparseKernelClassifier(SparseMachine, KernelClassifier):
     gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
         Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
     loss : str or a loss, default="squared_hinge"
-        "squared_hinge", "smooth_hinge", "logistic" (which models probabilities) or "squared".
+        "squared_hinge", "smooth_hinge", "logistic" (which models probabilities), "squared", or
+        "sigmoid", to which no row counts for more than 1 however wrong its label may be.
     penalty : "l1", "elastic-net" or a penalty, default="l1"
         A penalty object brings its own alpha.
     alpha : float, "cv" or None, default=None
@@ -160,8 +164,8 @@ class SparseKernelClassifier(SparseMachine, KernelClassifier):
         less than ``tol`` of it.
     class_weight : dict, "balanced" or None, default=None
         Weight of every class, multiplied into the sample weights.
-    solver : "cd" or a solver, default="cd"
-        Solves the problem of a round.
+    solver : "auto", "cd", "async" or a solver, default="auto"
+        Solves the problem of a round. "auto" is "cd", the faster one by far; ``solver_`` tells.
     fit_intercept : bool, default=True
         Whether the model has a constant term; it is not penalised.
     scale : bool, default=True
@@ -201,7 +205,8 @@ class SparseKernelClassifier(SparseMachine, KernelClassifier):
         Upper bound of the objective's distance to its minimum over the features last held; None for
         a loss that is not convex.
     rounds_ : dict of arrays of shape (n_rounds,)
-        "time" in seconds, "objective", "dual_gap", "n_drawn" and "n_active" after every round.
+        "time" in seconds, "objective", "dual_gap" (NaN if the loss is not convex), "n_drawn" and
+        "n_active" after every round.
     alpha_path_ : dict of arrays of shape (n_alphas,)
         Only with ``alpha="cv"``: "alpha", "score" (minus the mean loss on the held-out rows, the
         largest of which decided) and "n_features_active".
@@ -253,7 +258,7 @@ class SparseKernelClassifier(SparseMachine, KernelClassifier):
         n_new=None,
         max_rounds=20,
         class_weight=None,
-        solver="cd",
+        solver="auto",
         fit_intercept=True,
         scale=True,
         tol=1e-3,

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 __all__ = ["best_constant", "dual_gaps"]
 
-_BISECTIONS = 60
+_BISECTIONS, _ROUNDS = 60, 100
 
 
 def dual_gaps(problem: Problem, theta: NDArray) -> NDArray[np.float64] | None:
@@ -54,6 +54,9 @@ def best_constant(problem: Problem) -> NDArray:
     if not problem.fit_intercept or problem.loss.is_classification or problem.loss.quadratic:
         return theta  # the start is one
     y = problem.y.astype(np.float64, copy=False)
+    if not problem.loss.convex:
+        theta[-1] = _good_constant(problem, y, theta[-1])
+        return theta
     low, high = y.min(axis=0), y.max(axis=0)
     for _ in range(_BISECTIONS):
         middle = 0.5 * (low + high)
@@ -62,3 +65,14 @@ def best_constant(problem: Problem) -> NDArray:
         low, high = np.where(rises, low, middle), np.where(rises, middle, high)
     theta[-1] = 0.5 * (low + high)
     return theta
+
+
+def _good_constant(problem: Problem, y: NDArray, start: NDArray) -> NDArray:
+    """The constant that is best near ``start``, by parabolas above the loss."""
+    best = start.astype(np.float64)
+    for _ in range(_ROUNDS):
+        constant = np.broadcast_to(best, y.shape)
+        slope = problem.row_mean(problem.loss.gradient(constant, y))
+        bend = problem.row_mean(problem.loss.model_curvature(constant, y))
+        best = best - np.divide(slope, bend, out=np.zeros_like(slope), where=bend > 0)
+    return best

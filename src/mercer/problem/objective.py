@@ -142,7 +142,7 @@ class Problem:
         """The start: no weights, and the intercept that suits a constant model."""
         theta = np.zeros(self.shape, dtype=self.dtype)
         if self.fit_intercept:
-            theta[-1] = self.loss.constant(self.row_mean(self.y), self.n_rows)
+            theta[-1] = self.loss.start(self.y, self.row_mean)
         return theta
 
     def dot(self, a: NDArray, b: NDArray) -> NDArray[np.float64]:

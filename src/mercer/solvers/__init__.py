@@ -6,6 +6,7 @@ from mercer._array import available_memory
 from mercer._validation import name_from
 from mercer.designs import Dense
 from mercer.problem import Problem
+from mercer.solvers.async_svrg import AsyncSVRG, simulate_delays, step_bounds
 from mercer.solvers.base import Result, Solver, TraceRow
 from mercer.solvers.boosting import BestOfSome, BestStump, Boosting, Perceptrons
 from mercer.solvers.conjugate_gradient import ConjugateGradient
@@ -15,6 +16,7 @@ from mercer.solvers.newton import NewtonCG
 from mercer.solvers.working_set import Selection, Stream, WorkingSet
 
 __all__ = [
+    "AsyncSVRG",
     "BestOfSome",
     "BestStump",
     "Boosting",
@@ -34,10 +36,12 @@ __all__ = [
     "names",
     "path",
     "simulate",
+    "simulate_delays",
+    "step_bounds",
 ]
 
 SOLVERS: dict[str, type[Solver]] = {
-    cls.name: cls for cls in (Cholesky, ConjugateGradient, CoordinateDescent, NewtonCG)
+    cls.name: cls for cls in (AsyncSVRG, Cholesky, ConjugateGradient, CoordinateDescent, NewtonCG)
 }
 
 _DIRECT_SIDE = 4000  # largest matrix to factorise unasked: seconds, and 128 MB
@@ -87,7 +91,7 @@ def get(
 
     Parameters
     ----------
-    solver : {"auto", "cholesky", "cg", "cd", "newton-cg"} or Solver
+    solver : {"auto", "async", "cholesky", "cg", "cd", "newton-cg"} or Solver
         A solver object keeps its own settings.
     problem : Problem
         What "auto" chooses by.

@@ -101,8 +101,9 @@ class NewtonCG(Solver):
             norm = problem.norm(gradient)
             relative = norm / problem.reference()
             values = problem.values(theta)
-        # No Newton step is longer than ‖g‖ / alpha, for alpha bounds the curvature from below.
-        radius = norm / problem.penalty.alpha if problem.penalty.alpha > 0 else norm
+        # No Newton step is longer than ‖g‖ / alpha if alpha bounds the curvature from below.
+        bounded = problem.loss.convex and problem.penalty.alpha > 0
+        radius = norm / problem.penalty.alpha if bounded else norm
         return _State(
             problem=problem,
             clock=clock,

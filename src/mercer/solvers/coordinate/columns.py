@@ -267,6 +267,10 @@ class GramPool:
             self._mass = float(np.mean(rows))
             self._means = self.columns.rmatvec(rows) / self.columns.n
 
+    def centre(self) -> NDArray[np.float64] | float:
+        """Means of the columns under the curvature, if they are centred; else 0."""
+        return 0.0 if self._means is None or not self._mass > 0 else self._means / self._mass
+
     def gram(self, ids: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
         """The columns in an order that suits, and their Gram matrix, not to be written to."""
         new = ids[self._place[ids] < 0]

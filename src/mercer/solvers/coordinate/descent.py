@@ -60,7 +60,7 @@ class DescentSteps(Steps):
             self._minimise(sweep, enough)
         with self.clock.phase("rows"):
             before = self.caution
-            found = self.search(point, sweep.ids, sweep.w - point.w[sweep.ids])
+            found = self.search(point, sweep.ids, sweep.w - point.w[sweep.ids], sweep.h)
         if self.mode == "async" and (found is None or self.caution > before):
             self.mode = "safe"  # threads were in each other's way
             return point if found is None else found
@@ -84,19 +84,25 @@ class DescentSteps(Steps):
     def _minimise(self, sweep: _Sweep, enough: float) -> None:
         """Sweeps until no step is larger than ``enough``, in units of the gradient."""
         history: list[tuple[NDArray, NDArray]] = []
+        if not self.output.loss.convex:
+            self._centre(sweep)
         for _ in range(_BATCHES):
             largest = self._sweeps(sweep)
-            if self.output.fit_intercept:
-                mass = sweep.h if sweep.h is not None else np.ones(len(sweep.slope))
-                total = float(np.sum(mass))
-                if total > 0:
-                    sweep.slope -= mass * (np.sum(sweep.slope) / total)
+            self._centre(sweep)
             if largest <= enough and self.order != "random":
                 return
             history.append((sweep.w.copy(), sweep.slope.copy()))
             if len(history) > _MEMORY:
                 self._extrapolate(sweep, history)
                 history = []
+
+    def _centre(self, sweep: _Sweep) -> None:
+        """Move the intercept to where the model is least."""
+        if self.output.fit_intercept:
+            mass = sweep.h if sweep.h is not None else np.ones(len(sweep.slope))
+            total = float(np.sum(mass))
+            if total > 0:
+                sweep.slope -= mass * (np.sum(sweep.slope) / total)
 
     def _sweeps(self, sweep: _Sweep) -> float:
         output, columns = self.output, self.output.columns

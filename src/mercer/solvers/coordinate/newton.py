@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.solvers.coordinate.columns import GramPool
 from mercer.solvers.coordinate.model import Model, minimise
@@ -40,12 +41,18 @@ class NewtonSteps(Steps):
             ids, gram = self.pool.gram(self.candidates(point))
         with self.clock.phase("model"):
             w = point.w[ids]
-            linear = gram @ w - point.gradient[ids]
+            linear = gram @ w - self._gradient(point)[ids]
             reach = point.objective / output.l1 if output.l1 > 0 else np.sum(np.abs(w)) + 1.0
             model = Model(gram, linear, output.l1, output.l2, float(reach))
             target = minimise(model, w, max(_EXACT * goal, _SHARE * gap))
         with self.clock.phase("rows"):
-            return self.search(point, ids, target - w)
+            return self.search(point, ids, target - w, self.pool.columns.curvature)
+
+    def _gradient(self, point: Point) -> NDArray[np.float64]:
+        """Of the model that eliminates the intercept, which may not be the best one."""
+        if self.output.loss.convex:
+            return point.gradient
+        return point.gradient - self.output.lean(point) * self.pool.centre()
 
     def _set_curvature(self, point: Point, stale: float) -> None:
         output, pool = self.output, self.pool

@@ -18,7 +18,7 @@ _BALANCED = 1e-13  # mean derivative, relative to the mean of absolute ones, tha
 
 @dataclass
 class Point:
-    """Weights with the intercept that is best for them, and what follows.
+    """Weights with an intercept, the best for them if the loss is convex, and what follows.
 
     Attributes
     ----------
@@ -28,7 +28,7 @@ class Point:
         Z w, without the intercept.
     objective : float
     slopes : ndarray of shape (n,)
-        s_i ℓ'(y_i, u_i), of sum zero with an intercept.
+        s_i ℓ'(y_i, u_i), of sum zero with an intercept if the loss is convex.
     gradient : ndarray of shape (D,)
         Of the mean loss.
     bound : float
@@ -67,6 +67,8 @@ class Output:
         self.y = np.ascontiguousarray(y, dtype=np.float64)
         self.weights = problem.weights
         self.n = len(self.y)
+        first = problem.initial()[-1] if problem.fit_intercept else 0.0
+        self.first_intercept = float(np.ravel(first)[index if np.ndim(first) else 0])
 
     def mean(self, rows: NDArray) -> float:
         """(1/n) Σ s_i rows_i."""
@@ -75,9 +77,15 @@ class Output:
         return float(self.weights @ rows) / self.n
 
     def best_intercept(self, linear: NDArray, start: float = 0.0) -> float:
-        """The b that minimises the mean loss of ``linear`` + b."""
+        """The b that minimises the mean loss of ``linear`` + b, if the loss is convex.
+
+        Otherwise it is ``start``: what is best for a moment may be infinite, or far from where the
+        weights are going. The intercept then moves along with them.
+        """
         if not self.fit_intercept:
             return 0.0
+        if not self.loss.convex:
+            return start
         if self.loss.quadratic:
             return self.mean(self.y - linear)
         low, high, b, stride = -np.inf, np.inf, start, 1.0
@@ -108,9 +116,9 @@ class Output:
         if linear is None:
             linear = self.columns.matvec(w) if np.any(w) else np.zeros(self.n)
         if b is None:
-            b = self.best_intercept(linear)
+            b = self.best_intercept(linear, 0.0 if self.loss.convex else self.first_intercept)
         slopes = self.loss.gradient(linear + b, self.y)
-        if self.fit_intercept:
+        if self.fit_intercept and self.loss.convex:
             slopes = self.loss.balance(slopes, self.y, lambda rows: np.asarray(self.mean(rows)))
         weighted = slopes if self.weights is None else self.weights * slopes
         gradient = self.columns.rmatvec(weighted) / self.n
@@ -119,10 +127,10 @@ class Output:
         return Point(w, b, linear, objective, weighted, gradient, bound, share)
 
     def curvature(self, point: Point) -> NDArray[np.float64] | None:
-        """s_i ℓ''(y_i, u_i), or None for ones."""
+        """s_i ℓ''(y_i, u_i), or what stands for it in a model, or None for ones."""
         if self.loss.quadratic:
             return self.weights
-        h = self.loss.hessian(point.linear + point.intercept, self.y)
+        h = self.loss.model_curvature(point.linear + point.intercept, self.y)
         return h if self.weights is None else h * self.weights
 
     def hopeless(self, point: Point, ids: NDArray, norms: NDArray) -> NDArray[np.bool_]:
@@ -142,7 +150,12 @@ class Output:
         full = point.gradient + self.l2 * point.w
         at_zero = np.maximum(np.abs(full) - self.l1, 0.0)
         elsewhere = np.abs(full + self.l1 * np.sign(point.w))
-        return float(np.linalg.norm(np.where(point.w == 0, at_zero, elsewhere)))
+        of_weights = float(np.linalg.norm(np.where(point.w == 0, at_zero, elsewhere)))
+        return float(np.hypot(of_weights, self.lean(point)))
+
+    def lean(self, point: Point) -> float:
+        """Derivative of F with respect to the intercept."""
+        return float(np.sum(point.slopes)) / self.n if self.fit_intercept else 0.0
 
     def _bound(self, slopes: NDArray, gradient: NDArray) -> tuple[float, float]:
         """The best D(share · slopes) among a few shares; −∞ if the loss is not convex."""

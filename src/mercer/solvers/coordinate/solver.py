@@ -41,7 +41,9 @@ class _OutputState:
 
     @property
     def gap(self) -> float:
-        """F less the best lower bound of its minimum so far."""
+        """F less the best lower bound of its minimum so far, or a guess at what is left to gain."""
+        if not self.output.loss.convex:
+            return self.relative**2 * self.point.objective
         return max(self.point.objective - self.bound, 0.0)
 
     @property
@@ -50,6 +52,10 @@ class _OutputState:
         if self.output.loss.convex:
             return self.gap / self.reference
         return self.output.violation(self.point) / self.reference
+
+    def goal(self, tol: float) -> float:
+        """The gap at which the criterion is at its goal."""
+        return tol * self.reference if self.output.loss.convex else tol**2 * self.point.objective
 
     def move(self, point: Point) -> None:
         """Go on from there."""
@@ -170,10 +176,9 @@ class CoordinateDescent(Solver):
             with clock.phase("columns"):
                 pool = GramPool(columns_of(problem.design), centred=problem.fit_intercept)
         columns = pool.columns
-        weights = problem.weights_of(theta).reshape(problem.design.shape[1], -1)
         with clock.phase("rows"):
             outputs = [
-                _start(problem, columns, k, np.array(weights[:, k], dtype=np.float64))
+                _start(problem, columns, k, theta.reshape(problem.shape[0], -1)[:, k])
                 for k in range(problem.n_outputs)
             ]
         state = _State(problem=problem, clock=clock, x=theta, outputs=outputs, pool=pool)
@@ -183,7 +188,7 @@ class CoordinateDescent(Solver):
     def step(self, problem: Problem, state: _State) -> None:
         each = next(o for o in state.outputs if self._is_open(o))
         each.steps = self._steps(state, each)
-        point = each.steps.step(each.point, each.gap, self.tol * each.reference)
+        point = each.steps.step(each.point, each.gap, each.goal(self.tol))
         each.n_iter += 1
         if point is None:
             each.stalled = True
@@ -225,12 +230,14 @@ class CoordinateDescent(Solver):
             )
 
 
-def _start(problem: Problem, columns: Columns, index: int, w: NDArray[np.float64]) -> _OutputState:
+def _start(problem: Problem, columns: Columns, index: int, theta: NDArray) -> _OutputState:
     output = Output(problem, columns, index)
+    w = np.array(problem.weights_of(theta), dtype=np.float64)
     nothing = output.at(np.zeros(columns.n_columns))
     if output.loss.convex:
         reference = max(1e-30, nothing.objective)
     else:
         reference = max(1e-30, output.violation(nothing))
-    point = output.at(w) if np.any(w) else nothing
+    b = float(theta[-1]) if problem.fit_intercept and not output.loss.convex else None
+    point = output.at(w, b=b) if np.any(w) or b is not None else nothing
     return _OutputState(output, point, reference, max(nothing.bound, point.bound))

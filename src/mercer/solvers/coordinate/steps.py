@@ -78,10 +78,15 @@ class Steps:
         new = near[best][score[best] > -np.inf]
         return np.concatenate([active, new])
 
-    def search(self, point: Point, ids: NDArray, change: NDArray) -> Point | None:
-        """The first of w + change, w + change / 2, … that is enough of a decrease."""
+    def search(
+        self, point: Point, ids: NDArray, change: NDArray, h: NDArray | None
+    ) -> Point | None:
+        """The first of w + change, w + change / 2, … that is enough of a decrease.
+
+        ``h`` are the curvatures of the model that the change is from.
+        """
         output = self.output
-        if not np.any(change):
+        if not np.any(change) and (output.loss.convex or output.lean(point) == 0.0):
             return None
         start = point.w[ids]  # all there is: columns with weights are among them
         moves = output.columns.matvec(_spread(ids, change, len(point.w)))
@@ -89,15 +94,17 @@ class Steps:
         slope = float(point.gradient[ids] @ change)
         slope += output.l1 * float(np.sum(np.abs(end)) - np.sum(np.abs(start)))
         slope += 0.5 * output.l2 * float(end @ end - start @ start)
+        shift = self._shift(point, moves, h)
+        slope += output.lean(point) * shift
         noise = _NOISE * float(np.finfo(np.float64).eps) * abs(point.objective)
         if -slope <= noise:
             w = _spread(ids, end, len(point.w))
-            return self._closer(point, w, point.linear + moves, noise)
+            return self._closer(point, w, point.linear + moves, shift, noise)
         t = 1.0
         for _ in range(_HALVINGS):
             end = start + t * change
             linear = point.linear + t * moves
-            b = output.best_intercept(linear, point.intercept)
+            b = output.best_intercept(linear, point.intercept + t * shift)
             if output.objective(end, linear, b) <= point.objective + _ARMIJO * t * min(slope, 0.0):
                 break
             t *= 0.5
@@ -109,11 +116,26 @@ class Steps:
             self.caution = 0.3 * self.caution if self.caution > 0.01 else 0.0
         return output.at(_spread(ids, end, len(point.w)), linear, b)
 
-    def _closer(self, point: Point, w: NDArray, linear: NDArray, noise: float) -> Point | None:
-        """The point at w if its lower bound is better, where F itself shows rounding alone."""
-        found = self.output.at(w, linear)
-        better = found.bound > point.bound and found.objective <= point.objective + noise
-        return found if better else None
+    def _shift(self, point: Point, moves: NDArray, h: NDArray | None) -> float:
+        """How the intercept moves in the model that eliminates it, if it is not the best one."""
+        output = self.output
+        if not output.fit_intercept or output.loss.convex or h is None:
+            return 0.0
+        mass = float(np.mean(h))
+        return -(output.lean(point) + float(np.mean(h * moves))) / mass if mass > 0 else 0.0
+
+    def _closer(
+        self, point: Point, w: NDArray, linear: NDArray, shift: float, noise: float
+    ) -> Point | None:
+        """The point at w if it is nearer to the goal, where F itself shows rounding alone."""
+        output = self.output
+        b = output.best_intercept(linear, point.intercept + shift)
+        found = output.at(w, linear, b)
+        if output.loss.convex:
+            nearer = found.bound > point.bound
+        else:
+            nearer = output.violation(found) < output.violation(point)
+        return found if nearer and found.objective <= point.objective + noise else None
 
 
 def _spread(ids: NDArray, values: NDArray, size: int) -> NDArray[np.float64]:

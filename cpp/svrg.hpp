@@ -1,0 +1,288 @@
+// Asynchronous, doubly stochastic proximal steps: threads move coordinates of shared weights by the
+// derivatives of mini-batches, corrected by those at a snapshot, and wait for nobody.
+//
+// Every thread works on weights of its own and writes what it changes into a log that all others
+// read when they please, so that nobody writes where another one reads. Step t looks at rows and
+// coordinates that follow from t alone; what depends on the threads is how old the weights are.
+#pragma once
+
+#include <cmath>
+#include <memory>
+
+#include "parallel.hpp"
+#include "random.hpp"
+#include "svrg_views.hpp"
+
+namespace mercer {
+
+// (1/n) sum_i weight_i loss(y_i, z_i w + b) + sum_j (l1_j |w_j| + l2_j w_j^2 / 2); with q = p + 1
+// coordinates the last one is the intercept b.
+struct Objective {
+    const double* y;        // (n)
+    const double* weights;  // (n), or null
+    LossSlopes* slopes;
+    double parameter;
+    const double* l1;  // (q)
+    const double* l2;  // (q)
+    std::size_t q;
+};
+
+struct Snapshot {
+    const double* slopes;    // (n): weight_i times the derivative of the loss
+    const double* gradient;  // (q): of the mean loss
+    const double* steps;     // (q): length of a proximal step
+};
+
+// Steps first .. first + count - 1. With `supports` the rows of a step are drawn among those where
+// its column is not zero.
+struct Course {
+    std::uint64_t key, slot;
+    std::uint64_t first;
+    std::size_t count;
+    std::size_t batch;  // rows of a step; all of them, each once, if there are no more
+    std::size_t width;  // neighbouring coordinates moved by a step
+    const ColumnLists* supports;
+};
+
+struct Walked {
+    std::size_t moves;  // coordinates that changed, counted every time
+    bool finite;
+};
+
+struct Change {
+    double by;
+    std::uint32_t coordinate;
+};
+
+// What one thread has changed; others see what is published.
+class alignas(64) Log {
+  public:
+    void open(std::size_t room) {
+        entries_.reset(new Change[room]);
+    }  // untouched: no page is taken
+    void note(std::size_t coordinate, double by) {
+        entries_[size_++] = {by, static_cast<std::uint32_t>(coordinate)};
+    }
+    void publish() { published_.store(size_, std::memory_order_release); }
+    template <class F>
+    void read(std::size_t& seen, F f) const {
+        const std::size_t end = published_.load(std::memory_order_acquire);
+        for (; seen < end; ++seen) f(entries_[seen]);
+    }
+
+  private:
+    std::unique_ptr<Change[]> entries_;
+    std::size_t size_ = 0;
+    alignas(64) std::atomic<std::size_t> published_{0};
+};
+
+inline double prox(double x, double step, double l1, double l2) {
+    const double shrunk = std::copysign(std::max(std::abs(x) - step * l1, 0.0), x);
+    return shrunk == 0.0 ? 0.0 : shrunk / (1.0 + step * l2);
+}
+
+// Words of 32 random bits of one step: the first chooses the coordinate, one more every row.
+inline void draw(const Course& course, std::uint64_t t, std::size_t size, std::uint32_t* words) {
+    for (std::size_t position = 0; position < size; position += 8) {
+        const Counter block = philox({position / 8, t, course.slot, 0}, course.key, 0);
+        for (std::size_t k = 0; k < 8 && position + k < size; ++k)
+            words[position + k] = static_cast<std::uint32_t>(block[k / 2] >> (k % 2 ? 32 : 0));
+    }
+}
+inline std::size_t below(std::uint32_t word, std::size_t bound) {
+    return static_cast<std::size_t>((static_cast<std::uint64_t>(word) * bound) >> 32);
+}
+
+// One thread's view of the weights, and its steps.
+template <class View>
+class Walker {
+  public:
+    Walker(const View& view, const Objective& objective, const Snapshot& snapshot,
+           const Course& course, const double* w, Log* logs, int thread, int n_threads)
+        : view_(view), objective_(objective), snapshot_(snapshot), course_(course), logs_(logs),
+          thread_(thread), n_threads_(n_threads), w_(w, w + objective.q), narrow_(objective.q),
+          seen_(static_cast<std::size_t>(n_threads)), whole_(course.batch >= view.n),
+          batch_(whole_ ? view.n : course.batch), u_(batch_), y_(batch_), slope_(batch_),
+          v_(course.width) {
+        for (std::size_t j = 0; j < w_.size(); ++j) narrow(j);
+        logs_[thread].open(course.count * course.width);
+        if (whole_)
+            for (std::size_t i = 0; i < batch_; ++i) all_.push_back(static_cast<std::uint32_t>(i));
+    }
+
+    // Steps from .. from + count - 1 of the course, after a look at what others did.
+    bool walk(std::size_t from, std::size_t count) {
+        catch_up();
+        const std::size_t size = whole_ ? 1 : 1 + batch_;
+        words_.resize(count * size);
+        rows_.resize(whole_ ? 0 : count * batch_);
+        for (std::size_t s = 0; s < count; ++s) {
+            std::uint32_t* words = words_.data() + s * size;
+            draw(course_, course_.first + from + s, size, words);
+            for (std::size_t k = 0; k + 1 < size; ++k)
+                rows_[s * batch_ + k] =
+                    static_cast<std::uint32_t>(mercer::below(words[1 + k], view_.n));
+        }
+        bool finite = true;
+        for (std::size_t s = 0; s < count && finite; ++s) {
+            const std::size_t first = mercer::below(words_[s * size], objective_.q);
+            if (course_.supports && first < view_.p)
+                finite = step_in_support(first, words_.data() + s * size + 1);
+            else if (whole_)
+                finite = step(first, {all_.data(), batch_, batch_});
+            else
+                finite = step(first, {rows_.data() + s * batch_, batch_, (count - s) * batch_});
+        }
+        logs_[thread_].publish();
+        return finite;
+    }
+    std::size_t moves() const { return moves_; }
+
+  private:
+    // Along coordinates first, first + 1, ... (the first one follows the last).
+    bool step(std::size_t first, const Batch& batch) {
+        slopes(batch, 1.0 / static_cast<double>(batch.count));
+        const std::size_t q = objective_.q, width = course_.width;
+        const std::size_t head = std::min(width, q - first);
+        std::fill(v_.begin(), v_.end(), 0.0);
+        add_rows(batch, first, head, v_.data());
+        add_rows(batch, 0, width - head, v_.data() + head);
+        bool finite = true;
+        for (std::size_t k = 0; k < width; ++k)
+            finite = move(k < head ? first + k : k - head, v_[k]) && finite;
+        return finite;
+    }
+
+    // Along one coordinate, by rows that are not zero in its column.
+    bool step_in_support(std::size_t j, const std::uint32_t* words) {
+        const ColumnLists& lists = *course_.supports;
+        const auto start = lists.starts[j];
+        const auto size = static_cast<std::size_t>(lists.starts[j + 1] - start);
+        const std::size_t count = std::min(size, batch_);
+        entries_.resize(count);
+        chosen_.resize(count);
+        for (std::size_t k = 0; k < count; ++k) {
+            const std::size_t place = size <= batch_ ? k : mercer::below(words[k], size);
+            entries_[k] = start + static_cast<std::int64_t>(place);
+            chosen_[k] = lists.rows[entries_[k]];
+        }
+        const Batch batch{chosen_.data(), count, count};
+        const double share = static_cast<double>(size) / static_cast<double>(view_.n);
+        slopes(batch, count ? share / static_cast<double>(count) : 0.0);
+        double sum = 0.0;
+        for (std::size_t k = 0; k < count; ++k) sum += slope_[k] * lists.value(entries_[k]);
+        return move(j, sum);
+    }
+
+    // slope_ = factor * weight_i (loss'(now) - loss'(snapshot)) for the rows of a batch.
+    void slopes(const Batch& batch, double factor) {
+        const double intercept = objective_.q > view_.p ? w_[view_.p] : 0.0;
+        view_.responses(batch, narrow_.data(), intercept, u_.data());
+        for (std::size_t r = 0; r < batch.count; ++r) y_[r] = objective_.y[batch.rows[r]];
+        objective_.slopes(u_.data(), y_.data(), batch.count, objective_.parameter, slope_.data());
+        for (std::size_t r = 0; r < batch.count; ++r) {
+            const std::uint32_t i = batch.rows[r];
+            const double weight = objective_.weights ? objective_.weights[i] : 1.0;
+            slope_[r] = factor * (weight * slope_[r] - snapshot_.slopes[i]);
+        }
+    }
+
+    void add_rows(const Batch& batch, std::size_t first, std::size_t count, double* v) const {
+        const std::size_t columns = first < view_.p ? std::min(count, view_.p - first) : 0;
+        if (columns)
+            for (std::size_t r = 0; r < batch.count; ++r)
+                view_.add(batch.rows[r], slope_[r], first, columns, v);
+        if (count > columns)  // the intercept
+            for (std::size_t r = 0; r < batch.count; ++r) v[columns] += slope_[r];
+    }
+
+    bool move(std::size_t j, double correction) {
+        const double step = snapshot_.steps[j];
+        const double target = w_[j] - step * (correction + snapshot_.gradient[j]);
+        const double by = prox(target, step, objective_.l1[j], objective_.l2[j]) - w_[j];
+        if (by == 0.0) return true;
+        w_[j] += by;
+        narrow(j);
+        view_.moved(j, by);
+        logs_[thread_].note(j, by);
+        ++moves_;
+        return std::isfinite(by) && std::isfinite(w_[j]);
+    }
+
+    void catch_up() {
+        for (int other = 0; other < n_threads_; ++other)
+            if (other != thread_)
+                logs_[other].read(seen_[static_cast<std::size_t>(other)], [&](const Change& c) {
+                    w_[c.coordinate] += c.by;
+                    narrow(c.coordinate);
+                });
+    }
+    void narrow(std::size_t j) { narrow_[j] = static_cast<typename View::Weight>(w_[j]); }
+
+    const View& view_;
+    const Objective& objective_;
+    const Snapshot& snapshot_;
+    const Course& course_;
+    Log* logs_;
+    int thread_, n_threads_;
+    std::vector<double> w_;
+    std::vector<typename View::Weight> narrow_;  // what rows are multiplied with
+    std::vector<std::size_t> seen_;
+    bool whole_;
+    std::size_t batch_;
+    std::vector<double> u_, y_, slope_, v_;
+    std::vector<std::uint32_t> all_, words_, rows_, chosen_;
+    std::vector<std::int64_t> entries_;
+    std::size_t moves_ = 0;
+};
+
+// Takes the steps of a course, n_threads at a time, and adds them to w (q).
+template <class View>
+Walked walk(const View& view, const Objective& objective, const Snapshot& snapshot,
+            const Course& course, double* w, int n_threads) {
+    const auto logs = std::make_unique<Log[]>(static_cast<std::size_t>(n_threads));
+    // A look at the others' logs costs what a few kilobytes cost.
+    const std::size_t bytes = std::max<std::size_t>(course.batch * view.row_bytes(), 1);
+    const std::size_t stride = std::clamp<std::size_t>((std::size_t{1} << 14) / bytes, 1, 16);
+    std::atomic<std::size_t> next{0}, moves{0};
+    std::atomic<bool> finite{true};
+    on_threads(n_threads, [&](int thread) {
+        Walker<View> walker(view, objective, snapshot, course, w, logs.get(), thread, n_threads);
+        while (finite.load(std::memory_order_relaxed)) {
+            const std::size_t from = next.fetch_add(stride, std::memory_order_relaxed);
+            if (from >= course.count) break;
+            if (!walker.walk(from, std::min(stride, course.count - from))) finite = false;
+        }
+        moves += walker.moves();
+    });
+    for (int thread = 0; thread < n_threads; ++thread) {
+        std::size_t seen = 0;
+        logs[static_cast<std::size_t>(thread)].read(
+            seen, [&](const Change& c) { w[c.coordinate] += c.by; });
+    }
+    return {moves, finite};
+}
+
+// slopes_i = weight_i loss'(y_i, response of row i at w), computed as steps compute it.
+template <class View>
+void snapshot_slopes(const View& view, const Objective& objective, const double* w, double* slopes,
+                     int n_threads) {
+    constexpr std::size_t size = 64;
+    std::vector<typename View::Weight> narrow(objective.q);
+    for (std::size_t j = 0; j < objective.q; ++j)
+        narrow[j] = static_cast<typename View::Weight>(w[j]);
+    const double intercept = objective.q > view.p ? w[view.p] : 0.0;
+    parallel_for((view.n + size - 1) / size, n_threads, [&](std::size_t block, int) {
+        const std::size_t first = block * size, count = std::min(size, view.n - first);
+        std::uint32_t rows[size];
+        double u[size];
+        for (std::size_t r = 0; r < count; ++r) rows[r] = static_cast<std::uint32_t>(first + r);
+        view.responses({rows, count, count}, narrow.data(), intercept, u);
+        objective.slopes(u, objective.y + first, count, objective.parameter, slopes + first);
+        if (objective.weights)
+            for (std::size_t r = 0; r < count; ++r)
+                slopes[first + r] *= objective.weights[first + r];
+    });
+}
+
+}  // namespace mercer

@@ -1,0 +1,41 @@
+// The hot loops of asynchronous steps as plain functions on plain memory, a table per
+// instruction-set level as in loops.hpp.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "loss.hpp"
+
+namespace mercer {
+
+// The upper half of a float: eight bits of precision.
+struct Half {
+    std::uint16_t bits;
+};
+
+// out[r] = rows[r] . w for r < count. Rows up to rows[known - 1] are asked for next.
+template <class T, class W>
+using RowDots = void(const T* const* rows, std::size_t count, std::size_t known, const W* w,
+                     std::size_t p, double* out);
+// v_k += factor row_k
+template <class T>
+using AddRow = void(const T* row, double factor, std::size_t count, double* v);
+// out_i = derivative of the loss at response u_i for target y_i
+using LossSlopes = void(const double* u, const double* y, std::size_t n, double parameter,
+                        double* out);
+
+template <class T, class W>
+struct RowLoops {
+    RowDots<T, W>* dots;
+    AddRow<T>* add;
+};
+
+struct SvrgLoops {
+    RowLoops<float, float> f32;
+    RowLoops<double, double> f64;
+    RowLoops<Half, float> half;
+    LossSlopes* slopes[n_losses];
+};
+
+}  // namespace mercer

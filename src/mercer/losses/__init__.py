@@ -1,0 +1,76 @@
+"""Losses: pointwise functions of a response u and a target y, with no sum over rows anywhere.
+
+Adding one: subclass ``Loss``, write ``value``, ``gradient`` and ``hessian`` (``conjugate`` if it is
+convex, else ``model_curvature``), and name the class in ``LOSSES``; the tests go through that
+table. With a functor in ``cpp/loss.hpp`` asynchronous steps take it, too.
+"""
+
+from __future__ import annotations
+
+from mercer._validation import name_from
+from mercer.losses.base import Loss
+from mercer.losses.classification import Logistic, Sigmoid, SmoothHinge, SquaredHinge
+from mercer.losses.multinomial import Multinomial
+from mercer.losses.regression import Correntropy, Huber, Squared
+
+__all__ = [
+    "Correntropy",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "Multinomial",
+    "Sigmoid",
+    "SmoothHinge",
+    "Squared",
+    "SquaredHinge",
+    "get",
+    "names",
+]
+
+LOSSES: dict[str, type[Loss]] = {
+    cls.name: cls
+    for cls in (
+        Squared,
+        Huber,
+        Correntropy,
+        Logistic,
+        SquaredHinge,
+        SmoothHinge,
+        Sigmoid,
+        Multinomial,
+    )
+}
+
+
+def names() -> list[str]:
+    """The names that ``get`` understands."""
+    return list(LOSSES)
+
+
+def get(loss: str | Loss) -> Loss:
+    """A loss by name, or the loss itself.
+
+    Parameters
+    ----------
+    loss : str or Loss
+        "squared", "huber", "correntropy", "logistic", "squared_hinge", "smooth_hinge", "sigmoid" or
+        "multinomial".
+
+    Returns
+    -------
+    Loss
+
+    Raises
+    ------
+    ValueError
+        If there is no loss of that name.
+
+    Examples
+    --------
+    >>> from mercer import losses
+    >>> losses.get("huber")
+    Huber(delta=1.35)
+    """
+    if isinstance(loss, Loss):
+        return loss
+    return LOSSES[name_from(loss, LOSSES, "loss")]()

@@ -1,0 +1,112 @@
+"""What every loss is: a pointwise function of a response and a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Loss"]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A pointwise loss ℓ(y, u).
+
+    Arrays have shape (n,) or (n, k) and keep the dtype of u. A loss with ``joint = False`` treats
+    every output alone; one with ``joint = True`` looks at the k outputs of a row together, and its
+    ``value`` and ``conjugate`` have shape (n,).
+
+    Attributes
+    ----------
+    name : str
+        The word users say.
+    is_classification : bool
+        Targets are ±1 (one row per indicator for a joint loss) instead of real numbers.
+    convex, quadratic, joint, has_proba : bool
+        What solvers and estimators may rely on.
+    lipschitz : float
+        β, the smallest bound of the second derivative's absolute value (spectral norm for a joint
+        loss).
+    parameter : float
+        The shape of the loss, if it has one: ``delta`` or ``sigma``.
+    """
+
+    name: ClassVar[str] = ""
+    is_classification: ClassVar[bool] = False
+    convex: ClassVar[bool] = True
+    quadratic: ClassVar[bool] = False
+    joint: ClassVar[bool] = False
+    has_proba: ClassVar[bool] = False
+    lipschitz: ClassVar[float]
+
+    def value(self, u: NDArray, y: NDArray) -> NDArray:
+        """ℓ(y, u)."""
+        raise NotImplementedError
+
+    def gradient(self, u: NDArray, y: NDArray) -> NDArray:
+        """Derivative with respect to u, in the shape of u."""
+        raise NotImplementedError
+
+    def hessian(self, u: NDArray, y: NDArray) -> NDArray:
+        """Second derivative in every coordinate of u, generalised where ℓ'' jumps."""
+        raise NotImplementedError
+
+    def conjugate(self, a: NDArray, y: NDArray) -> NDArray | None:
+        """sup_u (a·u − ℓ(y, u)), infinite outside its domain; None if the loss is not convex."""
+        raise NotImplementedError
+
+    def model_curvature(self, u: NDArray, y: NDArray) -> NDArray:
+        """What stands for the second derivative in a quadratic model that is to have a minimum.
+
+        Never negative. For a loss that is not convex it is the second derivative, at u, of a convex
+        function that touches the loss there and lies nowhere below it.
+        """
+        return self.hessian(u, y)
+
+    def curvature(self, u: NDArray, y: NDArray) -> Callable[[NDArray], NDArray]:
+        """The linear map du → ∇²ℓ(y, u)·du, with all that depends on u alone worked out."""
+        hessian = self.hessian(u, y)
+        return lambda du: hessian * du
+
+    def hessian_product(self, u: NDArray, y: NDArray, du: NDArray) -> NDArray:
+        """∇²ℓ(y, u)·du."""
+        return self.curvature(u, y)(du)
+
+    def constant(self, mean: NDArray, n_rows: int) -> NDArray:
+        """A good response when all rows share one, given the mean of y over ``n_rows`` rows."""
+        return mean
+
+    def start(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray:
+        """The response that models begin with, given a function that averages over rows."""
+        return self.constant(mean(y), len(y))
+
+    @property
+    def parameter(self) -> float:
+        """Its shape, 0 where there is none."""
+        return 0.0
+
+    def balance(self, a: NDArray, y: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray:
+        """Derivatives moved to mean zero without leaving the domain of the conjugate.
+
+        An unpenalised intercept confines the dual variables to mean zero. The domain is an interval
+        around 0, so that shrinking the side that weighs more is always allowed.
+        """
+        up, down = mean(np.maximum(a, 0)), mean(np.maximum(-a, 0))
+        smaller = np.minimum(up, down)
+        shrink_up = np.divide(smaller, up, out=np.ones_like(up), where=up > 0)
+        shrink_down = np.divide(smaller, down, out=np.ones_like(down), where=down > 0)
+        return a * np.where(a > 0, shrink_up, shrink_down)
+
+    def proba(self, u: NDArray) -> NDArray:
+        """Probability of the positive class, or of every class for a joint loss."""
+        raise NotImplementedError(f"loss {self.name!r} is no model of probabilities.")
+
+    def check_target(self, y: NDArray) -> None:
+        """Refuse targets that the loss does not understand."""
+        if self.is_classification and not np.all(np.abs(y) == 1):
+            bad = y[np.abs(y) != 1].flat[0]
+            raise ValueError(f"y must be -1 or 1 for loss {self.name!r}; got {bad!r}.")

@@ -1,0 +1,162 @@
+"""Inner loops: what happens between two snapshots of one output."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._random import Slot
+from mercer.problem import Problem
+from mercer.solvers.async_svrg.held import Held, hold, largest_squares
+
+__all__ = ["Inner", "Settings", "curvatures"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an inner loop does, with everything "auto" decided; see ``AsyncSVRG``."""
+
+    margins: str
+    sampling: str
+    precision: str
+    batch_size: int
+    block_size: int
+    n_inner: int
+    n_threads: int
+    key: int
+    slot: Slot = Slot.STEP
+
+
+def curvatures(problem: Problem, sampling: str) -> NDArray[np.float64]:
+    """What step lengths are divided by, for every row of θ.
+
+    With "uniform" sampling it is the same for all, the largest second derivative of one row's loss
+    along a coordinate; with "column" it is that of the mean loss along the coordinate.
+    """
+    beta, q = problem.loss.lipschitz, problem.shape[0]
+    largest = largest_squares(problem.design, problem.weights)
+    if problem.fit_intercept:
+        most = 1.0 if problem.weights is None else float(np.max(problem.weights))
+        largest = max(largest, most)
+    common = np.full(q, beta * largest if largest > 0 else 1.0)
+    if sampling == "uniform":
+        return common
+    each = np.ones(q)
+    problem.weights_of(each)[...] = problem.design.column_sqnorms(problem.weights) / problem.n_rows
+    return np.where(each > 0, beta * each, common)
+
+
+class Inner:
+    """Inner loops on one problem.
+
+    Parameters
+    ----------
+    problem : Problem
+    settings : Settings
+    """
+
+    def __init__(self, problem: Problem, settings: Settings):
+        self.problem, self.settings = problem, settings
+        self.held: Held = hold(
+            problem.design, settings.margins, settings.sampling, settings.precision
+        )
+        self.curvatures = curvatures(problem, settings.sampling)
+        q, self.n = problem.shape[0], problem.n_rows
+        self.width = min(settings.block_size, q)
+        if self.width > 1 and settings.sampling == "column" and not self._is_plain():
+            raise ValueError(
+                "block_size must be 1 for sampling='column', unless the design is dense; got "
+                f"{settings.block_size}."
+            )
+        self.l1, self.l2 = np.zeros(q), np.zeros(q)
+        problem.weights_of(self.l1)[...] = problem.penalty.l1
+        problem.weights_of(self.l2)[...] = problem.penalty.l2
+        wide = problem.y.reshape(self.n, -1)
+        self.targets = [np.ascontiguousarray(y, dtype=np.float64) for y in wide.T]
+        self.moves = 0
+        self.steps = 0
+
+    def _is_plain(self) -> bool:
+        return "array" in self.problem.design.views()
+
+    def gradient(self, theta: NDArray) -> NDArray[np.float64]:
+        """Of the mean loss, without the penalty: (q, k)."""
+        problem = self.problem
+        gradient = np.array(problem.gradient(theta), dtype=np.float64)
+        if problem.penalty.l2:
+            problem.weights_of(gradient)[...] -= problem.penalty.gradient(
+                problem.weights_of(theta).astype(np.float64)
+            )
+        return gradient.reshape(problem.shape[0], -1)
+
+    def run(
+        self,
+        theta: NDArray,
+        gradient: NDArray[np.float64],
+        output: int,
+        gamma: float,
+        number: int,
+    ) -> NDArray[np.float64] | None:
+        """θ of one output after one inner loop that starts at its snapshot ``theta``.
+
+        Parameters
+        ----------
+        theta : array of the shape of the problem's θ
+        gradient : array of shape (q, k)
+            From ``gradient(theta)``.
+        output : int
+        gamma : float
+            Length of the steps, in units of one over the curvature.
+        number : int
+            Of this inner loop among all: which random numbers it takes.
+
+        Returns
+        -------
+        ndarray of shape (q,), or None
+            None if numbers grew out of range.
+        """
+        problem, settings = self.problem, self.settings
+        w = np.array(theta.reshape(len(theta), -1)[:, output], dtype=np.float64)
+        slopes = np.empty(self.n)
+        u = None
+        if self.held.keeps:
+            u = np.array(problem.responses(theta).reshape(self.n, -1)[:, output], dtype=np.float64)
+        of_loss = (
+            self.targets[output],
+            problem.weights,
+            problem.loss.name,
+            problem.loss.parameter,
+        )
+        threads = settings.n_threads
+        self.held.core.slopes(*of_loss, w, slopes, u, threads)
+        derivative = np.ascontiguousarray(gradient[:, output])
+        lengths = gamma / self.curvatures
+        if not np.all(np.isfinite(lengths)):
+            return None
+        per_call = self.held.steps_per_call(min(settings.batch_size, self.n), self.width)
+        for first in range(0, settings.n_inner, per_call):
+            count = min(per_call, settings.n_inner - first)
+            moves, finite = self.held.core.walk(
+                *of_loss,
+                w,
+                slopes,
+                u,
+                derivative,
+                lengths,
+                self.l1,
+                self.l2,
+                settings.key,
+                int(settings.slot),
+                number * settings.n_inner + first,
+                count,
+                settings.batch_size,
+                self.width,
+                threads,
+            )
+            self.moves += moves
+            self.steps += count
+            if not finite:
+                return None
+        return w

@@ -1,0 +1,325 @@
+"""Asynchronous doubly stochastic steps with variance reduction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._array import n_threads
+from mercer._random import key_from
+from mercer._validation import name_from, positive_integer, positive_number
+from mercer.losses import LOSSES
+from mercer.problem import Problem
+from mercer.solvers.async_svrg.held import MARGINS, PRECISIONS, SAMPLINGS, holds_matrix
+from mercer.solvers.async_svrg.inner import Inner, Settings
+from mercer.solvers.async_svrg.trial import GRID, falling, try_lengths
+from mercer.solvers.base import Clock, Solver, State
+
+__all__ = ["AsyncSVRG"]
+
+_SMALLEST = 1e-8  # steps shorter than this share of the curvature's are none
+_IDLE = 3  # loops in a row without a better snapshot that end the search
+_NOISE = 16.0  # rounding of F, in units of the dtype's precision
+
+
+@dataclass(kw_only=True)
+class _State(State):
+    """``x`` is the best θ so far, by output; the other arrays have one entry per output."""
+
+    inner: Inner = field(repr=False)
+    here: NDArray = field(repr=False)  # θ of the last snapshot
+    first: NDArray[np.float64]  # F at the start
+    best: NDArray[np.float64]  # F at ``x``
+    bounds: NDArray[np.float64]  # lower bounds of the minima
+    violations: NDArray[np.float64]  # of the optimality condition at ``x``
+    reference: NDArray[np.float64]
+    gammas: NDArray[np.float64]
+    idle: NDArray[np.int64]
+    stuck: NDArray[np.bool_]
+
+    @property
+    def objective(self) -> float:
+        return float(np.sum(self.best))
+
+    def relative(self) -> NDArray[np.float64]:
+        """The criterion by output."""
+        if _has_gap(self.problem):
+            return np.maximum(self.best - self.bounds, 0.0) / self.reference
+        return self.violations / self.reference
+
+
+@dataclass
+class AsyncSVRG(Solver):
+    """Steps along one coordinate at a time, by the rows of a mini-batch, on threads without locks.
+
+    ::
+
+        repeat   w̃ ← w,  G ← ∇F(w̃)                                      (a snapshot, all rows)
+                 n_inner times, shared by the threads, which wait for nobody:
+                     rows B and a coordinate j at random
+                     v = (1/|B|) Σ_{i∈B} s_i (ℓ'(y_i, z_iᵀw) − ℓ'(y_i, z_iᵀw̃)) z_ij + G_j
+                     w_j ← prox of the penalty at w_j − (γ/L) v, for a step of γ/L
+
+    Along the way w may be a little old: threads learn of what others changed when they next look.
+    The loss need not be convex. On convex problems of a size that fits into memory
+    ``CoordinateDescent`` takes a fraction of the time; this solver is there for losses and studies
+    of its own kind.
+
+    One thread gives the same result every time; several do not.
+
+    Parameters
+    ----------
+    tol : float, default=1e-4
+        Stop when F is at most tol · F(best constant model) above its minimum for every output,
+        proved by the duality gap at a snapshot. For a loss that is not convex, or alpha = 0: when
+        the distance of 0 to the subdifferential is at most tol times that of the best constant
+        model.
+    max_iter : int, default=10
+        Most snapshots, S; reaching it warns.
+    step_size : float or "auto", default="auto"
+        γ. "auto" tries 100, 10, …, 0.00001 on at most 2000 rows and takes the one that lowers F
+        most; it is divided by 10 whenever F rises, from the best snapshot on.
+    batch_size : int, default=32
+        Rows of a step, drawn with replacement; all of them, if there are no more.
+    block_size : int, default=1
+        Neighbouring coordinates that a step moves at once, by one set of responses.
+    n_inner : int or None, default=None
+        Steps between two snapshots, over all threads together; None means the number of rows.
+    n_jobs : int or None, default=None
+        Threads; None leaves it to the design.
+    margins : {"auto", "recomputed", "kept"}, default="auto"
+        Whether the responses z_iᵀw are computed from the rows of a batch whenever they are needed,
+        or kept for all rows and brought up to date after every move, which takes the column.
+    sampling : {"auto", "uniform", "column"}, default="auto"
+        "uniform": rows from all, and L the largest second derivative of the loss of one row along a
+        coordinate. "column": rows from those where column j is not zero, and L_j the second
+        derivative of the mean loss along j, so that rare columns move as fast as others.
+    precision : {"design", "float32", "bfloat16"}, default="design"
+        Of the rows that responses are recomputed from. Snapshots are exact in any case, and so is
+        what the steps lead to. "bfloat16" is for dense designs.
+    random_state : int, RandomState, Generator or None, default=0
+        Seed of the draws.
+
+    References
+    ----------
+    Gu, Miao, Huo and Huang (2018), Asynchronous doubly stochastic sparse kernel learning: its form
+    is ``margins="recomputed", sampling="uniform"``.
+    Johnson and Zhang (2013), Accelerating stochastic gradient descent using predictive variance
+    reduction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Dense
+    >>> from mercer.losses import Correntropy
+    >>> from mercer.penalties import L1
+    >>> from mercer.problem import Problem
+    >>> from mercer.solvers import AsyncSVRG
+    >>> Z = np.random.default_rng(0).normal(size=(500, 3))
+    >>> y = Z @ [1.0, 0.0, -1.0]
+    >>> y[:100] += 50  # these targets are wrong
+    >>> problem = Problem(Dense(Z), y, Correntropy(), L1(0.01), None, False)
+    >>> AsyncSVRG(max_iter=50, n_jobs=1).solve(problem).coef.round(1)
+    array([ 1.,  0., -1.])
+    """
+
+    max_iter: int = 10
+    step_size: float | str = "auto"
+    batch_size: int = 32
+    block_size: int = 1
+    n_inner: int | None = None
+    n_jobs: int | None = None
+    margins: str = "auto"
+    sampling: str = "auto"
+    precision: str = "design"
+    random_state: Any = 0
+
+    name: ClassVar[str] = "async"
+    requires: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.step_size, Real):
+            self.step_size = positive_number(self.step_size, "step_size")
+        elif self.step_size != "auto":
+            raise ValueError(
+                f"step_size must be a positive number or 'auto'; got {self.step_size!r}."
+            )
+        for name in ("batch_size", "block_size"):
+            setattr(self, name, positive_integer(getattr(self, name), name))
+        if self.n_inner is not None:
+            self.n_inner = positive_integer(self.n_inner, "n_inner")
+        n_threads(self.n_jobs)
+        name_from(self.margins, ("auto", *MARGINS), "margins")
+        name_from(self.sampling, ("auto", *SAMPLINGS), "sampling")
+        name_from(self.precision, PRECISIONS, "precision")
+
+    def criterion(self, problem: Problem) -> str:
+        return "duality gap" if _has_gap(problem) else "stationarity"
+
+    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
+        settings = self._settings(problem)
+        with clock.phase("rows"):
+            inner = Inner(problem, settings)
+        with clock.phase("snapshot"):
+            initial = problem.initial()
+            at_initial = problem.values(initial)
+            if _has_gap(problem):
+                reference = at_initial
+            else:
+                reference = _violations(inner, initial, inner.gradient(initial))
+            values = problem.values(theta)
+            state = _State(
+                problem=problem,
+                clock=clock,
+                x=theta,
+                inner=inner,
+                here=theta.copy(),
+                first=values,
+                best=values.copy(),
+                bounds=np.full(len(values), -np.inf),
+                violations=np.zeros(len(values)),
+                reference=np.maximum(reference, 1e-30),
+                gammas=np.ones(len(values)),
+                idle=np.zeros(len(values), dtype=np.int64),
+                stuck=np.zeros(len(values), dtype=bool),
+            )
+            self._judge(problem, state, np.ones(len(values), dtype=bool))
+        if state.optimality > self.tol:
+            with clock.phase("step size"):
+                state.gammas[:] = self._first_length(problem, theta, settings)
+        return state
+
+    def step(self, problem: Problem, state: _State) -> None:
+        with state.clock.phase("snapshot"):
+            gradient = state.inner.gradient(state.here)
+        at_work = np.flatnonzero((state.relative() > self.tol) & ~state.stuck)
+        found = state.here.copy()
+        wide = found.reshape(len(found), -1)
+        finite = np.ones(len(state.best), dtype=bool)
+        with state.clock.phase("steps"):
+            for k in at_work:
+                number = state.iteration * len(state.best) + int(k)
+                w = state.inner.run(state.here, gradient, int(k), state.gammas[k], number)
+                if w is not None:
+                    w = w.astype(problem.dtype)
+                finite[k] = w is not None and bool(np.all(np.isfinite(w)))
+                if finite[k]:
+                    wide[:, k] = w
+        with state.clock.phase("snapshot"):
+            values = np.where(finite, problem.values(found), np.inf)
+            self._adopt(problem, state, found, values, at_work)
+
+    def _adopt(
+        self,
+        problem: Problem,
+        state: _State,
+        found: NDArray,
+        values: NDArray[np.float64],
+        at_work: NDArray,
+    ) -> None:
+        """Go on from what the inner loops found, where that is allowed."""
+        values = np.where(np.isfinite(values), values, np.inf)
+        noise = _NOISE * float(np.finfo(problem.dtype).eps) * np.abs(state.best)
+        better = np.zeros(len(values), dtype=bool)
+        better[at_work] = values[at_work] < state.best[at_work]
+        if isinstance(self.step_size, str):
+            risen = values > state.best + noise
+        else:
+            risen = values > state.first + noise
+            if np.any(risen):
+                raise ValueError(self._refusal(problem, state))
+        best, here, after = (
+            array.reshape(len(array), -1) for array in (state.x, state.here, found)
+        )
+        best[:, better] = after[:, better]
+        here[:, ~risen] = after[:, ~risen]
+        here[:, risen] = best[:, risen]
+        state.best = np.where(better, values, state.best)
+        state.gammas[risen] /= 10
+        state.idle = np.where(better | risen, 0, state.idle + 1)
+        state.stuck |= (state.gammas < _SMALLEST) | (state.idle >= _IDLE)
+        self._judge(problem, state, better)
+        if np.all(state.stuck | (state.relative() <= self.tol)) and state.optimality > self.tol:
+            if np.any(state.gammas < _SMALLEST):
+                state.stalled = "found no step_size that lets the objective fall"
+            else:
+                state.stalled = f"stalled at the limit of {problem.dtype}"
+
+    def _judge(self, problem: Problem, state: _State, changed: NDArray[np.bool_]) -> None:
+        """Certificates at ``state.x``, whose outputs ``changed`` are new."""
+        if np.any(changed):
+            gaps = problem.dual_gaps(state.x) if _has_gap(problem) else None
+            if gaps is not None:
+                state.bounds = np.maximum(state.bounds, problem.values(state.x) - gaps)
+            else:
+                gradient = state.inner.gradient(state.x)
+                state.violations = _violations(state.inner, state.x, gradient)
+        state.optimality = float(np.max(state.relative()))
+
+    def _settings(self, problem: Problem) -> Settings:
+        margins, sampling = self.margins, self.sampling
+        dense = "array" in problem.design.views()
+        if margins == "auto":
+            margins = "recomputed"
+        if sampling == "auto":
+            sampling = "column" if dense or self.block_size == 1 else "uniform"
+        threads = n_threads(self.n_jobs) if self.n_jobs else problem.design.n_threads
+        return Settings(
+            margins=margins,
+            sampling=sampling,
+            precision=self.precision,
+            batch_size=self.batch_size,
+            block_size=self.block_size,
+            n_inner=self.n_inner or problem.n_rows,
+            n_threads=threads,
+            key=key_from(self.random_state),
+        )
+
+    def _first_length(self, problem: Problem, theta: NDArray, settings: Settings) -> float:
+        if not isinstance(self.step_size, str):
+            return float(self.step_size)
+        return falling(try_lengths(problem, theta, settings, GRID)) or GRID[-1]
+
+    def _refusal(self, problem: Problem, state: _State) -> str:
+        """That the step size is too large, and which is not."""
+        given = float(self.step_size)
+        smaller = tuple(given / 10.0**k for k in range(1, 9))
+        fine = try_lengths(problem, state.x, state.inner.settings, smaller)
+        hint = f"{max(fine):g} is the largest tenth of it, or tenth of a tenth, that does"
+        if not fine:
+            hint = "none of its tenths down to 1e-8 of it does"
+        return f"step_size must let the objective fall; got {given:g}, and {hint}."
+
+    def _check(self, problem: Problem) -> None:
+        super()._check(problem)
+        loss = problem.loss
+        if type(loss) is not LOSSES.get(loss.name) or loss.joint:
+            known = ", ".join(repr(name) for name, cls in LOSSES.items() if not cls.joint)
+            raise ValueError(f"AsyncSVRG needs one of the losses {known}; got {loss.name!r}.")
+        if not holds_matrix(problem.design):
+            raise ValueError(
+                "AsyncSVRG needs a design that holds its matrix; got a "
+                f"{type(problem.design).__name__} one."
+            )
+        if problem.n_rows >= 2**32:
+            raise ValueError(f"AsyncSVRG needs fewer than 2**32 rows; got {problem.n_rows}.")
+
+
+def _has_gap(problem: Problem) -> bool:
+    return problem.loss.convex and problem.penalty.alpha > 0
+
+
+def _violations(inner: Inner, theta: NDArray, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Norms of the distance of 0 to the subdifferential of F, by output."""
+    problem = inner.problem
+    wide = theta.reshape(len(theta), -1).astype(np.float64)
+    violation = np.abs(gradient)
+    problem.weights_of(violation)[...] = problem.penalty.violation(
+        problem.weights_of(wide), problem.weights_of(gradient)
+    )
+    return np.sqrt(np.einsum("ij,ij->j", violation, violation))

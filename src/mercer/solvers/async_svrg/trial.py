@@ -1,0 +1,101 @@
+"""Which length of the steps lets the objective fall most, found on a part of the rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._random import Slot, distinct
+from mercer.problem import Problem
+from mercer.solvers.async_svrg.inner import Inner, Settings
+
+__all__ = ["GRID", "falling", "try_lengths"]
+
+GRID = tuple(10.0**-k for k in range(-2, 6))  # 100 … 0.00001
+_ROWS, _LOOPS = 2000, 2
+
+
+def part(problem: Problem, key: int) -> Problem:
+    """The problem on at most 2000 of its rows."""
+    n = problem.n_rows
+    if n <= _ROWS:
+        return problem
+    rows = np.sort(distinct(key, n, _ROWS, Slot.TRIAL))
+    weights = None if problem.weights is None else problem.weights[rows]
+    if weights is not None and not np.any(weights):
+        weights = None
+    return Problem(
+        problem.design.rows(rows),
+        problem.y[rows],
+        problem.loss,
+        problem.penalty,
+        weights,
+        problem.fit_intercept,
+    )
+
+
+def try_lengths(
+    problem: Problem, theta: NDArray, settings: Settings, gammas: tuple[float, ...]
+) -> dict[float, float]:
+    """F after a few inner loops with every γ, of those that keep it from rising.
+
+    Parameters
+    ----------
+    problem : Problem
+    theta : array
+        Where all of them start.
+    settings : Settings
+    gammas : tuple of float
+
+    Returns
+    -------
+    dict of float to float
+        F, summed over the outputs, on at most 2000 rows, by γ.
+    """
+    small = part(problem, settings.key)
+    inner = Inner(
+        small,
+        replace(
+            settings,
+            n_inner=min(settings.n_inner, small.n_rows),
+            n_threads=1,
+            slot=Slot.TRIAL,
+        ),
+    )
+    reached = {}
+    first = inner.gradient(theta)
+    start = small.value(theta)
+    for gamma in gammas:
+        value = _value_after(inner, theta, first, gamma, start)
+        if value is not None:
+            reached[gamma] = value
+    return reached
+
+
+def _value_after(
+    inner: Inner, theta: NDArray, gradient: NDArray, gamma: float, start: float
+) -> float | None:
+    """F after the loops, or None if it rose in one of them."""
+    problem, value = inner.problem, start
+    noise = 16 * float(np.finfo(problem.dtype).eps) * abs(start)
+    for loop in range(_LOOPS):
+        columns = []
+        for output in range(problem.n_outputs):
+            found = inner.run(theta, gradient, output, gamma, loop * problem.n_outputs + output)
+            if found is None:
+                return None
+            columns.append(found)
+        theta = np.stack(columns, axis=1).reshape(problem.shape).astype(problem.dtype)
+        after = problem.value(theta) if np.all(np.isfinite(theta)) else np.inf
+        if not after <= value + noise:
+            return None
+        value = after
+        gradient = inner.gradient(theta)
+    return value
+
+
+def falling(reached: dict[float, float]) -> float | None:
+    """The γ with the least F, if there is any."""
+    return min(reached, key=lambda gamma: reached[gamma]) if reached else None
