@@ -236,11 +236,11 @@ class ObjectiveArguments {
     double* slopes() const { return slopes_.data<double>(); }
     // Calls f with the view; responses that were kept are written back.
     template <class F>
-    auto run(const Steps& steps, F f) {
+    auto run(const Steps& steps, int n_threads, F f) {
         return steps.visit([&](const auto& view) {
             nb::gil_scoped_release released;
             if constexpr (is_kept<std::decay_t<decltype(view)>>) {
-                const Kept<std::decay_t<decltype(view)>> kept{view, *margins_};
+                const Kept<std::decay_t<decltype(view)>> kept(view, *margins_, n_threads <= 1);
                 auto result = f(kept);
                 for (std::size_t i = 0; i < margins_->size(); ++i)
                     u_->data<double>()[i] = (*margins_)[i];
@@ -261,7 +261,7 @@ class ObjectiveArguments {
 void slopes(const Steps& steps, nb::handle y, nb::handle weights, const std::string& loss,
             double parameter, nb::handle w, nb::handle slopes, nb::handle u, int n_threads) {
     ObjectiveArguments arguments(steps, y, weights, loss, parameter, w, slopes, u);
-    arguments.run(steps, [&](const auto& view) {
+    arguments.run(steps, n_threads, [&](const auto& view) {
         snapshot_slopes(view, arguments.objective, arguments.w(), arguments.slopes(), n_threads);
         return 0;
     });
@@ -288,7 +288,7 @@ nb::tuple walk_steps(const Steps& steps, nb::handle y, nb::handle weights, const
     const Snapshot snapshot{arguments.slopes(), gradient.data<const double>(),
                             lengths.data<const double>()};
     const Course course{key, slot, first, count, batch, width, steps.supports()};
-    const Walked walked = arguments.run(steps, [&](const auto& view) {
+    const Walked walked = arguments.run(steps, n_threads, [&](const auto& view) {
         return walk(view, arguments.objective, snapshot, course, arguments.w(),
                     std::max(n_threads, 1));
     });

@@ -143,13 +143,13 @@ bool views_agree(std::size_t n, std::size_t batch, std::size_t width, bool in_su
     const double slack = sizeof(T) == 4 ? 1e-5 : 1e-11;
     for (int threads : {1, 2, 4})
         for (int way = 0; way < 5; ++way) {
-            right =
-                right &&
-                (way == 0   ? task.falls(Z.dense_rows(), nullptr, course, threads, w)
-                 : way == 1 ? task.falls(Z.sparse_rows(), nullptr, course, threads, w)
-                 : way == 2 ? task.falls(Z.code_rows(), nullptr, course, threads, w)
-                 : way == 3 ? task.falls(Kept<ColumnLists>{lists, u}, &u, course, threads, w)
-                            : task.falls(Kept<ColumnArray<T>>{array, u}, &u, course, threads, w));
+            right = right && (way == 0   ? task.falls(Z.dense_rows(), nullptr, course, threads, w)
+                              : way == 1 ? task.falls(Z.sparse_rows(), nullptr, course, threads, w)
+                              : way == 2 ? task.falls(Z.code_rows(), nullptr, course, threads, w)
+                              : way == 3 ? task.falls(Kept<ColumnLists>(lists, u, threads == 1), &u,
+                                                      course, threads, w)
+                                         : task.falls(Kept<ColumnArray<T>>(array, u, threads == 1),
+                                                      &u, course, threads, w));
             for (std::size_t j = 0; right && j < task.q; ++j)
                 right = std::abs(w[j] - expected[j]) <= (threads == 1 ? slack : 0.3);
         }

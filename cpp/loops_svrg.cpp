@@ -100,8 +100,17 @@ void row_dots(const T* const* rows, std::size_t count, std::size_t known, const 
 }
 
 template <class T>
-void add_row(const T* row, double factor, std::size_t count, double* v) {
-    for (std::size_t k = 0; k < count; ++k) v[k] += factor * static_cast<double>(number(row[k]));
+void add_rows(const T* const* rows, const double* factors, std::size_t count, std::size_t width,
+              double* v) {
+    const auto z = [&](std::size_t r, std::size_t k) MERCER_INLINE_BODY {
+        return factors[r] * static_cast<double>(number(rows[r][k]));
+    };
+    std::size_t r = 0;
+    for (; r + 4 <= count; r += 4)
+        for (std::size_t k = 0; k < width; ++k)
+            v[k] += (z(r, k) + z(r + 1, k)) + (z(r + 2, k) + z(r + 3, k));
+    for (; r < count; ++r)
+        for (std::size_t k = 0; k < width; ++k) v[k] += z(r, k);
 }
 
 template <class Slope>
@@ -121,9 +130,9 @@ void shaped_slopes(const double* u, const double* y, std::size_t n, double param
 
 extern const SvrgLoops MERCER_JOIN(svrg_loops_, MERCER_LEVEL);
 const SvrgLoops MERCER_JOIN(svrg_loops_, MERCER_LEVEL) = {
-    {row_dots<float, float>, add_row<float>},
-    {row_dots<double, double>, add_row<double>},
-    {row_dots<Half, float>, add_row<Half>},
+    {row_dots<float, float>, add_rows<float>},
+    {row_dots<double, double>, add_rows<double>},
+    {row_dots<Half, float>, add_rows<Half>},
     {plain_slopes<SquaredSlope>, shaped_slopes<HuberSlope>, plain_slopes<LogisticSlope>,
      plain_slopes<SquaredHingeSlope>, plain_slopes<SmoothHingeSlope>,
      shaped_slopes<CorrentropySlope>, plain_slopes<SigmoidSlope>},

@@ -189,9 +189,7 @@ class Walker {
 
     void add_rows(const Batch& batch, std::size_t first, std::size_t count, double* v) const {
         const std::size_t columns = first < view_.p ? std::min(count, view_.p - first) : 0;
-        if (columns)
-            for (std::size_t r = 0; r < batch.count; ++r)
-                view_.add(batch.rows[r], slope_[r], first, columns, v);
+        if (columns) view_.add(batch, slope_.data(), first, columns, v);
         if (count > columns)  // the intercept
             for (std::size_t r = 0; r < batch.count; ++r) v[columns] += slope_[r];
     }

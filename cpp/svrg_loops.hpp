@@ -18,9 +18,10 @@ struct Half {
 template <class T, class W>
 using RowDots = void(const T* const* rows, std::size_t count, std::size_t known, const W* w,
                      std::size_t p, double* out);
-// v_k += factor row_k
+// v_k += sum_r factors[r] rows[r][k] for k < width
 template <class T>
-using AddRow = void(const T* row, double factor, std::size_t count, double* v);
+using AddRows = void(const T* const* rows, const double* factors, std::size_t count,
+                     std::size_t width, double* v);
 // out_i = derivative of the loss at response u_i for target y_i
 using LossSlopes = void(const double* u, const double* y, std::size_t n, double parameter,
                         double* out);
@@ -28,7 +29,7 @@ using LossSlopes = void(const double* u, const double* y, std::size_t n, double 
 template <class T, class W>
 struct RowLoops {
     RowDots<T, W>* dots;
-    AddRow<T>* add;
+    AddRows<T>* add;
 };
 
 struct SvrgLoops {

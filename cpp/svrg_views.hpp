@@ -43,23 +43,30 @@ struct DenseRows {
 
     std::size_t row_bytes() const { return p * sizeof(T); }
     void responses(const Batch& batch, const Weight* w, double intercept, double* out) const {
-        constexpr std::size_t most = 64;
-        const T* rows[most];
-        for (std::size_t first = 0; first < batch.count; first += most / 2) {
-            const std::size_t count = std::min(batch.count - first, most / 2);
-            const std::size_t known = std::min(batch.known - first, most);
+        const T* rows[2 * group];
+        for (std::size_t first = 0; first < batch.count; first += group) {
+            const std::size_t count = std::min(batch.count - first, group);
+            const std::size_t known = std::min(batch.known - first, 2 * group);
             for (std::size_t r = 0; r < known; ++r) rows[r] = numbers + batch.rows[first + r] * p;
             loops().dots(rows, count, known, w, p, out + first);
         }
         for (std::size_t r = 0; r < batch.count; ++r) out[r] += intercept;
     }
-    // v_k += factor z_{i, first + k} for k < count
-    void add(std::size_t i, double factor, std::size_t first, std::size_t count, double* v) const {
-        loops().add(numbers + i * p + first, factor, count, v);
+    // v_k += sum over the rows i of the batch of factor_i z_{i, from + k}, k < width
+    void add(const Batch& batch, const double* factors, std::size_t from, std::size_t width,
+             double* v) const {
+        const T* rows[group];
+        for (std::size_t first = 0; first < batch.count; first += group) {
+            const std::size_t count = std::min(batch.count - first, group);
+            for (std::size_t r = 0; r < count; ++r)
+                rows[r] = numbers + batch.rows[first + r] * p + from;
+            loops().add(rows, factors + first, count, width, v);
+        }
     }
     void moved(std::size_t, double) const {}
 
   private:
+    static constexpr std::size_t group = 32;
     static const RowLoops<T, Weight>& loops() {
         if constexpr (std::is_same_v<T, Half>)
             return svrg_loops().half;
@@ -92,12 +99,16 @@ struct SparseRows {
             out[r] = sum + intercept;
         }
     }
-    void add(std::size_t i, double factor, std::size_t first, std::size_t count, double* v) const {
-        const auto* end = columns + starts[i + 1];
-        for (const auto* c = std::lower_bound(columns + starts[i], end, first, below);
-             c < end && static_cast<std::size_t>(*c) < first + count; ++c)
-            v[static_cast<std::size_t>(*c) - first] +=
-                factor * static_cast<double>(values[c - columns]);
+    void add(const Batch& batch, const double* factors, std::size_t from, std::size_t width,
+             double* v) const {
+        for (std::size_t r = 0; r < batch.count; ++r) {
+            const auto* end = columns + starts[batch.rows[r] + 1];
+            for (const auto* c =
+                     std::lower_bound(columns + starts[batch.rows[r]], end, from, below);
+                 c < end && static_cast<std::size_t>(*c) < from + width; ++c)
+                v[static_cast<std::size_t>(*c) - from] +=
+                    factors[r] * static_cast<double>(values[c - columns]);
+        }
     }
     void moved(std::size_t, double) const {}
 
@@ -129,16 +140,19 @@ struct CodeRows {
             out[r] = scale * sum + intercept;
         }
     }
-    void add(std::size_t i, double factor, std::size_t first, std::size_t count, double* v) const {
-        const auto from = static_cast<std::int64_t>(first);
-        const auto to = static_cast<std::int64_t>(first + count);
-        auto g = static_cast<std::size_t>(std::upper_bound(starts, starts + n_grids + 1, from) -
-                                          starts - 1);
-        for (; g < n_grids && starts[g] < to; ++g) {
-            const std::int64_t column =
-                starts[g] + static_cast<std::int64_t>(codes[i * n_grids + g]);
-            if (column >= from && column < to && column < starts[g + 1])
-                v[column - from] += factor * scale;
+    void add(const Batch& batch, const double* factors, std::size_t from_, std::size_t width,
+             double* v) const {
+        const auto from = static_cast<std::int64_t>(from_);
+        const auto to = static_cast<std::int64_t>(from_ + width);
+        const auto grid = static_cast<std::size_t>(
+            std::upper_bound(starts, starts + n_grids + 1, from) - starts - 1);
+        for (std::size_t r = 0; r < batch.count; ++r) {
+            const Code* row = codes + batch.rows[r] * n_grids;
+            for (std::size_t g = grid; g < n_grids && starts[g] < to; ++g) {
+                const std::int64_t column = starts[g] + static_cast<std::int64_t>(row[g]);
+                if (column >= from && column < to && column < starts[g + 1])
+                    v[column - from] += factors[r] * scale;
+            }
         }
     }
     void moved(std::size_t, double) const {}
@@ -146,10 +160,15 @@ struct CodeRows {
 
 using Margins = std::vector<std::atomic<double>>;
 
-// u_i += change. Another thread's addition at the same moment may be lost: margins are computed
-// anew before they are relied on, and a step that is off by one addition is off by little.
-inline void add_loosely(std::atomic<double>& u, double change) {
-    u.store(u.load(std::memory_order_relaxed) + change, std::memory_order_relaxed);
+// u += change, by one thread alone or by several of which no addition is lost.
+template <bool alone>
+void add_to(std::atomic<double>& u, double change) {
+    double before = u.load(std::memory_order_relaxed);
+    if constexpr (alone)
+        u.store(before + change, std::memory_order_relaxed);
+    else
+        while (!u.compare_exchange_weak(before, before + change, std::memory_order_relaxed)) {
+        }
 }
 
 // Columns of an array, one after the other.
@@ -161,10 +180,11 @@ struct ColumnArray {
     double at(std::size_t i, std::size_t j) const {
         return static_cast<double>(numbers[j * n + i]);
     }
+    template <bool alone>
     void add(std::size_t j, double change, Margins& u) const {
         const T* column = numbers + j * n;
         for (std::size_t i = 0; i < n; ++i)
-            add_loosely(u[i], change * static_cast<double>(column[i]));
+            add_to<alone>(u[i], change * static_cast<double>(column[i]));
     }
 };
 
@@ -182,8 +202,10 @@ struct ColumnLists {
         const auto* found = std::lower_bound(rows + starts[j], end, i);
         return found < end && *found == i ? value(found - rows) : 0.0;
     }
+    template <bool alone>
     void add(std::size_t j, double change, Margins& u) const {
-        for (auto e = starts[j]; e < starts[j + 1]; ++e) add_loosely(u[rows[e]], change * value(e));
+        for (auto e = starts[j]; e < starts[j + 1]; ++e)
+            add_to<alone>(u[rows[e]], change * value(e));
     }
 };
 
@@ -192,23 +214,38 @@ template <class Columns>
 struct Kept {
     using Weight = float;
     static constexpr bool keeps = true;
+    Kept(const Columns& columns_, Margins& u_, bool alone_)
+        : columns(columns_), u(u_), alone(alone_), n(columns_.n), p(columns_.p) {}
     const Columns& columns;
     Margins& u;
-    std::size_t n = columns.n, p = columns.p;
+    bool alone;  // whether one thread does all steps
+    std::size_t n, p;
 
     std::size_t row_bytes() const { return 64; }
     void responses(const Batch& batch, const Weight*, double, double* out) const {
         for (std::size_t r = 0; r < batch.count; ++r)
             out[r] = u[batch.rows[r]].load(std::memory_order_relaxed);
     }
-    void add(std::size_t i, double factor, std::size_t first, std::size_t count, double* v) const {
-        for (std::size_t k = 0; k < count; ++k) v[k] += factor * columns.at(i, first + k);
+    void add(const Batch& batch, const double* factors, std::size_t from, std::size_t width,
+             double* v) const {
+        for (std::size_t k = 0; k < width; ++k)
+            for (std::size_t r = 0; r < batch.count; ++r)
+                v[k] += factors[r] * columns.at(batch.rows[r], from + k);
     }
     void moved(std::size_t j, double change) const {
-        if (j < p)
-            columns.add(j, change, u);
+        if (alone)
+            add<true>(j, change);
         else
-            for (auto& each : u) add_loosely(each, change);
+            add<false>(j, change);
+    }
+
+  private:
+    template <bool only>
+    void add(std::size_t j, double change) const {
+        if (j < p)
+            columns.template add<only>(j, change, u);
+        else
+            for (auto& each : u) add_to<only>(each, change);
     }
 };
 

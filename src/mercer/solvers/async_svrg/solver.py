@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mercer._array import n_threads
 from mercer._random import key_from
 from mercer._validation import name_from, positive_integer, positive_number
+from mercer.designs import Dense
 from mercer.losses import LOSSES
 from mercer.problem import Problem
 from mercer.solvers.async_svrg.held import MARGINS, PRECISIONS, SAMPLINGS, holds_matrix
@@ -81,23 +82,26 @@ class AsyncSVRG(Solver):
     max_iter : int, default=10
         Most snapshots, S; reaching it warns.
     step_size : float or "auto", default="auto"
-        γ. "auto" tries 100, 10, …, 0.00001 on at most 2000 rows and takes the one that lowers F
-        most; it is divided by 10 whenever F rises, from the best snapshot on.
+        γ. "auto" tries 100, 10, …, 0.00001 on at most 2000 rows, then three times and a third of
+        the one that lowers F most; it is divided by 10 whenever F rises, from the best snapshot on.
     batch_size : int, default=32
         Rows of a step, drawn with replacement; all of them, if there are no more.
-    block_size : int, default=1
-        Neighbouring coordinates that a step moves at once, by one set of responses.
+    block_size : int or "auto", default="auto"
+        Neighbouring coordinates that a step moves at once, by one set of responses. "auto" is a
+        quarter of them for responses that are recomputed from dense rows, else 1.
     n_inner : int or None, default=None
         Steps between two snapshots, over all threads together; None means the number of rows.
     n_jobs : int or None, default=None
         Threads; None leaves it to the design.
     margins : {"auto", "recomputed", "kept"}, default="auto"
         Whether the responses z_iᵀw are computed from the rows of a batch whenever they are needed,
-        or kept for all rows and brought up to date after every move, which takes the column.
+        or kept for all rows and brought up to date after every move, which takes the column. "auto"
+        is "recomputed" for dense designs.
     sampling : {"auto", "uniform", "column"}, default="auto"
         "uniform": rows from all, and L the largest second derivative of the loss of one row along a
         coordinate. "column": rows from those where column j is not zero, and L_j the second
-        derivative of the mean loss along j, so that rare columns move as fast as others.
+        derivative of the mean loss along j, so that rare columns move as fast as others. "auto" is
+        "column" wherever ``block_size`` allows it.
     precision : {"design", "float32", "bfloat16"}, default="design"
         Of the rows that responses are recomputed from. Snapshots are exact in any case, and so is
         what the steps lead to. "bfloat16" is for dense designs.
@@ -107,7 +111,7 @@ class AsyncSVRG(Solver):
     References
     ----------
     Gu, Miao, Huo and Huang (2018), Asynchronous doubly stochastic sparse kernel learning: its form
-    is ``margins="recomputed", sampling="uniform"``.
+    is ``margins="recomputed", sampling="uniform", block_size=1``.
     Johnson and Zhang (2013), Accelerating stochastic gradient descent using predictive variance
     reduction.
 
@@ -130,7 +134,7 @@ class AsyncSVRG(Solver):
     max_iter: int = 10
     step_size: float | str = "auto"
     batch_size: int = 32
-    block_size: int = 1
+    block_size: int | str = "auto"
     n_inner: int | None = None
     n_jobs: int | None = None
     margins: str = "auto"
@@ -149,8 +153,9 @@ class AsyncSVRG(Solver):
             raise ValueError(
                 f"step_size must be a positive number or 'auto'; got {self.step_size!r}."
             )
-        for name in ("batch_size", "block_size"):
-            setattr(self, name, positive_integer(getattr(self, name), name))
+        self.batch_size = positive_integer(self.batch_size, "batch_size")
+        if self.block_size != "auto":
+            self.block_size = positive_integer(self.block_size, "block_size")
         if self.n_inner is not None:
             self.n_inner = positive_integer(self.n_inner, "n_inner")
         n_threads(self.n_jobs)
@@ -262,19 +267,21 @@ class AsyncSVRG(Solver):
         state.optimality = float(np.max(state.relative()))
 
     def _settings(self, problem: Problem) -> Settings:
-        margins, sampling = self.margins, self.sampling
-        dense = "array" in problem.design.views()
+        margins, sampling, block_size = self.margins, self.sampling, self.block_size
+        dense = isinstance(problem.design, Dense)
         if margins == "auto":
-            margins = "recomputed"
+            margins = "recomputed" if dense else "kept"
+        if isinstance(block_size, str):
+            block_size = max(1, problem.shape[0] // 4) if dense and margins != "kept" else 1
         if sampling == "auto":
-            sampling = "column" if dense or self.block_size == 1 else "uniform"
+            sampling = "column" if dense or block_size == 1 else "uniform"
         threads = n_threads(self.n_jobs) if self.n_jobs else problem.design.n_threads
         return Settings(
             margins=margins,
             sampling=sampling,
             precision=self.precision,
             batch_size=self.batch_size,
-            block_size=self.block_size,
+            block_size=block_size,
             n_inner=self.n_inner or problem.n_rows,
             n_threads=threads,
             key=key_from(self.random_state),
@@ -283,7 +290,12 @@ class AsyncSVRG(Solver):
     def _first_length(self, problem: Problem, theta: NDArray, settings: Settings) -> float:
         if not isinstance(self.step_size, str):
             return float(self.step_size)
-        return falling(try_lengths(problem, theta, settings, GRID)) or GRID[-1]
+        reached = try_lengths(problem, theta, settings, GRID)
+        best = falling(reached)
+        if best is None:
+            return GRID[-1]
+        reached |= try_lengths(problem, theta, settings, (3 * best, best / 3))
+        return falling(reached) or best
 
     def _refusal(self, problem: Problem, state: _State) -> str:
         """That the step size is too large, and which is not."""
