@@ -92,7 +92,7 @@ def simulate_delays(
         raise ValueError(f"delay must be at least 0; got {delay!r}.")
     if len(problem.shape) != 1:
         raise ValueError(
-            f"simulate_delays needs a problem with one output; got shape {problem.shape}."
+            f"simulate_delays needs a problem with one output; got {problem.n_outputs}."
         )
     gamma = positive_number(step_size, "step_size")
     size = positive_integer(batch_size, "batch_size")
@@ -144,31 +144,43 @@ class _Run:
         rows = ((words[:, 1 : size + 1] * np.uint64(n)) >> np.uint64(32)).astype(np.int64)
         snapshot = self.slopes(slice(None), self.w)
         gradient = self.Z.T @ snapshot / n
-        recent: list[tuple[int, int, float]] = []  # (t, j, change) that reads may not see
+        recent = _Recent(self.delay)
         for t in range(m):
             j = int(coordinates[t])
             batch = slice(None) if whole else rows[t]
-            change = self.slopes(batch, self._seen(recent, t)) - snapshot[batch]
+            change = self.slopes(batch, recent.unseen(self.w, t, self.draws)) - snapshot[batch]
             v = float(change @ self.Z[batch, j]) / (n if whole else size) + gradient[j]
             new = self._prox(j, self.w[j] - self.lengths[j] * v)
-            if self.delay and new != self.w[j]:
-                recent.append((t, j, new - self.w[j]))
-                while recent[0][0] <= t - self.delay:
-                    recent.pop(0)
+            recent.note(t, j, new - self.w[j])
             self.w[j] = new
-
-    def _seen(self, recent: list[tuple[int, int, float]], now: int) -> NDArray[np.float64]:
-        """The weights without the changes that are younger than a coordinate's delay."""
-        if not recent:
-            return self.w
-        w = self.w.copy()
-        delays = {j: int(self.draws.integers(self.delay + 1)) for _, j, _ in recent}
-        for t, j, by in reversed(recent):  # w_j as it was, exactly, where all are undone
-            if now - t <= delays[j]:
-                w[j] -= by
-        return w
 
     def _prox(self, j: int, x: float) -> float:
         if j == self.problem.design.shape[1]:
             return x
         return float(self.problem.penalty.prox(np.array(x), self.lengths[j]))
+
+
+class _Recent:
+    """The last changes, which reads may not see."""
+
+    def __init__(self, delay: int):
+        self.delay = delay
+        self.times = np.full(delay, np.iinfo(np.int64).min // 2)
+        self.coordinates = np.zeros(delay, dtype=np.int64)
+        self.changes = np.zeros(delay)
+
+    def note(self, t: int, j: int, change: float) -> None:
+        """Remember what step t did."""
+        if self.delay:
+            place = t % self.delay
+            self.times[place], self.coordinates[place], self.changes[place] = t, j, change
+
+    def unseen(self, w: NDArray, now: int, draws: np.random.Generator) -> NDArray[np.float64]:
+        """The weights without the changes that are younger than a coordinate's delay."""
+        if not self.delay:
+            return w
+        delays = draws.integers(self.delay + 1, size=len(w))
+        missed = (now - self.times <= delays[self.coordinates]) & (self.changes != 0.0)
+        w = w.copy()
+        np.subtract.at(w, self.coordinates[missed], self.changes[missed])
+        return w

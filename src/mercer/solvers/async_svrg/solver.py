@@ -252,6 +252,8 @@ class AsyncSVRG(Solver):
         if np.all(state.stuck | (state.relative() <= self.tol)) and state.optimality > self.tol:
             if np.any(state.gammas < _SMALLEST):
                 state.stalled = "found no step_size that lets the objective fall"
+            elif np.any(values > state.best + noise):
+                state.stalled = f"no longer lowers the objective at step_size={self.step_size:g}"
             else:
                 state.stalled = f"stalled at the limit of {problem.dtype}"
 

@@ -23,6 +23,7 @@ __all__ = ["CoordinateDescent"]
 
 METHODS = ("auto", "newton", "descent")
 MODES = ("auto", "safe", "async")
+_LEAST_EXCESS = 1e-10  # of a model, relative to F: rounding is in the way of less
 _LARGEST_GRAM = 8000  # columns of a working set whose Gram matrix is worth its room
 ORDERS = ("cyclic", "permuted", "random", "greedy-block")
 
@@ -43,7 +44,7 @@ class _OutputState:
     def gap(self) -> float:
         """F less the best lower bound of its minimum so far, or a guess at what is left to gain."""
         if not self.output.loss.convex:
-            return self.relative**2 * self.point.objective
+            return self._excess(self.relative)
         return max(self.point.objective - self.bound, 0.0)
 
     @property
@@ -55,7 +56,11 @@ class _OutputState:
 
     def goal(self, tol: float) -> float:
         """The gap at which the criterion is at its goal."""
-        return tol * self.reference if self.output.loss.convex else tol**2 * self.point.objective
+        return tol * self.reference if self.output.loss.convex else self._excess(tol)
+
+    def _excess(self, violation: float) -> float:
+        """What F may be above a stationary value at a relative violation, which is its root."""
+        return max(violation**2, _LEAST_EXCESS) * self.point.objective
 
     def move(self, point: Point) -> None:
         """Go on from there."""

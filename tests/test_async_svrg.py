@@ -1,0 +1,340 @@
+"""Laws of asynchronous SVRG: certificates, the paper's form, other forms, threads, step sizes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+from _problems import targets
+from mercer import KernelClassifier, KernelRegressor, SparseKernelClassifier, solvers
+from mercer.designs import Dense, Lazy
+from mercer.losses import (
+    Correntropy,
+    Huber,
+    Logistic,
+    Multinomial,
+    Sigmoid,
+    SmoothHinge,
+    Squared,
+    SquaredHinge,
+)
+from mercer.maps import RandomFourier
+from mercer.penalties import L1, L2, ElasticNet
+from mercer.problem import Problem
+from mercer.solvers import AsyncSVRG, CoordinateDescent, Stream, WorkingSet, simulate_delays
+from mercer.solvers.async_svrg.inner import Inner
+from test_coordinate import at_strength, make, make_designs
+
+N = 120
+CONVEX = [Squared(), Huber(0.7), Logistic(), SquaredHinge(), SmoothHinge()]
+FORMS = [
+    {},
+    {"margins": "recomputed", "sampling": "uniform", "block_size": 1},
+    {"margins": "kept", "sampling": "uniform"},
+    {"margins": "kept", "sampling": "column"},
+    {"margins": "recomputed", "sampling": "column", "block_size": 1},
+    {"margins": "recomputed", "sampling": "uniform", "block_size": 5},
+    {"precision": "float32"},
+]
+
+
+def solver(max_iter=60, tol=1e-3, **settings):
+    settings = {"n_jobs": 1, "n_inner": 2000} | settings
+    return AsyncSVRG(tol=tol, max_iter=max_iter, **settings)
+
+
+@pytest.fixture(params=CONVEX, ids=lambda loss: loss.name)
+def loss(request):
+    return request.param
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+def test_convex_losses_reach_the_optimum_of_coordinate_descent(form, loss, rng):
+    for design in make_designs(rng):
+        problem = make(loss, design, rng, 0.1, 0.8, rng.uniform(0.5, 2.0, size=N))
+        best = CoordinateDescent(tol=1e-9).solve(problem).trace[-1].objective
+        result = solver(**form).solve(problem)
+        assert result.converged
+        assert result.criterion == "duality gap"
+        start = result.trace[0].objective
+        assert problem.value(result.coef) - best <= 1e-3 * start
+        assert problem.dual_gap(result.coef) >= problem.value(result.coef) - best - 1e-12
+        objective = np.array([row.objective for row in result.trace])
+        assert np.all(np.diff(objective) <= 1e-13 * start)
+
+
+@pytest.mark.parametrize("loss", [Correntropy(), Sigmoid()], ids=lambda loss: loss.name)
+def test_other_losses_reach_a_stationary_point_and_claim_no_more(loss, rng):
+    for design in make_designs(rng):
+        problem = make(loss, design, rng, 0.2)
+        result = solver(100, 1e-2).solve(problem)
+        assert result.converged
+        assert result.criterion == "stationarity"
+        assert problem.dual_gap(result.coef) is None
+        near = CoordinateDescent(tol=1e-7).solve(problem, start=result.coef)
+        fell = result.trace[0].objective - problem.value(result.coef)
+        assert problem.value(result.coef) - near.trace[-1].objective <= 0.05 * fell
+
+
+def test_without_a_penalty_it_stops_by_stationarity(rng):
+    Z, y = rng.normal(size=(N, 4)), rng.normal(size=N)
+    result = solver(100, 1e-6).solve(Problem(Dense(Z), y, Squared(), L1(0.0)))
+    assert result.converged
+    assert result.criterion == "stationarity"
+    full = np.column_stack([Z, np.ones(N)])
+    np.testing.assert_allclose(result.coef, np.linalg.lstsq(full, y)[0], atol=1e-5)
+
+
+def paper(**settings):
+    form = {"margins": "recomputed", "sampling": "uniform", "block_size": 1}
+    return AsyncSVRG(tol=0, n_jobs=1, max_iter=3, **(form | settings))
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("margins", ["recomputed", "kept"])
+def test_the_form_of_the_paper_is_what_its_simulation_does(margins, loss, rng):
+    for design in make_designs(rng):
+        problem = make(loss, design, rng, 0.1, 0.7)
+        simulated = simulate_delays(problem, 0, 0.5, max_iter=3, batch_size=8, n_inner=500)
+        result = paper(step_size=0.5, batch_size=8, n_inner=500, margins=margins).solve(problem)
+        objective = [row.objective for row in result.trace]
+        np.testing.assert_allclose(objective, simulated.objective, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_all_rows_in_a_batch_are_proximal_coordinate_descent(loss, rng):
+    for design in make_designs(rng)[:3]:
+        problem = make(loss, design, rng, 0.1, 0.7, None, False)
+        gamma, n_steps = 0.9, 400
+        result = paper(step_size=gamma, batch_size=N, n_inner=n_steps).solve(problem)
+        draws = simulate_delays(problem, 0, gamma, max_iter=3, batch_size=N, n_inner=n_steps)
+        Z = design.toarray()
+        length = gamma / (loss.lipschitz * np.max(Z**2))
+        w = np.zeros(Z.shape[1])
+        for _ in range(60):  # any order of the coordinates has the same fixed point
+            for j in range(len(w)):
+                slope = loss.gradient(Z @ w, problem.y) @ Z[:, j] / N
+                w[j] = problem.penalty.prox(np.array(w[j] - length * slope), length)
+        np.testing.assert_allclose(result.coef, draws.coef, atol=1e-12)
+        longer = paper(step_size=gamma, batch_size=N, n_inner=60 * len(w)).solve(problem)
+        assert problem.value(longer.coef) <= problem.value(w) + 1e-3 * result.trace[0].objective
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("sampling", ["uniform", "column"])
+def test_steps_do_not_depend_on_the_scale_of_the_features(sampling, rng):
+    Z = rng.normal(size=(N, 20))
+    y = targets(Logistic(), 0, rng, N)
+    coefs = []
+    for c in (1.0, 1000.0):
+        problem = Problem(Dense(c * Z), y, Logistic(), L1(0.01 * c), None, False)
+        coefs.append(c * paper(step_size=0.5, sampling=sampling, n_inner=500).solve(problem).coef)
+    np.testing.assert_allclose(*coefs, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_kept_margins_are_those_recomputed(loss, rng):
+    for design in make_designs(rng):
+        problem = make(loss, design, rng, 0.1, 0.7, rng.uniform(0.5, 2.0, size=N))
+        for sampling in ("uniform", "column"):
+            kept, recomputed = (
+                paper(step_size=0.3, n_inner=300, sampling=sampling, margins=margins)
+                for margins in ("kept", "recomputed")
+            )
+            np.testing.assert_allclose(
+                kept.solve(problem).coef, recomputed.solve(problem).coef, atol=1e-10
+            )
+
+
+def test_rows_of_less_precision_lead_to_the_same_optimum(rng):
+    problem = make(Logistic(), make_designs(rng)[0], rng, 0.1)
+    best = CoordinateDescent(tol=1e-12).solve(problem).trace[-1].objective
+    for precision in ("float32", "bfloat16"):
+        result = solver(100, 1e-7, precision=precision).solve(problem)
+        assert result.converged
+        assert problem.value(result.coef) - best <= 1e-7 * result.trace[0].objective
+
+
+def test_float32_designs_give_float32_solutions_as_good(loss, rng):
+    for design in make_designs(rng, dtype=np.float32):
+        problem = make(loss, design, rng)
+        result = solver().solve(problem)
+        assert result.coef.dtype == np.float32
+        assert result.converged
+
+
+def test_outputs_weights_and_a_quadratic_penalty(loss, rng):
+    design = make_designs(rng)[0]
+    problem = Problem(design, targets(loss, 3, rng, N), loss, L2(0.1), rng.uniform(0, 2, size=N))
+    result = solver().solve(problem)
+    assert result.converged
+    for k in range(3):
+        alone = Problem(design, problem.y[:, k], loss, L2(0.1), problem.weights)
+        best = solvers.NewtonCG(tol=1e-9).solve(alone).trace[-1].objective
+        assert alone.value(result.coef[:, k]) - best <= 1e-3 * alone.value(alone.initial())
+
+
+def test_one_thread_gives_the_same_bits_and_other_seeds_others(rng):
+    for design in make_designs(rng):
+        problem = make(Logistic(), design, rng)
+        coefs = [solver(20, 1e-2, random_state=seed).solve(problem).coef for seed in (3, 3, 4)]
+        assert np.array_equal(coefs[0], coefs[1])
+        assert not np.array_equal(coefs[0], coefs[2])
+
+
+@pytest.mark.parametrize("form", FORMS[:4], ids=str)
+def test_several_threads_reach_the_optimum(form, rng):
+    for design in make_designs(rng, 2000):
+        problem = make(Logistic(), design, rng, 0.1, 0.8)
+        result = AsyncSVRG(1e-3, 60, n_jobs=4, **form).solve(problem)
+        assert result.converged
+        best = CoordinateDescent(tol=1e-8).solve(problem).trace[-1].objective
+        assert problem.value(result.coef) - best <= 1e-3 * result.trace[0].objective
+
+
+@pytest.mark.filterwarnings("ignore:AsyncSVRG no longer lowers the objective at step_size=")
+def test_a_step_size_that_diverges_is_refused_and_one_that_does_not_is_named(loss, rng):
+    problem = make(loss, make_designs(rng)[0], rng)
+    with pytest.raises(ValueError, match=r"step_size must .*; got 1000, and \S+ is the") as error:
+        solver(step_size=1000.0).solve(problem)
+    named = float(str(error.value).split("and ")[1].split()[0])
+    allowed = solver(step_size=named).solve(problem)
+    assert allowed.trace[-1].objective < allowed.trace[0].objective
+
+
+def test_steps_that_turn_out_too_long_are_divided_by_ten(rng, monkeypatch):
+    problem = make(Logistic(), make_designs(rng)[0], rng)
+    monkeypatch.setattr(AsyncSVRG, "_first_length", lambda *arguments: 1e3)
+    seen = []
+    result = solver().solve(problem, callback=lambda state: seen.append(state.gammas[0]))
+    assert result.converged
+    assert seen[0] == pytest.approx(100)
+    assert min(seen) >= 0.01
+    assert all(a <= b for a, b in zip(seen[1:], seen[:-1], strict=True))
+
+
+def test_it_says_so_when_no_step_helps_and_returns_the_start(rng, monkeypatch):
+    problem = make(Logistic(), make_designs(rng)[0], rng)
+    monkeypatch.setattr(Inner, "run", lambda self, theta, *rest: theta + 1.0)
+    with pytest.warns(ConvergenceWarning, match="found no step_size that lets the objective fall"):
+        result = solver().solve(problem)
+    assert not result.converged
+    assert np.array_equal(result.coef, problem.initial())
+
+
+def test_the_best_snapshot_is_kept_if_a_fixed_step_size_lets_later_ones_rise(rng, monkeypatch):
+    problem = make(Logistic(), make_designs(rng)[0], rng)
+    good = solver(3, 0.0, step_size=0.5)
+    with pytest.warns(ConvergenceWarning):
+        reached = good.solve(problem)
+    run, calls = Inner.run, []
+
+    def once_good(self, theta, *rest):
+        calls.append(0)
+        return run(self, theta, *rest) if len(calls) <= 3 else 0.5 * theta
+
+    monkeypatch.setattr(Inner, "run", once_good)
+    with pytest.warns(ConvergenceWarning):
+        result = solver(5, 0.0, step_size=0.5).solve(problem)
+    assert np.array_equal(result.coef, reached.coef)
+
+
+def test_a_start_is_gone_on_from_and_never_made_worse(rng):
+    problem = make(Logistic(), make_designs(rng)[2], rng)
+    first = solver().solve(problem)
+    assert solver().solve(problem, start=first.coef).n_iter == 0
+    best = CoordinateDescent(tol=1e-13).solve(problem).coef
+    with pytest.warns(ConvergenceWarning):
+        again = solver(5, 0.0).solve(problem, start=best)
+    assert problem.value(again.coef) <= problem.value(best)
+
+
+def test_a_cap_warns_and_an_interrupt_leaves_what_was_reached(rng):
+    problem = make(Logistic(), make_designs(rng)[2], rng, 0.01)
+    with pytest.warns(ConvergenceWarning, match="stopped at max_iter=1 with relative duality gap"):
+        assert not solver(1, 1e-9).solve(problem).converged
+
+    def interrupt(state):
+        if state.iteration == 2:
+            raise KeyboardInterrupt
+
+    stopped = solver(9, 1e-9).solve(problem, callback=interrupt)
+    assert stopped.interrupted
+    assert problem.value(stopped.coef) == stopped.trace[-1].objective < stopped.trace[0].objective
+
+
+def test_it_solves_the_rounds_of_a_working_set_and_serves_estimators(rng):
+    X = rng.normal(size=(400, 3))
+    y = np.where(np.linalg.norm(X, axis=1) < 1.5, 1.0, -1.0)
+    fourier = RandomFourier(n_components=1, scale=False, random_state=0).fit(X)
+    search = WorkingSet(AsyncSVRG(1e-2, 200, n_jobs=1), n_new=40, max_rounds=3)
+    found = search.solve(Stream(fourier, X), lambda Z: Problem(Z, y, Logistic(), L1(0.01)))
+    objective = [row.objective for row in found.rounds]
+    assert all(np.diff(objective) <= 1e-12)
+    assert 0 < found.n_active < found.n_drawn
+    sparse = SparseKernelClassifier(solver="async", tol=1e-2, n_jobs=1, random_state=0)
+    assert sparse.fit(X, y).score(X, y) > 0.9
+    assert sparse.solver_ == "async"
+    for feature_map in ("fourier", "binning"):
+        dense = KernelClassifier(
+            feature_map, solver="async", alpha=1e-3, tol=0.1, n_jobs=1, random_state=0
+        )
+        assert dense.fit(X, y).score(X, y) > 0.9
+    target = np.sin(X).sum(axis=1)
+    model = KernelRegressor(
+        "fourier", loss="correntropy", penalty="l1", alpha=1e-3, solver="async", tol=0.1, n_jobs=1
+    )
+    assert model.fit(X, target).score(X, target) > 0.8
+
+
+@dataclass(frozen=True)
+class Own(Squared):
+    """A loss that the core does not know."""
+
+
+def test_what_it_cannot_do_is_refused(rng):
+    design, y = make_designs(rng)[0], rng.normal(size=N)
+    joint = Problem(design, np.eye(3)[rng.integers(3, size=N)], Multinomial(), L1(0.1))
+    for problem in (joint, Problem(design, y, Own(), L1(0.1))):
+        with pytest.raises(ValueError, match=r"needs one of the losses 'squared', .*; got '"):
+            solver().solve(problem)
+    lazy = Problem(Lazy(np.ones((3, 1)), None, 4), np.ones(3), Squared(), L1(0.1))
+    with pytest.raises(ValueError, match="holds its matrix; got a Lazy one"):
+        solver().solve(lazy)
+    thin = Problem(make_designs(rng)[1], y, Squared(), L1(0.1))
+    with pytest.raises(ValueError, match="block_size must be 1 for sampling='column'"):
+        solver(block_size=2, sampling="column").solve(thin)
+    for refused in ({"precision": "bfloat16"}, {"precision": "bfloat16", "margins": "kept"}):
+        with pytest.raises(ValueError, match="precision must be 'design' or 'float32' unless"):
+            solver(**refused).solve(thin)
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"step_size": 0.0}, ValueError),
+        ({"step_size": "small"}, ValueError),
+        ({"step_size": True}, TypeError),
+        ({"batch_size": 0}, ValueError),
+        ({"batch_size": 2.5}, TypeError),
+        ({"block_size": 0}, ValueError),
+        ({"n_inner": 0}, ValueError),
+        ({"n_jobs": 0}, ValueError),
+        ({"margins": "lost"}, ValueError),
+        ({"sampling": "greedy"}, ValueError),
+        ({"precision": "float16"}, ValueError),
+    ],
+    ids=str,
+)
+def test_settings_that_make_no_sense_are_refused_by_name(settings, error):
+    with pytest.raises(error, match=next(iter(settings))):
+        AsyncSVRG(**settings)
+
+
+def test_it_has_a_name(rng):
+    problem = at_strength(
+        Problem(make_designs(rng)[0], np.ones(N), Squared(), ElasticNet(1.0)), 0.5
+    )
+    assert isinstance(solvers.get("async", problem), AsyncSVRG)
+    assert "async" in solvers.names()
