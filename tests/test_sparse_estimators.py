@@ -293,7 +293,7 @@ def test_parameters_of_a_map_are_reached_and_searched():
         (SparseKernelRegressor(penalty=L2(0.1)), "penalty must have an l1 part"),
         (SparseKernelRegressor(penalty=L1(0.1), alpha=0.2), "alpha is given twice"),
         (SparseKernelRegressor(penalty="l1", l1_ratio=0.5), "l1_ratio must be left out"),
-        (SparseKernelRegressor(solver="cg"), "solver must be one of 'cd'"),
+        (SparseKernelRegressor(solver="cg"), "solver must be one of 'auto', 'cd', 'async'"),
         (SparseKernelRegressor(n_new=0), "n_new must be at least 1"),
         (SparseKernelRegressor(max_rounds=0), "max_rounds must be at least 1"),
         (SparseKernelRegressor(alpha=-1.0), "alpha must be at least 0"),

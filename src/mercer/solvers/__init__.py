@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 SOLVERS: dict[str, type[Solver]] = {
-    cls.name: cls for cls in (AsyncSVRG, Cholesky, ConjugateGradient, CoordinateDescent, NewtonCG)
+    cls.name: cls for cls in (Cholesky, ConjugateGradient, CoordinateDescent, NewtonCG, AsyncSVRG)
 }
 
 _DIRECT_SIDE = 4000  # largest matrix to factorise unasked: seconds, and 128 MB
@@ -91,7 +91,7 @@ def get(
 
     Parameters
     ----------
-    solver : {"auto", "async", "cholesky", "cg", "cd", "newton-cg"} or Solver
+    solver : {"auto", "cholesky", "cg", "cd", "newton-cg", "async"} or Solver
         A solver object keeps its own settings.
     problem : Problem
         What "auto" chooses by.

@@ -1,0 +1,226 @@
+"""Asynchronous steps: against the memory they read, and against other ways to the same minimum.
+
+Steps on dense float32 rows read a batch of them each; how many a second is compared with what the
+memory delivers to plain reads of the same array on as many threads. The forms of AsyncSVRG and the
+other solvers then minimise one problem, and the table says after how many seconds of solving F is
+within a share of its start above the minimum. Repeats are interleaved; medians are shown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from threadpoolctl import threadpool_limits
+
+from _side_by_side import environment, table
+from mercer import _core, datasets
+from mercer.designs import Dense, Design
+from mercer.losses import Logistic, Loss, Sigmoid, SquaredHinge
+from mercer.maps import RandomBinning, RandomFourier
+from mercer.penalties import L1, L2
+from mercer.problem import Problem
+from mercer.solvers import AsyncSVRG, CoordinateDescent, NewtonCG, Solver, TraceRow
+
+LOSSES: dict[str, Loss] = {
+    "logistic": Logistic(),
+    "squared_hinge": SquaredHinge(),
+    "sigmoid": Sigmoid(),
+}
+DATA = {"ijcnn1-train": 0.3, "cod-rna-train": 1.0, "covtype-sample": 1.0}
+GOALS = (1e-1, 1e-2, 1e-3, 1e-4)
+PAPER = {"margins": "recomputed", "sampling": "uniform", "block_size": 1}
+FORMS: dict[str, dict[str, object]] = {
+    "paper": PAPER,
+    "own lengths": PAPER | {"sampling": "column"},
+    "kept margins": {"margins": "kept", "sampling": "column"},
+    "blocks of 32": {"block_size": 32},
+    "default": {},
+    "bfloat16": {"precision": "bfloat16"},
+}
+
+
+# -- steps a second --------------------------------------------------------------------------------
+
+
+def read(array: NDArray, n_threads: int) -> None:
+    """One pass over the array by plain reads, a share of the rows on every thread."""
+    ones = np.ones(array.shape[1], dtype=array.dtype)
+    parts = np.array_split(np.arange(len(array)), n_threads)
+    with threadpool_limits(1, "blas"), ThreadPoolExecutor(n_threads) as pool:
+        list(pool.map(lambda rows: array[rows[0] : rows[-1] + 1] @ ones, parts))
+
+
+def steps(array: NDArray, halves: NDArray, batch: int, n_steps: int) -> dict[str, Callable]:
+    """Runs of so many steps, by name, on one and two threads and on rows of half the bytes."""
+    n, p = array.shape
+    rng = np.random.default_rng(0)
+    y = rng.choice([-1.0, 1.0], size=n)
+    zeros, slopes = np.zeros(p), -0.5 * y
+
+    def run(rows: NDArray, n_threads: int) -> Callable[[], object]:
+        view = _core.AsyncSteps.dense(rows)
+        given = (y, None, "logistic", 0.0, np.zeros(p), slopes, None)
+        lengths = np.full(p, 1e-3)
+        course = (1, 24, 0, n_steps, batch, 1)
+        return lambda: view.walk(*given, zeros, lengths, zeros, zeros, *course, n_threads)
+
+    return {
+        "1 thread": run(array, 1),
+        "2 threads": run(array, 2),
+        "2 threads, bfloat16": run(halves, 2),
+    }
+
+
+def bandwidth(n: int, p: int, batches: Sequence[int], repeats: int) -> None:
+    """Updates a second, and the share of the memory's speed that they take."""
+    rng = np.random.default_rng(0)
+    array = rng.normal(size=(n, p)).astype(np.float32)
+    halves = (array.view(np.uint32) >> 16).astype(np.uint16)
+    lines = []
+    for batch in batches:
+        n_steps = max(1, n // batch)
+        runs: dict[str, Callable] = {
+            "read 1": lambda: read(array, 1),
+            "read 2": lambda: read(array, 2),
+        }
+        runs |= steps(array, halves, batch, n_steps)
+        seconds: dict[str, list[float]] = {name: [] for name in runs}
+        for _ in range(repeats):
+            for name, run in runs.items():
+                start = time.perf_counter()
+                run()
+                seconds[name].append(time.perf_counter() - start)
+        t = {name: statistics.median(values) for name, values in seconds.items()}
+        passes = n_steps * batch / n
+        lines.append(
+            {
+                f"rows of {p} float32": f"batch {batch}",
+                "memory, 1 and 2 threads": " ".join(
+                    f"{array.nbytes / t[f'read {k}'] / 1e9:.1f} GB/s" for k in (1, 2)
+                ),
+                "updates/s, 1 thread": f"{n_steps / t['1 thread'] / 1e6:.3f} M",
+                "2 threads": f"{n_steps / t['2 threads'] / 1e6:.3f} M",
+                "speed-up": f"{t['1 thread'] / t['2 threads']:.2f}x",
+                "of the memory's speed, 1": f"{passes * t['read 1'] / t['1 thread']:.0%}",
+                "2": f"{passes * t['read 2'] / t['2 threads']:.0%}",
+                "bfloat16 is": f"{t['2 threads'] / t['2 threads, bfloat16']:.2f}x",
+            }
+        )
+    sys.stdout.write("\n" + table(lines) + "\n")
+
+
+# -- seconds to a goal -----------------------------------------------------------------------------
+
+
+def matrices(name: str, kind: str, n_rows: int) -> tuple[Design, NDArray]:
+    """The design of one data set, and targets ±1."""
+    data = datasets.load(name)
+    X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
+    X, labels = X[:n_rows].astype(np.float64), np.asarray(data.y)[:n_rows]
+    y = np.where(labels == np.unique(labels)[-1], 1.0, -1.0)
+    if kind == "binning":
+        map_ = RandomBinning(gamma=DATA[name], n_components=128, scale=False, random_state=0)
+        return map_.fit_design(X.astype(np.float32)), y
+    fourier = RandomFourier(gamma=DATA[name], n_components=1000, scale=False, random_state=0)
+    return Dense(fourier.fit_transform(X.astype(np.float32))), y
+
+
+def others(problem: Problem, n_jobs: int) -> dict[str, Solver]:
+    """The solvers to compare with."""
+    if problem.penalty.quadratic:
+        return {"NewtonCG": NewtonCG(tol=1e-6)}
+    return {"CoordinateDescent": CoordinateDescent(tol=1e-6, n_jobs=n_jobs)}
+
+
+def contenders(problem: Problem, n_jobs: int, loops: int) -> dict[str, Solver]:
+    """Everybody who minimises the problem."""
+    found = others(problem, n_jobs)
+    for name, settings in FORMS.items():
+        if isinstance(problem.design, Dense) or name in ("paper", "own lengths", "default"):
+            found[name] = AsyncSVRG(0.0, loops, n_jobs=n_jobs, **settings)
+    return found
+
+
+def seconds_to(trace: Sequence[TraceRow], least: float, goal: float) -> float:
+    """When F first was within the goal; infinite if never."""
+    limit = least + goal * (trace[0].objective - least)
+    return next((row.time for row in trace if row.objective <= limit), np.inf)
+
+
+def race(title: str, problem: Problem, n_jobs: int, loops: int, repeats: int) -> None:
+    """The table of one problem."""
+    solvers = contenders(problem, n_jobs, loops)
+    traces: dict[str, list[list[TraceRow]]] = {name: [] for name in solvers}
+    for _ in range(repeats):
+        for name, solver in solvers.items():
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                traces[name].append(solver.solve(problem).trace)
+    least = min(row.objective for runs in traces.values() for trace in runs for row in trace)
+    lines = []
+    for name, runs in traces.items():
+        line = {title: name}
+        for goal in GOALS:
+            t = statistics.median(seconds_to(trace, least, goal) for trace in runs)
+            line[f"to {goal:g}"] = f"{t:.2f} s" if np.isfinite(t) else "-"
+        last = statistics.median(trace[-1].objective for trace in runs)
+        line["reached"] = f"{(last - least) / (runs[0][0].objective - least):.0e}"
+        line["after"] = f"{statistics.median(trace[-1].time for trace in runs):.2f} s"
+        line["weights"] = str(runs[0][-1].n_nonzero)
+        lines.append(line)
+    sys.stdout.write("\n" + table(lines) + "\n")
+    sys.stdout.flush()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", nargs="+", default=["ijcnn1-train"], choices=list(DATA))
+    parser.add_argument("--features", nargs="+", default=["fourier", "binning"])
+    parser.add_argument(
+        "--losses", nargs="+", default=["logistic", "sigmoid"], choices=list(LOSSES)
+    )
+    parser.add_argument("--share", type=float, default=0.03, help="alpha, of what leaves no weight")
+    parser.add_argument("--ridge", action="store_true", help="also a quadratic penalty")
+    parser.add_argument("--rows", type=int, default=30_000)
+    parser.add_argument("--threads", nargs="+", type=int, default=[1, 2])
+    parser.add_argument("--loops", type=int, default=30)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--width", type=int, default=1024, help="columns of the rows of steps")
+    parser.add_argument("--only", choices=["steps", "race"])
+    options = parser.parse_args()
+    facts = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
+    sys.stdout.write(f"{__doc__.splitlines()[0]}\n{facts}\n")
+    if options.only != "race":
+        bandwidth(4 * 10**8 // (4 * options.width), options.width, (1, 8, 32), options.repeats)
+    if options.only == "steps":
+        return
+    for name in options.data:
+        for kind in options.features:
+            design, y = matrices(name, kind, options.rows)
+            for loss in options.losses:
+                problem = Problem(design, y, LOSSES[loss], L1(1.0))
+                strength = options.share * problem.alpha_max()
+                penalties = [L1(strength), L2(strength)] if options.ridge else [L1(strength)]
+                for penalty in penalties:
+                    for n_jobs in options.threads:
+                        title = f"{name} {kind}, {loss}, {penalty.name}, {n_jobs} thr."
+                        race(
+                            title,
+                            problem.with_penalty(penalty),
+                            n_jobs,
+                            options.loops,
+                            options.repeats,
+                        )
+
+
+if __name__ == "__main__":
+    main()
