@@ -239,9 +239,9 @@ template <class View>
 Walked walk(const View& view, const Objective& objective, const Snapshot& snapshot,
             const Course& course, double* w, int n_threads) {
     const auto logs = std::make_unique<Log[]>(static_cast<std::size_t>(n_threads));
-    // A look at the others' logs costs what a few kilobytes cost.
+    // A look at the logs of others has its price, and rows that are known before can be fetched.
     const std::size_t bytes = std::max<std::size_t>(course.batch * view.row_bytes(), 1);
-    const std::size_t stride = std::clamp<std::size_t>((std::size_t{1} << 14) / bytes, 1, 16);
+    const std::size_t stride = std::clamp<std::size_t>((std::size_t{1} << 18) / bytes, 1, 16);
     std::atomic<std::size_t> next{0}, moves{0};
     std::atomic<bool> finite{true};
     on_threads(n_threads, [&](int thread) {

@@ -35,7 +35,7 @@ FORMS = [
     {"margins": "kept", "sampling": "column"},
     {"margins": "recomputed", "sampling": "column", "block_size": 1},
     {"margins": "recomputed", "sampling": "uniform", "block_size": 5},
-    {"precision": "float32"},
+    {"precision": "float32", "margins": "recomputed"},
 ]
 
 
@@ -305,9 +305,11 @@ def test_what_it_cannot_do_is_refused(rng):
     thin = Problem(make_designs(rng)[1], y, Squared(), L1(0.1))
     with pytest.raises(ValueError, match="block_size must be 1 for sampling='column'"):
         solver(block_size=2, sampling="column").solve(thin)
-    for refused in ({"precision": "bfloat16"}, {"precision": "bfloat16", "margins": "kept"}):
+    for margins in ("recomputed", "kept"):
         with pytest.raises(ValueError, match="precision must be 'design' or 'float32' unless"):
-            solver(**refused).solve(thin)
+            solver(precision="bfloat16", margins=margins).solve(thin)
+    with pytest.raises(ValueError, match="precision must be 'design' for margins='kept'"):
+        solver(precision="float32").solve(thin)
 
 
 @pytest.mark.parametrize(

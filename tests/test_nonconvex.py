@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelClassifier, KernelRegressor, SparseKernelClassifier, SparseKernelRegressor
 from mercer.designs import Dense
@@ -93,6 +94,17 @@ def test_no_weight_at_the_largest_strength_and_some_just_below(loss, rng):
     problem = Problem(design, target(loss, design.toarray(), rng), loss, L1(1.0), None, False)
     assert not np.any(CoordinateDescent(tol=1e-9).solve(at_strength(problem, 1 + 1e-9)).coef)
     assert np.any(CoordinateDescent(tol=1e-9).solve(at_strength(problem, 0.98)).coef)
+
+
+@pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # checks have few rows
+@parametrize_with_checks(
+    [
+        KernelRegressor("fourier", loss="correntropy", random_state=0),
+        KernelClassifier(loss="sigmoid", random_state=0),
+    ]
+)
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
 
 
 def test_targets_that_are_far_off_do_not_move_a_regression(rng):

@@ -79,6 +79,11 @@ def hold(design: Design, margins: str, sampling: str, precision: str) -> Held:
             "precision must be 'design' or 'float32' unless the design is dense and margins are "
             f"'recomputed'; got 'bfloat16' with {type(design).__name__} and {margins!r}."
         )
+    if precision != "design" and margins == "kept" and not isinstance(design, Dense):
+        raise ValueError(
+            "precision must be 'design' for margins='kept', unless the design is dense; got "
+            f"{precision!r}."
+        )
     if isinstance(design, Dense):
         return _dense(design, margins, precision)
     lists = _lists(design) if margins == "kept" or sampling == "column" else None

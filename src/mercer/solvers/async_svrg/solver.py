@@ -103,8 +103,9 @@ class AsyncSVRG(Solver):
         derivative of the mean loss along j, so that rare columns move as fast as others. "auto" is
         "column" wherever ``block_size`` allows it.
     precision : {"design", "float32", "bfloat16"}, default="design"
-        Of the rows that responses are recomputed from. Snapshots are exact in any case, and so is
-        what the steps lead to. "bfloat16" is for dense designs.
+        Of the rows that responses are recomputed from: fewer bytes are read sooner. Snapshots are
+        taken from the design itself, so that the steps lead to its own minimum (F to about 1e-7 of
+        it) and not to that of the rounded rows. "bfloat16" is for dense designs.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the draws.
 
