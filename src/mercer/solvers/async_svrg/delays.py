@@ -82,7 +82,7 @@ def simulate_delays(
     >>> from mercer.solvers import simulate_delays
     >>> Z = np.random.default_rng(0).normal(size=(100, 5))
     >>> problem = Problem(Dense(Z), Z[:, 0], Squared(), L1(0.01))
-    >>> run = simulate_delays(problem, delay=4, step_size=0.1)
+    >>> run = simulate_delays(problem, delay=4, step_size=0.5)
     >>> bool(run.objective[-1] < 0.1 * run.objective[0])
     True
     """
