@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,32 +118,31 @@ class Inner:
         ndarray of shape (q,), or None
             None if numbers grew out of range.
         """
-        problem, settings = self.problem, self.settings
+        problem, threads = self.problem, self.settings.n_threads
         w = np.array(theta.reshape(len(theta), -1)[:, output], dtype=np.float64)
         slopes = np.empty(self.n)
         u = None
         if self.held.keeps:
             u = np.array(problem.responses(theta).reshape(self.n, -1)[:, output], dtype=np.float64)
-        of_loss = (
-            self.targets[output],
-            problem.weights,
-            problem.loss.name,
-            problem.loss.parameter,
-        )
-        threads = settings.n_threads
-        self.held.core.slopes(*of_loss, w, slopes, u, threads)
+        loss = problem.loss
+        given = (self.targets[output], problem.weights, loss.name, loss.parameter, w, slopes, u)
+        self.held.core.slopes(*given, threads)
         derivative = np.ascontiguousarray(gradient[:, output])
         lengths = gamma / self.curvatures
         if not np.all(np.isfinite(lengths)):
             return None
+        return w if self._walk(given, derivative, lengths, number) else None
+
+    def _walk(
+        self, given: tuple[Any, ...], derivative: NDArray, lengths: NDArray, number: int
+    ) -> bool:
+        """Take the steps, in calls short enough to be interrupted; whether all stayed finite."""
+        settings = self.settings
         per_call = self.held.steps_per_call(min(settings.batch_size, self.n), self.width)
         for first in range(0, settings.n_inner, per_call):
             count = min(per_call, settings.n_inner - first)
             moves, finite = self.held.core.walk(
-                *of_loss,
-                w,
-                slopes,
-                u,
+                *given,
                 derivative,
                 lengths,
                 self.l1,
@@ -153,10 +153,10 @@ class Inner:
                 count,
                 settings.batch_size,
                 self.width,
-                threads,
+                settings.n_threads,
             )
             self.moves += moves
             self.steps += count
             if not finite:
-                return None
-        return w
+                return False
+        return True
