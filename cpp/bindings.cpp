@@ -241,6 +241,7 @@ nb::dict cpu_info() {
 
 void add_bits(nb::module_& m);      // bindings_bits.cpp
 void add_descent(nb::module_& m);   // bindings_descent.cpp
+void add_dual(nb::module_& m);      // bindings_dual.cpp
 void add_hadamard(nb::module_& m);  // bindings_hadamard.cpp
 void add_kernels(nb::module_& m);   // bindings_kernels.cpp
 void add_svrg(nb::module_& m);      // bindings_svrg.cpp
@@ -337,6 +338,7 @@ NB_MODULE(_core, m) {
     add_bits(m);
     add_descent(m);
     add_svrg(m);
+    add_dual(m);
     m.def("cosine_block", &cosines, "X"_a, "frequencies"_a, "phases"_a, "scale"_a, "out"_a,
           "n_threads"_a);
     m.def(

@@ -11,20 +11,13 @@
 using namespace nb::literals;
 using namespace mercer;
 
+KernelKind kernel_named(const std::string& name);  // also for bindings_dual.cpp
+
 namespace {
 
 constexpr std::string_view kKernelNames[] = {
     "sqeuclidean", "gaussian",       "exponential", "matern_3_2", "matern_5_2",
     "rational",    "rational_power", "cityblock",   "laplacian",  "cauchy"};
-
-KernelKind kernel_named(const std::string& name) {
-    std::string names;
-    for (std::size_t i = 0; i < std::size(kKernelNames); ++i) {
-        if (kKernelNames[i] == name) return static_cast<KernelKind>(i);
-        names += (i ? ", " : "") + std::string(kKernelNames[i]);
-    }
-    throw std::invalid_argument("kernel must be one of " + names + "; got " + name + ".");
-}
 
 bool fill(const std::string& name, nb::handle X, nb::handle Y, nb::handle centre_,
           nb::handle scale_, double parameter, nb::handle out_, int n_threads) {
@@ -57,6 +50,15 @@ bool fill(const std::string& name, nb::handle X, nb::handle Y, nb::handle centre
 }
 
 }  // namespace
+
+KernelKind kernel_named(const std::string& name) {
+    std::string names;
+    for (std::size_t i = 0; i < std::size(kKernelNames); ++i) {
+        if (kKernelNames[i] == name) return static_cast<KernelKind>(i);
+        names += (i ? ", " : "") + std::string(kKernelNames[i]);
+    }
+    throw std::invalid_argument("kernel must be one of " + names + "; got " + name + ".");
+}
 
 void add_kernels(nb::module_& m) {
     m.def("kernel_block", &fill, "kernel"_a, "X"_a, "Y"_a, "centre"_a, "scale"_a, "parameter"_a,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mercer.estimators import (
+        DualKernelSVC,
         KernelClassifier,
         KernelRegressor,
         SparseKernelClassifier,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "DualKernelSVC",
     "KernelClassifier",
     "KernelRegressor",
     "SparseKernelClassifier",

@@ -6,6 +6,7 @@ checked. The environment variable ``MERCER_ISA`` (x86-64-v2, -v3 or -v4) lowers 
 chosen when the module is imported.
 """
 
+from collections.abc import Callable
 from typing import Any, overload
 
 import numpy as np
@@ -542,3 +543,89 @@ class AsyncSteps:
         choose the coordinate and then the rows of step t: a half h stands for h * n >> 32. Returns
         how many coordinates moved and whether all stayed finite.
         """
+# -- dual kernel machines --------------------------------------------------------------------------
+#
+# Minimise b'Kb / 2 + sum_v (extra_v b_v**2 / 2 + linear_v b_v) over lower <= b <= upper, where K is
+# the kernel matrix of n rows. ``b`` and ``sums`` (n), which has to be Kb, are moved together;
+# ``curvature`` is the diagonal of K plus ``extra``. All are float64. ``run`` returns the number of
+# updates, the number of kernel rows that had to be made, and what its stopping rule saw last.
+
+class KernelRows:
+    """Where rows of K come from: dense rows X, left where they are; a matrix; or a function.
+
+    For X, ``kernel``, ``centre``, ``scale`` and ``parameter`` are those of ``kernel_block``; rows
+    are held in ``dtype``, "float32" or "float64". A function is called as
+    ``function(rows, first, last)``, with at most ``at_once`` rows, and returns columns ``first`` ..
+    ``last - 1`` of them in ``dtype``.
+    """
+
+    @overload
+    def __init__(
+        self,
+        kernel: str,
+        X: NDArray[Any],
+        centre: NDArray[np.float64],
+        scale: NDArray[np.float64],
+        parameter: float,
+        dtype: str,
+        n_threads: int,
+    ) -> None: ...
+    @overload
+    def __init__(self, matrix: NDArray[Any]) -> None: ...
+    @overload
+    def __init__(
+        self,
+        n: int,
+        at_once: int,
+        function: Callable[[NDArray[np.int64], int, int], NDArray[Any]],
+        dtype: str,
+    ) -> None: ...
+    @property
+    def n(self) -> int: ...
+
+class GreedyDescent:
+    """Threads that each move the worst of their own variables, without waiting for each other.
+
+    Thread t owns ``starts[t]`` .. ``starts[t + 1] - 1`` and its share of ``cache_bytes`` for kernel
+    rows, which are kept from run to run.
+    """
+
+    def __init__(self, rows: KernelRows, starts: NDArray[np.int64], cache_bytes: int) -> None: ...
+    def run(
+        self,
+        linear: NDArray[np.float64],
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        extra: NDArray[np.float64],
+        curvature: NDArray[np.float64],
+        b: NDArray[np.float64],
+        sums: NDArray[np.float64],
+        target: float,
+        max_updates: int,
+        one_by_one: bool,
+    ) -> tuple[int, int, float]:
+        """Until |clip(b - slope) - b| is at most ``target``, as far as threads see what others do.
+
+        Threads add to ``sums`` some thousand numbers at a time under a lock, or one by one.
+        """
+
+class PairDescent:
+    """Pairs of variables whose sum stays what it is; all threads work on every pair.
+
+    ``b`` may have several variables for a row, those of row r at r, n + r, ...
+    """
+
+    def __init__(self, rows: KernelRows, cache_bytes: int, n_threads: int) -> None: ...
+    def run(
+        self,
+        linear: NDArray[np.float64],
+        lower: NDArray[np.float64],
+        upper: NDArray[np.float64],
+        extra: NDArray[np.float64],
+        curvature: NDArray[np.float64],
+        b: NDArray[np.float64],
+        sums: NDArray[np.float64],
+        tol: float,
+        max_updates: int,
+    ) -> tuple[int, int, float]:
+        """Until no pair violates the conditions of optimality by more than ``tol``."""

@@ -45,6 +45,7 @@ class Slot(IntEnum):
     DEPTH = 20
     STEP = 24
     TRIAL = 25
+    BATCH = 30
 
 
 def key_from(random_state: Any) -> int:

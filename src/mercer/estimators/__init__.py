@@ -1,10 +1,12 @@
 """Estimators: a feature map, a loss, a penalty and a solver behind scikit-learn's interface."""
 
 from mercer.estimators.classification import KernelClassifier
+from mercer.estimators.dual import DualKernelSVC
 from mercer.estimators.regression import KernelRegressor
 from mercer.estimators.sparse_models import SparseKernelClassifier, SparseKernelRegressor
 
 __all__ = [
+    "DualKernelSVC",
     "KernelClassifier",
     "KernelRegressor",
     "SparseKernelClassifier",

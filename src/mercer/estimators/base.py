@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import sys
-import warnings
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
-from sklearn.preprocessing import MaxAbsScaler, StandardScaler
-from sklearn.utils.validation import (
-    _check_sample_weight,
-    check_consistent_length,
-    check_is_fitted,
-    validate_data,
-)
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from mercer import maps, penalties, solvers
 from mercer._array import check_memory
 from mercer._validation import float_type
 from mercer.designs import Design
 from mercer.estimators.bandwidth import at_chosen_gamma
+from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
 from mercer.kernels.text import checked_texts
 from mercer.maps import FeatureMap
 from mercer.problem import Problem
@@ -38,10 +31,9 @@ _ALPHA = 0.3
 _L1_SHARE = 0.01
 # Vectors of a number per column and output that an iterative solver works with.
 _SOLVER_VECTORS = 5.0
-_UNEVEN = 100.0  # ratio of input scales from which an unscaled fit deserves a word
 
 
-class KernelMachine(CallbackSupportMixin, BaseEstimator):
+class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
     """A feature map, a loss, a penalty and a solver; subclasses say what y means."""
 
     feature_map_: FeatureMap
@@ -196,29 +188,6 @@ class KernelMachine(CallbackSupportMixin, BaseEstimator):
         """What every part of the rows is to have its share of, if anything."""
         return None
 
-    def _fit_scaler(self, X: Any, weights: NDArray | None) -> Any:
-        if X.ndim == 1:  # texts
-            return None
-        if not self.scale:
-            _warn_uneven(X)
-            return None
-        scaler = MaxAbsScaler() if sparse.issparse(X) else StandardScaler()
-        with np.errstate(over="ignore", invalid="ignore"):
-            if isinstance(scaler, StandardScaler):
-                scaler.fit(X, sample_weight=weights)
-            else:
-                scaler.fit(X)
-        bad = ~np.isfinite(scaler.scale_)
-        if bad.any():
-            raise ValueError(
-                f"X must have values small enough to be scaled in {X.dtype}; column "
-                f"{int(np.flatnonzero(bad)[0])} is too large."
-            )
-        return scaler
-
-    def _scaled(self, X: Any) -> Any:
-        return X if self.scaler_ is None else self.scaler_.transform(X)
-
     def _resolve_penalty(self, n_samples: int, weights: NDArray | None) -> Any:
         default = _ALPHA / (n_samples if weights is None else float(np.sum(weights)))
         alpha = default if self.alpha is None else self.alpha
@@ -326,31 +295,3 @@ def with_default_strength(problem: Problem) -> Problem:
     if not 0 < strongest < np.inf:  # no weight at any strength, or at none
         return problem
     return problem.with_penalty(replace(problem.penalty, alpha=_L1_SHARE * strongest))
-
-
-def _warn_uneven(X: Any) -> None:
-    """Say so when unscaled inputs live on very different scales: kernels see the largest only."""
-    spread = np.asarray(abs(X).max(axis=0).todense() if sparse.issparse(X) else X.std(axis=0))
-    spread = spread.ravel()[spread.ravel() > 0]
-    if len(spread) and spread.max() > _UNEVEN * spread.min():
-        warnings.warn(
-            f"the inputs' scales differ by a factor of {spread.max() / spread.min():.3g}, so the "
-            "kernel sees little but the largest; scale=True or a scaler before the model helps.",
-            UserWarning,
-            stacklevel=4,
-        )
-
-
-def float_types(X: Any) -> Any:
-    """The types X may have inside: float32 holds small integers exactly in half the memory."""
-    dtype = getattr(X, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in "iufb" and dtype.itemsize <= 2:
-        return np.float32
-    return [np.float64, np.float32]
-
-
-def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
-    """Weights as a float64 array, refused if negative or all zero, or None."""
-    if sample_weight is None:
-        return None
-    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

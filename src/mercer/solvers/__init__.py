@@ -12,18 +12,23 @@ from mercer.solvers.boosting import BestOfSome, BestStump, Boosting, Perceptrons
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.coordinate import CoordinateDescent, path, simulate
 from mercer.solvers.direct import Cholesky
+from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, PairwiseCD
 from mercer.solvers.newton import NewtonCG
 from mercer.solvers.working_set import Selection, Stream, WorkingSet
 
 __all__ = [
+    "AsyncGreedyCD",
     "AsyncSVRG",
     "BestOfSome",
     "BestStump",
     "Boosting",
+    "BoxDual",
     "Cholesky",
     "ConjugateGradient",
     "CoordinateDescent",
+    "DualResult",
     "NewtonCG",
+    "PairwiseCD",
     "Perceptrons",
     "Result",
     "Selection",

@@ -1,0 +1,237 @@
+// Functions of the Python module for dual kernel machines, as bindings.cpp does it for the rest.
+#include "arguments.hpp"
+#include "greedy.hpp"
+#include "pairs.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <optional>
+#include <variant>
+
+using namespace nb::literals;
+using namespace mercer;
+
+KernelKind kernel_named(const std::string& name);  // bindings_kernels.cpp
+
+namespace {
+
+// Where kernel rows come from, in the type they are held in, with the arrays they are made of.
+class Rows {
+  public:
+    template <class Row>
+    using Source = std::unique_ptr<RowSource<Row>>;
+
+    // Of dense rows, by a kernel of the core.
+    Rows(const std::string& kernel, nb::handle X, nb::handle centre_, nb::handle scale_,
+         double parameter, const std::string& dtype, int n_threads) {
+        const KernelKind kind = kernel_named(kernel);
+        const Buffer& x = keep(X, "X", {Type::f32, Type::f64}, 2);
+        const Buffer centre(centre_.ptr(), "centre", {Type::f64}, 1);
+        const Buffer scale(scale_.ptr(), "scale", {Type::f64}, 1);
+        const std::size_t n = x.extent(0), d = x.extent(1);
+        centre.expect_shape({d});
+        scale.expect_shape({d});
+        with_float(x.type(), [&](auto zero) {
+            using In = decltype(zero);
+            const KernelWork<In> work{kind,
+                                      x.data<const In>(),
+                                      nullptr,
+                                      n,
+                                      n,
+                                      d,
+                                      centre.data<const double>(),
+                                      scale.data<const double>(),
+                                      parameter,
+                                      nullptr};
+            with_float(type_named(dtype), [&](auto held) {
+                nb::gil_scoped_release released;
+                source = dense_rows<In, decltype(held)>(work, n_threads);
+            });
+        });
+    }
+    // Of a matrix that is there.
+    explicit Rows(nb::handle matrix) {
+        const Buffer& k = keep(matrix, "matrix", {Type::f32, Type::f64}, 2);
+        k.expect_shape({k.extent(0), k.extent(0)});
+        with_float(k.type(), [&](auto zero) {
+            using Row = decltype(zero);
+            source = std::make_unique<MatrixRows<Row>>(k.data<const Row>(), k.extent(0));
+        });
+    }
+    // By a Python function: function(rows, first, last) gives columns first .. last - 1 of rows.
+    Rows(std::size_t n, std::size_t at_once, nb::callable function, const std::string& dtype) {
+        if (at_once == 0) throw std::invalid_argument("at_once must be at least 1; got 0.");
+        with_float(type_named(dtype), [&](auto zero) {
+            using Row = decltype(zero);
+            source = std::make_unique<FunctionRows<Row>>(
+                n, at_once,
+                [function](const std::size_t* rows, std::size_t count, std::size_t first,
+                           std::size_t last, Row* const* out) {
+                    nb::gil_scoped_acquire acquired;
+                    std::vector<std::int64_t> wanted(rows, rows + count);
+                    const nb::object made = function(new_integers(wanted), first, last);
+                    const Buffer block(made.ptr(), "kernel rows",
+                                       {sizeof(Row) == 4 ? Type::f32 : Type::f64}, 2);
+                    block.expect_shape({count, last - first});
+                    const auto* numbers = block.template data<const Row>();
+                    for (std::size_t r = 0; r < count; ++r)
+                        std::copy_n(numbers + r * (last - first), last - first, out[r]);
+                });
+        });
+    }
+    std::size_t n() const {
+        return std::visit([](const auto& of_type) { return of_type->n(); }, source);
+    }
+    std::variant<Source<float>, Source<double>> source;
+
+  private:
+    static Type type_named(const std::string& dtype) {
+        if (dtype == "float32") return Type::f32;
+        if (dtype == "float64") return Type::f64;
+        throw std::invalid_argument("dtype must be float32 or float64; got " + dtype + ".");
+    }
+    const Buffer& keep(nb::handle object, const char* name, std::initializer_list<Type> accepted,
+                       int ndim) {
+        kept_ = std::make_unique<Buffer>(object.ptr(), name, accepted, ndim);
+        return *kept_;
+    }
+    std::unique_ptr<Buffer> kept_;
+};
+
+// The problem: `fold` variables for each of n rows.
+class DualArguments {
+  public:
+    DualArguments(nb::handle linear, nb::handle lower, nb::handle upper, nb::handle extra,
+                  nb::handle curvature, nb::handle b, nb::handle sums, std::size_t n)
+        : linear_(linear.ptr(), "linear", {Type::f64}, 1),
+          lower_(lower.ptr(), "lower", {Type::f64}, 1),
+          upper_(upper.ptr(), "upper", {Type::f64}, 1),
+          extra_(extra.ptr(), "extra", {Type::f64}, 1),
+          curvature_(curvature.ptr(), "curvature", {Type::f64}, 1),
+          b_(b.ptr(), "b", {Type::f64}, 1, true), sums_(sums.ptr(), "sums", {Type::f64}, 1, true) {
+        sums_.expect_shape({n});
+        const std::size_t n_variables = b_.extent(0);
+        if (n == 0 || n_variables == 0 || n_variables % n)
+            b_.fail("must have one or more entries for every row", std::to_string(n_variables));
+        for (const Buffer* buffer : {&linear_, &lower_, &upper_, &extra_, &curvature_})
+            buffer->expect_shape({n_variables});
+        fold = n_variables / n;
+        dual = {linear_.data<const double>(),
+                lower_.data<const double>(),
+                upper_.data<const double>(),
+                extra_.data<const double>(),
+                curvature_.data<const double>(),
+                b_.data<double>(),
+                sums_.data<double>()};
+    }
+    std::size_t fold;
+    Dual dual;
+
+  private:
+    Buffer linear_, lower_, upper_, extra_, curvature_, b_, sums_;
+};
+
+nb::tuple ran_tuple(const Ran& ran) {
+    return nb::make_tuple(ran.n_updates, ran.n_rows, ran.score);
+}
+
+class Greedy {
+  public:
+    Greedy(const Rows& rows, nb::handle starts_, std::size_t bytes) {
+        const Buffer starts(starts_.ptr(), "starts", {Type::i64}, 1);
+        const auto* first = starts.data<const std::int64_t>();
+        const std::size_t size = starts.extent(0);
+        if (size < 2) starts.fail("must have at least two entries", std::to_string(size));
+        bool rising = first[0] == 0 && first[size - 1] == static_cast<std::int64_t>(rows.n());
+        for (std::size_t t = 0; t + 1 < size; ++t) rising = rising && first[t] <= first[t + 1];
+        if (!rising) starts.fail("must rise from 0 to the number of rows", "another order");
+        std::visit(
+            [&](const auto& source) { descent_ = make(*source, {first, first + size}, bytes); },
+            rows.source);
+    }
+    nb::tuple run(nb::handle linear, nb::handle lower, nb::handle upper, nb::handle extra,
+                  nb::handle curvature, nb::handle b, nb::handle sums, double target,
+                  std::size_t max_updates, bool one_by_one) {
+        return std::visit(
+            [&](auto& descent) {
+                const DualArguments given(linear, lower, upper, extra, curvature, b, sums,
+                                          descent->n());
+                if (given.fold != 1)
+                    throw std::invalid_argument("b must have one entry for every row.");
+                Ran ran;
+                {
+                    nb::gil_scoped_release released;
+                    ran = descent->run(given.dual, target, max_updates, one_by_one);
+                }
+                return ran_tuple(ran);
+            },
+            descent_);
+    }
+
+  private:
+    template <class Row>
+    using Descent = std::unique_ptr<GreedyDescent<Row>>;
+    template <class Row>
+    static Descent<Row> make(const RowSource<Row>& source, std::vector<std::size_t> starts,
+                             std::size_t bytes) {
+        return std::make_unique<GreedyDescent<Row>>(source, std::move(starts), bytes);
+    }
+    std::variant<Descent<float>, Descent<double>> descent_;
+};
+
+class Pairs {
+  public:
+    Pairs(const Rows& rows, std::size_t bytes, int n_threads) {
+        std::visit([&](const auto& source) { descent_ = make(*source, n_threads, bytes); },
+                   rows.source);
+    }
+    nb::tuple run(nb::handle linear, nb::handle lower, nb::handle upper, nb::handle extra,
+                  nb::handle curvature, nb::handle b, nb::handle sums, double tol,
+                  std::size_t max_updates) {
+        return std::visit(
+            [&](auto& descent) {
+                const DualArguments given(linear, lower, upper, extra, curvature, b, sums,
+                                          descent->n());
+                Ran ran;
+                {
+                    nb::gil_scoped_release released;
+                    ran = descent->run(given.dual, given.fold, tol, max_updates);
+                }
+                return ran_tuple(ran);
+            },
+            descent_);
+    }
+
+  private:
+    template <class Row>
+    using Descent = std::unique_ptr<PairDescent<Row>>;
+    template <class Row>
+    static Descent<Row> make(const RowSource<Row>& source, int n_threads, std::size_t bytes) {
+        return std::make_unique<PairDescent<Row>>(source, n_threads, bytes);
+    }
+    std::variant<Descent<float>, Descent<double>> descent_;
+};
+
+}  // namespace
+
+void add_dual(nb::module_& m) {
+    nb::class_<Rows>(m, "KernelRows")
+        .def(nb::init<const std::string&, nb::handle, nb::handle, nb::handle, double,
+                      const std::string&, int>(),
+             "kernel"_a, "X"_a, "centre"_a, "scale"_a, "parameter"_a, "dtype"_a, "n_threads"_a)
+        .def(nb::init<nb::handle>(), "matrix"_a)
+        .def(nb::init<std::size_t, std::size_t, nb::callable, const std::string&>(), "n"_a,
+             "at_once"_a, "function"_a, "dtype"_a)
+        .def_prop_ro("n", &Rows::n);
+    nb::class_<Greedy>(m, "GreedyDescent")
+        .def(nb::init<const Rows&, nb::handle, std::size_t>(), nb::keep_alive<1, 2>(), "rows"_a,
+             "starts"_a, "cache_bytes"_a)
+        .def("run", &Greedy::run, "linear"_a, "lower"_a, "upper"_a, "extra"_a, "curvature"_a, "b"_a,
+             "sums"_a, "target"_a, "max_updates"_a, "one_by_one"_a);
+    nb::class_<Pairs>(m, "PairDescent")
+        .def(nb::init<const Rows&, std::size_t, int>(), nb::keep_alive<1, 2>(), "rows"_a,
+             "cache_bytes"_a, "n_threads"_a)
+        .def("run", &Pairs::run, "linear"_a, "lower"_a, "upper"_a, "extra"_a, "curvature"_a, "b"_a,
+             "sums"_a, "tol"_a, "max_updates"_a);
+}

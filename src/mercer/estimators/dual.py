@@ -1,0 +1,329 @@
+"""Support vector machines by their duals, with all the kernel and no feature map."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer import kernels
+from mercer._array import row_chunks
+from mercer._validation import canonical, name_from, positive_number
+from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
+from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, DualSolver, PairwiseCD
+
+__all__ = ["DualKernelSVC"]
+
+_DUALS = {"hinge": BoxDual.hinge, "squared_hinge": BoxDual.squared_hinge}
+
+
+class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
+    """A support vector machine with the exact kernel, solved by several threads.
+
+    Minimises ``|f|**2 / 2 + C sum_i loss(y_i f(x_i))`` over the functions of the kernel's space.
+    Time grows with the square of the number of rows, so that :class:`KernelClassifier` is the
+    choice from some ten thousand rows on; this one is for the exact solution and to compare with.
+    More than two classes are one machine each, one against all others, which share kernel rows.
+
+    Parameters
+    ----------
+    kernel : str, kernel, callable or "precomputed", default="gaussian"
+        As for :func:`mercer.kernels.get`. With "precomputed", X is the kernel matrix (for
+        predictions: of new rows and training rows), which is not scaled.
+    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
+        Scale of the kernel, > 0. "scale" and "median" follow the scaled inputs.
+    C : float, default=1.0
+        Weight of the losses, > 0.
+    loss : {"hinge", "squared_hinge"}, default="hinge"
+        ``max(0, 1 - v)`` or its square.
+    solver : {"greedy", "pairs"}, default="greedy"
+        "greedy" is asynchronous greedy coordinate descent and has no intercept; "pairs" is
+        sequential minimal optimisation with every step shared out among the threads, and has one
+        that is not penalised, as scikit-learn's SVC.
+    partition : {"random", "kmeans"}, default="random"
+        How "greedy" shares out the rows among several threads.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of every class, multiplied into the sample weights.
+    scale : bool, default=True
+        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
+        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
+    cache_size : float, default=200.0
+        Megabytes for kernel rows, > 0. It changes times, not results.
+    tol : float, default=1e-3
+        For "greedy", how far a projected gradient step may still move a variable, as a share of
+        the first; for "pairs", how much a pair of variables may violate optimality.
+    max_iter : int, default=10_000_000
+        Updates of a machine after which it stops with a ``ConvergenceWarning``.
+    n_jobs : int or None, default=None
+        Threads; None and -1 mean all cores. "pairs" gives the same result with any number to
+        rounding, "greedy" one that is as good by ``tol``.
+    random_state : int, RandomState, Generator or None, default=None
+        Decides the parts of several threads of "greedy".
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted; columns of decision values follow it.
+    support_ : ndarray of shape (n_SV,)
+        Rows with a coefficient, in any of the machines.
+    support_vectors_ : array or CSR of shape (n_SV, n_features)
+        These rows, scaled; none for a precomputed kernel.
+    n_support_ : ndarray of shape (n_classes,)
+        How many of them are of each class.
+    dual_coef_ : ndarray of shape (n_SV,) or (n_classes, n_SV)
+        Decision values are ``k(x, support_vectors_) . dual_coef_ + intercept_``.
+    intercept_ : float or ndarray of shape (n_classes,)
+    kernel_ : kernel or "precomputed"
+        With its ``gamma`` as a number.
+    scaler_ : transformer or None
+    objective_, dual_gap_ : float
+        The objective, and how far it is from its minimum at most; sums over the machines.
+    n_iter_ : int
+        Updates, of all machines.
+    converged_ : bool
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        At fit, in one sentence, for settings or data that make no sense.
+    KeyboardInterrupt
+        Passed on after an interruption; the last iterate is in place and can predict.
+
+    References
+    ----------
+    You, Lian, Liu, Yu, Dhillon, Demmel and Hsieh, Asynchronous parallel greedy coordinate descent,
+    NIPS 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import DualKernelSVC
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> y = np.where(np.hypot(*X.T) < 1, "inside", "outside")
+    >>> model = DualKernelSVC(C=10.0, n_jobs=1).fit(X, y)
+    >>> model.predict([[0.0, 0.0], [2.0, 2.0]]).tolist()
+    ['inside', 'outside']
+    >>> bool(model.dual_gap_ < 0.01 * model.objective_)
+    True
+    """
+
+    def __init__(
+        self,
+        kernel="gaussian",
+        *,
+        gamma="scale",
+        C=1.0,
+        loss="hinge",
+        solver="greedy",
+        partition="random",
+        class_weight=None,
+        scale=True,
+        cache_size=200.0,
+        tol=1e-3,
+        max_iter=10_000_000,
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.C = C
+        self.loss = loss
+        self.solver = solver
+        self.partition = partition
+        self.class_weight = class_weight
+        self.scale = scale
+        self.cache_size = cache_size
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = not self._is_precomputed()
+        tags.input_tags.pairwise = self._is_precomputed()
+        return tags
+
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or (n_samples, n_samples)
+        y : array of shape (n_samples,)
+            Labels of any type that sorts.
+        sample_weight : array of shape (n_samples,), default=None
+            Non-negative; multiplied into C.
+
+        Returns
+        -------
+        self
+        """
+        C, solver = positive_number(self.C, "C"), self._solver()
+        name_from(self.loss, _DUALS, "loss")
+        X, y = self._checked_pair(X, y)
+        weights = check_weights(sample_weight, X)
+        if self.class_weight is not None:
+            by_class = compute_sample_weight(self.class_weight, y)
+            weights = by_class if weights is None else weights * by_class
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
+            )
+        rows = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+        strengths = np.full(len(rows), C) if weights is None else C * weights[rows]
+        seen = X if len(rows) == len(y) else X[rows]
+        if self._is_precomputed():
+            self.kernel_, self.scaler_, scaled = "precomputed", None, seen[:, rows]
+        else:
+            present = None if weights is None else weights[rows]
+            self.scaler_ = self._fit_scaler(seen, present)
+            scaled = self._scaled(seen)
+            self.kernel_ = self._stated_kernel().resolve(scaled, sample_weight=present)
+        machine = solver.prepare(
+            self.kernel_, np.ascontiguousarray(scaled) if isinstance(scaled, np.ndarray) else scaled
+        )
+        found: list[DualResult] = []
+        for c in range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_)):
+            target = np.where(labels[rows] == c, 1.0, -1.0)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                found.append(machine.solve(_DUALS[self.loss](target, strengths)))
+            if found[-1].interrupted:
+                break
+        self._adopt(found, rows, labels, scaled)
+        return self
+
+    def decision_function(self, X):
+        """Responses of the model: positive for the second of two classes, else one per class.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or (n_samples, n_train)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self, "dual_coef_")
+        X = self._validated(X, reset=False)
+        out = np.empty((X.shape[0], *self.dual_coef_.shape[:-1]), dtype=X.dtype)
+        coef = self.dual_coef_.T.astype(X.dtype)
+        for rows in row_chunks(X.shape[0], 8.0 * len(self.support_) + 8.0 * X.shape[1]):
+            if self._is_precomputed():
+                block = X[rows][:, self.support_]
+            elif len(self.support_):
+                block = self.kernel_(self._scaled(X[rows]), self.support_vectors_)
+            else:
+                block = np.zeros((X[rows].shape[0], 0), dtype=X.dtype)
+            out[rows] = block @ coef
+        out += np.asarray(self.intercept_, dtype=X.dtype)
+        return out
+
+    def predict(self, X):
+        """Predicted labels: the class of the largest response, the first one of equal ones.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or (n_samples, n_train)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        responses = self.decision_function(X)
+        if responses.ndim == 1:
+            return self.classes_[(responses > 0).astype(int)]
+        return self.classes_[responses.argmax(axis=1)]
+
+    def _solver(self) -> DualSolver:
+        settings: dict[str, Any] = {
+            "tol": self.tol,
+            "max_iter": self.max_iter,
+            "cache_size": self.cache_size,
+            "n_jobs": self.n_jobs,
+        }
+        name_from(self.solver, ("greedy", "pairs"), "solver")
+        name_from(self.partition, ("random", "kmeans"), "partition")
+        if self.solver == "greedy":
+            return AsyncGreedyCD(
+                **settings, partition=self.partition, random_state=self.random_state
+            )
+        if self.partition != "random":
+            raise ValueError(
+                f"partition must be left out for solver='pairs'; got {self.partition!r}."
+            )
+        return PairwiseCD(**settings)
+
+    def _adopt(
+        self, found: list[DualResult], rows: NDArray[np.int64], labels: NDArray, scaled: Any
+    ) -> None:
+        """Make the solvers' results the fitted model."""
+        n_machines = 1 if len(self.classes_) == 2 else len(self.classes_)
+        coef, intercepts = np.zeros((n_machines, len(rows))), np.zeros(n_machines)
+        for c, result in enumerate(found):  # not all of them after an interruption
+            coef[c], intercepts[c] = result.coef, result.intercept
+        used = np.flatnonzero(coef.any(axis=0))
+        binary = n_machines == 1
+        self.support_ = rows[used]
+        self.support_vectors_ = scaled[:0] if self._is_precomputed() else scaled[used]
+        self.n_support_ = np.bincount(labels[self.support_], minlength=len(self.classes_))
+        self.dual_coef_ = coef[0, used] if binary else coef[:, used]
+        self.intercept_ = float(intercepts[0]) if binary else intercepts
+        self.objective_ = float(sum(result.objective for result in found))
+        self.dual_gap_ = float(sum(result.dual_gap for result in found))
+        self.n_iter_ = max(1, sum(result.n_iter for result in found))
+        self.converged_ = all(result.converged for result in found)
+        if found[-1].interrupted:
+            # The model reached so far is in place; the caller's loop still has to stop.
+            raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
+        if not self.converged_:
+            warnings.warn(
+                f"fit stopped at max_iter={self.max_iter} with a duality gap of "
+                f"{self.dual_gap_ / max(self.objective_, 1e-300):.2g} of the objective; raise "
+                "max_iter or tol, or lower C.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    def _is_precomputed(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _stated_kernel(self) -> kernels.Kernel:
+        kernel = kernels.get(self.kernel, self.gamma)
+        if kernel.takes_text:
+            raise ValueError(f"kernel must be one of rows of numbers; got {kernel!r}.")
+        return kernel
+
+    def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
+        if self._is_precomputed():
+            if not (isinstance(self.gamma, str) and self.gamma == "scale"):
+                raise ValueError(
+                    f"gamma must be left out for a precomputed kernel; got {self.gamma!r}."
+                )
+            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(
+                    f"X must be a square kernel matrix for kernel='precomputed'; got {X.shape}."
+                )
+        else:
+            self._stated_kernel()
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X), order="C")
+        check_classification_targets(y)
+        return canonical(X), y
+
+    def _validated(self, X: Any, reset: bool) -> Any:
+        accept = False if self._is_precomputed() else "csr"
+        X = validate_data(
+            self, X, accept_sparse=accept, dtype=float_types(X), order="C", reset=reset
+        )
+        return canonical(X)

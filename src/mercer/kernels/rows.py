@@ -1,0 +1,65 @@
+"""Rows of kernel matrices that are never held, for solvers that want some of them at a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer import _core
+from mercer._array import check_memory, n_threads
+from mercer.kernels.base import Kernel, Stationary
+from mercer.kernels.distances import centre_of
+
+__all__ = ["row_source"]
+
+_AT_ONCE = 16  # rows that Python makes together: a call costs what many entries do
+
+
+def row_source(
+    kernel: Kernel, X: Any, dtype: Any = "float32", n_jobs: int | None = None
+) -> _core.KernelRows:
+    """What hands the core rows of ``kernel(X)``, any of them at any time.
+
+    Dense rows of kernels that the core knows are made there, by threads side by side. Anything else
+    is made in Python, where threads wait for each other.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        With its scale in numbers.
+    X : array or CSR of shape (n, d)
+        Checked: finite, C-ordered or canonical CSR, float32 or float64. Must not change.
+    dtype : {"float32", "float64"}, default="float32"
+        In which rows are held; they are computed in the precision that ``kernel(X)`` has.
+    n_jobs : int or None, default=None
+        Threads that prepare the rows.
+
+    Raises
+    ------
+    MemoryError
+        If the rows in the order of the core would not fit.
+    """
+    name = np.dtype(dtype).name
+    if isinstance(kernel, Stationary) and not sparse.issparse(X):
+        in_core = kernel._in_core()
+        if in_core is not None:
+            check_memory(
+                1.1 * X.shape[0] * X.shape[1] * 8,
+                f"{X.shape[0]} rows of {X.shape[1]} inputs in the order of the core",
+                "use a feature map instead",
+            )
+            centre, scale = centre_of(X), kernel.input_scale(X.shape[1])
+            return _core.KernelRows(
+                in_core[0], X, centre, scale, in_core[1], name, n_threads(n_jobs)
+            )
+
+    def rows(wanted: NDArray[np.int64], first: int, last: int) -> NDArray:
+        columns = X if last - first == X.shape[0] else X[first:last]
+        out = np.empty((len(wanted), last - first), dtype=X.dtype)
+        kernel._fill(out, X[wanted], columns)
+        return np.ascontiguousarray(out, dtype=name)
+
+    return _core.KernelRows(X.shape[0], _AT_ONCE, rows, name)

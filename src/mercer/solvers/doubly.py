@@ -1,0 +1,425 @@
+"""Doubly stochastic gradients: every step sees some rows and random features nobody saw before.
+
+Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic gradients,
+NIPS 2014.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+
+from mercer._array import CHUNK_BYTES, check_memory, row_chunks
+from mercer._random import Slot, Streams
+from mercer._validation import flag, float_type, positive_integer, positive_number
+from mercer.losses import Loss
+from mercer.maps import FeatureMap
+from mercer.maps.members import Endless
+
+__all__ = ["DoublySGD", "Expansion", "batches"]
+
+_PIECE = 512  # features regenerated together
+_LEAST_SCALE = 1e-12  # of a model before it is multiplied in
+_ROWS_PER_FEATURE = 8  # of a batch, for a preconditioner that can be trusted
+_BATCH, _BLOCK = 8192, 1024
+_DECAY = 1e-4
+
+
+@dataclass
+class Expansion:
+    """A function ``f(x) = sum_j phi_j(x) coef_j`` over the start of an endless sequence.
+
+    Its features are made again, from the key of the sequence, whenever they are needed: predictions
+    take time in proportion to their number, and memory hardly any.
+
+    Parameters
+    ----------
+    feature_map : FeatureMap
+        Fitted, with ``scale=False``: the sequence.
+    shape : tuple of int
+        () for one output, (k,) for k of them.
+    dtype : dtype, default=numpy.float64
+        Of the coefficients.
+
+    Attributes
+    ----------
+    scale : float
+        What all coefficients held are multiplied by, so that shrinking them takes no time.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.maps import RandomFourier
+    >>> X = np.eye(3)
+    >>> fourier = RandomFourier(scale=False, random_state=0).fit(X)
+    >>> f = Expansion(fourier)
+    >>> f.append(np.array([1.0, -1.0]))
+    >>> f.shrink(0.5)
+    >>> f.coef.tolist(), f.responses(X).shape
+    ([0.5, -0.5], (3,))
+    """
+
+    feature_map: FeatureMap
+    shape: tuple[int, ...] = ()
+    dtype: Any = np.float64
+    scale: float = 1.0
+    _blocks: list[NDArray] = field(default_factory=list, repr=False)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.feature_map, Endless) or self.feature_map.scale:
+            raise ValueError(
+                "feature_map must be an endless sequence of random functions with scale=False, "
+                f"such as RandomFourier or RandomPerceptron; got {self.feature_map!r}."
+            )
+
+    @property
+    def n_features(self) -> int:
+        """Features so far; the next one is at this place of the sequence."""
+        return sum(len(block) for block in self._blocks)
+
+    @property
+    def coef(self) -> NDArray:
+        """Coefficients of all features, of shape (n_features,) or (n_features, k)."""
+        if not self._blocks:
+            return np.zeros((0, *self.shape), dtype=self.dtype)
+        return np.concatenate(self._blocks) * np.asarray(self.scale, dtype=self.dtype)
+
+    def append(self, coef: NDArray) -> None:
+        """Add the next ``len(coef)`` features of the sequence with these coefficients."""
+        self._blocks.append((coef / self.scale).astype(self.dtype))
+
+    def shrink(self, factor: float) -> None:
+        """Multiply all coefficients by ``factor``."""
+        self.scale *= factor
+        if self.scale < _LEAST_SCALE:
+            self._blocks, self.scale = [self.coef], 1.0
+
+    def responses(self, X: Any) -> NDArray:
+        """f(x) for every row of X, of shape (n,) or (n, k)."""
+        coef = self.coef
+        out = np.zeros((X.shape[0], *self.shape), dtype=np.result_type(self.dtype, float_type(X)))
+        piece = max(1, min(_PIECE, len(coef)))
+        for rows in row_chunks(X.shape[0], 8.0 * (piece + X.shape[1])):
+            for first in range(0, len(coef), piece):
+                some = coef[first : first + piece]
+                design = self.feature_map.stream(X[rows], first, len(some))[1]
+                out[rows] += design.matvec(some)
+        return out
+
+
+@dataclass
+class DoublySGD:
+    """Functional gradient descent on batches of rows and blocks of fresh random features.
+
+    Step t takes the derivatives of the loss on a batch, draws the next block of features of the
+    endless sequence, and adds them with coefficients that follow minus the gradient; the features
+    of earlier steps are only shrunk. Nothing of the kernel matrix and of the features is kept, at
+    the price that responses of a batch take time in proportion to the steps so far.
+
+    Parameters
+    ----------
+    alpha : float, default=0.0
+        ν of the penalty ``nu / 2 |f|**2`` beside the mean loss, >= 0.
+    preconditioned : bool, default=True
+        Whether the gradient of a block is multiplied by the inverse of the second moments of its
+        features on the batch, plus ``alpha + jitter`` on the diagonal. Each step is then a ridge
+        regression of the derivatives on the block, which needs several rows per feature and gets
+        there in far fewer steps. Without it, and with a decaying step, the limit is kernel ridge
+        regression with strength ``alpha``; with it, ``alpha`` regularises more loosely.
+    batch_size : int or None, default=None
+        Rows of a step, >= 1; None means 8192, or all if there are fewer.
+    block_size : int or None, default=None
+        Features of a step, >= 1; None means 1024, or if that is less an eighth of the batch.
+    step_size : float or None, default=None
+        θ of the step ``theta / (1 + decay t)``, > 0. None means one over the largest curvature of
+        the loss (and over k(x, x), without a preconditioner).
+    step_decay : float or None, default=None
+        ``decay``, >= 0. None means 1e-4 or, without a preconditioner, ``theta * alpha / 2`` if that
+        is more: the law 1 / t with which errors fall as 1 / t.
+    max_iter : int, default=50
+        Steps of ``solve``.
+    jitter : float, default=1e-7
+        Added to the diagonal of the preconditioner, > 0; raised tenfold as often as rounding asks
+        for it.
+    keep_responses : bool or None, default=None
+        Whether ``solve`` keeps the responses of all rows up to date, instead of computing those of
+        every batch from all features so far. None means where that is quicker, from about two
+        passes over the rows on. It changes results by rounding only.
+
+    References
+    ----------
+    Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic
+    gradients, NIPS 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.losses import Squared
+    >>> from mercer.maps import RandomFourier
+    >>> from mercer.solvers import DoublySGD
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(2000, 1))
+    >>> fourier = RandomFourier(gamma=0.5, scale=False, random_state=0).fit(X)
+    >>> f, losses = DoublySGD(max_iter=10).solve(fourier, X, np.sin(X[:, 0]), Squared())
+    >>> bool(np.abs(f.responses(X) - np.sin(X[:, 0])).max() < 0.05), f.n_features
+    (True, 2500)
+    """
+
+    alpha: float = 0.0
+    preconditioned: bool = True
+    batch_size: int | None = None
+    block_size: int | None = None
+    step_size: float | None = None
+    step_decay: float | None = None
+    max_iter: int = 50
+    jitter: float = 1e-7
+    keep_responses: bool | None = None
+
+    def __post_init__(self) -> None:
+        self.alpha = _at_least_0(self.alpha, "alpha")
+        flag(self.preconditioned, "preconditioned")
+        for name in ("batch_size", "block_size"):
+            if getattr(self, name) is not None:
+                setattr(self, name, positive_integer(getattr(self, name), name))
+        if self.step_size is not None:
+            self.step_size = positive_number(self.step_size, "step_size")
+        if self.step_decay is not None:
+            self.step_decay = _at_least_0(self.step_decay, "step_decay")
+        self.max_iter = positive_integer(self.max_iter, "max_iter")
+        self.jitter = positive_number(self.jitter, "jitter")
+        if self.keep_responses is not None:
+            flag(self.keep_responses, "keep_responses")
+
+    def sizes(self, n_rows: int) -> tuple[int, int]:
+        """Rows of a batch and features of a block, for so many rows."""
+        batch = min(self.batch_size or _BATCH, n_rows)
+        return batch, self.block_size or max(1, min(_BLOCK, batch // _ROWS_PER_FEATURE))
+
+    def step(
+        self,
+        f: Expansion,
+        t: int,
+        X: Any,
+        y: NDArray,
+        loss: Loss,
+        *,
+        sample_weight: NDArray | None = None,
+        offset: NDArray | float = 0.0,
+        responses: NDArray | None = None,
+        block_size: int | None = None,
+    ) -> float:
+        """Step t, in place.
+
+        Parameters
+        ----------
+        f : Expansion
+        t : int
+            Steps before this one.
+        X : array or CSR of shape (m, d)
+            The batch.
+        y : ndarray of shape (m,) or (m, k)
+            Its targets, as the loss takes them.
+        loss : Loss
+        sample_weight : ndarray of shape (m,), optional
+            Of mean one over all rows, if not over the batch.
+        offset : float or ndarray of shape (k,), default=0.0
+            Added to f.
+        responses : ndarray of the shape of y, optional
+            f of the batch where it is known.
+        block_size : int, optional
+            Features to add; None: as for a batch of m rows.
+
+        Returns
+        -------
+        float
+            Mean loss of the batch before the step.
+
+        Raises
+        ------
+        ValueError
+            If the step is so large that the penalty turns coefficients around, or numbers grow out
+            of the range of floats.
+        """
+        gamma = self.step_length(t, loss, f.feature_map)
+        if gamma * self.alpha >= 1:
+            raise ValueError(
+                f"step_size must be below 1 / alpha; got steps of {gamma:.3g} for "
+                f"alpha={self.alpha!r}."
+            )
+        u = (f.responses(X) if responses is None else responses) + offset
+        weights = np.ones(len(y)) if sample_weight is None else sample_weight
+        value = _mean(loss.value(u, y), weights)
+        if not np.isfinite(value):
+            raise ValueError(
+                f"step_size must be smaller: the loss has left the range of {f.dtype}; got steps "
+                f"of {gamma:.3g}."
+            )
+        slopes = loss.gradient(u, y).astype(f.dtype, copy=False)
+        count = block_size or self.sizes(len(y))[1]
+        check_memory(
+            8.0 * count * (len(y) + 2.0 * count * self.preconditioned),
+            f"{count} features of {len(y)} rows",
+            "lower batch_size or block_size",
+        )
+        design = f.feature_map.stream(X, f.n_features, count)[1]
+        spread = weights.astype(slopes.dtype)
+        weighted = slopes * (spread if slopes.ndim == 1 else spread[:, None])
+        direction = design.rmatvec(weighted) / len(y)
+        if self.preconditioned:
+            moments = _moments(design, None if sample_weight is None else weights) / len(y)
+            direction = self._solved(moments / count, direction)
+        f.shrink(1.0 - gamma * self.alpha)
+        f.append((-gamma / count) * direction)
+        return value
+
+    def solve(
+        self,
+        feature_map: FeatureMap,
+        X: Any,
+        y: NDArray,
+        loss: Loss,
+        *,
+        sample_weight: NDArray | None = None,
+        offset: NDArray | float = 0.0,
+        callback: Callable[[Expansion], bool | None] | None = None,
+    ) -> tuple[Expansion, NDArray[np.float64]]:
+        """``max_iter`` steps over batches of these rows, in an order that the map's key decides.
+
+        Parameters
+        ----------
+        feature_map : FeatureMap
+            Fitted, with ``scale=False``.
+        X, y, loss, sample_weight, offset :
+            All rows, as for ``step``; ``sample_weight`` of any mean.
+        callback : callable, optional
+            Called with the expansion after every step; returning True ends them.
+
+        Returns
+        -------
+        f : Expansion
+        losses : ndarray of shape (n_steps,)
+            Mean losses of the batches, each before its step.
+        """
+        dtype = float_type(X)
+        f = Expansion(feature_map, y.shape[1:], dtype)
+        batch, block = self.sizes(len(y))
+        if sample_weight is not None:
+            sample_weight = sample_weight / sample_weight.mean()
+        keep = self.keep_responses
+        if keep is None:
+            keep = len(y) <= 0.5 * batch * self.max_iter
+        kept = np.zeros(y.shape, dtype=dtype) if keep else None
+        losses = []
+        order = batches(feature_map.key_, len(y), batch)
+        for t in range(self.max_iter):
+            rows = next(order)
+            before = f.scale
+            losses.append(
+                self.step(
+                    f,
+                    t,
+                    X[rows],
+                    y[rows],
+                    loss,
+                    sample_weight=None if sample_weight is None else sample_weight[rows],
+                    offset=offset,
+                    responses=None if kept is None else kept[rows],
+                    block_size=block,
+                )
+            )
+            if kept is not None:
+                self._update(kept, f, before, t, loss, X, block)
+            if callback is not None and callback(f):
+                break
+        return f, np.array(losses)
+
+    def step_length(self, t: int, loss: Loss, feature_map: FeatureMap) -> float:
+        """γ of step t."""
+        size = self.step_size
+        if size is None:
+            kernel = getattr(feature_map, "kernel_", None)
+            size = 1.0 / loss.lipschitz
+            if not self.preconditioned and kernel is not None:
+                size /= kernel.amplitude
+        decay = self.step_decay
+        if decay is None:
+            decay = _DECAY if self.preconditioned else max(_DECAY, 0.5 * size * self.alpha)
+        return size / (1.0 + decay * t)
+
+    def _solved(self, moments: NDArray, direction: NDArray) -> NDArray:
+        """The direction, preconditioned."""
+        moments, jitter = moments.astype(np.float64), self.jitter
+        right = direction.astype(np.float64)
+        while True:
+            ridged = moments.copy()
+            ridged.flat[:: len(ridged) + 1] += self.alpha + jitter
+            try:
+                factor = cho_factor(ridged, overwrite_a=True, check_finite=False)
+                return cho_solve(factor, right, check_finite=False)
+            except LinAlgError:
+                jitter *= 10.0
+
+    def _update(
+        self, kept: NDArray, f: Expansion, before: float, t: int, loss: Loss, X: Any, block: int
+    ) -> None:
+        """Responses of all rows after step t."""
+        kept *= 1.0 - self.step_length(t, loss, f.feature_map) * self.alpha
+        coef = f._blocks[-1][-block:] * np.asarray(f.scale, dtype=f.dtype)
+        budget = max(1, CHUNK_BYTES // (8 * block))
+        for first in range(0, X.shape[0], budget):
+            rows = slice(first, first + budget)
+            design = f.feature_map.stream(X[rows], f.n_features - block, block)[1]
+            kept[rows] += design.matvec(coef)
+
+
+def batches(key: int, n_rows: int, batch_size: int) -> Iterator[NDArray[np.int64]]:
+    """Batches without an end: all rows in one random order, then in another one, and so on.
+
+    Parameters
+    ----------
+    key : int
+        Decides the orders.
+    n_rows, batch_size : int
+
+    Examples
+    --------
+    >>> some = batches(0, 5, 3)
+    >>> first, second = next(some), next(some)
+    >>> len(first), len(second), len({*first.tolist(), *second.tolist()})
+    (3, 3, 5)
+    """
+    held, lap = np.empty(0, dtype=np.int64), 0
+    while True:
+        while len(held) < batch_size:
+            drawn = Streams(key, np.array([lap])).uniform(n_rows, Slot.BATCH)[0]
+            held, lap = np.concatenate([held, np.argsort(drawn, kind="stable")]), lap + 1
+        batch, held = held[:batch_size], held[batch_size:]
+        yield np.sort(batch)
+
+
+def _moments(design: Any, weights: NDArray | None) -> NDArray:
+    """Products of the columns of a dense design, weighted by rows."""
+    Z = design.block(np.arange(design.shape[1]))
+    if weights is None:
+        return Z.T @ Z
+    root = np.sqrt(weights).astype(Z.dtype)[:, None]
+    return (root * Z).T @ (root * Z)
+
+
+def _mean(values: NDArray, weights: NDArray) -> float:
+    """The mean loss over the rows, summed over the outputs."""
+    values = values.astype(np.float64)
+    return float((weights @ values).sum() / len(weights))
+
+
+def _at_least_0(value: Any, name: str) -> float:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number; got {value!r}.")
+    if not 0 <= float(value) < np.inf:
+        raise ValueError(f"{name} must be at least 0 and finite; got {value!r}.")
+    return float(value)

@@ -1,0 +1,16 @@
+"""Solvers of dual kernel machines: a variable a row, and kernel rows made when they are wanted."""
+
+from mercer.solvers.dual.base import DualResult, DualSolver, DualState, Machine
+from mercer.solvers.dual.box import BoxDual
+from mercer.solvers.dual.greedy import AsyncGreedyCD
+from mercer.solvers.dual.pairs import PairwiseCD
+
+__all__ = [
+    "AsyncGreedyCD",
+    "BoxDual",
+    "DualResult",
+    "DualSolver",
+    "DualState",
+    "Machine",
+    "PairwiseCD",
+]

@@ -1,0 +1,324 @@
+"""What the solvers of dual kernel machines share: the loop, the clock, the trace, the answer."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer import _core
+from mercer._array import check_memory, n_threads
+from mercer._validation import matrix, name_from, positive_integer, positive_number
+from mercer.kernels import Kernel
+from mercer.kernels.rows import row_source
+from mercer.solvers.base import Clock, TraceRow, check_tolerance
+from mercer.solvers.dual.box import BoxDual
+
+__all__ = ["DualResult", "DualSolver", "Machine"]
+
+_MEGABYTE = 2**20
+_CHUNK = 256  # updates before the first look at the objective
+_SECONDS = 0.1  # between looks, from then on
+
+
+@dataclass
+class DualResult:
+    """What solving a dual kernel machine gave.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (n,)
+        f(x) = sum_i coef_i k(x, x_i) + intercept.
+    intercept : float
+    b : ndarray of shape (n,) or (2n,)
+        The variables.
+    sums : ndarray of shape (n,)
+        K coef: responses of the rows without the intercept.
+    n_iter : int
+        Updates: of one variable, or of a pair.
+    n_rows_made : int
+        Kernel rows computed, over all threads.
+    converged : bool
+    optimality : float
+        What the stopping rule looks at.
+    objective : float
+        Of the primal problem: ``|f|**2 / 2`` and the losses.
+    dual_gap : float
+        How far it is from its minimum, at most.
+    trace : list of TraceRow
+        Seconds, objective of the dual and optimality, now and then.
+    interrupted : bool
+        Whether the user's interrupt ended it.
+    """
+
+    coef: NDArray[np.float64]
+    intercept: float
+    b: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    n_iter: int
+    n_rows_made: int
+    converged: bool
+    optimality: float
+    objective: float
+    dual_gap: float
+    trace: list[TraceRow]
+    interrupted: bool = False
+
+
+@dataclass
+class DualState:
+    """Where a solver stands: what callbacks see.
+
+    Attributes
+    ----------
+    dual : BoxDual
+    b, sums : ndarray
+        Variables and responses so far, in the order of the solver.
+    n_iter : int
+    optimality : float
+    order : ndarray of shape (n,)
+        Which rows the solver's are.
+    """
+
+    dual: BoxDual
+    b: NDArray[np.float64]
+    sums: NDArray[np.float64]
+    order: NDArray[np.int64]
+    n_iter: int = 0
+    n_rows_made: int = 0
+    optimality: float = np.inf
+
+    @property
+    def coef(self) -> NDArray[np.float64]:
+        """Coefficients of the kernels, in the order of the rows."""
+        coef = np.empty(len(self.order))
+        coef[self.order] = self.dual.coef(self.b)
+        return coef
+
+
+@dataclass
+class DualSolver:
+    """Settings of a solver; it keeps nothing of the problems it solves.
+
+    A subclass says how rows are ordered and cut into parts (``_order``), what makes the core's
+    descent (``_descent``), and ``_advance`` and ``_measure``.
+    """
+
+    tol: float = 1e-3
+    max_iter: int = 10_000_000
+    cache_size: float = 200.0
+    dtype: str = "float32"
+    n_jobs: int | None = None
+
+    name: ClassVar[str] = ""
+    has_intercept: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_tolerance(self.tol)
+        self.max_iter = positive_integer(self.max_iter, "max_iter")
+        self.cache_size = positive_number(self.cache_size, "cache_size")
+        name_from(self.dtype, ("float32", "float64"), "dtype")
+        n_threads(self.n_jobs)
+
+    def prepare(self, kernel: Kernel | str, X: Any) -> Machine:
+        """The solver on some rows, ready for any number of problems that share kernel rows.
+
+        Parameters
+        ----------
+        kernel : Kernel or "precomputed"
+            With its scale in numbers.
+        X : array or CSR of shape (n, d), or the kernel matrix of shape (n, n)
+        """
+        return Machine(self, kernel, X)
+
+    def solve(
+        self,
+        dual: BoxDual,
+        kernel: Kernel | str,
+        X: Any,
+        callback: Callable[[DualState], bool | None] | None = None,
+    ) -> DualResult:
+        """``prepare(kernel, X).solve(dual, callback)``."""
+        return self.prepare(kernel, X).solve(dual, callback)
+
+    def _order(self, X: Any, precomputed: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The order of the rows, and where the parts of the threads begin in it."""
+        n = X.shape[0]
+        return np.arange(n), np.array([0, n])
+
+    def _descent(self, rows: _core.KernelRows, starts: NDArray[np.int64], cache: int) -> Any:
+        raise NotImplementedError
+
+    def _limit(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
+        """The value of the stopping rule's measure at which to stop."""
+        raise NotImplementedError
+
+    def _measure(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
+        raise NotImplementedError
+
+    def _advance(
+        self, descent: Any, arrays: tuple[NDArray, ...], limit: float, n_updates: int
+    ) -> tuple[int, int, float]:
+        """Some updates in the core: how many, and how many kernel rows they took."""
+        raise NotImplementedError
+
+
+class Machine:
+    """A solver on the rows of some data, with the kernel rows that it holds.
+
+    Parameters
+    ----------
+    solver : DualSolver
+    kernel : Kernel or "precomputed"
+    X : array or CSR of shape (n, d), or of shape (n, n)
+    """
+
+    def __init__(self, solver: DualSolver, kernel: Kernel | str, X: Any):
+        X = matrix(X, "X")
+        precomputed = isinstance(kernel, str)
+        if isinstance(kernel, str):
+            name_from(kernel, ("precomputed",), "kernel")
+            if sparse.issparse(X) or X.shape[0] != X.shape[1]:
+                raise ValueError(f"X must be a square array of kernels; got shape {X.shape}.")
+        n = X.shape[0]
+        cache = int(min(solver.cache_size * _MEGABYTE, 1.01 * n * (8.0 * n + 8.0)))
+        check_memory(cache, "the cache of kernel rows", "lower cache_size")
+        self.solver = solver
+        self.order, starts = solver._order(X, precomputed)
+        same = np.array_equal(self.order, np.arange(n))
+        if isinstance(kernel, str):
+            check_memory(0.0 if same else X.nbytes, "the kernel matrix in order", "set n_jobs=1")
+            X = X if same else X[np.ix_(self.order, self.order)]
+            rows, self.diagonal = _core.KernelRows(X), X.diagonal().astype(np.float64)
+        else:
+            X = X if same else X[self.order]
+            rows = row_source(kernel, X, solver.dtype, solver.n_jobs)
+            self.diagonal = kernel.diag(X).astype(np.float64)
+        self._X, self._kernel = X, kernel
+        self._descent = solver._descent(rows, starts, cache)
+
+    def solve(
+        self,
+        dual: BoxDual,
+        callback: Callable[[DualState], bool | None] | None = None,
+    ) -> DualResult:
+        """Minimise.
+
+        Parameters
+        ----------
+        dual : BoxDual
+            Of as many rows.
+        callback : callable, optional
+            Called with the state several times a second; returning True stops the solver. Its time
+            is not counted.
+
+        Returns
+        -------
+        DualResult
+
+        Raises
+        ------
+        ValueError
+            If the problem has another number of rows, or numbers leave the range of floats.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If it stops, by itself, short of ``tol``.
+        """
+        n = len(self.order)
+        if dual.n_rows != n:
+            raise ValueError(f"dual must have {n} rows, as X does; got {dual.n_rows}.")
+        dual = dual.take(self.order)
+        state = DualState(dual, np.zeros(len(dual.linear)), np.zeros(n), self.order)
+        clock, trace = Clock(), list[TraceRow]()
+        limit = self.solver._limit(dual, state.b, state.sums)
+        interrupted = stopped = False
+        self._look(state, clock, trace)
+        try:
+            chunk = _CHUNK
+            while state.optimality > limit and state.n_iter < self.solver.max_iter and not stopped:
+                before = clock.seconds
+                self._advance(state, limit, min(chunk, self.solver.max_iter - state.n_iter))
+                chunk *= 2 if clock.seconds - before < _SECONDS else 1
+                self._look(state, clock, trace)
+                with clock.pause():
+                    stopped = callback is not None and bool(callback(state))
+        except KeyboardInterrupt:
+            interrupted = True
+            state.sums = self._sums(dual.coef(state.b))
+            self._look(state, clock, trace)
+        if not (state.optimality <= limit or stopped or interrupted):
+            self._warn(state, limit)
+        return self._result(state, trace, limit, interrupted)
+
+    def _advance(self, state: DualState, limit: float, n_updates: int) -> None:
+        dual = state.dual
+        curvature = dual.spread(self.diagonal) + dual.extra
+        arrays = (dual.linear, dual.lower, dual.upper, dual.extra, curvature, state.b, state.sums)
+        done, made, _ = self.solver._advance(self._descent, arrays, limit, n_updates)
+        state.n_iter += done
+        state.n_rows_made += made
+
+    def _look(self, state: DualState, clock: Clock, trace: list[TraceRow]) -> None:
+        with clock.pause():
+            dual = state.dual
+            state.optimality = self.solver._measure(dual, state.b, state.sums)
+            value = dual.value(state.b, state.sums)
+            if not np.isfinite([value, state.optimality]).all():
+                raise ValueError(
+                    "the kernel must have values small enough for sums of them; one is not finite."
+                )
+            n_nonzero = int(np.count_nonzero(dual.coef(state.b)))
+        trace.append(TraceRow(clock.seconds, value, state.optimality, n_nonzero, {}))
+
+    def _sums(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
+        """K coef, from its rows."""
+        used = np.flatnonzero(coef)
+        sums = np.zeros(len(coef))
+        for i in used:
+            row = (
+                self._X[i]
+                if isinstance(self._kernel, str)
+                else self._kernel(self._X[[i]], self._X)[0]
+            )
+            sums += coef[i] * row
+        return sums
+
+    def _warn(self, state: DualState, limit: float) -> None:
+        warnings.warn(
+            f"{type(self.solver).__name__} stopped at max_iter={self.solver.max_iter} with an "
+            f"optimality of {state.optimality:.2g}, above {limit:.2g}; raise max_iter or tol, or "
+            "lower C.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+    def _result(
+        self, state: DualState, trace: list[TraceRow], limit: float, interrupted: bool
+    ) -> DualResult:
+        dual, b, sums = state.dual, state.b, state.sums
+        intercept = dual.intercept(b, sums) if self.solver.has_intercept else 0.0
+        back = np.empty_like(self.order)
+        back[self.order] = np.arange(len(self.order))
+        fold = len(b) // len(back)
+        return DualResult(
+            coef=dual.coef(b)[back],
+            intercept=intercept,
+            b=b.reshape(fold, -1)[:, back].ravel(),
+            sums=sums[back],
+            n_iter=state.n_iter,
+            n_rows_made=state.n_rows_made,
+            converged=state.optimality <= limit,
+            optimality=state.optimality,
+            objective=dual.primal(b, sums, intercept),
+            dual_gap=dual.gap(b, sums, intercept),
+            trace=trace,
+            interrupted=interrupted,
+        )

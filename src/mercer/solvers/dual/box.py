@@ -1,0 +1,178 @@
+"""Dual kernel machines: quadratic programs in as many variables as there are rows, within a box."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer._validation import positive_number
+
+__all__ = ["BoxDual"]
+
+Vector = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class BoxDual:
+    """Minimise ``b'Kb / 2 + sum_v (extra_v b_v**2 / 2 + linear_v b_v)`` over lower ≤ b ≤ upper.
+
+    K is the kernel matrix of n rows, and the function found is ``f(x) = sum_i b_i k(x, x_i)``. Some
+    losses have two variables for each row i, i and n + i, whose sum takes the place of b_i. An
+    intercept adds the constraint that the variables sum to zero.
+
+    It is the dual of ``|f|**2 / 2 + sum_i loss_i(f(x_i))``, and of every variable's part in it the
+    conjugate is the loss, which makes duality gaps certificates.
+
+    Attributes
+    ----------
+    linear, lower, upper, extra : ndarray of shape (n,) or (2n,)
+    n_rows : int
+        n.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> dual = BoxDual.hinge(np.array([1.0, -1.0]), C=2.0)
+    >>> dual.lower.tolist(), dual.upper.tolist()
+    ([0.0, -2.0], [2.0, 0.0])
+    >>> dual.primal(np.zeros(2), np.array([0.5, 0.5]))
+    4.0
+    """
+
+    linear: Vector
+    lower: Vector
+    upper: Vector
+    extra: Vector
+    n_rows: int
+
+    @classmethod
+    def hinge(cls, y: ArrayLike, C: float | ArrayLike = 1.0) -> Self:
+        """The support vector machine: loss ``C max(0, 1 - y u)``.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+            ±1.
+        C : float or array of shape (n,), default=1.0
+            ≥ 0, for all rows or for each.
+        """
+        y, C = _signs(y), _strengths(C, np.size(y))
+        signed = y * C
+        return cls(-y, np.minimum(signed, 0.0), np.maximum(signed, 0.0), np.zeros_like(y), len(y))
+
+    @classmethod
+    def squared_hinge(cls, y: ArrayLike, C: float | ArrayLike = 1.0) -> Self:
+        """Loss ``C max(0, 1 - y u)**2``; parameters as for ``hinge``.
+
+        A row with C = 0 keeps its variable at 0.
+        """
+        y, C = _signs(y), _strengths(C, np.size(y))
+        end = np.where(C > 0, np.inf, 0.0)
+        extra = np.divide(0.5, C, out=np.zeros_like(C), where=C > 0)
+        return cls(-y, np.where(y > 0, 0.0, -end), np.where(y > 0, end, 0.0), extra, len(y))
+
+    @classmethod
+    def epsilon_insensitive(
+        cls, y: ArrayLike, C: float | ArrayLike = 1.0, epsilon: float = 0.1
+    ) -> Self:
+        """Support vector regression: loss ``C max(0, |y - u| - epsilon)``.
+
+        Parameters
+        ----------
+        y : array of shape (n,)
+        C : float or array of shape (n,), default=1.0
+            ≥ 0.
+        epsilon : float, default=0.1
+            ≥ 0: errors up to it cost nothing.
+        """
+        y = np.asarray(y, dtype=np.float64)
+        C = _strengths(C, len(y))
+        if epsilon != 0:
+            epsilon = positive_number(epsilon, "epsilon")
+        none = np.zeros_like(y)
+        return cls(
+            np.concatenate([epsilon - y, -epsilon - y]),
+            np.concatenate([none, -C]),
+            np.concatenate([C, none]),
+            np.zeros(2 * len(y)),
+            len(y),
+        )
+
+    def take(self, order: NDArray[np.int64]) -> Self:
+        """The same problem with its rows in another order."""
+        fold = len(self.linear) // self.n_rows
+        order = np.concatenate([order + part * self.n_rows for part in range(fold)])
+        arrays = {name: getattr(self, name)[order] for name in ("linear", "lower", "upper")}
+        return replace(self, extra=self.extra[order], **arrays)
+
+    def spread(self, values: Vector) -> Vector:
+        """Numbers of rows as numbers of variables."""
+        return np.tile(values, len(self.linear) // self.n_rows)
+
+    def coef(self, b: Vector) -> Vector:
+        """What kernels are multiplied by, a number a row."""
+        return b.reshape(-1, self.n_rows).sum(axis=0)
+
+    def slopes(self, b: Vector, sums: Vector) -> Vector:
+        """Derivatives of the objective, given ``sums = K coef(b)``."""
+        return self.spread(sums) + self.extra * b + self.linear
+
+    def scores(self, b: Vector, sums: Vector) -> Vector:
+        """How far a projected gradient step of length one moves every variable: 0 at the minimum.
+
+        Without the constraint of an intercept.
+        """
+        return np.abs(np.clip(b - self.slopes(b, sums), self.lower, self.upper) - b)
+
+    def violation(self, b: Vector, sums: Vector) -> float:
+        """With the constraint of an intercept: how much a pair violates optimality, at most."""
+        h = self.slopes(b, sums)
+        least = np.min(h[b < self.upper], initial=np.inf)
+        most = np.max(h[b > self.lower], initial=-np.inf)
+        return max(0.0, float(most - least))
+
+    def intercept(self, b: Vector, sums: Vector) -> float:
+        """The intercept that goes with variables that sum to zero."""
+        h = self.slopes(b, sums)
+        free = (b > self.lower) & (b < self.upper)
+        if free.any():
+            return -float(h[free].mean())
+        ends = np.min(h[b < self.upper], initial=np.inf), np.max(h[b > self.lower], initial=-np.inf)
+        known = [end for end in ends if np.isfinite(end)]
+        return -float(np.mean(known)) if known else 0.0
+
+    def value(self, b: Vector, sums: Vector) -> float:
+        """The objective."""
+        return float(b @ (0.5 * (self.spread(sums) + self.extra * b) + self.linear))
+
+    def primal(self, b: Vector, sums: Vector, intercept: float = 0.0) -> float:
+        """``|f|**2 / 2`` and the losses: never below minus the minimum of the objective."""
+        u = self.spread(sums + intercept) + self.linear
+        held = np.isfinite(self.lower) & np.isfinite(self.upper) & (self.extra == 0)
+        ends = np.where(held, self.lower, 0.0), np.where(held, self.upper, 0.0)
+        flat = np.maximum(-u * ends[0], -u * ends[1])
+        steep = np.divide(-u, self.extra, out=np.zeros_like(u), where=self.extra > 0)
+        best = np.clip(steep, self.lower, self.upper)
+        curved = -best * (u + 0.5 * self.extra * best)
+        return float(0.5 * (self.coef(b) @ sums) + np.sum(np.where(held, flat, curved)))
+
+    def gap(self, b: Vector, sums: Vector, intercept: float = 0.0) -> float:
+        """Primal minus dual objective: both are within it of their common optimum."""
+        return self.primal(b, sums, intercept) + self.value(b, sums)
+
+
+def _signs(y: ArrayLike) -> Vector:
+    y = np.asarray(y, dtype=np.float64)
+    if not np.all(np.abs(y) == 1):
+        raise ValueError(f"y must be -1 or 1; got {y[np.abs(y) != 1][0]!r}.")
+    return y
+
+
+def _strengths(C: float | ArrayLike, n: int) -> Vector:
+    C = np.asarray(C, dtype=np.float64)
+    if C.shape not in ((), (n,)) or not np.all((C >= 0) & np.isfinite(C)):
+        raise ValueError(f"C must be at least 0 and finite, one number or {n} of them; got {C!r}.")
+    return np.broadcast_to(C, (n,)).copy()
