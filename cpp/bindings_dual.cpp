@@ -138,7 +138,7 @@ nb::tuple ran_tuple(const Ran& ran) {
 
 class Greedy {
   public:
-    Greedy(const Rows& rows, nb::handle starts_, std::size_t bytes) {
+    Greedy(const Rows& rows, nb::handle starts_, std::size_t bytes, std::size_t block) {
         const Buffer starts(starts_.ptr(), "starts", {Type::i64}, 1);
         const auto* first = starts.data<const std::int64_t>();
         const std::size_t size = starts.extent(0);
@@ -147,12 +147,14 @@ class Greedy {
         for (std::size_t t = 0; t + 1 < size; ++t) rising = rising && first[t] <= first[t + 1];
         if (!rising) starts.fail("must rise from 0 to the number of rows", "another order");
         std::visit(
-            [&](const auto& source) { descent_ = make(*source, {first, first + size}, bytes); },
+            [&](const auto& source) {
+                descent_ = make(*source, {first, first + size}, bytes, block);
+            },
             rows.source);
     }
     nb::tuple run(nb::handle linear, nb::handle lower, nb::handle upper, nb::handle extra,
                   nb::handle curvature, nb::handle b, nb::handle sums, double target,
-                  std::size_t max_updates, bool one_by_one) {
+                  std::size_t max_updates) {
         return std::visit(
             [&](auto& descent) {
                 const DualArguments given(linear, lower, upper, extra, curvature, b, sums,
@@ -162,7 +164,7 @@ class Greedy {
                 Ran ran;
                 {
                     nb::gil_scoped_release released;
-                    ran = descent->run(given.dual, target, max_updates, one_by_one);
+                    ran = descent->run(given.dual, target, max_updates);
                 }
                 return ran_tuple(ran);
             },
@@ -174,8 +176,8 @@ class Greedy {
     using Descent = std::unique_ptr<GreedyDescent<Row>>;
     template <class Row>
     static Descent<Row> make(const RowSource<Row>& source, std::vector<std::size_t> starts,
-                             std::size_t bytes) {
-        return std::make_unique<GreedyDescent<Row>>(source, std::move(starts), bytes);
+                             std::size_t bytes, std::size_t block) {
+        return std::make_unique<GreedyDescent<Row>>(source, std::move(starts), bytes, block);
     }
     std::variant<Descent<float>, Descent<double>> descent_;
 };
@@ -225,10 +227,10 @@ void add_dual(nb::module_& m) {
              "at_once"_a, "function"_a, "dtype"_a)
         .def_prop_ro("n", &Rows::n);
     nb::class_<Greedy>(m, "GreedyDescent")
-        .def(nb::init<const Rows&, nb::handle, std::size_t>(), nb::keep_alive<1, 2>(), "rows"_a,
-             "starts"_a, "cache_bytes"_a)
+        .def(nb::init<const Rows&, nb::handle, std::size_t, std::size_t>(), nb::keep_alive<1, 2>(),
+             "rows"_a, "starts"_a, "cache_bytes"_a, "block"_a)
         .def("run", &Greedy::run, "linear"_a, "lower"_a, "upper"_a, "extra"_a, "curvature"_a, "b"_a,
-             "sums"_a, "target"_a, "max_updates"_a, "one_by_one"_a);
+             "sums"_a, "target"_a, "max_updates"_a);
     nb::class_<Pairs>(m, "PairDescent")
         .def(nb::init<const Rows&, std::size_t, int>(), nb::keep_alive<1, 2>(), "rows"_a,
              "cache_bytes"_a, "n_threads"_a)

@@ -25,17 +25,16 @@ struct Machine {
             extra[i] = 0.01;
             curvature[i] = 1.01;
         }
-        rows = dense_rows<In, Row>({KernelKind::gaussian, X.data(), nullptr, n, 0, 2, centre, scale,
-                                    1.0, nullptr},
-                                   2);
+        rows = dense_rows<In, Row>(
+            {KernelKind::gaussian, X.data(), nullptr, n, 0, 2, centre, scale, 1.0, nullptr}, 2);
         for (std::size_t i = 0; i < n; ++i) {
             Row* const out = K.data() + i * n;
             rows->fill(&i, 1, 0, n, &out);
         }
     }
     Dual dual() {
-        return {linear.data(), lower.data(),     upper.data(), extra.data(),
-                curvature.data(), b.data(), sums.data()};
+        return {linear.data(),    lower.data(), upper.data(), extra.data(),
+                curvature.data(), b.data(),     sums.data()};
     }
     void reset() {
         std::fill(b.begin(), b.end(), 0.0);
@@ -92,17 +91,17 @@ bool machines_are_right(std::size_t n) {
     double greedy = 0.0, pairs = 0.0;
     for (std::size_t threads : {1, 2, 3})
         for (int way = 0; way < 6; ++way) {
-            // A cache for all rows, for three a thread, and none; sums one by one or in blocks.
-            const RowSource<Row>& source = way / 2 == 2
-                                               ? static_cast<const RowSource<Row>&>(matrix)
-                                               : *machine.rows;
+            // A cache for all rows, for three a thread, and none; one variable at a time or
+            // several.
+            const RowSource<Row>& source =
+                way / 2 == 2 ? static_cast<const RowSource<Row>&>(matrix) : *machine.rows;
             const std::size_t bytes = (way / 2 ? 3 * threads : n * n) * n * sizeof(Row);
             std::vector<std::size_t> starts;
             for (std::size_t t = 0; t <= threads; ++t) starts.push_back(n * t / threads);
             machine.reset();
-            GreedyDescent<Row> descent(source, starts, bytes);
+            GreedyDescent<Row> descent(source, starts, bytes, way % 2 ? 7 : 1);
             Ran ran;
-            do ran = descent.run(machine.dual(), 1e-6, 1000, way % 2 == 0);
+            do ran = descent.run(machine.dual(), 1e-6, 1000);
             while (ran.n_updates);
             const double value = machine.objective();
             if (threads == 1 && way == 0) greedy = value;

@@ -22,14 +22,15 @@ struct Best {
 
 template <class Row>
 struct DualLoops {
-    // sums += step row
-    void (*add)(const Row* row, double step, double* sums, std::size_t n);
-    // The row that a projected step along its slope moves furthest, |clip(b - h) - b|, after the
-    // same; without a row nothing is added.
+    // changes = the sum of steps_k rows_k over `n_rows` rows, from column `first` on
+    void (*combine)(const Row* const* rows, const double* steps, std::size_t n_rows,
+                    std::size_t first, std::size_t n, double* changes);
+    // sums += step row, then the row that a projected step along its slope would move furthest,
+    // scored by that: |clip(b - h) - b|.
     Best (*add_and_find)(const Row* row, double step, const BoxRows& box, double* sums,
                          std::size_t n);
-    // The scores by which it is found.
-    void (*scores)(const BoxRows& box, const double* sums, std::size_t n, double* out);
+    // What such a step changes, clip(b - h) - b, of all rows; returns the largest score.
+    double (*moves)(const BoxRows& box, const double* sums, std::size_t n, double* out);
     // sums += step (row - other)
     void (*add_difference)(const Row* row, const Row* other, double step, double* sums,
                            std::size_t n);

@@ -1,9 +1,12 @@
 // Greedy coordinate descent for dual kernel machines, without waiting: every thread owns a part of
-// the variables and moves, again and again, the one of them that a projected step along its slope
-// would move furthest. The sums Kb are shared; what a move adds to them is one kernel row.
+// the variables and moves, again and again, those of them that a projected step along their slopes
+// would move furthest. The sums Kb are shared; what a move adds to them are kernel rows, by atomic
+// additions.
 //
-// Yang You, Xiangru Lian, Ji Liu, Hsiang-Fu Yu, Inderjit Dhillon, James Demmel and Cho-Jui
-// Hsieh, Asynchronous parallel greedy coordinate descent, NIPS 2016.
+// Yang You, Xiangru Lian, Ji Liu, Hsiang-Fu Yu, Inderjit Dhillon, James Demmel and Cho-Jui Hsieh,
+// Asynchronous parallel greedy coordinate descent, NIPS 2016, move one variable at a time.
+// Moving several means to minimise over them, by the same rule on their own small kernel matrix,
+// before anything of length n is touched.
 #pragma once
 
 #include <algorithm>
@@ -21,158 +24,84 @@
 
 namespace mercer {
 
-// ---- sums that several threads add to -----------------------------------------------------------
-
-// For a single thread.
+// Kernel rows, each with the change of its variable.
 template <class Row>
-class PlainSums {
-  public:
-    explicit PlainSums(const Dual& dual, std::size_t) : dual_(dual) {}
-    void add(const Row* row, double step, std::size_t first, std::size_t count) {
-        loops_.add(row, step, dual_.sums + first, count);
-    }
-    Best add_and_find(const Row* row, double step, std::size_t first, std::size_t count) {
-        return loops_.add_and_find(row, step, dual_.rows(first), dual_.sums + first, count);
-    }
-    void scores(std::size_t first, std::size_t count, double* out) {
-        loops_.scores(dual_.rows(first), dual_.sums + first, count, out);
-    }
-    double sum(std::size_t i) { return dual_.sums[i]; }
-    void finish() {}
-
-  protected:
-    const Dual& dual_;
-    const DualLoops<Row>& loops_ = dual_loops<Row>();
+struct Moves {
+    std::vector<const Row*> rows;
+    std::vector<double> steps;
 };
 
-// Whole vectors at a time, in blocks of which one thread at a time holds each: no sum is lost, and
-// the loops are those of one thread.
+// The sums of a single thread.
 template <class Row>
-class BlockedSums : public PlainSums<Row> {
+class OwnSums {
   public:
-    BlockedSums(const Dual& dual, std::size_t n)
-        : PlainSums<Row>(dual, n), locks_(new Lock[n / kBlock + 1]) {}
-    void add(const Row* row, double step, std::size_t first, std::size_t count) {
-        for_blocks(first, count, [&](std::size_t from, std::size_t size) {
-            PlainSums<Row>::add(row + (from - first), step, from, size);
-        });
+    explicit OwnSums(const Dual& dual, std::size_t) : sums_(dual.sums) {}
+    void add(std::size_t first, const double* changes, std::size_t count) {
+        for (std::size_t k = 0; k < count; ++k) sums_[first + k] += changes[k];
     }
-    Best add_and_find(const Row* row, double step, std::size_t first, std::size_t count) {
-        Best best{-std::numeric_limits<double>::infinity(), count};
-        for_blocks(first, count, [&](std::size_t from, std::size_t size) {
-            const Best found = PlainSums<Row>::add_and_find(row ? row + (from - first) : nullptr,
-                                                            step, from, size);
-            if (found.score > best.score) best = {found.score, from - first + found.at};
-        });
-        return best;
-    }
-    void scores(std::size_t first, std::size_t count, double* out) {
-        for_blocks(first, count, [&](std::size_t from, std::size_t size) {
-            PlainSums<Row>::scores(from, size, out + (from - first));
-        });
-    }
-    double sum(std::size_t i) {
-        double value = 0.0;
-        for_blocks(i, 1, [&](std::size_t from, std::size_t) { value = this->dual_.sums[from]; });
-        return value;
-    }
+    // The sums from `first` on; `room` may be used for them.
+    const double* load(std::size_t first, std::size_t, double*) const { return sums_ + first; }
+    void finish(double*) const {}
 
   private:
-    static constexpr std::size_t kBlock = 4096;
-    struct alignas(64) Lock {
-        std::atomic_flag taken;
-    };
-    template <class F>
-    void for_blocks(std::size_t first, std::size_t count, F f) {
-        for (std::size_t from = first; from < first + count;) {
-            const std::size_t to = std::min((from / kBlock + 1) * kBlock, first + count);
-            std::atomic_flag& taken = locks_[from / kBlock].taken;
-            for (int spins = 0; taken.test_and_set(std::memory_order_acquire);)
-                if (++spins > 1000) std::this_thread::yield();
-            f(from, to - from);
-            taken.clear(std::memory_order_release);
-            from = to;
-        }
-    }
-    std::unique_ptr<Lock[]> locks_;
+    double* sums_;
 };
 
-// Number by number, as in the paper.
+// Sums that all threads add to and read at any time.
 template <class Row>
-class AtomicSums {
+class SharedSums {
   public:
-    AtomicSums(const Dual& dual, std::size_t n) : dual_(dual), sums_(n) {
-        for (std::size_t i = 0; i < n; ++i)
-            sums_[i].store(dual.sums[i], std::memory_order_relaxed);
+    SharedSums(const Dual& dual, std::size_t n) : sums_(n) {
+        for (std::size_t i = 0; i < n; ++i) sums_[i].store(dual.sums[i], std::memory_order_relaxed);
     }
-    void add(const Row* row, double step, std::size_t first, std::size_t count) {
+    void add(std::size_t first, const double* changes, std::size_t count) {
         for (std::size_t k = 0; k < count; ++k) {
             std::atomic<double>& sum = sums_[first + k];
-            const double change = step * static_cast<double>(row[k]);
             double before = sum.load(std::memory_order_relaxed);
-            while (!sum.compare_exchange_weak(before, before + change, std::memory_order_relaxed)) {
+            while (!sum.compare_exchange_weak(before, before + changes[k],
+                                              std::memory_order_relaxed)) {
             }
         }
     }
-    Best add_and_find(const Row* row, double step, std::size_t first, std::size_t count) {
-        if (row) add(row, step, first, count);
-        double values[kPiece];
-        Best best{-std::numeric_limits<double>::infinity(), count};
-        for (std::size_t from = 0; from < count; from += kPiece) {
-            const std::size_t size = std::min(kPiece, count - from);
-            load(first + from, size, values);
-            const Best found =
-                loops_.add_and_find(nullptr, 0.0, dual_.rows(first + from), values, size);
-            if (found.score > best.score) best = {found.score, from + found.at};
-        }
-        return best;
+    const double* load(std::size_t first, std::size_t count, double* room) const {
+        for (std::size_t k = 0; k < count; ++k)
+            room[k] = sums_[first + k].load(std::memory_order_relaxed);
+        return room;
     }
-    void scores(std::size_t first, std::size_t count, double* out) {
-        std::vector<double> values(count);
-        load(first, count, values.data());
-        loops_.scores(dual_.rows(first), values.data(), count, out);
-    }
-    double sum(std::size_t i) { return sums_[i].load(std::memory_order_relaxed); }
-    void finish() { load(0, sums_.size(), dual_.sums); }
+    void finish(double* sums) const { load(0, sums_.size(), sums); }
 
   private:
-    static constexpr std::size_t kPiece = 256;
-    void load(std::size_t first, std::size_t count, double* out) const {
-        for (std::size_t k = 0; k < count; ++k)
-            out[k] = sums_[first + k].load(std::memory_order_relaxed);
-    }
-    const Dual& dual_;
-    const DualLoops<Row>& loops_ = dual_loops<Row>();
     std::vector<std::atomic<double>> sums_;
 };
-
-// ---- descent ------------------------------------------------------------------------------------
 
 template <class Row>
 class GreedyDescent {
   public:
     // Part t of the rows, starts[t] .. starts[t + 1] - 1, is thread t's, with its share of `bytes`
-    // for kernel rows.
-    GreedyDescent(const RowSource<Row>& source, std::vector<std::size_t> starts, std::size_t bytes)
-        : source_(source), starts_(std::move(starts)) {
+    // for kernel rows: those of the `block` variables that move at once at least.
+    GreedyDescent(const RowSource<Row>& source, std::vector<std::size_t> starts, std::size_t bytes,
+                  std::size_t block)
+        : source_(source), starts_(std::move(starts)), block_(std::max<std::size_t>(block, 1)) {
         for (std::size_t t = 0; t < n_threads(); ++t)
             if (!source.n() || !source.held(0))
                 caches_.push_back(std::make_unique<RowCache<Row>>(source.n(), source.n(),
-                                                                  bytes / n_threads(), 1));
+                                                                  bytes / n_threads(), block_));
     }
     std::size_t n() const { return source_.n(); }
     std::size_t n_threads() const { return starts_.size() - 1; }
 
-    // Until no thread finds a score above `target`, or after `max_updates` moves. `one_by_one`
-    // says how several threads add to the sums.
-    Ran run(const Dual& dual, double target, std::size_t max_updates, bool one_by_one) {
-        if (n_threads() == 1) return run_on(PlainSums<Row>(dual, n()), dual, target, max_updates);
-        if (one_by_one)
-            return run_on(AtomicSums<Row>(dual, n()), dual, target, max_updates);
-        return run_on(BlockedSums<Row>(dual, n()), dual, target, max_updates);
+    // Until no thread finds a score above `target`, or after about `max_updates` moves.
+    Ran run(const Dual& dual, double target, std::size_t max_updates) {
+        if (max_updates == 0) return {0, 0, 0.0};
+        if (n_threads() == 1) return run_on(OwnSums<Row>(dual, n()), dual, target, max_updates);
+        return run_on(SharedSums<Row>(dual, n()), dual, target, max_updates);
     }
 
   private:
+    static constexpr std::size_t kPiece = 1024;  // columns that are worked on together
+    static constexpr double kWorth = 0.1;        // of the best score: to be moved along with it
+    static constexpr double kInner = 0.1;        // of it again: how well a block is minimised
+
     struct Shared {
         double target;
         std::size_t max_updates;
@@ -185,7 +114,6 @@ class GreedyDescent {
         Shared shared;
         shared.target = target;
         shared.max_updates = max_updates;
-        if (max_updates == 0) return {0, 0, 0.0};
         std::vector<double> scores(n_threads());
         on_threads(static_cast<int>(n_threads()), [&](int thread) {
             const auto t = static_cast<std::size_t>(thread);
@@ -196,89 +124,173 @@ class GreedyDescent {
                 throw;
             }
         });
-        sums.finish();
-        return {std::min<std::size_t>(shared.n_updates, max_updates), shared.n_rows,
-                *std::max_element(scores.begin(), scores.end())};
+        sums.finish(dual.sums);
+        return {shared.n_updates, shared.n_rows, *std::max_element(scores.begin(), scores.end())};
     }
 
     // What one thread does; returns its last score.
     template <class Sums>
     double descend(std::size_t t, Sums& sums, const Dual& dual, Shared& shared) {
-        const std::size_t first = starts_[t], count = starts_[t + 1] - first;
+        const std::size_t first = starts_[t], last = starts_[t + 1];
+        std::vector<double> wanted(last - first);  // moves
         bool idle = false;
-        Best best = sums.add_and_find(nullptr, 0.0, first, count);
+        double best = look(sums, dual, first, last, wanted);
         while (!shared.stop) {
-            if (!(best.score > shared.target)) {
+            if (!(best > shared.target)) {
                 // Others may yet move what this thread's slopes depend on.
                 if (!idle && shared.n_idle.fetch_add(1) + 1 == n_threads()) shared.stop = true;
                 idle = true;
                 std::this_thread::yield();
-                best = sums.add_and_find(nullptr, 0.0, first, count);
+                best = look(sums, dual, first, last, wanted);
                 continue;
             }
             if (idle) shared.n_idle.fetch_sub(1);
             idle = false;
-            if (shared.n_updates.fetch_add(1) >= shared.max_updates) {
+            if (shared.n_updates >= shared.max_updates) {
                 shared.stop = true;
                 break;
             }
-            const std::size_t i = first + best.at;
-            const Row* row = row_of(t, i, sums, shared);
-            const double step = step_along(dual, i, sums.sum(i));
-            dual.b[i] += step;
-            best = sums.add_and_find(row + first, step, first, count);
-            sums.add(row + first + count, step, first + count, n() - first - count);
-            sums.add(row, step, 0, first);
+            const std::vector<std::size_t> chosen = choose(wanted, first, best, shared.target);
+            Moves<Row> moves = minimise(t, chosen, sums, dual, best, shared);
+            shared.n_updates += moves.rows.size();
+            apply(sums, moves, first, last);
+            best = look(sums, dual, first, last, wanted);
+            apply(sums, moves, last, n());
+            apply(sums, moves, 0, first);
         }
-        return std::max(best.score, 0.0);
+        return best;
     }
 
-    // The change of b_i that minimises the objective along it.
-    static double step_along(const Dual& dual, std::size_t i, double sum) {
-        const double b = dual.b[i], slope = sum + dual.extra[i] * b + dual.linear[i];
-        const double along = std::max(dual.curvature[i], kLeastCurvature);
-        return std::clamp(b - slope / along, dual.lower[i], dual.upper[i]) - b;
-    }
-
-    // Row i, made if need be along with others that are likely to be wanted soon: those not held
-    // whose scores are largest.
+    // How some rows would move, and the largest score.
     template <class Sums>
-    const Row* row_of(std::size_t t, std::size_t i, Sums& sums, Shared& shared) {
-        if (const Row* held = source_.held(i)) return held;
-        RowCache<Row>& cache = *caches_[t];
-        if (const Row* found = cache.find(i)) return found;
-        const std::size_t first = starts_[t], count = starts_[t + 1] - first;
-        std::vector<std::size_t> rows{i};
-        const std::size_t wanted = std::min(source_.at_once(), cache.capacity());
-        if (wanted > 1) {
-            std::vector<double> scores(count);
-            sums.scores(first, count, scores.data());
-            const double least = std::max(shared.target, kLikely * scores[i - first]);
-            std::vector<std::pair<double, std::size_t>> others;
-            for (std::size_t k = 0; k < count; ++k)
-                if (scores[k] > least && first + k != i && !cache.holds(first + k))
-                    others.emplace_back(-scores[k], first + k);
-            const auto taken = static_cast<std::ptrdiff_t>(std::min(wanted - 1, others.size()));
-            std::partial_sort(others.begin(), others.begin() + taken, others.end());
-            for (std::ptrdiff_t k = 0; k < taken; ++k)
-                rows.push_back(others[static_cast<std::size_t>(k)].second);
+    double look(const Sums& sums, const Dual& dual, std::size_t first, std::size_t last,
+                std::vector<double>& wanted) const {
+        double room[kPiece], best = 0.0;
+        for (std::size_t from = first; from < last; from += kPiece) {
+            const std::size_t count = std::min(kPiece, last - from);
+            best = std::max(best, loops_.moves(dual.rows(from), sums.load(from, count, room), count,
+                                               wanted.data() + (from - first)));
         }
-        std::vector<Row*> out(rows.size());
-        for (std::size_t r = rows.size(); r-- > 0;) out[r] = cache.take(rows[r]);  // i the last
-        try {
-            source_.fill(rows.data(), rows.size(), 0, n(), out.data());
-        } catch (...) {
-            for (std::size_t row : rows) cache.forget(row);
-            throw;
-        }
-        shared.n_rows += rows.size();
-        return out[0];
+        return best;
     }
 
-    static constexpr double kLikely = 0.5;  // of the best score: to be wanted soon
+    // The rows of the largest scores, that of the best first: one alone, or as many that want to
+    // grow as that want to shrink where there are; those of one direction get in each other's way.
+    std::vector<std::size_t> choose(const std::vector<double>& wanted, std::size_t first,
+                                    double best, double target) const {
+        std::vector<std::pair<double, std::size_t>> chosen, grow, shrink;
+        const double least = block_ == 1 ? best : std::max(target, kWorth * best);
+        for (std::size_t k = 0; k < wanted.size(); ++k)
+            if (std::abs(wanted[k]) >= least)
+                (wanted[k] > 0.0 ? grow : shrink).emplace_back(-std::abs(wanted[k]), first + k);
+        if (grow.size() > shrink.size()) std::swap(grow, shrink);
+        const auto take = [&](auto& some, std::size_t room) {
+            const auto end =
+                some.begin() + static_cast<std::ptrdiff_t>(std::min(some.size(), room));
+            std::partial_sort(some.begin(), end, some.end());
+            chosen.insert(chosen.end(), some.begin(), end);
+        };
+        take(grow, block_ / 2);
+        take(shrink, block_ - chosen.size());
+        std::sort(chosen.begin(), chosen.end());
+        std::vector<std::size_t> rows(chosen.size());
+        for (std::size_t k = 0; k < rows.size(); ++k) rows[k] = chosen[k].second;
+        return rows;
+    }
+
+    // Moves the chosen variables to about the minimum over them.
+    template <class Sums>
+    Moves<Row> minimise(std::size_t t, const std::vector<std::size_t>& chosen, const Sums& sums,
+                        const Dual& dual, double best, Shared& shared) {
+        const std::size_t m = chosen.size();
+        const std::vector<const Row*> rows = rows_of(t, chosen, shared);
+        std::vector<double> K(m * m), own(m), b(m), linear(m), lower(m), upper(m), extra(m),
+            scores(m);
+        for (std::size_t p = 0; p < m; ++p) {
+            const std::size_t i = chosen[p];
+            for (std::size_t q = 0; q < m; ++q)
+                K[p * m + q] = static_cast<double>(rows[p][chosen[q]]);
+            own[p] = *sums.load(i, 1, &own[p]);
+            b[p] = dual.b[i];
+            linear[p] = dual.linear[i];
+            lower[p] = dual.lower[i];
+            upper[p] = dual.upper[i];
+            extra[p] = dual.extra[i];
+        }
+        const BoxRows box{linear.data(), lower.data(), upper.data(), extra.data(), b.data()};
+        const double enough = m == 1 ? 0.0 : std::max(0.5 * shared.target, kInner * kWorth * best);
+        const DualLoops<double>& loops = dual_loops<double>();
+        std::size_t p = 0;
+        for (std::size_t round = 0; round < (m == 1 ? 1 : 50 * m); ++round) {
+            const double along = std::max(dual.curvature[chosen[p]], kLeastCurvature);
+            const double slope = own[p] + extra[p] * b[p] + linear[p];
+            const double to = std::clamp(b[p] - slope / along, lower[p], upper[p]);
+            const double step = to - b[p];
+            b[p] = to;
+            const Best next = loops.add_and_find(K.data() + p * m, step, box, own.data(), m);
+            if (!(next.score > enough)) break;
+            p = next.at;
+        }
+        Moves<Row> moves;
+        for (std::size_t q = 0; q < m; ++q) {
+            const double step = b[q] - dual.b[chosen[q]];
+            if (step == 0.0) continue;
+            dual.b[chosen[q]] = b[q];
+            moves.rows.push_back(rows[q]);
+            moves.steps.push_back(step);
+        }
+        return moves;
+    }
+
+    // What the moves add to the sums of some rows.
+    template <class Sums>
+    void apply(Sums& sums, const Moves<Row>& moves, std::size_t first, std::size_t last) const {
+        double changes[kPiece];
+        for (std::size_t from = first; from < last; from += kPiece) {
+            const std::size_t count = std::min(kPiece, last - from);
+            loops_.combine(moves.rows.data(), moves.steps.data(), moves.rows.size(), from, count,
+                           changes);
+            sums.add(from, changes, count);
+        }
+    }
+
+    // Kernel rows; those that are not held are made, as many together as is quick.
+    std::vector<const Row*> rows_of(std::size_t t, const std::vector<std::size_t>& wanted,
+                                    Shared& shared) {
+        std::vector<const Row*> rows(wanted.size());
+        std::vector<std::size_t> missing, names;
+        for (std::size_t k = 0; k < wanted.size(); ++k) {
+            rows[k] = source_.held(wanted[k]);
+            if (!rows[k]) rows[k] = caches_[t]->find(wanted[k]);
+            if (!rows[k]) missing.push_back(k);
+        }
+        const std::size_t together = source_.at_once();
+        std::vector<Row*> out;
+        for (std::size_t from = 0; from < missing.size(); from += together) {
+            const std::size_t to = std::min(from + together, missing.size());
+            names.clear();
+            out.clear();
+            for (std::size_t k = from; k < to; ++k) {
+                names.push_back(wanted[missing[k]]);
+                out.push_back(caches_[t]->take(names.back()));
+                rows[missing[k]] = out.back();
+            }
+            try {
+                source_.fill(names.data(), names.size(), 0, n(), out.data());
+            } catch (...) {
+                for (std::size_t name : names) caches_[t]->forget(name);
+                throw;
+            }
+        }
+        shared.n_rows += missing.size();
+        return rows;
+    }
+
     const RowSource<Row>& source_;
     std::vector<std::size_t> starts_;
+    std::size_t block_;
     std::vector<std::unique_ptr<RowCache<Row>>> caches_;
+    const DualLoops<Row>& loops_ = dual_loops<Row>();
 };
 
 }  // namespace mercer

@@ -153,8 +153,8 @@ class RowCache {
     // Room for as many of n rows as fit, but for `least` at any rate.
     RowCache(std::size_t n, std::size_t width, std::size_t bytes, std::size_t least)
         : width_(width),
-          capacity_(std::min(n, std::max(least, bytes / std::max<std::size_t>(
-                                                            width * sizeof(Row), 1)))),
+          capacity_(
+              std::min(n, std::max(least, bytes / std::max<std::size_t>(width * sizeof(Row), 1)))),
           slot_of_(n, none), row_in_(capacity_, none), before_(capacity_), after_(capacity_),
           numbers_(new Row[capacity_ * width]) {
         for (std::size_t s = 0; s < capacity_; ++s) {

@@ -42,51 +42,63 @@ MERCER_INLINE Best best_of(std::size_t n, Fill fill) {
     return best;
 }
 
-// The slopes h of a piece, after sums += step row where there is a row.
-template <class Row>
-MERCER_INLINE void slopes_of(const Row* row, double step, const BoxRows& box, double* sums,
-                             std::size_t first, std::size_t count, double* h) {
-    if (row)
-        for (std::size_t k = 0; k < count; ++k) {
-            h[k] = sums[first + k] + step * static_cast<double>(row[first + k]);
-            sums[first + k] = h[k];
-        }
-    else
-        for (std::size_t k = 0; k < count; ++k) h[k] = sums[first + k];
+// The slopes h of a piece.
+MERCER_INLINE void slopes_of(const BoxRows& box, const double* sums, std::size_t first,
+                             std::size_t count, double* h) {
     for (std::size_t k = 0; k < count; ++k)
-        h[k] += box.extra[first + k] * box.b[first + k] + box.linear[first + k];
+        h[k] = sums[first + k] + box.extra[first + k] * box.b[first + k] + box.linear[first + k];
 }
 
-MERCER_INLINE void scores_of(const BoxRows& box, const double* h, std::size_t first,
-                             std::size_t count, double* scores) {
+MERCER_INLINE void moves_of(const BoxRows& box, const double* h, std::size_t first,
+                            std::size_t count, double* scores) {
     for (std::size_t k = 0; k < count; ++k) {
         const double b = box.b[first + k];
         double to = b - h[k];
         to = to < box.upper[first + k] ? to : box.upper[first + k];
         to = to > box.lower[first + k] ? to : box.lower[first + k];
-        scores[k] = to > b ? to - b : b - to;
+        scores[k] = to - b;
     }
+}
+MERCER_INLINE void make_positive(double* values, std::size_t count) {
+    for (std::size_t k = 0; k < count; ++k) values[k] = values[k] < 0.0 ? -values[k] : values[k];
 }
 
 template <class Row>
-void add(const Row* row, double step, double* sums, std::size_t n) {
-    for (std::size_t k = 0; k < n; ++k) sums[k] += step * static_cast<double>(row[k]);
+void combine(const Row* const* rows, const double* steps, std::size_t n_rows, std::size_t first,
+             std::size_t n, double* changes) {
+    for (std::size_t k = 0; k < n; ++k) changes[k] = 0.0;
+    for (std::size_t r = 0; r < n_rows; ++r) {
+        const Row* const row = rows[r] + first;
+        const double step = steps[r];
+        for (std::size_t k = 0; k < n; ++k) changes[k] += step * static_cast<double>(row[k]);
+    }
 }
 
 template <class Row>
 Best add_and_find(const Row* row, double step, const BoxRows& box, double* sums, std::size_t n) {
     double h[kPiece];
     return best_of(n, [&](std::size_t first, std::size_t count, double* scores) MERCER_INLINE_BODY {
-        slopes_of(row, step, box, sums, first, count, h);
-        scores_of(box, h, first, count, scores);
+        for (std::size_t k = 0; k < count; ++k)
+            sums[first + k] += step * static_cast<double>(row[first + k]);
+        slopes_of(box, sums, first, count, h);
+        moves_of(box, h, first, count, scores);
+        make_positive(scores, count);
     });
 }
 
-template <class Row>
-void scores(const BoxRows& box, const double* sums, std::size_t n, double* out) {
-    for (std::size_t k = 0; k < n; ++k)
-        out[k] = sums[k] + box.extra[k] * box.b[k] + box.linear[k];
-    scores_of(box, out, 0, n, out);
+double moves(const BoxRows& box, const double* sums, std::size_t n, double* out) {
+    double h[kPiece], all[kPiece], largest = 0.0;
+    for (std::size_t first = 0; first < n; first += kPiece) {
+        const std::size_t count = n - first < kPiece ? n - first : kPiece;
+        for (std::size_t k = count; k < kPiece; ++k) all[k] = 0.0;
+        slopes_of(box, sums, first, count, h);
+        moves_of(box, h, first, count, all);
+        for (std::size_t k = 0; k < count; ++k) out[first + k] = all[k];
+        make_positive(all, count);
+        const double most = largest_of(all);
+        largest = most > largest ? most : largest;
+    }
+    return largest;
 }
 
 template <class Row>
@@ -100,7 +112,7 @@ Best find_first(const BoxRows& box, const double* sums, std::size_t n, double* l
     double steepest = kNone;
     const Best best =
         best_of(n, [&](std::size_t first, std::size_t count, double* scores) MERCER_INLINE_BODY {
-            slopes_of<double>(nullptr, 0.0, box, const_cast<double*>(sums), first, count, h);
+            slopes_of(box, sums, first, count, h);
             for (std::size_t k = count; k < kPiece; ++k) low[k] = kNone;
             for (std::size_t k = 0; k < count; ++k) {
                 scores[k] = box.b[first + k] < box.upper[first + k] ? -h[k] : kNone;
@@ -118,11 +130,10 @@ Best find_second(const Row* row, double slope, double own, const double* curvatu
                  const BoxRows& box, const double* sums, std::size_t n) {
     double h[kPiece];
     return best_of(n, [&](std::size_t first, std::size_t count, double* scores) MERCER_INLINE_BODY {
-        slopes_of<double>(nullptr, 0.0, box, const_cast<double*>(sums), first, count, h);
+        slopes_of(box, sums, first, count, h);
         for (std::size_t k = 0; k < count; ++k) {
             const double apart = h[k] - slope;
-            double along =
-                own + curvature[first + k] - 2.0 * static_cast<double>(row[first + k]);
+            double along = own + curvature[first + k] - 2.0 * static_cast<double>(row[first + k]);
             along = along > kLeastCurvature ? along : kLeastCurvature;
             const double gain = apart * apart / along;
             const double held = apart > 0.0 ? gain : kNone;
@@ -132,8 +143,8 @@ Best find_second(const Row* row, double slope, double own, const double* curvatu
 }
 
 template <class Row>
-constexpr DualLoops<Row> loops = {add<Row>,        add_and_find<Row>, scores<Row>,
-                                  add_difference<Row>, find_first,    find_second<Row>};
+constexpr DualLoops<Row> loops = {combine<Row>,        add_and_find<Row>, moves,
+                                  add_difference<Row>, find_first,        find_second<Row>};
 
 }  // namespace
 

@@ -1,8 +1,8 @@
 // Descent along pairs of variables for dual kernel machines whose variables add up to a constant,
-// which an intercept asks for. The pair is the one of Fan, Chen and Lin, Working set selection using
-// second order information, JMLR 2005. All threads work on every pair together: each owns a range of
-// rows, makes that range of the kernel columns, looks for the best variables there and moves the
-// sums there, so that two meetings a pair are all they need.
+// which an intercept asks for. The pair is the one of Fan, Chen and Lin, Working set selection
+// using second order information, JMLR 2005. All threads work on every pair together: each owns a
+// range of rows, makes that range of the kernel columns, looks for the best variables there and
+// moves the sums there, so that two meetings a pair are all they need.
 #pragma once
 
 #include <algorithm>
@@ -27,13 +27,13 @@ class PairDescent {
               1, std::min<std::size_t>(static_cast<std::size_t>(n_threads), n_ / kLeastRows))) {
         for (std::size_t t = 0; t < n_threads_; ++t)
             if (!n_ || !source.held(0))
-                caches_.push_back(std::make_unique<RowCache<Row>>(n_, last(t) - first(t),
-                                                                  bytes / n_threads_, 2));
+                caches_.push_back(
+                    std::make_unique<RowCache<Row>>(n_, last(t) - first(t), bytes / n_threads_, 2));
     }
     std::size_t n() const { return n_; }
 
-    // Until no pair violates the conditions of optimality by more than `tol`, or after `max_updates`
-    // pairs. `fold` is how many variables a row has.
+    // Until no pair violates the conditions of optimality by more than `tol`, or after
+    // `max_updates` pairs. `fold` is how many variables a row has.
     Ran run(const Dual& dual, std::size_t fold, double tol, std::size_t max_updates) {
         std::vector<Choice> firsts(n_threads_), seconds(n_threads_);
         Barrier barrier(static_cast<int>(n_threads_));
@@ -75,9 +75,8 @@ class PairDescent {
         bool failed;  // a kernel row could not be made
     };
     static const Choice& best_of(const std::vector<Choice>& choices) {
-        return *std::max_element(choices.begin(), choices.end(), [](const auto& a, const auto& b) {
-            return a.score < b.score;
-        });
+        return *std::max_element(choices.begin(), choices.end(),
+                                 [](const auto& a, const auto& b) { return a.score < b.score; });
     }
     std::size_t first(std::size_t t) const { return n_ * t / n_threads_; }
     std::size_t last(std::size_t t) const { return first(t + 1); }
@@ -105,8 +104,9 @@ class PairDescent {
                 choice.steepest = std::max(choice.steepest, steepest);
                 if (!(best.score > choice.score)) continue;
                 const std::size_t v = from + best.at;
-                choice = {best.score,       -best.score, dual.upper[v] - dual.b[v],
-                          dual.curvature[v], choice.steepest, v, choice.failed};
+                choice = {best.score,        -best.score,     dual.upper[v] - dual.b[v],
+                          dual.curvature[v], choice.steepest, v,
+                          choice.failed};
             }
             return choice;
         }
@@ -122,11 +122,15 @@ class PairDescent {
                                       dual.rows(from), dual.sums + first(), count());
                 if (!(best.score > choice.score)) continue;
                 const std::size_t v = from + best.at, r = first() + best.at;
-                const double along = i.curvature + dual.curvature[v] -
-                                     2.0 * static_cast<double>(row[best.at]);
+                const double along =
+                    i.curvature + dual.curvature[v] - 2.0 * static_cast<double>(row[best.at]);
                 choice = {best.score,
                           dual.sums[r] + dual.extra[v] * dual.b[v] + dual.linear[v],
-                          dual.b[v] - dual.lower[v], std::max(along, kLeastCurvature), 0, v, false};
+                          dual.b[v] - dual.lower[v],
+                          std::max(along, kLeastCurvature),
+                          0,
+                          v,
+                          false};
             }
             return choice;
         }

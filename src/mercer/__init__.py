@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mercer.estimators import (
+        DoublySGDClassifier,
+        DoublySGDRegressor,
         DualKernelSVC,
         KernelClassifier,
         KernelRegressor,
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "DoublySGDClassifier",
+    "DoublySGDRegressor",
     "DualKernelSVC",
     "KernelClassifier",
     "KernelRegressor",

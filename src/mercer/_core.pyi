@@ -587,10 +587,12 @@ class GreedyDescent:
     """Threads that each move the worst of their own variables, without waiting for each other.
 
     Thread t owns ``starts[t]`` .. ``starts[t + 1] - 1`` and its share of ``cache_bytes`` for kernel
-    rows, which are kept from run to run.
+    rows, which are kept from run to run; it moves up to ``block`` variables at once.
     """
 
-    def __init__(self, rows: KernelRows, starts: NDArray[np.int64], cache_bytes: int) -> None: ...
+    def __init__(
+        self, rows: KernelRows, starts: NDArray[np.int64], cache_bytes: int, block: int
+    ) -> None: ...
     def run(
         self,
         linear: NDArray[np.float64],
@@ -602,12 +604,8 @@ class GreedyDescent:
         sums: NDArray[np.float64],
         target: float,
         max_updates: int,
-        one_by_one: bool,
     ) -> tuple[int, int, float]:
-        """Until |clip(b - slope) - b| is at most ``target``, as far as threads see what others do.
-
-        Threads add to ``sums`` some thousand numbers at a time under a lock, or one by one.
-        """
+        """Until |clip(b - slope) - b| is at most ``target``, as far as each thread can see."""
 
 class PairDescent:
     """Pairs of variables whose sum stays what it is; all threads work on every pair.

@@ -115,6 +115,8 @@ class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
     True
     """
 
+    kernel_: Any
+
     def __init__(
         self,
         kernel="gaussian",
@@ -182,16 +184,8 @@ class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
         rows = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
         strengths = np.full(len(rows), C) if weights is None else C * weights[rows]
         seen = X if len(rows) == len(y) else X[rows]
-        if self._is_precomputed():
-            self.kernel_, self.scaler_, scaled = "precomputed", None, seen[:, rows]
-        else:
-            present = None if weights is None else weights[rows]
-            self.scaler_ = self._fit_scaler(seen, present)
-            scaled = self._scaled(seen)
-            self.kernel_ = self._stated_kernel().resolve(scaled, sample_weight=present)
-        machine = solver.prepare(
-            self.kernel_, np.ascontiguousarray(scaled) if isinstance(scaled, np.ndarray) else scaled
-        )
+        scaled = self._prepare(seen, rows, None if weights is None else weights[rows])
+        machine = solver.prepare(self.kernel_, scaled)
         found: list[DualResult] = []
         for c in range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_)):
             target = np.where(labels[rows] == c, 1.0, -1.0)
@@ -244,6 +238,17 @@ class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
         if responses.ndim == 1:
             return self.classes_[(responses > 0).astype(int)]
         return self.classes_[responses.argmax(axis=1)]
+
+    def _prepare(self, X: Any, rows: NDArray[np.int64], weights: NDArray | None) -> Any:
+        """Fix kernel and scaler; the rows, or their kernel matrix, as solvers take them."""
+        self.scaler_ = None
+        if self._is_precomputed():
+            self.kernel_ = "precomputed"
+            return np.ascontiguousarray(X[:, rows])
+        self.scaler_ = self._fit_scaler(X, weights)
+        scaled = self._scaled(X)
+        self.kernel_ = self._stated_kernel().resolve(scaled, sample_weight=weights)
+        return scaled
 
     def _solver(self) -> DualSolver:
         settings: dict[str, Any] = {

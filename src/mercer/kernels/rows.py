@@ -11,7 +11,6 @@ from scipy import sparse
 from mercer import _core
 from mercer._array import check_memory, n_threads
 from mercer.kernels.base import Kernel, Stationary
-from mercer.kernels.distances import centre_of
 
 __all__ = ["row_source"]
 
@@ -51,7 +50,9 @@ def row_source(
                 f"{X.shape[0]} rows of {X.shape[1]} inputs in the order of the core",
                 "use a feature map instead",
             )
-            centre, scale = centre_of(X), kernel.input_scale(X.shape[1])
+            with np.errstate(over="ignore"):
+                centre = X.mean(axis=0, dtype=np.float64)
+            scale = kernel.input_scale(X.shape[1])
             return _core.KernelRows(
                 in_core[0], X, centre, scale, in_core[1], name, n_threads(n_jobs)
             )

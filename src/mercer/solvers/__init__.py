@@ -12,6 +12,7 @@ from mercer.solvers.boosting import BestOfSome, BestStump, Boosting, Perceptrons
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.coordinate import CoordinateDescent, path, simulate
 from mercer.solvers.direct import Cholesky
+from mercer.solvers.doubly import DoublySGD, Expansion
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, PairwiseCD
 from mercer.solvers.newton import NewtonCG
 from mercer.solvers.working_set import Selection, Stream, WorkingSet
@@ -26,7 +27,9 @@ __all__ = [
     "Cholesky",
     "ConjugateGradient",
     "CoordinateDescent",
+    "DoublySGD",
     "DualResult",
+    "Expansion",
     "NewtonCG",
     "PairwiseCD",
     "Perceptrons",

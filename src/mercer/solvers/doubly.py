@@ -251,6 +251,7 @@ class DoublySGD:
                 f"step_size must be below 1 / alpha; got steps of {gamma:.3g} for "
                 f"alpha={self.alpha!r}."
             )
+        offset = np.asarray(offset, dtype=f.dtype)
         u = (f.responses(X) if responses is None else responses) + offset
         weights = np.ones(len(y)) if sample_weight is None else sample_weight
         value = _mean(loss.value(u, y), weights)

@@ -12,7 +12,7 @@ from sklearn.cluster import MiniBatchKMeans
 from mercer import _core
 from mercer._array import n_threads
 from mercer._random import Slot, Streams, key_from
-from mercer._validation import name_from
+from mercer._validation import name_from, positive_integer
 from mercer.solvers.dual.base import DualSolver
 from mercer.solvers.dual.box import BoxDual
 
@@ -21,11 +21,12 @@ __all__ = ["AsyncGreedyCD"]
 
 @dataclass
 class AsyncGreedyCD(DualSolver):
-    """Threads that move, without waiting for each other, the worst variable of their own parts.
+    """Threads that move, without waiting for each other, the worst variables of their own parts.
 
-    Every thread owns a part of the rows. It moves the variable there that a projected gradient step
-    would move furthest to the minimum along it, adds the change times a kernel row to the sums that
-    all threads share, and goes on. There is no intercept. With one thread the objective falls with
+    Every thread owns a part of the rows. It takes the variables there that a projected gradient
+    step would move furthest, moves them to the minimum over them, adds their kernel rows times the
+    changes to the sums that all threads share, by atomic additions, and goes on. There is no
+    intercept. With one thread the objective falls with
     every update and the result is the same every time; with more it depends on the threads' timing
     in ways that the stopping rule bounds.
 
@@ -35,9 +36,10 @@ class AsyncGreedyCD(DualSolver):
         Stop when no projected gradient step moves a variable further than this share of what the
         first one did.
     max_iter : int, default=10_000_000
-        Most updates, of all threads together.
+        About the most updates of a variable, of all threads together.
     cache_size : float, default=200.0
-        Megabytes for kernel rows, shared out among the threads. It changes times, not results.
+        Megabytes for kernel rows, shared out among the threads, which take no fewer than
+        ``block_size`` rows each. It changes times, not results.
     dtype : {"float32", "float64"}, default="float32"
         In which kernel rows are held. The solution is that of the kernel rounded to it. A
         precomputed matrix is used as it is.
@@ -46,16 +48,11 @@ class AsyncGreedyCD(DualSolver):
     partition : {"random", "kmeans"}, default="random"
         How rows are shared out among several threads: at random, or in clusters, so that what one
         thread does concerns others less. Clusters differ in size.
-    adds : {"blocks", "atomic"}, default="blocks"
-        How threads add to the sums: a few thousand at a time, which one thread at a time may touch,
-        or one number after the other by atomic additions, as in the paper, which is slower.
+    block_size : int, default=16
+        Variables that a thread moves at once, >= 1: the worst ones, half of them to grow and half
+        to shrink, to the minimum over all of them. 1 is the paper's algorithm, which takes longer.
     random_state : int, RandomState, Generator or None, default=None
         Decides the parts.
-
-    Notes
-    -----
-    A row that is not in the cache is made together with those likely to be wanted next, as several
-    rows cost little more than one. Which variables are moved does not depend on that.
 
     References
     ----------
@@ -77,7 +74,7 @@ class AsyncGreedyCD(DualSolver):
     """
 
     partition: str = "random"
-    adds: str = "blocks"
+    block_size: int = 16
     random_state: Any = None
 
     name: ClassVar[str] = "greedy"
@@ -85,7 +82,7 @@ class AsyncGreedyCD(DualSolver):
     def __post_init__(self) -> None:
         super().__post_init__()
         name_from(self.partition, ("random", "kmeans"), "partition")
-        name_from(self.adds, ("blocks", "atomic"), "adds")
+        self.block_size = positive_integer(self.block_size, "block_size")
 
     def _order(self, X: Any, precomputed: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         n, threads = X.shape[0], min(n_threads(self.n_jobs), X.shape[0])
@@ -102,7 +99,7 @@ class AsyncGreedyCD(DualSolver):
         return np.argsort(clusters, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
 
     def _descent(self, rows: _core.KernelRows, starts: NDArray[np.int64], cache: int) -> Any:
-        return _core.GreedyDescent(rows, starts.astype(np.int64), cache)
+        return _core.GreedyDescent(rows, starts.astype(np.int64), cache, self.block_size)
 
     def _limit(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
         if len(dual.linear) != dual.n_rows:
@@ -117,4 +114,4 @@ class AsyncGreedyCD(DualSolver):
     def _advance(
         self, descent: Any, arrays: tuple[NDArray, ...], limit: float, n_updates: int
     ) -> tuple[int, int, float]:
-        return descent.run(*arrays, limit, n_updates, self.adds == "atomic")
+        return descent.run(*arrays, limit, n_updates)

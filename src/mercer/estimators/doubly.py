@@ -1,0 +1,324 @@
+"""Kernel regression and classification by doubly stochastic gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+from mercer import losses
+from mercer._validation import float_type
+from mercer.estimators.classification import KernelClassifier
+from mercer.estimators.inputs import check_weights
+from mercer.estimators.regression import KernelRegressor
+from mercer.estimators.streaming import StreamingMachine
+
+__all__ = ["DoublySGDClassifier", "DoublySGDRegressor"]
+
+
+class DoublySGDRegressor(StreamingMachine, KernelRegressor):
+    """Kernel regression by doubly stochastic gradients: as many rows and features as time allows.
+
+    Every step takes a batch of rows and a block of random features that were not seen before, and
+    adds the features with coefficients that follow minus the gradient. Neither kernel matrix nor
+    features are held: a model is the key of its features and their coefficients, ``partial_fit``
+    takes rows as they come, and memory does not depend on their number. Predictions take time in
+    proportion to the steps made.
+
+    Parameters
+    ----------
+    feature_map : str or map, default="fourier"
+        What features are drawn from: "fourier", "fastfood", "perceptron", "stump" or "tree", or
+        such a map with settings of its own, reached as ``feature_map__form`` and so on.
+    kernel : str, kernel or None, default=None
+        Kernel of a map given by name. None takes the map's own.
+    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
+        Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
+    loss : "squared", "huber" or a loss, default="squared"
+    alpha : float, default=0.0
+        Strength of the penalty ``alpha / 2 * ||f||^2``, >= 0. With a preconditioner it is the
+        ridge of every step as well, and regularises more loosely.
+    preconditioned : bool, default=True
+        Whether steps are multiplied by the inverse of the second moments of their features.
+    batch_size : int or None, default=None
+        Rows of a step, >= 1; None means 8192, or all if there are fewer.
+    block_size : int or None, default=None
+        New features of a step, >= 1; None means 1024, or if that is less an eighth of the batch.
+    step_size : float or None, default=None
+        θ of steps ``theta / (1 + decay t)``, > 0; None means one over the largest curvature of the
+        loss.
+    step_decay : float or None, default=None
+        ``decay``, >= 0; None means 1e-4 or, without a preconditioner, ``theta * alpha / 2`` if that
+        is more.
+    max_iter : int, default=50
+        Steps of ``fit``, >= 1.
+    fit_intercept : bool, default=True
+        Whether the model starts from the mean target instead of zero.
+    scale : bool, default=True
+        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
+        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
+        It follows the first rows that the model sees.
+    n_jobs : int or None, default=None
+        Threads of the map; None and -1 mean all cores.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the features and of the order of the rows.
+
+    Attributes
+    ----------
+    feature_map_ : map
+        The start of the sequence of features, which stands for all of it.
+    scaler_ : transformer or None
+    coef_ : ndarray of shape (n_features_seen_,) or (n_outputs, n_features_seen_)
+    intercept_ : float or ndarray of shape (n_outputs,)
+    n_features_seen_ : int
+        Features drawn so far: every prediction makes them again.
+    n_steps_, n_iter_ : int
+        Steps so far.
+    loss_curve_ : ndarray of shape (n_steps_,)
+        Mean loss of every batch before its step: on rows that the model has not seen before, for as
+        long as no row comes twice.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        At fit, in one sentence, for settings or data that make no sense, and for steps so large
+        that the loss leaves the range of floats.
+
+    References
+    ----------
+    Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic
+    gradients, NIPS 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import DoublySGDRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(2000, 2))
+    >>> y = np.sin(X).sum(axis=1)
+    >>> model = DoublySGDRegressor(max_iter=10, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.99
+    True
+    >>> model.partial_fit(X, y).n_steps_
+    11
+    """
+
+    def partial_fit(self, X, y, sample_weight=None):
+        """Go on with these rows: a step for every batch of them, in their order.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features)
+            Best in calls of ``batch_size`` rows or more.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array of shape (n_samples,), default=None
+            Non-negative; one is the weight of a row without any.
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "coef_")
+        X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True, reset=first)
+        weights = check_weights(sample_weight, X)
+        loss = losses.get(self.loss)
+        if loss.is_classification:
+            raise ValueError(f"loss must be one for regression; got {loss.name!r}.")
+        target = np.asarray(y, dtype=np.float64)
+        if first:
+            mean = np.average(target, axis=0, weights=weights) if self.fit_intercept else 0.0
+            self._target_mean_ = np.asarray(mean)
+        elif target.shape[1:] != self.coef_.shape[:-1]:
+            raise ValueError(
+                f"y must have as many outputs as before, {self.coef_.shape[:-1]}; got "
+                f"{target.shape[1:]}."
+            )
+        centred = (target - self._target_mean_).astype(float_type(X))
+        self._continue(X, centred, weights, loss)
+        return self
+
+
+class DoublySGDClassifier(StreamingMachine, KernelClassifier):
+    """Kernel classification by doubly stochastic gradients: as much data as time allows.
+
+    Every step takes a batch of rows and a block of random features that were not seen before, and
+    adds the features with coefficients that follow minus the gradient. Neither kernel matrix nor
+    features are held: a model is the key of its features and their coefficients, ``partial_fit``
+    takes rows as they come, and memory does not depend on their number. Predictions take time in
+    proportion to the steps made.
+    More than two classes are one response each.
+
+    Parameters
+    ----------
+    feature_map : str or map, default="fourier"
+        What features are drawn from: "fourier", "fastfood", "perceptron", "stump" or "tree", or
+        such a map with settings of its own, reached as ``feature_map__form`` and so on.
+    kernel : str, kernel or None, default=None
+        Kernel of a map given by name. None takes the map's own.
+    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
+        Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
+    loss : str or a loss, default="multinomial"
+        "multinomial" (which for two classes is "logistic"), "logistic", "squared_hinge",
+        "smooth_hinge" or "squared".
+    alpha : float, default=0.0
+        Strength of the penalty ``alpha / 2 * ||f||^2``, >= 0. With a preconditioner it is the
+        ridge of every step as well, and regularises more loosely.
+    preconditioned : bool, default=True
+        Whether steps are multiplied by the inverse of the second moments of their features.
+    batch_size : int or None, default=None
+        Rows of a step, >= 1; None means 8192, or all if there are fewer.
+    block_size : int or None, default=None
+        New features of a step, >= 1; None means 1024, or if that is less an eighth of the batch.
+    step_size : float or None, default=None
+        θ of steps ``theta / (1 + decay t)``, > 0; None means one over the largest curvature of the
+        loss.
+    step_decay : float or None, default=None
+        ``decay``, >= 0; None means 1e-4 or, without a preconditioner, ``theta * alpha / 2`` if that
+        is more.
+    max_iter : int, default=50
+        Steps of ``fit``, >= 1.
+    fit_intercept : bool, default=True
+        Whether the model starts from the frequencies of the classes instead of zero.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of every class, multiplied into the sample weights; for ``fit`` alone.
+    scale : bool, default=True
+        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
+        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
+        It follows the first rows that the model sees.
+    n_jobs : int or None, default=None
+        Threads of the map; None and -1 mean all cores.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the features and of the order of the rows.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted; columns of decision values and probabilities follow it.
+    feature_map_ : map
+        The start of the sequence of features, which stands for all of it.
+    scaler_ : transformer or None
+    coef_ : ndarray of shape (n_features_seen_,) or (n_outputs, n_features_seen_)
+    intercept_ : float or ndarray of shape (n_outputs,)
+    n_features_seen_ : int
+        Features drawn so far: every prediction makes them again.
+    n_steps_, n_iter_ : int
+        Steps so far.
+    loss_curve_ : ndarray of shape (n_steps_,)
+        Mean loss of every batch before its step: on rows that the model has not seen before, for as
+        long as no row comes twice.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        At fit, in one sentence, for settings or data that make no sense, and for steps so large
+        that the loss leaves the range of floats.
+
+    References
+    ----------
+    Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic
+    gradients, NIPS 2014.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import DoublySGDClassifier
+    >>> X = np.random.default_rng(0).normal(size=(2000, 2))
+    >>> y = np.where(np.hypot(*X.T) < 1, "inside", "outside")
+    >>> model = DoublySGDClassifier(random_state=0)
+    >>> for rows in np.split(np.arange(2000), 4):
+    ...     model = model.partial_fit(X[rows], y[rows], classes=["inside", "outside"])
+    >>> model.predict([[0.0, 0.0], [2.0, 2.0]]).tolist()
+    ['inside', 'outside']
+    """
+
+    def __init__(
+        self,
+        feature_map="fourier",
+        *,
+        kernel=None,
+        gamma="scale",
+        loss="multinomial",
+        alpha=0.0,
+        preconditioned=True,
+        batch_size=None,
+        block_size=None,
+        step_size=None,
+        step_decay=None,
+        max_iter=50,
+        fit_intercept=True,
+        class_weight=None,
+        scale=True,
+        n_jobs=None,
+        random_state=None,
+    ):
+        super().__init__(
+            feature_map,
+            kernel=kernel,
+            gamma=gamma,
+            loss=loss,
+            alpha=alpha,
+            preconditioned=preconditioned,
+            batch_size=batch_size,
+            block_size=block_size,
+            step_size=step_size,
+            step_decay=step_decay,
+            max_iter=max_iter,
+            fit_intercept=fit_intercept,
+            scale=scale,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Go on with these rows: a step for every batch of them, in their order.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features)
+            Best in calls of ``batch_size`` rows or more.
+        y : array of shape (n_samples,)
+        classes : array of shape (n_classes,), default=None
+            All labels that will ever come; needed by the first call if it has not all of them.
+        sample_weight : array of shape (n_samples,), default=None
+            Non-negative; one is the weight of a row without any.
+
+        Returns
+        -------
+        self
+        """
+        first = not hasattr(self, "coef_")
+        if self.class_weight is not None:
+            raise ValueError(
+                "class_weight must be None for partial_fit, which does not know all rows; got "
+                f"{self.class_weight!r}: weigh the rows by sample_weight."
+            )
+        X, y = self._checked_pair(X, y, reset=first)
+        check_classification_targets(y)
+        weights = check_weights(sample_weight, X)
+        loss = losses.get(self.loss)
+        if not loss.is_classification and not loss.quadratic:
+            raise ValueError(f"loss must be one for classification; got {loss.name!r}.")
+        if first:
+            known = np.unique(y if classes is None else classes)
+            if len(known) < 2:
+                raise ValueError(
+                    "classes must name all labels that will come where the first rows do not have "
+                    f"them; got {known.tolist()!r}."
+                )
+            self.classes_, self._target_mean_ = known, np.zeros(())
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"classes must be those of the first call, {self.classes_.tolist()!r}; got "
+                f"{np.unique(classes).tolist()!r}."
+            )
+        labels = np.searchsorted(self.classes_, y)
+        strange = self.classes_[np.minimum(labels, len(self.classes_) - 1)] != y
+        if np.any(strange):
+            raise ValueError(
+                f"y must hold no labels but {self.classes_.tolist()!r}; got "
+                f"{np.asarray(y)[strange][0]!r}."
+            )
+        target, self._loss_ = self._encode(labels, loss, float_type(X))
+        self._continue(X, target, weights, self._loss_)
+        return self
