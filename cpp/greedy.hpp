@@ -178,8 +178,13 @@ class GreedyDescent {
     // grow as that want to shrink where there are; those of one direction get in each other's way.
     std::vector<std::size_t> choose(const std::vector<double>& wanted, std::size_t first,
                                     double best, double target) const {
+        if (block_ == 1) {
+            const auto is_best = [&](double move) { return std::abs(move) == best; };
+            const auto found = std::find_if(wanted.begin(), wanted.end(), is_best);
+            return {first + static_cast<std::size_t>(found - wanted.begin())};
+        }
         std::vector<std::pair<double, std::size_t>> chosen, grow, shrink;
-        const double least = block_ == 1 ? best : std::max(target, kWorth * best);
+        const double least = std::max(target, kWorth * best);
         for (std::size_t k = 0; k < wanted.size(); ++k)
             if (std::abs(wanted[k]) >= least)
                 (wanted[k] > 0.0 ? grow : shrink).emplace_back(-std::abs(wanted[k]), first + k);

@@ -1,0 +1,377 @@
+"""Laws of dual kernel machines: optimality, certificates, other solvers, threads, caches."""
+
+import importlib
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.svm import SVC, SVR
+
+from mercer import _core
+from mercer.kernels import Callable, Cauchy, Exponential, Gaussian, Laplacian, Matern
+from mercer.losses import SquaredHinge
+from mercer.penalties import L2
+from mercer.problem import Problem
+from mercer.solvers import AsyncGreedyCD, BoxDual, NewtonCG, PairwiseCD
+
+KERNEL = Gaussian(0.3)
+
+
+def two_classes(n=300, d=3, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d))
+    y = np.where(np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=n) > 0.2, 1.0, -1.0)
+    return X, y
+
+
+def smo(K, dual, tol):
+    """Sequential minimal optimisation with second order working sets, as plainly as can be."""
+    n, b = len(K), np.zeros(len(dual.linear))
+    while True:
+        h = np.tile(K @ dual.coef(b), len(b) // n) + dual.extra * b + dual.linear
+        i = np.argmin(np.where(b < dual.upper, h, np.inf))
+        apart = np.where(b > dual.lower, h - h[i], -np.inf)
+        if not apart.max() > tol:
+            return b
+        diagonal = np.tile(K.diagonal(), len(b) // n) + dual.extra
+        along = np.maximum(diagonal + diagonal[i] - 2 * np.tile(K[i % n], len(b) // n), 1e-12)
+        j = np.argmax(np.where(apart > 0, apart**2 / along, -np.inf))
+        step = min(apart[j] / along[j], dual.upper[i] - b[i], b[j] - dual.lower[j])
+        b[i] += step
+        b[j] -= step
+
+
+def greedy(K, dual, n_updates):
+    """The paper's descent with one thread, as plainly as can be."""
+    b = np.zeros(len(K))
+    for _ in range(n_updates):
+        h = K @ b + dual.extra * b + dual.linear
+        i = np.argmax(np.abs(np.clip(b - h, dual.lower, dual.upper) - b))
+        to = b[i] - h[i] / (K[i, i] + dual.extra[i])
+        b[i] = np.clip(to, dual.lower[i], dual.upper[i])
+    return b
+
+
+DUALS = {
+    "hinge": lambda y: BoxDual.hinge(y, 3.0),
+    "squared_hinge": lambda y: BoxDual.squared_hinge(y, 3.0),
+    "weighted": lambda y: BoxDual.hinge(y, np.linspace(0, 4, len(y))),
+    "weighted squares": lambda y: BoxDual.squared_hinge(y, np.linspace(0, 4, len(y))),
+}
+
+
+@pytest.mark.parametrize("name", DUALS)
+def test_greedy_descent_with_one_variable_at_a_time_is_the_plain_algorithm(name):
+    X, y = two_classes(120)
+    dual, K = DUALS[name](y), KERNEL(X)
+    solver = AsyncGreedyCD(tol=0.0, max_iter=60, block_size=1, n_jobs=1, dtype="float64")
+    with pytest.warns(ConvergenceWarning):
+        found = solver.solve(dual, KERNEL, X)
+    assert found.n_iter == 60
+    np.testing.assert_allclose(found.b, greedy(K, dual, 60), atol=1e-10)
+
+
+@pytest.mark.parametrize("name", [*DUALS, "epsilon"])
+def test_pairs_are_the_plain_algorithm(name):
+    X, y = two_classes(120)
+    dual = BoxDual.epsilon_insensitive(X[:, 0], 2.0, 0.1) if name == "epsilon" else DUALS[name](y)
+    found = PairwiseCD(tol=1e-8, n_jobs=1, dtype="float64").solve(dual, KERNEL, X)
+    b = smo(KERNEL(X), dual, 1e-8)
+    np.testing.assert_allclose(found.coef, dual.coef(b), atol=1e-6)
+    assert abs(dual.coef(found.b).sum()) < 1e-10
+
+
+@pytest.mark.parametrize("name", DUALS)
+@pytest.mark.parametrize("block_size", [1, 2, 16])
+def test_one_thread_never_raises_the_objective_and_reaches_any_gap(name, block_size):
+    X, y = two_classes()
+    dual = DUALS[name](y)
+    solver = AsyncGreedyCD(tol=1e-9, block_size=block_size, n_jobs=1, dtype="float64")
+    values = []
+    found = solver.solve(
+        dual, KERNEL, X, lambda state: values.append(dual.value(state.b, state.sums))
+    )
+    objective = [row.objective for row in found.trace]
+    assert len(values) == len(objective) - 1 > 3
+    assert np.all(np.diff(objective) <= 1e-12)
+    assert found.converged
+    assert -1e-9 < found.dual_gap <= 1e-6 * found.objective
+    np.testing.assert_allclose(found.sums, KERNEL(X) @ found.coef, atol=1e-8)
+    assert np.all((found.b >= dual.lower) & (found.b <= dual.upper))
+
+
+@pytest.mark.parametrize("block_size", [1, 16])
+@pytest.mark.parametrize("n_jobs", [2, 3])
+@pytest.mark.parametrize("partition", ["random", "kmeans"])
+def test_more_threads_reach_the_same_objective(n_jobs, partition, block_size):
+    X, y = two_classes()
+    dual = BoxDual.hinge(y, 3.0)
+    one = AsyncGreedyCD(tol=1e-6, n_jobs=1, dtype="float64").solve(dual, KERNEL, X)
+    more = AsyncGreedyCD(
+        tol=1e-6,
+        block_size=block_size,
+        n_jobs=n_jobs,
+        partition=partition,
+        dtype="float64",
+        random_state=0,
+    ).solve(dual, KERNEL, X)
+    assert more.converged
+    assert more.objective == pytest.approx(one.objective, rel=1e-6)
+    np.testing.assert_allclose(more.sums, KERNEL(X) @ more.coef, atol=1e-8)
+    np.testing.assert_allclose(more.sums, one.sums, atol=1e-4)
+
+
+@pytest.mark.parametrize("solver", [AsyncGreedyCD, PairwiseCD])
+def test_the_size_of_the_cache_changes_nothing(solver):
+    X, y = two_classes(800)
+    dual = BoxDual.hinge(y, 3.0)
+    small, large = (
+        solver(tol=1e-4, n_jobs=1, cache_size=size).solve(dual, KERNEL, X) for size in (0.05, 100.0)
+    )
+    np.testing.assert_array_equal(small.b, large.b)
+    assert small.n_iter == large.n_iter
+    assert small.n_rows_made > large.n_rows_made
+    assert large.n_rows_made <= 800
+
+
+def test_threads_do_not_change_pairs():
+    X, y = two_classes(900)
+    for dual in (BoxDual.hinge(y, 10.0), BoxDual.epsilon_insensitive(X[:, 0], 5.0, 0.05)):
+        one, three = (PairwiseCD(n_jobs=jobs).solve(dual, KERNEL, X) for jobs in (1, 3))
+        np.testing.assert_allclose(one.b, three.b, atol=1e-9)
+        assert one.n_iter == three.n_iter > 100
+
+
+@pytest.mark.parametrize("C", [0.1, 30.0])
+def test_pairs_are_libsvm(C):
+    X, y = two_classes()
+    dual = BoxDual.hinge(y, C)
+    ours = PairwiseCD(tol=1e-6, dtype="float64").solve(dual, KERNEL, X)
+    theirs = SVC(C=C, gamma=0.3, tol=1e-6).fit(X, y)
+    np.testing.assert_allclose(ours.coef[theirs.support_], theirs.dual_coef_[0], atol=2e-3 * C)
+    assert ours.intercept == pytest.approx(theirs.intercept_[0], abs=1e-4)
+    np.testing.assert_allclose(ours.sums + ours.intercept, theirs.decision_function(X), atol=1e-4)
+    b = np.zeros(len(y))
+    b[theirs.support_] = theirs.dual_coef_[0]
+    sums = KERNEL(X) @ b
+    assert dual.value(ours.b, ours.sums) == pytest.approx(dual.value(b, sums), rel=1e-6)
+    assert ours.dual_gap < 1e-4 * ours.objective
+    assert np.array_equal(np.flatnonzero(ours.coef), np.sort(theirs.support_))
+
+
+def test_squared_hinge_is_libsvm_with_a_ridge_on_the_kernel():
+    X, y = two_classes()
+    C, K = 2.0, KERNEL(X)
+    theirs = SVC(C=1e8, kernel="precomputed", tol=1e-8).fit(K + np.eye(len(K)) / (2 * C), y)
+    coef = np.zeros(len(y))
+    coef[theirs.support_] = theirs.dual_coef_[0]
+    ours = PairwiseCD(tol=1e-8, dtype="float64").solve(BoxDual.squared_hinge(y, C), KERNEL, X)
+    np.testing.assert_allclose(ours.coef, coef, atol=1e-5)
+
+
+def test_squared_hinge_without_intercept_is_newton_on_the_primal():
+    X, y = two_classes(150)
+    C, K = 2.0, KERNEL(X) + 1e-10 * np.eye(150)
+    found = AsyncGreedyCD(tol=1e-10, n_jobs=1).solve(BoxDual.squared_hinge(y, C), "precomputed", K)
+    # f = K c with |f|^2 = c'Kc is linear in the rows of the Cholesky factor of K.
+    from mercer.designs import Dense
+
+    problem = Problem(
+        Dense(np.linalg.cholesky(K)), y, SquaredHinge(), L2(1 / (C * 150)), None, False
+    )
+    primal = NewtonCG(tol=1e-12, max_iter=200).solve(problem)
+    np.testing.assert_allclose(problem.responses(primal.coef), found.sums, atol=1e-6)
+    assert C * 150 * problem.value(primal.coef) == pytest.approx(found.objective, rel=1e-9)
+
+
+def test_epsilon_insensitive_pairs_are_libsvm():
+    X, _ = two_classes()
+    y = np.sin(X[:, 0]) + X[:, 1]
+    dual = BoxDual.epsilon_insensitive(y, 3.0, 0.1)
+    ours = PairwiseCD(tol=1e-6, dtype="float64").solve(dual, KERNEL, X)
+    theirs = SVR(C=3.0, gamma=0.3, epsilon=0.1, tol=1e-6).fit(X, y)
+    np.testing.assert_allclose(ours.sums + ours.intercept, theirs.predict(X), atol=1e-4)
+    assert -1e-9 < ours.dual_gap < 1e-4 * ours.objective
+    with pytest.raises(ValueError, match="one variable a row"):
+        AsyncGreedyCD().solve(dual, KERNEL, X)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        Gaussian(0.3),
+        Laplacian(0.4),
+        Exponential(0.5),
+        Matern(0.5),
+        Cauchy(0.5),
+        0.5 * Gaussian(0.3) + 2.0 * Laplacian(0.1),
+        Callable(lambda X, Y: (1 + X @ Y.T) ** 2),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("kind", ["float32", "float64", "csr"])
+def test_rows_are_those_of_the_kernel_matrix(kernel, kind):
+    X, y = two_classes(200)
+    X[np.random.default_rng(0).random(X.shape) < 0.3] = 0.0
+    if kind == "csr":
+        if isinstance(kernel, Callable):
+            pytest.skip("a function of arrays")
+        X = sparse.csr_array(X)
+    else:
+        X = X.astype(kind)
+    held = "float64" if kind == "csr" else kind
+    dual = BoxDual.squared_hinge(y, 1.0)
+    for solver in (
+        AsyncGreedyCD(tol=1e-6, n_jobs=2, dtype=held, cache_size=0.01),
+        PairwiseCD(tol=1e-6, n_jobs=1, dtype=held, cache_size=0.01),
+    ):
+        found = solver.solve(dual, kernel, X)
+        assert found.converged
+        tolerance = 1e-4 if kind == "float32" else 1e-8
+        np.testing.assert_allclose(found.sums, kernel(X) @ found.coef, atol=tolerance)
+
+
+def test_a_precomputed_kernel_is_the_kernel():
+    X, y = two_classes()
+    dual = BoxDual.hinge(y, 3.0)
+    for solver in (AsyncGreedyCD, PairwiseCD):
+        for jobs in (1, 2):
+            settings = {"tol": 1e-7, "n_jobs": jobs, "dtype": "float64"}
+            direct = solver(**settings).solve(dual, KERNEL, X)
+            given = solver(**settings).solve(dual, "precomputed", KERNEL(X))
+            np.testing.assert_allclose(given.sums, direct.sums, atol=1e-5)
+            assert given.n_rows_made == 0 < direct.n_rows_made
+
+
+def test_gaps_are_certificates_wherever_the_variables_are(rng):
+    X, y = two_classes(100)
+    K = KERNEL(X)
+    for name, make in DUALS.items():
+        dual = make(y)
+        best = AsyncGreedyCD(tol=1e-9, n_jobs=1, dtype="float64").solve(dual, KERNEL, X)
+        for _ in range(20):
+            end = np.clip(dual.upper + dual.lower, -5, 5)
+            b = rng.uniform(0, 1, 100) * end
+            gap = dual.gap(b, K @ b)
+            assert gap >= dual.primal(b, K @ b) - best.objective - 1e-8, name
+            assert gap >= dual.value(b, K @ b) + best.objective - 1e-8, name
+            loss = np.maximum(1 - y * (K @ b), 0)
+            C = np.linspace(0, 4, 100) if "weighted" in name else 3.0
+            loss = loss**2 if name == "squared_hinge" or "squares" in name else loss
+            expected = 0.5 * b @ K @ b + np.sum(C * loss)
+            assert dual.primal(b, K @ b) == pytest.approx(expected)
+
+
+def test_problems_on_one_machine_share_kernel_rows():
+    X, y = two_classes()
+    machine = AsyncGreedyCD(n_jobs=1).prepare(KERNEL, X)
+    first = machine.solve(BoxDual.hinge(y, 3.0))
+    again = machine.solve(BoxDual.hinge(y, 3.0))
+    assert first.n_rows_made > 0 == again.n_rows_made
+    np.testing.assert_array_equal(first.b, again.b)
+
+
+def test_stopping_short_is_said_and_a_callback_can_stop():
+    X, y = two_classes()
+    dual = BoxDual.hinge(y, 100.0)
+    for solver in (AsyncGreedyCD, PairwiseCD):
+        with pytest.warns(ConvergenceWarning, match="max_iter=50"):
+            found = solver(max_iter=50, n_jobs=1).solve(dual, KERNEL, X)
+        assert not found.converged
+        assert found.n_iter <= 50 + 16
+        stopped = solver(n_jobs=1).solve(dual, KERNEL, X, lambda state: True)
+        assert not stopped.converged
+        assert len(stopped.trace) == 2
+
+
+@pytest.mark.parametrize("solver", [AsyncGreedyCD, PairwiseCD])
+def test_an_interrupt_leaves_a_usable_iterate(solver):
+    X, y = two_classes()
+    calls = []
+
+    def rows(A, B):
+        calls.append(len(A))
+        if len(calls) == 12:
+            raise KeyboardInterrupt
+        return KERNEL(A, B)
+
+    found = solver(n_jobs=1, dtype="float64").solve(BoxDual.hinge(y, 3.0), Callable(rows), X)
+    assert found.interrupted
+    assert found.n_iter > 0 or np.any(found.b)
+    np.testing.assert_allclose(found.sums, KERNEL(X) @ found.coef, atol=1e-10)
+    assert found.dual_gap > 0
+
+
+def test_errors_of_a_kernel_function_are_passed_on():
+    X, y = two_classes()
+
+    def rows(A, B):
+        raise ZeroDivisionError("no kernel today")
+
+    for jobs in (1, 3):
+        for solver in (AsyncGreedyCD, PairwiseCD):
+            with pytest.raises(ZeroDivisionError, match="no kernel today"):
+                solver(n_jobs=jobs).solve(BoxDual.hinge(y), Callable(rows), X)
+
+
+@pytest.mark.parametrize(
+    ("settings", "match"),
+    [
+        ({"tol": -1.0}, "tol must be at least 0"),
+        ({"cache_size": 0.0}, "cache_size must be positive"),
+        ({"dtype": "float16"}, "dtype must be one of"),
+        ({"max_iter": 0}, "max_iter must be at least 1"),
+        ({"block_size": 0}, "block_size must be at least 1"),
+        ({"partition": "even"}, "partition must be one of"),
+        ({"n_jobs": 0}, "n_jobs must not be 0"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings, match):
+    with pytest.raises(ValueError, match=match):
+        AsyncGreedyCD(**settings)
+
+
+def test_problems_that_make_no_sense_are_refused():
+    X, y = two_classes(20)
+    with pytest.raises(ValueError, match="-1 or 1"):
+        BoxDual.hinge(np.arange(3.0))
+    with pytest.raises(ValueError, match="C must be at least 0"):
+        BoxDual.hinge(y, -1.0)
+    with pytest.raises(ValueError, match="C must be at least 0"):
+        BoxDual.squared_hinge(y, np.ones(3))
+    with pytest.raises(ValueError, match="epsilon must be positive"):
+        BoxDual.epsilon_insensitive(y, 1.0, -0.1)
+    with pytest.raises(ValueError, match="20 rows"):
+        AsyncGreedyCD().solve(BoxDual.hinge(y[:9]), KERNEL, X)
+    with pytest.raises(ValueError, match="square"):
+        AsyncGreedyCD().solve(BoxDual.hinge(y), "precomputed", X)
+    with pytest.raises(ValueError, match="kmeans"):
+        AsyncGreedyCD(partition="kmeans").solve(BoxDual.hinge(y), "precomputed", KERNEL(X))
+    with pytest.raises(ValueError, match="overflow"):
+        AsyncGreedyCD().solve(BoxDual.hinge(y), KERNEL, X * 1e200)
+
+
+def test_the_core_refuses_arguments_that_do_not_fit():
+    K, one = np.eye(4), np.ones(4)
+    rows = _core.KernelRows(K)
+    assert rows.n == 4
+    with pytest.raises(ValueError, match="starts"):
+        _core.GreedyDescent(rows, np.array([0, 5]), 0, 1)
+    with pytest.raises(ValueError, match="shape"):
+        _core.KernelRows(K[:3].copy())
+    with pytest.raises(ValueError, match="dtype"):
+        _core.KernelRows("gaussian", K, one, one, 1.0, "float16", 1)
+    with pytest.raises(ValueError, match="kernel must be one of"):
+        _core.KernelRows("nothing", K, one, one, 1.0, "float32", 1)
+    descent = _core.GreedyDescent(rows, np.array([0, 4]), 0, 1)
+    arrays = [one.copy() for _ in range(7)]
+    with pytest.raises(ValueError, match="upper"):
+        descent.run(*arrays[:2], np.ones(3), *arrays[3:], 0.1, 10)
+    with pytest.raises(ValueError, match="one entry for every row"):
+        descent.run(*[np.ones(8)] * 5, np.ones(8), one.copy(), 0.1, 10)
+
+
+@pytest.mark.parametrize("module", ["box", "greedy", "pairs"])
+def test_examples_run(module, check_examples):
+    check_examples(importlib.import_module(f"mercer.solvers.dual.{module}"))
