@@ -105,7 +105,7 @@ def test_one_thread_never_raises_the_objective_and_reaches_any_gap(name, block_s
 @pytest.mark.parametrize("n_jobs", [2, 3])
 @pytest.mark.parametrize("partition", ["random", "kmeans"])
 def test_more_threads_reach_the_same_objective(n_jobs, partition, block_size):
-    X, y = two_classes()
+    X, y = two_classes(800)
     dual = BoxDual.hinge(y, 3.0)
     one = AsyncGreedyCD(tol=1e-6, n_jobs=1, dtype="float64").solve(dual, KERNEL, X)
     more = AsyncGreedyCD(
@@ -212,7 +212,7 @@ def test_epsilon_insensitive_pairs_are_libsvm():
 )
 @pytest.mark.parametrize("kind", ["float32", "float64", "csr"])
 def test_rows_are_those_of_the_kernel_matrix(kernel, kind):
-    X, y = two_classes(200)
+    X, y = two_classes(100)
     X[np.random.default_rng(0).random(X.shape) < 0.3] = 0.0
     if kind == "csr":
         if isinstance(kernel, Callable):
@@ -223,8 +223,8 @@ def test_rows_are_those_of_the_kernel_matrix(kernel, kind):
     held = "float64" if kind == "csr" else kind
     dual = BoxDual.squared_hinge(y, 1.0)
     for solver in (
-        AsyncGreedyCD(tol=1e-6, n_jobs=2, dtype=held, cache_size=0.01),
-        PairwiseCD(tol=1e-6, n_jobs=1, dtype=held, cache_size=0.01),
+        AsyncGreedyCD(tol=1e-2, n_jobs=2, dtype=held, cache_size=0.05),
+        PairwiseCD(tol=1e-2, n_jobs=1, dtype=held, cache_size=0.05),
     ):
         found = solver.solve(dual, kernel, X)
         assert found.converged
@@ -233,7 +233,7 @@ def test_rows_are_those_of_the_kernel_matrix(kernel, kind):
 
 
 def test_a_precomputed_kernel_is_the_kernel():
-    X, y = two_classes()
+    X, y = two_classes(600)
     dual = BoxDual.hinge(y, 3.0)
     for solver in (AsyncGreedyCD, PairwiseCD):
         for jobs in (1, 2):
@@ -303,16 +303,20 @@ def test_an_interrupt_leaves_a_usable_iterate(solver):
     assert found.dual_gap > 0
 
 
-def test_errors_of_a_kernel_function_are_passed_on():
-    X, y = two_classes()
+@pytest.mark.parametrize("n_jobs", [1, 3])
+@pytest.mark.parametrize("solver", [AsyncGreedyCD, PairwiseCD])
+def test_errors_of_a_kernel_function_are_passed_on(solver, n_jobs):
+    X, y = two_classes(800)
+    calls = []
 
-    def rows(A, B):
-        raise ZeroDivisionError("no kernel today")
+    def kernel(A, B):
+        calls.append(len(A))
+        if len(calls) > 40:
+            raise ZeroDivisionError("no kernel today")
+        return KERNEL(A, B)
 
-    for jobs in (1, 3):
-        for solver in (AsyncGreedyCD, PairwiseCD):
-            with pytest.raises(ZeroDivisionError, match="no kernel today"):
-                solver(n_jobs=jobs).solve(BoxDual.hinge(y), Callable(rows), X)
+    with pytest.raises(ZeroDivisionError, match="no kernel today"):
+        solver(n_jobs=n_jobs).solve(BoxDual.hinge(y), Callable(kernel), X)
 
 
 @pytest.mark.parametrize(

@@ -254,7 +254,8 @@ class DoublySGD:
         offset = np.asarray(offset, dtype=f.dtype)
         u = (f.responses(X) if responses is None else responses) + offset
         weights = np.ones(len(y)) if sample_weight is None else sample_weight
-        value = _mean(loss.value(u, y), weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = _mean(loss.value(u, y), weights)
         if not np.isfinite(value):
             raise ValueError(
                 f"step_size must be smaller: the loss has left the range of {f.dtype}; got steps "

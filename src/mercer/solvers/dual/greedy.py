@@ -18,6 +18,8 @@ from mercer.solvers.dual.box import BoxDual
 
 __all__ = ["AsyncGreedyCD"]
 
+_LEAST_ROWS = 256  # of a thread: for fewer, sharing costs more than it saves
+
 
 @dataclass
 class AsyncGreedyCD(DualSolver):
@@ -44,7 +46,7 @@ class AsyncGreedyCD(DualSolver):
         In which kernel rows are held. The solution is that of the kernel rounded to it. A
         precomputed matrix is used as it is.
     n_jobs : int or None, default=None
-        Threads; None means all.
+        Threads; None means all, but none for fewer than 256 rows.
     partition : {"random", "kmeans"}, default="random"
         How rows are shared out among several threads: at random, or in clusters, so that what one
         thread does concerns others less. Clusters differ in size.
@@ -85,7 +87,8 @@ class AsyncGreedyCD(DualSolver):
         self.block_size = positive_integer(self.block_size, "block_size")
 
     def _order(self, X: Any, precomputed: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        n, threads = X.shape[0], min(n_threads(self.n_jobs), X.shape[0])
+        n = X.shape[0]
+        threads = max(1, min(n_threads(self.n_jobs), n // _LEAST_ROWS))
         if precomputed and self.partition == "kmeans":
             raise ValueError("partition must be 'random' for a precomputed kernel; got 'kmeans'.")
         if threads == 1:
