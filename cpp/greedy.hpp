@@ -153,6 +153,10 @@ class GreedyDescent {
             const std::vector<std::size_t> chosen = choose(wanted, first, best, shared.target);
             Moves<Row> moves = minimise(t, chosen, sums, dual, best, shared);
             shared.n_updates += moves.rows.size();
+            if (moves.rows.empty()) {  // steps are too small for the numbers they are added to
+                best = 0.0;
+                continue;
+            }
             apply(sums, moves, first, last);
             best = look(sums, dual, first, last, wanted);
             apply(sums, moves, last, n());

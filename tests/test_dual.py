@@ -286,6 +286,16 @@ def test_stopping_short_is_said_and_a_callback_can_stop():
 
 
 @pytest.mark.parametrize("solver", [AsyncGreedyCD, PairwiseCD])
+def test_a_tolerance_below_rounding_ends_all_the_same(solver):
+    X, y = two_classes(100)
+    with pytest.warns(ConvergenceWarning, match=r"cannot get|stopped at max_iter"):
+        found = solver(tol=0.0, max_iter=300_000, n_jobs=1, dtype="float64").solve(
+            BoxDual.squared_hinge(y, 3.0), KERNEL, X
+        )
+    assert found.dual_gap < 1e-10 * found.objective
+
+
+@pytest.mark.parametrize("solver", [AsyncGreedyCD, PairwiseCD])
 def test_an_interrupt_leaves_a_usable_iterate(solver):
     X, y = two_classes()
     calls = []

@@ -293,7 +293,7 @@ class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
             raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
         if not self.converged_:
             warnings.warn(
-                f"fit stopped at max_iter={self.max_iter} with a duality gap of "
+                f"fit stopped within max_iter={self.max_iter} with a duality gap of "
                 f"{self.dual_gap_ / max(self.objective_, 1e-300):.2g} of the objective; raise "
                 "max_iter or tol, or lower C.",
                 ConvergenceWarning,

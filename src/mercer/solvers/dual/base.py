@@ -25,6 +25,7 @@ __all__ = ["DualResult", "DualSolver", "Machine"]
 _MEGABYTE = 2**20
 _CHUNK = 256  # updates before the first look at the objective
 _SECONDS = 0.1  # between looks, from then on
+_ROUNDED = 1.001  # times the limit is the limit, for sums in another order
 
 
 @dataclass
@@ -93,6 +94,7 @@ class DualState:
     n_iter: int = 0
     n_rows_made: int = 0
     optimality: float = np.inf
+    stalled: bool = False
 
     @property
     def coef(self) -> NDArray[np.float64]:
@@ -243,7 +245,7 @@ class Machine:
         self._look(state, clock, trace)
         try:
             chunk = _CHUNK
-            while state.optimality > limit and state.n_iter < self.solver.max_iter and not stopped:
+            while not stopped and self._goes_on(state, limit):
                 before = clock.seconds
                 self._advance(state, limit, min(chunk, self.solver.max_iter - state.n_iter))
                 chunk *= 2 if clock.seconds - before < _SECONDS else 1
@@ -254,15 +256,20 @@ class Machine:
             interrupted = True
             state.sums = self._sums(dual.coef(state.b))
             self._look(state, clock, trace)
-        if not (state.optimality <= limit or stopped or interrupted):
+        if not (state.optimality <= _ROUNDED * limit or stopped or interrupted):
             self._warn(state, limit)
         return self._result(state, trace, limit, interrupted)
+
+    def _goes_on(self, state: DualState, limit: float) -> bool:
+        short = state.n_iter < self.solver.max_iter and not state.stalled
+        return state.optimality > limit and short
 
     def _advance(self, state: DualState, limit: float, n_updates: int) -> None:
         dual = state.dual
         curvature = dual.spread(self.diagonal) + dual.extra
         arrays = (dual.linear, dual.lower, dual.upper, dual.extra, curvature, state.b, state.sums)
         done, made, _ = self.solver._advance(self._descent, arrays, limit, n_updates)
+        state.stalled = done == 0  # below the limit by the core's rounding, or as near as floats go
         state.n_iter += done
         state.n_rows_made += made
 
@@ -292,10 +299,10 @@ class Machine:
         return sums
 
     def _warn(self, state: DualState, limit: float) -> None:
+        why = "cannot get" if state.stalled else f"stopped at max_iter={self.solver.max_iter}"
         warnings.warn(
-            f"{type(self.solver).__name__} stopped at max_iter={self.solver.max_iter} with an "
-            f"optimality of {state.optimality:.2g}, above {limit:.2g}; raise max_iter or tol, or "
-            "lower C.",
+            f"{type(self.solver).__name__} {why} below an optimality of {state.optimality:.2g}, "
+            f"which should be {limit:.2g}; raise max_iter or tol, or lower C.",
             ConvergenceWarning,
             stacklevel=3,
         )
@@ -315,7 +322,7 @@ class Machine:
             sums=sums[back],
             n_iter=state.n_iter,
             n_rows_made=state.n_rows_made,
-            converged=state.optimality <= limit,
+            converged=state.optimality <= _ROUNDED * limit,
             optimality=state.optimality,
             objective=dual.primal(b, sums, intercept),
             dual_gap=dual.gap(b, sums, intercept),
