@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <cstddef>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "dual.hpp"
 #include "kernel_rows.hpp"
 #include "parallel.hpp"
+#include "shared_sums.hpp"
 
 namespace mercer {
 
@@ -29,49 +31,6 @@ template <class Row>
 struct Moves {
     std::vector<const Row*> rows;
     std::vector<double> steps;
-};
-
-// The sums of a single thread.
-template <class Row>
-class OwnSums {
-  public:
-    explicit OwnSums(const Dual& dual, std::size_t) : sums_(dual.sums) {}
-    void add(std::size_t first, const double* changes, std::size_t count) {
-        for (std::size_t k = 0; k < count; ++k) sums_[first + k] += changes[k];
-    }
-    // The sums from `first` on; `room` may be used for them.
-    const double* load(std::size_t first, std::size_t, double*) const { return sums_ + first; }
-    void finish(double*) const {}
-
-  private:
-    double* sums_;
-};
-
-// Sums that all threads add to and read at any time.
-template <class Row>
-class SharedSums {
-  public:
-    SharedSums(const Dual& dual, std::size_t n) : sums_(n) {
-        for (std::size_t i = 0; i < n; ++i) sums_[i].store(dual.sums[i], std::memory_order_relaxed);
-    }
-    void add(std::size_t first, const double* changes, std::size_t count) {
-        for (std::size_t k = 0; k < count; ++k) {
-            std::atomic<double>& sum = sums_[first + k];
-            double before = sum.load(std::memory_order_relaxed);
-            while (!sum.compare_exchange_weak(before, before + changes[k],
-                                              std::memory_order_relaxed)) {
-            }
-        }
-    }
-    const double* load(std::size_t first, std::size_t count, double* room) const {
-        for (std::size_t k = 0; k < count; ++k)
-            room[k] = sums_[first + k].load(std::memory_order_relaxed);
-        return room;
-    }
-    void finish(double* sums) const { load(0, sums_.size(), sums); }
-
-  private:
-    std::vector<std::atomic<double>> sums_;
 };
 
 template <class Row>
@@ -93,14 +52,16 @@ class GreedyDescent {
     // Until no thread finds a score above `target`, or after about `max_updates` moves.
     Ran run(const Dual& dual, double target, std::size_t max_updates) {
         if (max_updates == 0) return {0, 0, 0.0};
-        if (n_threads() == 1) return run_on(OwnSums<Row>(dual, n()), dual, target, max_updates);
-        return run_on(SharedSums<Row>(dual, n()), dual, target, max_updates);
+        if (n_threads() == 1) return run_on(OwnSums(dual), dual, target, max_updates);
+        if (block_ == 1) return run_on(AtomicSums(dual, n()), dual, target, max_updates);
+        return run_on(BlockedSums(dual, n()), dual, target, max_updates);
     }
 
   private:
-    static constexpr std::size_t kPiece = 1024;  // columns that are worked on together
-    static constexpr double kWorth = 0.1;        // of the best score: to be moved along with it
-    static constexpr double kInner = 0.1;        // of it again: how well a block is minimised
+    static constexpr std::size_t kPiece =
+        BlockedSums::kBlock;               // columns that are worked on together
+    static constexpr double kWorth = 0.1;  // of the best score: to be moved along with it
+    static constexpr double kInner = 0.1;  // of it again: how well a block is minimised
 
     struct Shared {
         double target;
@@ -140,7 +101,7 @@ class GreedyDescent {
                 // Others may yet move what this thread's slopes depend on.
                 if (!idle && shared.n_idle.fetch_add(1) + 1 == n_threads()) shared.stop = true;
                 idle = true;
-                std::this_thread::yield();
+                std::this_thread::sleep_for(std::chrono::microseconds(20));
                 best = look(sums, dual, first, last, wanted);
                 continue;
             }

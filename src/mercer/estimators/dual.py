@@ -43,10 +43,11 @@ class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
         Weight of the losses, > 0.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         ``max(0, 1 - v)`` or its square.
-    solver : {"greedy", "pairs"}, default="greedy"
-        "greedy" is asynchronous greedy coordinate descent and has no intercept; "pairs" is
-        sequential minimal optimisation with every step shared out among the threads, and has one
-        that is not penalised, as scikit-learn's SVC.
+    solver : {"pairs", "greedy"}, default="pairs"
+        "pairs" is sequential minimal optimisation with every step shared out among the threads, and
+        has an intercept that is not penalised, as scikit-learn's SVC; "greedy" is asynchronous
+        greedy coordinate descent and has no intercept. With smooth kernels and a large C the latter
+        takes several times as long.
     partition : {"random", "kmeans"}, default="random"
         How "greedy" shares out the rows among several threads.
     class_weight : dict, "balanced" or None, default=None
@@ -124,7 +125,7 @@ class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
         gamma="scale",
         C=1.0,
         loss="hinge",
-        solver="greedy",
+        solver="pairs",
         partition="random",
         class_weight=None,
         scale=True,

@@ -262,19 +262,10 @@ class DoublySGD:
                 f"of {gamma:.3g}."
             )
         slopes = loss.gradient(u, y).astype(f.dtype, copy=False)
-        count = block_size or self.sizes(len(y))[1]
-        check_memory(
-            8.0 * count * (len(y) + 2.0 * count * self.preconditioned),
-            f"{count} features of {len(y)} rows",
-            "lower batch_size or block_size",
-        )
-        design = f.feature_map.stream(X, f.n_features, count)[1]
         spread = weights.astype(slopes.dtype)
-        weighted = slopes * (spread if slopes.ndim == 1 else spread[:, None])
-        direction = design.rmatvec(weighted) / len(y)
-        if self.preconditioned:
-            moments = _moments(design, None if sample_weight is None else weights) / len(y)
-            direction = self._solved(moments / count, direction)
+        slopes *= spread if slopes.ndim == 1 else spread[:, None]
+        count = block_size or self.sizes(len(y))[1]
+        direction = self._direction(f, X, slopes, sample_weight, count)
         f.shrink(1.0 - gamma * self.alpha)
         f.append((-gamma / count) * direction)
         return value
@@ -352,6 +343,22 @@ class DoublySGD:
         if decay is None:
             decay = _DECAY if self.preconditioned else max(_DECAY, 0.5 * size * self.alpha)
         return size / (1.0 + decay * t)
+
+    def _direction(
+        self, f: Expansion, X: Any, slopes: NDArray, weights: NDArray | None, count: int
+    ) -> NDArray:
+        """The gradient of the next ``count`` features, preconditioned if that is wanted."""
+        n_rows = X.shape[0]
+        check_memory(
+            8.0 * count * (n_rows + 2.0 * count * self.preconditioned),
+            f"{count} features of {n_rows} rows",
+            "lower batch_size or block_size",
+        )
+        design = f.feature_map.stream(X, f.n_features, count)[1]
+        direction = design.rmatvec(slopes) / n_rows
+        if not self.preconditioned:
+            return direction
+        return self._solved(_moments(design, weights) / (n_rows * count), direction)
 
     def _solved(self, moments: NDArray, direction: NDArray) -> NDArray:
         """The direction, preconditioned."""

@@ -27,10 +27,11 @@ class AsyncGreedyCD(DualSolver):
 
     Every thread owns a part of the rows. It takes the variables there that a projected gradient
     step would move furthest, moves them to the minimum over them, adds their kernel rows times the
-    changes to the sums that all threads share, by atomic additions, and goes on. There is no
-    intercept. With one thread the objective falls with
-    every update and the result is the same every time; with more it depends on the threads' timing
-    in ways that the stopping rule bounds.
+    changes to the sums that all threads share, and goes on. There is no intercept. With one thread
+    the objective falls with every update and the result is the same every time; with more it
+    depends on the threads' timing in ways that the stopping rule bounds. Threads that have to share
+    a processor work against each other, each with its own part at a time, and take several times
+    the updates.
 
     Parameters
     ----------
@@ -52,7 +53,9 @@ class AsyncGreedyCD(DualSolver):
         thread does concerns others less. Clusters differ in size.
     block_size : int, default=16
         Variables that a thread moves at once, >= 1: the worst ones, half of them to grow and half
-        to shrink, to the minimum over all of them. 1 is the paper's algorithm, which takes longer.
+        to shrink, to the minimum over all of them. 1 is the algorithm of the paper, where threads
+        add to the sums by an atomic addition for every number; otherwise one of them at a time has
+        a thousand sums for as long as adding to them takes.
     random_state : int, RandomState, Generator or None, default=None
         Decides the parts.
 
