@@ -358,12 +358,11 @@ class DoublySGD:
         direction = design.rmatvec(slopes) / n_rows
         if not self.preconditioned:
             return direction
-        return self._solved(_moments(design, weights) / (n_rows * count), direction)
+        return self._solved(design.gram(weights) / (n_rows * count), direction)
 
     def _solved(self, moments: NDArray, direction: NDArray) -> NDArray:
         """The direction, preconditioned."""
-        moments, jitter = moments.astype(np.float64), self.jitter
-        right = direction.astype(np.float64)
+        right, jitter = direction.astype(np.float64), self.jitter
         while True:
             ridged = moments.copy()
             ridged.flat[:: len(ridged) + 1] += self.alpha + jitter
@@ -409,15 +408,6 @@ def batches(key: int, n_rows: int, batch_size: int) -> Iterator[NDArray[np.int64
             held, lap = np.concatenate([held, np.argsort(drawn, kind="stable")]), lap + 1
         batch, held = held[:batch_size], held[batch_size:]
         yield np.sort(batch)
-
-
-def _moments(design: Any, weights: NDArray | None) -> NDArray:
-    """Products of the columns of a dense design, weighted by rows."""
-    Z = design.block(np.arange(design.shape[1]))
-    if weights is None:
-        return Z.T @ Z
-    root = np.sqrt(weights).astype(Z.dtype)[:, None]
-    return (root * Z).T @ (root * Z)
 
 
 def _mean(values: NDArray, weights: NDArray) -> float:
