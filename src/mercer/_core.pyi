@@ -543,6 +543,7 @@ class AsyncSteps:
         choose the coordinate and then the rows of step t: a half h stands for h * n >> 32. Returns
         how many coordinates moved and whether all stayed finite.
         """
+
 # -- dual kernel machines --------------------------------------------------------------------------
 #
 # Minimise b'Kb / 2 + sum_v (extra_v b_v**2 / 2 + linear_v b_v) over lower <= b <= upper, where K is
