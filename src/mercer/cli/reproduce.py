@@ -32,7 +32,7 @@ __all__ = ["register"]
 Record = Mapping[str, Any]
 
 PaperName = Annotated[
-    str, typer.Argument(metavar="PAPER", help="random-binning, tefm or sparse-features.")
+    str, typer.Argument(metavar="PAPER", help="random-binning, tefm, sparse-features or asydsskl.")
 ]
 Figures = Annotated[
     list[int] | None,

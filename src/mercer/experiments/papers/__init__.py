@@ -19,6 +19,7 @@ PAPERS: dict[str, str] = {
     "random-binning": "random_binning",
     "tefm": "tefm",
     "sparse-features": "sparse_features",
+    "asydsskl": "asydsskl",
 }
 """Names of papers, and the modules here that hold them."""
 
