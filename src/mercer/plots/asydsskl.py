@@ -40,6 +40,7 @@ LOOKS = {
     "asydsskl": ("AsyDSSKL", "#D55E00", "o", "-"),
     "asydsskl-own": ("AsyDSSKL, our steps", "#E69F00", "D", "-"),
     "working-set": ("coordinate descent", "#000000", "s", "-"),
+    "squared": ("the same, squared loss", "#999999", "s", "-"),
     "svc": ("SVC, SVR", "#009E73", "^", "--"),
     "libsvm-p": ("LIBSVM(P)", "#0072B2", "v", "--"),
     "asygcd": ("AsyGCD", "#56B4E9", "P", "--"),
@@ -48,11 +49,11 @@ LOOKS = {
 """What methods are called, their colours, marks and lines; solid ones have few features."""
 
 LOSS_LOOKS = {
-    "logistic": ("logistic", "#555555", "s", "--"),
-    "squared": ("squared", "#555555", "s", "--"),
-    "sigmoid": ("sigmoid", "#D55E00", "o", "-"),
-    "correntropy": ("correntropy, σ = 1", "#D55E00", "o", "-"),
-    "correntropy-wide": ("correntropy, σ = 3", "#E69F00", "D", "-"),
+    "logistic": ("convex: logistic, squared", "#555555", "s", "--"),
+    "squared": ("convex: logistic, squared", "#555555", "s", "--"),
+    "sigmoid": ("sigmoid, correntropy σ = 1", "#D55E00", "o", "-"),
+    "correntropy": ("sigmoid, correntropy σ = 1", "#D55E00", "o", "-"),
+    "correntropy-wide": ("correntropy σ = 3", "#E69F00", "D", "-"),
 }
 _AID: dict[str, Any] = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "butt", "zorder": 1}
 _MOST_ACROSS = 3

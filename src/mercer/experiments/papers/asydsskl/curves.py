@@ -20,6 +20,7 @@ from mercer.experiments.papers.asydsskl.data import (
 )
 from mercer.experiments.papers.asydsskl.machines import (
     EPSILON,
+    SPARSE,
     dual_of,
     expansion,
     inner_solver,
@@ -27,7 +28,7 @@ from mercer.experiments.papers.asydsskl.machines import (
     selected,
 )
 from mercer.kernels import Gaussian
-from mercer.losses import Logistic
+from mercer.losses import Logistic, Squared
 from mercer.maps import RandomFourier
 from mercer.solvers import AsyncGreedyCD, DoublySGD, PairwiseCD, Selection
 from mercer.solvers.dual.base import DualSolver, DualState
@@ -35,7 +36,7 @@ from mercer.solvers.dual.base import DualSolver, DualState
 __all__ = ["course"]
 
 _FIRST, _NEXT = 0.02, 1.7  # seconds of the first point of a curve, and their ratio
-_PARTS = (64, 32, 16, 8, 4, 2, 1)  # of the rows, for machines that have no stages
+_PARTS = (32, 16, 8, 4, 2, 1)  # of the rows, for machines that have no stages
 _GROWTH = 2.3  # exponent of rows in their seconds
 _CACHE = 200.0
 _MOST_STEPS = 400
@@ -114,7 +115,7 @@ def course(
     some = loaded.subset(rows, test_rows)
     chosen = loaded.chosen(rows, fitted)
     grown = _Course(loaded, some, cap)
-    if method in ("asydsskl", "asydsskl-own", "working-set"):
+    if method in SPARSE:
         details = _sparse(grown, chosen, method, n_new, n_rounds, seed)
     elif method == "svc":
         details = _machine(grown, chosen)
@@ -208,8 +209,8 @@ def _sparse(
         some.X,
         some.y,
         chosen.gamma,
-        loaded.loss,
-        chosen.alpha,
+        Squared() if method == "squared" else loaded.loss,
+        chosen.alpha_squared if method == "squared" else chosen.alpha,
         inner,
         n_new,
         n_rounds,

@@ -9,12 +9,10 @@ from mercer.experiments.papers.asydsskl.data import Source
 __all__ = [
     "FIGURES",
     "METHODS",
-    "ONLY_BINARY",
     "PROTOCOLS",
     "ROBUST",
     "SCALES",
     "SOURCES",
-    "SPARSE",
     "Scale",
     "methods_for",
 ]
@@ -23,6 +21,7 @@ METHODS = {
     "asydsskl": "AsyDSSKL",
     "asydsskl-own": "AsyDSSKL, our steps",
     "working-set": "coordinate descent",
+    "squared": "the same, squared loss",
     "svc": "SVC, SVR",
     "libsvm-p": "LIBSVM(P)",
     "asygcd": "AsyGCD",
@@ -30,10 +29,11 @@ METHODS = {
 }
 """Methods, and what they are called: the paper's, the same with other steps, and its rivals."""
 
-SPARSE = ("asydsskl", "asydsskl-own", "working-set")
-"""Those with few random features; the others have support vectors, or very many features."""
-
-ONLY_BINARY = ("asygcd", "doubly")
+_ONLY = {
+    "squared": "regression",
+    "asygcd": "classification",
+    "doubly": "classification",
+}
 FIGURES = (1, 2)
 ROBUST = "robustness"
 PROTOCOLS = ("fair", ROBUST)
@@ -45,9 +45,9 @@ def methods_for(task: str) -> list[str]:
     Examples
     --------
     >>> methods_for("regression")
-    ['asydsskl', 'asydsskl-own', 'working-set', 'svc', 'libsvm-p']
+    ['asydsskl', 'asydsskl-own', 'working-set', 'squared', 'svc', 'libsvm-p']
     """
-    return [name for name in METHODS if task == "classification" or name not in ONLY_BINARY]
+    return [name for name in METHODS if _ONLY.get(name, task) == task]
 
 
 _B, _R = "classification", "regression"
@@ -132,8 +132,8 @@ class Scale:
     speed_loops: int = 20
     delay_rows: int = 400
     delay_size: int = 40
-    delay_loops: int = 40
-    delay_draws: int = 2
+    delay_loops: int = 25
+    delay_draws: int = 1
     delays: tuple[int, ...] = (0, 1, 2, 4, 8, 16, 32, 64, 128)
     robust_rows: int | None = 5000
     robust_size: int = 300

@@ -29,6 +29,7 @@ __all__ = [
     "BATCH",
     "EPSILON",
     "LOOPS",
+    "SPARSE",
     "dual_of",
     "expansion",
     "inner_solver",
@@ -37,6 +38,9 @@ __all__ = [
 ]
 
 BATCH, LOOPS = 32, 10  # rows of a step, and snapshots of a round
+SPARSE = ("asydsskl", "asydsskl-own", "working-set", "squared")
+"""Methods with few random features; the others have support vectors, or very many features."""
+
 EPSILON = 0.1  # half the width of the tube of support vector regression
 _TOLERANCE = 1e-3
 
@@ -46,9 +50,9 @@ def inner_solver(method: str, n_jobs: int | None, seed: int = 0, loops: int = LO
 
     Parameters
     ----------
-    method : {"asydsskl", "asydsskl-own", "working-set"}
+    method : {"asydsskl", "asydsskl-own", "working-set", "squared"}
         Asynchronous steps in the paper's form, or as this library takes them by default;
-        coordinate descent.
+        coordinate descent for the others.
     n_jobs : int or None
     seed : int, default=0
     loops : int, default=10
@@ -58,7 +62,7 @@ def inner_solver(method: str, n_jobs: int | None, seed: int = 0, loops: int = LO
     >>> inner_solver("asydsskl", 1).block_size
     1
     """
-    if method == "working-set":
+    if method in ("working-set", "squared"):
         return CoordinateDescent(tol=_TOLERANCE, max_iter=200, n_jobs=n_jobs)
     form: dict[str, Any] = {"margins": "recomputed", "sampling": "uniform", "block_size": 1}
     return AsyncSVRG(

@@ -16,17 +16,17 @@ from mercer.experiments.papers.asydsskl.grid import (
     ROBUST,
     SCALES,
     SOURCES,
-    SPARSE,
     Scale,
     methods_for,
 )
+from mercer.experiments.papers.asydsskl.machines import SPARSE
 from mercer.experiments.runner import Cell, Stage
 
 __all__ = ["stages"]
 
 Run = Callable[..., dict[str, Any]]
 
-_LENGTHS = (1.0, 0.1)  # γ of simulated steps
+_LENGTHS = (2.0, 1.0, 0.1)  # γ of simulated steps
 _ROBUST_SOLVER = "asydsskl-own"
 _FEW = 1e-4  # share of the rows of made-up shapes at the tiny scale
 

@@ -14,6 +14,7 @@ from mercer.experiments.papers.asydsskl.curves import doubly, dual_solver
 from mercer.experiments.papers.asydsskl.data import Chosen, Loaded, Subset, error_of, score_of
 from mercer.experiments.papers.asydsskl.machines import (
     EPSILON,
+    SPARSE,
     dual_of,
     expansion,
     inner_solver,
@@ -97,7 +98,7 @@ def _model(
     seed: int,
 ) -> tuple[Callable[[Any], NDArray], int]:
     """A fitted model as a function of rows, and its size."""
-    if method in ("asydsskl", "asydsskl-own", "working-set"):
+    if method in SPARSE:
         inner = inner_solver(method, loaded.n_jobs, seed)
         found = selected(
             some.X, some.y, chosen.gamma, loaded.loss, chosen.alpha, inner, n_new, n_rounds, seed
