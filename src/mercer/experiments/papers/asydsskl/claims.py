@@ -35,7 +35,8 @@ _DELAY, _LOST = 16, 1.25
 def leaders(runs: Sequence[Record], methods: Sequence[str]) -> tuple[list[float], list[str]]:
     """Budgets of seconds, and which method errs least when each is spent.
 
-    A method has the error of the last point of its curve by then; ties go to the paper's.
+    They begin with the first point of the paper's method. A method has the error of the last point
+    of its curve by then; ties go to the paper's.
 
     Parameters
     ----------
@@ -58,8 +59,9 @@ def leaders(runs: Sequence[Record], methods: Sequence[str]) -> tuple[list[float]
     known = {method: own for method, own in known.items() if own}
     if _OURS not in known or len(known) == 1:
         return [], []
-    times = [t for own in known.values() for run in own for t in run["course"]["seconds"]]
-    budgets = np.geomspace(min(times), max(times), _BUDGETS).tolist()
+    start = min(run["course"]["seconds"][0] for run in known[_OURS])
+    end = max(run["course"]["seconds"][-1] for own in known.values() for run in own)
+    budgets = np.geomspace(start, end, _BUDGETS).tolist()
     regression = runs[0]["data"]["task"] == "regression"
     tie = _NEAR["regression" if regression else "classification"]
     first = []
@@ -253,7 +255,7 @@ def _of(rule: Rule, *tasks: str, kind: str | None = None) -> Callable[..., list[
 
 
 def _ends(runs: Sequence[Record]) -> str:
-    last = {}
+    last: dict[str, float] = {}
     for run in runs:
         last.setdefault(run["method"], run["course"]["error"][-1])
     return ", ".join(f"{METHODS[method]} {value:.4g}" for method, value in last.items())
@@ -277,8 +279,9 @@ def _mean(runs: Sequence[Record], method: str, share: float) -> float:
 
 
 _TIMES = (
-    f"At {_BUDGETS} times, evenly spread on a logarithmic scale from the first point of a curve to "
-    "the last of all, AsyDSSKL is best, or within {}, at four of five; two of five is held in part."
+    f"At {_BUDGETS} times, evenly spread on a logarithmic scale from the first point of AsyDSSKL "
+    "to the last of any curve, it is best, or within {}, at four of five; two of five is held in "
+    "part."
 )
 _WRONG = "Wrong targets"
 
