@@ -276,7 +276,7 @@ def robustness(records: Iterable[Record]) -> Figure:
 
 # --- small parts -----------------------------------------------------------------------------
 
-_DELAYED = (("#D55E00", "o"), ("#0072B2", "s"), ("#009E73", "^"))
+_DELAYED = (("#333333", "^"), ("#0072B2", "s"), ("#009E73", "v"))
 
 
 def _training(panel: Axes, runs: Sequence[Record]) -> None:

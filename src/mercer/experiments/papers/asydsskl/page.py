@@ -47,9 +47,10 @@ def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> l
                 plots.figure2(records),
                 "Above, how many times faster several threads are than one; below, loops of steps "
                 "that see old weights, simulated, against the delay, for three lengths of steps.",
-                "The target is 2 % of the way from the minimum to the start, 10 % for simulated "
-                "runs. Looking for the length of steps does not count. Grey is one for one; dotted "
-                "are the loops alone, wherever they lead. Crosses did not get there.",
+                "The target is what one thread has after half of its loops; of simulated runs, a "
+                "tenth of the way from the minimum to the start. Looking for the length of steps "
+                "does not count. Grey is one for one; dotted are the loops alone, wherever they "
+                "lead. Crosses did not get there.",
             )
         )
     if plots.of_task(records, "robust"):
