@@ -55,7 +55,8 @@ Protocol = Annotated[
     typer.Option(
         "--protocol",
         help="published: settings picked by the test part, as in the paper; fair: picked on a "
-        "validation part, alike for every method. Both by default.",
+        "validation part, alike for every method; robustness: asydsskl with wrong targets. All "
+        "by default.",
     ),
 ]
 DataFolder = Annotated[
