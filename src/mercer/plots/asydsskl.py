@@ -276,6 +276,7 @@ def robustness(records: Iterable[Record]) -> Figure:
 
 # --- small parts -----------------------------------------------------------------------------
 
+_APART = 1.15  # between crosses of one delay
 _DELAYED = (("#333333", "^"), ("#0072B2", "s"), ("#009E73", "v"))
 
 
@@ -315,15 +316,23 @@ def _delays(panel: Axes, runs: Sequence[Record]) -> None:
     ordered = sorted(runs, key=lambda run: -run["step_size"])
     known = [p["loops"] for run in ordered for p in run["curve"] if p["loops"]]
     top = 1.6 * max(known, default=1.0)
-    for run, (colour, mark) in zip(ordered, _DELAYED, strict=False):
+    for place, (run, (colour, mark)) in enumerate(zip(ordered, _DELAYED, strict=False)):
         points = [(p["tau"], p["loops"]) for p in run["curve"] if p["loops"]]
         lost = [p["tau"] for p in run["curve"] if not p["loops"]]
         draw_line(panel, points, colour, mark, "-")
-        panel.plot(lost, [top] * len(lost), color=colour, marker="x", linestyle="", zorder=4)
+        panel.plot(
+            lost,
+            [top * _APART**place] * len(lost),
+            color=colour,
+            marker="x",
+            linestyle="",
+            zorder=4,
+        )
     panel.set_xscale("symlog", linthresh=1, base=2)
     panel.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
     if known:
         log_axis(panel.yaxis, [*known, top])
+        panel.set_ylim(top=top * _APART ** len(ordered))
     panel.set(xlabel="delay τ, in steps", ylabel="loops to the target")
     dress(panel)
 

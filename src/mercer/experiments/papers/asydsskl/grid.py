@@ -119,7 +119,7 @@ class Scale:
     robust_data: tuple[str, ...]
     shapes: tuple[str, ...] = ()
     rows: int | None = 12_000
-    test_rows: int | None = 3000
+    test_rows: int | None = 5000
     fitted: int = 4000
     n_new: int = 200
     n_rounds: int = 5

@@ -251,4 +251,6 @@ def _threads_note(selected: Selected) -> list[str]:
     taus = speed.most_threads(selected.n_jobs)
     if taus[-1] >= 16:
         return []
-    return [f"Figure 2 is measured with {' and '.join(map(str, taus))} threads; the paper has 16."]
+    known = " and ".join(map(str, taus))
+    noun = "threads" if len(taus) > 1 else "thread"
+    return [f"Figure 2 is measured with {known} {noun}; the paper has 16."]
