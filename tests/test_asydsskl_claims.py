@@ -48,6 +48,7 @@ def record(task, method, *, about=None, error=0.1, **changes):
 
 def curve(method, seconds, errors, size=50, about=None, **changes):
     course = {"seconds": seconds, "error": errors, "size": [size] * len(errors)}
+    course["objective"] = list(errors)
     more = {"course": course, "model_size": size, "chosen": CHOSEN, "capped": False}
     own = {"objective": 0.5, "seconds": {"fit": seconds[-1]}, "figures": [1], **more, **changes}
     return record("curve", method, about=about, error=errors[-1], **own)
@@ -143,9 +144,21 @@ def test_compact_is_less_than_half_of_the_support_vectors(size, expected):
     assert verdict("compact", [ours, curve("svc", [1.0], [0.1], 400)]) == expected
 
 
-def test_steps_are_compared_with_coordinate_descent():
-    assert verdict("steps", [FAST, curve("working-set", [1.0, 2.0], [0.2, 0.1])]) == HELD
-    assert verdict("steps", [FAST, curve("working-set", [0.1, 0.2], [0.1, 0.05])]) == NOT_HELD
+def test_steps_are_compared_with_coordinate_descent_by_objectives():
+    def run(method, seconds, objective, size=50):
+        found = curve(method, seconds, [0.1] * len(seconds), size)
+        found["course"]["objective"] = objective
+        return found
+
+    ours = run("asydsskl", [1.0, 2.0], [0.5, 0.4])
+    assert verdict("steps", [ours, run("working-set", [1.0, 2.0], [0.6, 0.399])]) == HELD
+    assert verdict("steps", [ours, run("working-set", [0.1, 0.2], [0.4, 0.3])]) == NOT_HELD
+    assert verdict("steps", [ours, run("working-set", [1.0, 1.5], [0.6, 0.3])]) == PARTLY
+    assert verdict("steps", [ours, run("working-set", [1.5, 4.0], [0.6, 0.3])]) == HELD
+    assert verdict("steps", [ours]) == NOT_TESTED
+    none = [run(method, [1.0], [0.5], size=0) for method in ("asydsskl", "working-set")]
+    assert verdict("steps", none) == NOT_TESTED
+    assert verdict("compact", [none[0], curve("svc", [1.0], [0.1], 400)]) == NOT_TESTED
 
 
 def test_answers_are_judged_by_their_slopes():

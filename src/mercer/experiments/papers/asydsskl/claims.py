@@ -24,6 +24,7 @@ _RIVALS = ("svc", "libsvm-p", "asygcd", "doubly")
 _BUDGETS = 40
 _NEAR = {"classification": 0.002, "regression": 0.02}  # a tie: points, or a share of the MSE
 _CLOSE = {"classification": 0.01, "regression": 0.1}
+_SAME = 0.01  # of an objective
 _MINUTE = 60.0
 _LINEAR, _SOME = 0.75, 0.6
 _DELAY, _LOST = 16, 1.25
@@ -74,9 +75,9 @@ def leaders(runs: Sequence[Record], methods: Sequence[str]) -> tuple[list[float]
     return budgets, first
 
 
-def _by(run: Record, budget: float) -> float:
-    """The last error of a curve by some time; infinite before its start."""
-    course = zip(run["course"]["seconds"], run["course"]["error"], strict=True)
+def _by(run: Record, budget: float, name: str = "error") -> float:
+    """The last error, or objective, of a curve by some time; infinite before its start."""
+    course = zip(run["course"]["seconds"], run["course"][name], strict=True)
     known = [value for seconds, value in course if seconds <= budget * (1 + 1e-9)]
     return float(known[-1]) if known else float("inf")
 
@@ -96,15 +97,20 @@ def _best_for_a_time(runs: Sequence[Record]) -> Found:
 
 
 def _steps_count(runs: Sequence[Record]) -> Found:
-    """Not a claim of the paper's: whether its steps are what serves its formulation best."""
-    budgets, first = leaders(runs, ("working-set",))
-    if not budgets:
+    """Objectives of the paper's steps and of coordinate descent, time by time."""
+    ours, theirs = ([r for r in runs if r["method"] == m] for m in (_OURS, "working-set"))
+    if not ours or not theirs:
         return NOT_TESTED, "coordinate descent was not run"
-    share = first.count(_OURS) / len(first)
-    ours, theirs = (_objective(runs, method) for method in (_OURS, "working-set"))
+    if not ours[0]["model_size"] and not theirs[0]["model_size"]:
+        return NOT_TESTED, "under the λ chosen no feature gets a weight"
+    one, other = ours[0], theirs[0]
+    end = max(run["course"]["seconds"][-1] for run in (one, other))
+    budgets = np.geomspace(one["course"]["seconds"][0], end, _BUDGETS).tolist()
+    good = [_by(one, t, "objective") <= (1 + _SAME) * _by(other, t, "objective") for t in budgets]
+    share = float(np.mean(good))
     numbers = (
-        f"no worse than coordinate descent for {percent(share)} of the times; objective "
-        f"{ours:.4g} against {theirs:.4g}"
+        f"no worse for {percent(share)} of the times; at the end "
+        f"{_by(one, end, 'objective'):.4g} against {_by(other, end, 'objective'):.4g}"
     )
     return (HELD if share >= 0.8 else PARTLY if share >= 0.4 else NOT_HELD), numbers
 
@@ -132,6 +138,8 @@ def _compact(runs: Sequence[Record]) -> Found:
     if not own or not others:
         return NOT_TESTED, "no run to compare with"
     size = float(np.mean([run["model_size"] for run in own]))
+    if not size:
+        return NOT_TESTED, "under the λ chosen no feature gets a weight"
     sizes = {run["method"]: run["model_size"] for run in others}
     said = ", ".join(f"{METHODS[method]} {count:,}" for method, count in sizes.items())
     least = min(sizes.values())
@@ -202,7 +210,8 @@ def _delays_do_not_matter(runs: Sequence[Record]) -> Found:
         worst = max((loops[tau] or np.inf) / loops[0] for tau in loops if tau <= _DELAY)
         lost = [tau for tau, value in loops.items() if not value]
         end = f", no end from τ = {min(lost)} on" if lost else ""
-        said.append(f"γ = {run['step_size']:g}: {worst:.2f} times the loops up to {_DELAY}{end}")
+        times = f"{worst:.2f} times the loops up to τ = {_DELAY}" if np.isfinite(worst) else "fails"
+        said.append(f"γ = {run['step_size']:g}: {times}{end}")
         verdicts.append(worst <= _LOST)
     if not verdicts:
         return NOT_TESTED, "no run came to its end without delays"
@@ -261,10 +270,6 @@ def _ends(runs: Sequence[Record]) -> str:
     return ", ".join(f"{METHODS[method]} {value:.4g}" for method, value in last.items())
 
 
-def _objective(runs: Sequence[Record], method: str) -> float:
-    return next((run["objective"] for run in runs if run["method"] == method), float("nan"))
-
-
 def _pair(runs: Sequence[Record]) -> tuple[str | None, str | None]:
     """The convex loss and the other one, of those that were run."""
     there = {run["method"] for run in runs}
@@ -320,8 +325,8 @@ CLAIMS = (
         "steps",
         "Algorithm 2",
         "Asynchronous doubly stochastic steps are an efficient way to solve its problem.",
-        "Beside coordinate descent on the same features, it is at least as good, to the same "
-        "margins, at four of five times; two of five is held in part.",
+        "At the same times its objective is within 1 % of, or below, that of coordinate descent on "
+        "the same features, at four of five; two of five is held in part.",
         _of(_steps_count, "curve"),
     ),
     Claim(

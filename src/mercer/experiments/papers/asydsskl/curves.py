@@ -110,7 +110,7 @@ def course(
     -------
     dict
         The results of a record: ``course`` has a list for each of ``seconds``, ``error`` and
-        ``size``; ``capped`` says whether it was ended before its time.
+        ``size``, and of ``objective`` for sparse models; ``capped`` says whether it was cut off.
     """
     some = loaded.subset(rows, test_rows)
     chosen = loaded.chosen(rows, fitted)
@@ -201,6 +201,7 @@ def _sparse(
     def judged(found: Selection) -> bool:
         seconds = found.rounds[-1].time
         grown.add(seconds, responses_of(found, some.X_test), found.n_active)
+        grown.points.setdefault("objective", []).append(found.rounds[-1].objective)
         grown.stopped = len(found.rounds) < n_rounds and seconds > grown.cap
         return grown.stopped
 
