@@ -135,7 +135,7 @@ class Scale:
     delay_loops: int = 25
     delay_draws: int = 1
     delays: tuple[int, ...] = (0, 1, 2, 4, 8, 16, 32, 64, 128)
-    robust_rows: int | None = 5000
+    robust_rows: int | None = 4000
     robust_size: int = 300
     robust_seeds: int = 3
     shares: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4)
