@@ -124,7 +124,6 @@ def course(
     else:
         details = _dual(grown, chosen, dual_solver(method, loaded.n_jobs, seed))
     points = grown.points
-    last = points["error"][-1]
     return {
         "data": loaded.describe(),
         "rows": len(some.y),
@@ -132,7 +131,7 @@ def course(
         "chosen": asdict(chosen),
         "size": None,
         "model_size": int(points["size"][-1]),
-        "score": {"test": score_of(loaded.task, some, last)},
+        "score": {"test": score_of(loaded.task, some, points["error"][-1])},
         "seconds": {"fit": points["seconds"][-1]},
         "course": points,
         "capped": grown.stopped,

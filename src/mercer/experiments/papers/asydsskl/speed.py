@@ -85,19 +85,7 @@ def measured(
                 runs[tau].append(solver.solve(problem))
     alone = runs[taus[0]][0].trace
     target = alone[len(alone) // 2].objective
-    curve = []
-    for tau in taus:
-        reached = [_seconds_to(run, target) for run in runs[tau]]
-        known = [seconds for seconds in reached if seconds is not None]
-        curve.append(
-            {
-                "tau": tau,
-                "seconds": min(known) if known else None,
-                "pace": min(_stepping(run.trace[-1]) / max(1, run.n_iter) for run in runs[tau]),
-                "n_iter": runs[tau][-1].n_iter,
-                "objective": float(min(row.objective for row in runs[tau][-1].trace)),
-            }
-        )
+    curve = [{"tau": tau, **_timing(runs[tau], target)} for tau in taus]
     return {
         **_about(loaded, problem, chosen.alpha),
         "target": target,
@@ -185,6 +173,17 @@ def _target(problem: Problem, n_jobs: int | None) -> tuple[float, float]:
         best = problem.value(CoordinateDescent(tol=_EXACT, n_jobs=n_jobs).solve(problem).coef)
     start = problem.value(problem.initial())
     return best + _NEAR * (start - best), start
+
+
+def _timing(runs: Sequence[Result], target: float) -> dict[str, Any]:
+    """Least seconds to a target, and of a loop."""
+    reached = [_seconds_to(run, target) for run in runs]
+    return {
+        "seconds": min((seconds for seconds in reached if seconds is not None), default=None),
+        "pace": min(_stepping(run.trace[-1]) / max(1, run.n_iter) for run in runs),
+        "n_iter": runs[-1].n_iter,
+        "objective": float(min(row.objective for row in runs[-1].trace)),
+    }
 
 
 def _stepping(row: Any) -> float:
