@@ -92,8 +92,21 @@ def test_an_intercept_stays_near_where_rows_are(rng):
 def test_no_weight_at_the_largest_strength_and_some_just_below(loss, rng):
     design = make_designs(rng, N)[0]
     problem = Problem(design, target(loss, design.toarray(), rng), loss, L1(1.0), None, False)
-    assert not np.any(CoordinateDescent(tol=1e-9).solve(at_strength(problem, 1 + 1e-9)).coef)
-    assert np.any(CoordinateDescent(tol=1e-9).solve(at_strength(problem, 0.98)).coef)
+    solver, nothing = CoordinateDescent(tol=1e-9), problem.initial()
+    assert not np.any(solver.solve(at_strength(problem, 1 + 1e-9), nothing).coef)
+    assert np.any(solver.solve(at_strength(problem, 0.98), nothing).coef)
+
+
+def test_models_begin_where_a_convex_loss_ends(rng):
+    """Without weights the intercept of a rare class lies where the sigmoid loss is flat."""
+    Z = rng.normal(size=(2000, 3))
+    y = np.where(Z[:, 0] > 1.8, 1.0, -1.0)
+    problem = Problem(Dense(Z), y, Sigmoid(), L1(1e-3))
+    found = CoordinateDescent(tol=1e-3).solve(problem)
+    flat = CoordinateDescent(tol=1e-3).solve(problem, problem.initial())
+    assert problem.value(found.coef) < problem.value(flat.coef)
+    theta = found.coef
+    assert np.mean((Z @ theta[:-1] + theta[-1] > 0) == (y > 0)) > 0.985
 
 
 @pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # checks have few rows

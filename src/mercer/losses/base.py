@@ -85,6 +85,11 @@ class Loss:
         return self.constant(mean(y), len(y))
 
     @property
+    def surrogate(self) -> Loss | None:
+        """A convex loss to begin with where this one is not; None if this one is."""
+        return None
+
+    @property
     def parameter(self) -> float:
         """Its shape, 0 where there is none."""
         return 0.0

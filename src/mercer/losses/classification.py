@@ -134,6 +134,10 @@ class Sigmoid(Loss):
     convex: ClassVar[bool] = False
     lipschitz: ClassVar[float] = 1.0 / (6.0 * 3.0**0.5)
 
+    @property
+    def surrogate(self) -> Logistic:
+        return Logistic()
+
     def value(self, u: NDArray, y: NDArray) -> NDArray:
         return expit(-y * u)
 

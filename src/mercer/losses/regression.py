@@ -165,6 +165,10 @@ class Correntropy(Loss):
     def conjugate(self, a: NDArray, y: NDArray) -> None:
         return None
 
+    @property
+    def surrogate(self) -> Huber:
+        return Huber(self.sigma)
+
     def start(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray:
         """The weighted median, by bisection: targets that are far off do not move it."""
         low, high = y.min(axis=0).astype(np.float64), y.max(axis=0).astype(np.float64)

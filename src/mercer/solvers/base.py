@@ -66,7 +66,7 @@ class Result:
     criterion : {"gradient", "duality gap", "stationarity"}
         What the solver stopped by: the norm of the gradient relative to ``Problem.reference``; the
         duality gap relative to F at the best constant model; or the distance of 0 to the
-        subdifferential relative to that of the best constant model.
+        subdifferential relative to the gradient of the loss of the best constant model.
     """
 
     coef: NDArray
@@ -206,7 +206,8 @@ class Solver:
         ----------
         problem : Problem
         start : array of the shape of θ, optional
-            Where to begin; by default without weights, from the best constant model.
+            Where to begin; by default without weights, from the best constant model, or, for a
+            loss that is not convex, where the convex ``loss.surrogate`` is least.
         callback : callable, optional
             Called with the state after every iteration (``coef``, ``iteration``, ``objective``,
             ``optimality``); returning True stops the solver. Its time is not counted.
@@ -227,15 +228,15 @@ class Solver:
             If it stops, by itself, short of ``tol``.
         """
         self._check(problem)
-        theta = _start(problem, start)
         clock = Clock()
+        theta, interrupted = self._begin(problem, start, clock)
         trace: list[TraceRow] = []
-        interrupted = stopped = False
+        stopped = False
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             state = self.init(problem, theta, clock)
             try:
                 trace.append(self._observe(state))
-                while self._goes_on(state) and not stopped:
+                while self._goes_on(state) and not (stopped or interrupted):
                     self.step(problem, state)
                     state.iteration += 1
                     trace.append(self._observe(state))
@@ -256,6 +257,27 @@ class Solver:
             interrupted,
             self.criterion(problem),
         )
+
+    def _begin(
+        self, problem: Problem, start: ArrayLike | None, clock: Clock
+    ) -> tuple[NDArray, bool]:
+        """A θ of our own to begin with, and whether the user interrupted the search for it."""
+        surrogate = problem.loss.surrogate
+        if start is not None or surrogate is None:
+            return _start(problem, start), False
+        # Without weights a loss that is not convex may be flat: begin where a convex one ends.
+        easier = Problem(
+            problem.design,
+            problem.y,
+            surrogate,
+            problem.penalty,
+            problem.weights,
+            problem.fit_intercept,
+        )
+        with clock.phase("start"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = self.solve(easier)
+        return found.coef, found.interrupted
 
     def _goes_on(self, state: Any) -> bool:
         return state.optimality > self.tol and state.iteration < self.max_iter and not state.stalled

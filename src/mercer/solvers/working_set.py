@@ -270,7 +270,8 @@ class WorkingSet:
             feature_map, design = _without_known(found.feature_map, feature_map, design)
         n_drawn = found.n_drawn + self.n_new
         steepest = np.max(np.abs(design.rmatvec(slopes)), initial=0.0)
-        if steepest <= problem.penalty.l1:  # none of them would get a weight
+        known = found.n_active or problem.loss.convex
+        if known and steepest <= problem.penalty.l1:  # none of them would get a weight
             with clock.pause():
                 gap = problem.dual_gap(found.coef)
             found = replace(found, n_drawn=n_drawn)
@@ -306,7 +307,8 @@ class WorkingSet:
             theta[-1] = found.coef[-1]
         with clock.phase("solve"), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result = self.inner.solve(wide, theta)
+            known = found.n_active or wide.loss.convex
+            result = self.inner.solve(wide, theta if known else None)
         if wide.value(result.coef) <= wide.value(theta):
             theta = result.coef
         return wide, theta, result

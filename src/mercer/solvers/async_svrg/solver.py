@@ -80,7 +80,7 @@ class AsyncSVRG(Solver):
     tol : float, default=1e-4
         Stop when F is at most tol · F(best constant model) above its minimum for every output,
         proved by the duality gap at a snapshot. For a loss that is not convex, or alpha = 0: when
-        the distance of 0 to the subdifferential is at most tol times that of the best constant
+        the distance of 0 to the subdifferential is at most tol times the gradient of the constant
         model.
     max_iter : int, default=10
         Most snapshots, S; reaching it warns.
@@ -181,7 +181,7 @@ class AsyncSVRG(Solver):
             if _has_gap(problem):
                 reference = at_initial
             else:
-                reference = _violations(inner, initial, inner.gradient(initial))
+                reference = np.linalg.norm(inner.gradient(initial), axis=0)
             values = problem.values(theta)
             state = _State(
                 problem=problem,

@@ -117,7 +117,7 @@ class CoordinateDescent(Solver):
     tol : float, default=1e-4
         Stop when F is at most tol · F(best constant model) above its minimum for every output,
         proved by the duality gap. For a loss that is not convex: when the distance of 0 to the
-        subdifferential is at most tol times that of the best constant model.
+        subdifferential is at most tol times the gradient of the loss of the best constant model.
     max_iter : int, default=1000
         Most iterations for an output, each of which ends in a look at all columns; reaching it
         warns.
@@ -242,7 +242,7 @@ def _start(problem: Problem, columns: Columns, index: int, theta: NDArray) -> _O
     if output.loss.convex:
         reference = max(1e-30, nothing.objective)
     else:
-        reference = max(1e-30, output.violation(nothing))
+        reference = max(1e-30, float(np.linalg.norm(nothing.gradient)))
     b = float(theta[-1]) if problem.fit_intercept and not output.loss.convex else None
     point = output.at(w, b=b) if np.any(w) or b is not None else nothing
     return _OutputState(output, point, reference, max(nothing.bound, point.bound))
