@@ -93,10 +93,14 @@ bool sweeps_are_right(std::size_t n, int threads) {
             descend_columns(lists, {single.data(), p, nullptr}, net, bins.h.data(), slope.data(),
                             sweeps, 1);
         else if (way == 1)
-            descend_columns(lists, {bins.offsets.data(), bins.n_grids, single.data()}, net,
-                            bins.h.data(), slope.data(), sweeps, threads);
+            uncrowded(sweeps, threads, [&](Sweeps some, int on) {
+                return descend_columns(lists, {bins.offsets.data(), bins.n_grids, single.data()},
+                                       net, bins.h.data(), slope.data(), some, on);
+            });
         else if (way == 2)
-            descend_grids(grids, net, bins.h.data(), slope.data(), sweeps, threads);
+            uncrowded(sweeps, threads, [&](Sweeps some, int on) {
+                return descend_grids(grids, net, bins.h.data(), slope.data(), some, on);
+            });
         else
             descend_async(lists, net, bins.h.data(), slope.data(), sweeps.count, threads);
         if (way == 0) expected = w;
