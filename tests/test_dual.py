@@ -208,7 +208,7 @@ def test_epsilon_insensitive_pairs_are_libsvm():
         0.5 * Gaussian(0.3) + 2.0 * Laplacian(0.1),
         Callable(lambda X, Y: (1 + X @ Y.T) ** 2),
     ],
-    ids=repr,
+    ids=lambda kernel: type(kernel).__name__,
 )
 @pytest.mark.parametrize("kind", ["float32", "float64", "csr"])
 def test_rows_are_those_of_the_kernel_matrix(kernel, kind):
