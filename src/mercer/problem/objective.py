@@ -270,9 +270,8 @@ class Problem:
 
         The largest one over independent outputs.
         """
-        point = self._at(theta)
         gradient = self.gradient(theta)
-        w = self.weights_of(point.theta)
+        w = self.weights_of(self._at(theta).theta)
         violation = gradient.copy()
         of_loss = self.weights_of(gradient) - self.penalty.gradient(w)
         self.weights_of(violation)[...] = self.penalty.violation(w, of_loss)
