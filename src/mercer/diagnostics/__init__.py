@@ -1,5 +1,12 @@
-"""What fitted features say about themselves: how full bins are, how near they come to a kernel."""
+"""What features and systems say of themselves: bins, kernels met, steps and costs to expect."""
 
+from mercer.diagnostics.block_costs import EpochCost, epoch_cost, kernel_bytes, phase_times
+from mercer.diagnostics.block_descent import (
+    BlockRates,
+    block_rates,
+    effective_lipschitz,
+    restricted_lipschitz,
+)
 from mercer.diagnostics.collisions import (
     Collisions,
     asymptotic_speedup,
@@ -9,10 +16,18 @@ from mercer.diagnostics.collisions import (
 from mercer.diagnostics.kernel_error import KernelError, kernel_error
 
 __all__ = [
+    "BlockRates",
     "Collisions",
+    "EpochCost",
     "KernelError",
     "asymptotic_speedup",
+    "block_rates",
     "collisions",
+    "effective_lipschitz",
+    "epoch_cost",
+    "kernel_bytes",
     "kernel_error",
+    "phase_times",
     "predicted_speedup",
+    "restricted_lipschitz",
 ]

@@ -1,0 +1,231 @@
+"""What an epoch of block coordinate descent costs: flops, words sent, bytes, and seconds by phase.
+
+The first three are a model, Table 1 of Tu, Roelofs, Venkataraman and Recht (2016) and what it
+leaves out; the last are read off the trace of a solver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._validation import flag, name_from, positive_integer
+from mercer.solvers import Result
+from mercer.solvers.base import TraceRow
+
+__all__ = ["METHODS", "PHASES", "EpochCost", "epoch_cost", "kernel_bytes", "phase_times"]
+
+METHODS = ("exact", "nystroem", "fourier")
+"""Systems: the full kernel, Nyström's restricted span, random features."""
+
+PHASES = ("generate", "gram", "reduce", "solve", "update")
+"""What a step does: make a block of columns, its Gram matrix, sum over machines, solve, update."""
+
+_WORD = 8  # bytes
+
+
+@dataclass(frozen=True)
+class EpochCost:
+    """What one pass over all blocks costs.
+
+    Parameters
+    ----------
+    n_blocks : int
+    flops : dict of str to float
+        By phase, over the epoch, on the machine that does the most: up to constants.
+    words : dict of str to float
+        Numbers sent, by what they are: "gram", and in the extended form "data", "weights" and
+        "right-hand sides".
+    block_bytes : float
+        A block of columns on one machine.
+
+    Attributes
+    ----------
+    total_flops, total_words, total_bytes : float
+
+    Examples
+    --------
+    >>> cost = epoch_cost("fourier", 1000, 200, block_size=100, n_outputs=1, n_machines=4)
+    >>> cost.n_blocks, cost.total_words
+    (2, 40000.0)
+    """
+
+    n_blocks: int
+    flops: dict[str, float]
+    words: dict[str, float]
+    block_bytes: float
+
+    @property
+    def total_flops(self) -> float:
+        return float(sum(self.flops.values()))
+
+    @property
+    def total_words(self) -> float:
+        return float(sum(self.words.values()))
+
+    @property
+    def total_bytes(self) -> float:
+        return _WORD * self.total_words
+
+
+def epoch_cost(
+    method: str,
+    n_rows: int,
+    n_features: int | None = None,
+    *,
+    block_size: int,
+    n_outputs: int = 1,
+    n_machines: int = 1,
+    n_inputs: int | None = None,
+    extended: bool = False,
+) -> EpochCost:
+    """Flops and words of one epoch on M machines that share the rows.
+
+    For every block the full kernel takes n b k / M + b³ flops and sends b² words; Nyström and
+    random features take (n b² + n b k) / M + b³ and send b² log₂ M. So Table 1 of the paper has it.
+    The extended form adds what it leaves out: making the block, n b d / M flops; and words, for the
+    full kernel (b d + b k) log₂ M, the rows of the block and the new weights to all machines; for
+    the others b k log₂ M + b k, right-hand sides summed and weights sent.
+
+    Parameters
+    ----------
+    method : {"exact", "nystroem", "fourier"}
+        The full kernel, Nyström's restricted span, random features.
+    n_rows : int
+        n.
+    n_features : int, optional
+        p; to be left out for the full kernel, which has n.
+    block_size : int
+        b, at most p. A last block of less than b columns counts as a part of one.
+    n_outputs, n_machines : int, default=1
+        k and M.
+    n_inputs : int, optional
+        d, or the mean number of non-zeros of a row; needed by the extended form.
+    extended : bool, default=False
+
+    Returns
+    -------
+    EpochCost
+
+    Raises
+    ------
+    TypeError, ValueError
+        If a number is out of its range, or n_features or n_inputs is missing or too much.
+
+    References
+    ----------
+    Tu, Roelofs, Venkataraman and Recht, Large scale kernel learning using block coordinate descent,
+    2016, table 1, in which log(M) belongs to the lower row.
+
+    Examples
+    --------
+    An epoch of the paper's largest problem, with b = 6144 on 128 machines:
+
+    >>> full = epoch_cost("exact", 2251569, block_size=6144, n_outputs=147, n_machines=128)
+    >>> few = epoch_cost(
+    ...     "fourier", 2251569, 200000, block_size=6144, n_outputs=147, n_machines=128
+    ... )
+    >>> f"{full.total_flops:.2g} {few.total_flops:.2g}"
+    '9.1e+13 3e+13'
+    """
+    n, p = _features(name_from(method, METHODS, "method"), n_rows, n_features)
+    b = positive_integer(block_size, "block_size")
+    k = positive_integer(n_outputs, "n_outputs")
+    machines = positive_integer(n_machines, "n_machines")
+    if b > p:
+        raise ValueError(f"block_size must be at most the number of unknowns, {p}; got {b}.")
+    steps, levels = p / b, float(np.log2(machines))
+    rows = n / machines
+    flops = {"update": rows * b * k * steps, "solve": float(b**3) * steps}
+    if method == "exact":
+        words = {"gram": b**2 * steps}
+    else:
+        flops["gram"] = rows * b**2 * steps
+        words = {"gram": b**2 * levels * steps}
+    if flag(extended, "extended"):
+        if n_inputs is None:
+            raise ValueError("n_inputs must be given for the extended form; got None.")
+        d = positive_integer(n_inputs, "n_inputs")
+        flops["generate"] = rows * b * d * steps
+        if method == "exact":
+            words |= {"data": b * d * levels * steps, "weights": b * k * levels * steps}
+        else:
+            words |= {"right-hand sides": b * k * levels * steps, "weights": b * k * steps}
+    return EpochCost(-(-p // b), flops, words, _WORD * rows * b)
+
+
+def kernel_bytes(n_rows: int, itemsize: int = _WORD) -> float:
+    """Bytes of a kernel matrix that is held whole.
+
+    Parameters
+    ----------
+    n_rows : int
+    itemsize : int, default=8
+        Of one entry.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    The paper's three problems, in terabytes:
+
+    >>> [round(kernel_bytes(n) / 1e12, 2) for n in (2251569, 1255412, 500000)]
+    [40.56, 12.61, 2.0]
+    """
+    return float(positive_integer(itemsize, "itemsize")) * positive_integer(n_rows, "n_rows") ** 2
+
+
+def phase_times(result: Result | Sequence[TraceRow]) -> dict[str, NDArray[np.float64]]:
+    """Seconds of every phase in every step that the trace has a row for.
+
+    Parameters
+    ----------
+    result : Result, or sequence of TraceRow
+        Of a solver with ``trace="block"`` for the phases of single blocks.
+
+    Returns
+    -------
+    dict of str to float64 array of shape (rows - 1,)
+        Phases in the order in which they are done, and ``"other"``: what belongs to none of them.
+
+    Raises
+    ------
+    ValueError
+        If the trace has fewer than two rows.
+
+    Examples
+    --------
+    >>> rows = [
+    ...     TraceRow(0.0, 1.0, 1.0, 0, {}),
+    ...     TraceRow(1.0, 0.5, 0.1, 9, {"generate": 0.75, "solve": 0.125}),
+    ... ]
+    >>> {name: seconds.tolist() for name, seconds in phase_times(rows).items()}
+    {'generate': [0.75], 'solve': [0.125], 'other': [0.125]}
+    """
+    trace: Sequence[Any] = result.trace if isinstance(result, Result) else list(result)
+    if len(trace) < 2:
+        raise ValueError(f"result must have a trace of two rows or more; got {len(trace)}.")
+    known = {name for row in trace for name in row.phases}
+    names = [name for name in PHASES if name in known]
+    names += sorted(known.difference(names))
+    found = {name: np.diff([row.phases.get(name, 0.0) for row in trace]) for name in names}
+    spent = np.diff([row.time for row in trace])
+    found["other"] = np.maximum(0.0, spent - sum(found.values(), np.zeros(len(spent))))
+    return found
+
+
+def _features(method: str, n_rows: int, n_features: int | None) -> tuple[int, int]:
+    n = positive_integer(n_rows, "n_rows")
+    if method == "exact":
+        if n_features is not None:
+            raise ValueError(f"n_features must be left out for the full kernel; got {n_features}.")
+        return n, n
+    if n_features is None:
+        raise ValueError(f"n_features must be given for {method!r}; got None.")
+    return n, positive_integer(n_features, "n_features")

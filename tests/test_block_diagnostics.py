@@ -1,0 +1,291 @@
+"""Rates and costs of block coordinate descent: theorem 4.1, the cost model, phase times."""
+
+import importlib
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from mercer.diagnostics import (
+    block_rates,
+    effective_lipschitz,
+    epoch_cost,
+    kernel_bytes,
+    phase_times,
+    restricted_lipschitz,
+)
+from mercer.solvers import TraceRow
+
+
+@pytest.mark.parametrize("name", ["block_descent", "block_costs"])
+def test_examples(name, check_examples):
+    check_examples(importlib.import_module(f"mercer.diagnostics.{name}"))
+
+
+def hessian(d, rng, condition=50.0):
+    """A random one whose eigenvalues are spread between 1 / condition and 1."""
+    Q = np.linalg.qr(rng.normal(size=(d, d)))[0]
+    return (Q * np.geomspace(1 / condition, 1, d)) @ Q.T
+
+
+def clusters(side, weight):
+    """The paper's example: d = side², λ I and blocks of ones."""
+    return weight * np.eye(side**2) + np.kron(np.eye(side), np.ones((side, side)))
+
+
+# --- theorem 4.1 -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("block_size", [1, 2, 5, 8])
+def test_a_block_has_at_most_what_any_has_and_any_at_most_the_whole(block_size, rng):
+    H = hessian(8, rng)
+    rates = block_rates(H, block_size)
+    blocks = list(combinations(range(8), block_size))
+    assert rates.exact
+    assert rates.restricted == pytest.approx(
+        max(np.linalg.eigvalsh(H[np.ix_(J, J)])[-1] for J in blocks)
+    )
+    for J in blocks:
+        assert restricted_lipschitz(H, [J]) <= rates.restricted * (1 + 1e-12)
+    assert rates.restricted <= rates.largest * (1 + 1e-12)
+    if block_size == 8:
+        assert rates.restricted == pytest.approx(rates.largest)
+    if block_size == 1:
+        assert rates.restricted == pytest.approx(rates.largest_diagonal)
+
+
+def test_what_is_drawn_of_many_blocks_bounds_the_largest_from_below(rng):
+    H = hessian(24, rng)
+    rates = block_rates(H, 6)
+    assert not rates.exact
+    assert "at least" in str(rates)
+    best = restricted_lipschitz(H, [np.argsort(H.diagonal())[-6:]])
+    assert best <= rates.restricted <= rates.largest
+
+
+def test_the_effective_constant_is_that_of_the_theorem(rng):
+    H = hessian(12, rng)
+    rates = block_rates(H, 4)
+    largest, diagonal = np.linalg.eigvalsh(H)[-1], H.diagonal().max()
+    expected = np.e**2 * largest + 12 * np.log(2 * 12**2 / 4) / 4 * diagonal
+    assert rates.effective == pytest.approx(expected)
+    assert rates.factor() == pytest.approx(1 - np.linalg.eigvalsh(H)[0] / (2 * expected))
+    np.testing.assert_allclose(rates.bound([0, 1, 3]), rates.factor() ** np.array([0, 1, 3]))
+    assert rates.epochs(0.01) * 12 / 4 == pytest.approx(np.log(0.01) / np.log(rates.factor()))
+    assert rates.bound(rates.epochs(0.01) * 12 / 4) == pytest.approx(0.01)
+
+
+def descend(H, block_size, n_steps, w, rng):
+    """Values of f(w) - f* = ½ wᵀ H w of exact steps on blocks drawn anew each time."""
+    values = [0.5 * w @ H @ w]
+    for _ in range(n_steps):
+        J = rng.choice(len(w), block_size, replace=False)
+        w = w.copy()
+        w[J] -= np.linalg.solve(H[np.ix_(J, J)], H[J] @ w)
+        values.append(0.5 * w @ H @ w)
+    return np.array(values)
+
+
+@pytest.mark.parametrize("block_size", [2, 6])
+@pytest.mark.parametrize("kind", ["spread", "clusters"])
+def test_no_quadratic_is_slower_on_average_than_the_bounds(kind, block_size, rng):
+    H = hessian(16, rng) if kind == "spread" else clusters(4, 0.1)
+    rates = block_rates(H, block_size)
+    start = rng.normal(size=16)
+    runs = np.array([descend(H, block_size, 40, start, rng) for _ in range(60)])
+    assert np.all(np.diff(runs) <= 1e-12 * runs[:, :1])  # a step never rises
+    mean = runs.mean(axis=0) / runs[0, 0]
+    for old in (False, True):
+        assert np.all(mean <= rates.bound(np.arange(41), old) * (1 + 1e-9))
+
+
+def test_the_bounds_would_not_hold_for_a_gradient_step_of_length_one_over_L(rng):
+    """The check above can fail: a step that is not exact is slower than the first bound."""
+    H = hessian(16, rng, condition=4.0)
+    rates = block_rates(H, 16)
+    w = np.linalg.eigh(H)[1][:, 0]
+    slow = w - 1e-3 * H @ w
+    assert (slow @ H @ slow) / (w @ H @ w) > rates.bound(1)
+
+
+def test_in_small_dimensions_the_new_bound_is_not_the_better_one():
+    """e² makes up for what it saves until d is large; then it does save the square root of d."""
+    small = block_rates(clusters(8, 0.1), 8)
+    assert small.epochs(0.1) > small.epochs(0.1, old=True)
+    ratios = []
+    for side in (10, 10**2, 10**4):
+        d, largest = side**2, side + 0.1
+        new = effective_lipschitz(largest, 1.1, d, side) * 2 / 0.1
+        ratios.append(new / (d * largest / (side * 0.1)))  # steps against those of equation 7
+    assert ratios[0] > 1
+    assert ratios[0] > ratios[1] > ratios[2]
+    assert ratios[2] < 0.1
+
+
+def test_a_singular_hessian_promises_nothing():
+    rates = block_rates(np.diag([0.0, 1.0]), 1)
+    assert rates.condition == np.inf
+    assert rates.epochs(0.5) == rates.epochs(0.5, old=True) == np.inf
+
+
+def test_a_hessian_without_spread_needs_one_step():
+    rates = block_rates(np.eye(3), 3)
+    np.testing.assert_allclose(rates.bound([0, 1], old=True), [1, 0], atol=1e-12)
+
+
+def test_tiny_rates_are_not_lost_to_rounding():
+    rates = block_rates(np.diag([1e-18, 1.0]), 1)
+    assert np.isfinite(rates.epochs(0.1))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: block_rates(np.ones((2, 3)), 1), "hessian must be a square matrix"),
+        (lambda: block_rates([[1.0, np.nan], [np.nan, 1.0]], 1), "hessian must be finite"),
+        (lambda: block_rates([[1.0, 2.0], [0.0, 1.0]], 1), "hessian must be symmetric"),
+        (lambda: block_rates(np.eye(2), 3), "block_size must be at most the size, 2; got 3"),
+        (lambda: block_rates(np.eye(2), 1).epochs(1.0), "reduction must be between 0 and 1"),
+        (lambda: restricted_lipschitz(np.eye(2), []), "blocks must hold at least one block"),
+        (lambda: effective_lipschitz(1.0, 2.0, 3, 1), "largest_diagonal must be at most"),
+        (lambda: effective_lipschitz(0.0, 1.0, 3, 1), "largest must be above 0"),
+    ],
+    ids=["shape", "nan", "skew", "block", "reduction", "none", "diagonal", "zero"],
+)
+def test_bad_input_is_refused_in_a_sentence(call, said):
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+# --- the dual of the same problem ------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("factor", "right"), [(2.0, True), (1.0, False)])
+def test_the_dual_has_two_n_ths_of_the_targets(factor, right, rng):
+    """With one n-th, as the paper prints it, weights come out half as large."""
+    n, p, alpha = 40, 5, 0.3
+    Z, y = rng.normal(size=(n, p)), rng.normal(size=n)
+    w = np.linalg.solve(Z.T @ Z + n * alpha * np.eye(p), Z.T @ y)
+    # the maximum of factor/n yᵀa - ‖a‖²/n - aᵀ Z Zᵀ a / (alpha n²)
+    a = np.linalg.solve(2 / n * np.eye(n) + 2 / (alpha * n**2) * Z @ Z.T, factor / n * y)
+    found = Z.T @ a / (n * alpha)
+    np.testing.assert_allclose(found, w if right else w / 2, rtol=1e-9)
+
+
+def test_random_cosines_have_short_rows_and_columns(rng):
+    from mercer.maps import RandomFourier
+
+    n, p = 300, 64
+    Z = RandomFourier(gamma=1.0, n_components=p, random_state=0).fit_transform(
+        rng.normal(size=(n, 3))
+    )
+    assert np.square(Z).sum(axis=1).max() <= 2 + 1e-9
+    assert np.square(Z).sum(axis=0).max() <= 2 * n / p + 1e-9
+
+
+# --- costs -----------------------------------------------------------------------------------
+
+
+def test_the_kernel_matrices_of_the_paper_are_as_large_as_it_says():
+    sizes = {2_251_569: 40.56, 1_255_412: 12.61, 500_000: 2.00}
+    for n, terabytes in sizes.items():
+        assert round(kernel_bytes(n) / 1e12, 2) == terabytes
+    assert kernel_bytes(1000, itemsize=4) == kernel_bytes(1000) / 2
+
+
+@pytest.mark.parametrize("machines", [1, 8, 128])
+def test_costs_are_those_of_table_1(machines):
+    n, p, b, k = 12_000, 4000, 500, 7
+    full = epoch_cost("exact", n, block_size=b, n_outputs=k, n_machines=machines)
+    assert full.total_flops == pytest.approx((n * b * k / machines + b**3) * n / b)
+    assert full.total_words == pytest.approx(b**2 * n / b)
+    for method in ("nystroem", "fourier"):
+        some = epoch_cost(method, n, p, block_size=b, n_outputs=k, n_machines=machines)
+        per_block = n * b**2 / machines + n * b * k / machines + b**3
+        assert some.total_flops == pytest.approx(per_block * p / b)
+        assert some.total_words == pytest.approx(b**2 * np.log2(machines) * p / b)
+        assert some.total_bytes == 8 * some.total_words
+
+
+def test_the_extended_form_adds_what_table_1_leaves_out():
+    n, p, b, k, d, machines = 12_000, 4000, 500, 7, 30, 8
+    sizes = {"block_size": b, "n_outputs": k, "n_machines": machines}
+    for method, features, steps in (("exact", None, n / b), ("nystroem", p, p / b)):
+        short = epoch_cost(method, n, features, **sizes)
+        long = epoch_cost(method, n, features, **sizes, n_inputs=d, extended=True)
+        words = (b * d + b * k) * 3 if method == "exact" else b * k * 3 + b * k
+        assert long.total_words - short.total_words == pytest.approx(words * steps)
+        assert long.total_flops - short.total_flops == pytest.approx(n * b * d / 8 * steps)
+
+
+def test_only_the_tree_of_sums_grows_with_the_machines():
+    one, many = (
+        epoch_cost("fourier", 1000, 100, block_size=50, n_machines=m, n_inputs=3, extended=True)
+        for m in (1, 64)
+    )
+    assert one.words["gram"] == 0
+    assert many.words["gram"] == 6 * 50**2 * 2
+    assert one.flops["solve"] == many.flops["solve"]
+    assert one.flops["gram"] == 64 * many.flops["gram"]
+
+
+def test_a_ragged_last_block_counts_for_its_share():
+    cost = epoch_cost("fourier", 100, 25, block_size=10)
+    assert cost.n_blocks == 3
+    assert cost.flops["gram"] == pytest.approx(100 * 10 * 25)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"method": "full"}, "method must be one of"),
+        ({"method": "exact"}, "n_features must be left out for the full kernel; got 50"),
+        ({"n_features": None}, "n_features must be given for 'fourier'"),
+        ({"block_size": 51}, "block_size must be at most the number of unknowns, 50"),
+        ({"extended": True}, "n_inputs must be given"),
+        ({"n_machines": 0}, "n_machines must be at least 1"),
+    ],
+    ids=["method", "exact", "none", "block", "inputs", "machines"],
+)
+def test_costs_refuse_what_makes_no_sense(arguments, said):
+    given = {"method": "fourier", "n_rows": 100, "n_features": 50, "block_size": 10}
+    with pytest.raises(ValueError, match=said):
+        epoch_cost(**{**given, **arguments})
+
+
+# --- phases ----------------------------------------------------------------------------------
+
+
+def row(time, **phases):
+    return TraceRow(time, 1.0, 1.0, 0, phases)
+
+
+def test_phases_of_steps_are_differences_and_add_up_to_the_time():
+    trace = [
+        row(0.0),
+        row(1.0, generate=0.5, gram=0.25),
+        row(3.0, generate=1.5, gram=0.5, solve=0.5),
+    ]
+    found = phase_times(trace)
+    assert list(found) == ["generate", "gram", "solve", "other"]
+    assert found["generate"].tolist() == [0.5, 1.0]
+    assert found["solve"].tolist() == [0.0, 0.5]
+    np.testing.assert_allclose(sum(found.values()), [1.0, 2.0])
+
+
+def test_phases_come_in_the_order_of_a_step_with_others_last():
+    trace = [row(0.0), row(1.0, update=0.1, start=0.2, reduce=0.1, generate=0.1)]
+    assert list(phase_times(trace)) == ["generate", "reduce", "update", "start", "other"]
+
+
+def test_a_trace_of_one_row_has_no_steps():
+    with pytest.raises(ValueError, match="two rows or more; got 1"):
+        phase_times([row(0.0)])
+
+
+def test_results_are_read_by_their_trace():
+    from mercer.solvers import Result
+
+    trace = [row(0.0), row(1.0, solve=0.5)]
+    result = Result(np.zeros(2), 1, True, 0.0, trace)
+    assert phase_times(result)["solve"].tolist() == [0.5]
