@@ -2,14 +2,15 @@
 
 A design with n rows and D columns knows its products and its columns; it need not hold n * D
 numbers. ``Dense`` and ``Sparse`` hold them, ``Binned`` holds one small code per row and grid,
-``Weighted`` a number beside it, and ``Lazy`` holds the data and the map and regenerates what is
-asked for.
+``Weighted`` a number beside it, ``Lazy`` holds the data and the map and regenerates what is asked
+for, and ``KernelColumns`` does so for the kernel against landmarks.
 """
 
 from mercer.designs.base import Design
 from mercer.designs.binned import Binned
 from mercer.designs.columns import select, side_by_side
 from mercer.designs.held import Dense, Sparse
+from mercer.designs.kernel import KernelColumns, KernelMatrix
 from mercer.designs.lazy import Lazy
 from mercer.designs.occupancy import Occupancy
 from mercer.designs.weighted import Weighted
@@ -18,6 +19,8 @@ __all__ = [
     "Binned",
     "Dense",
     "Design",
+    "KernelColumns",
+    "KernelMatrix",
     "Lazy",
     "Occupancy",
     "Sparse",

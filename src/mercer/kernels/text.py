@@ -76,14 +76,35 @@ class NGram(Kernel):
         return checked_texts(X, name)
 
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
-        vocabulary = _numbering()
-        y = self._counts(Y, vocabulary)
-        x = y if Y is X else self._counts(X, vocabulary)
-        y = sparse.csr_array((y.data, y.indices, y.indptr), shape=(y.shape[0], len(vocabulary)))
+        x, y = self.counts(X, None if Y is X else Y)
+        y = x if y is None else y
         for rows in row_chunks(x.shape[0], 24.0 * y.shape[0]):
             out[rows] = (x[rows] @ y.T).toarray()
         if Y is X:
             np.fill_diagonal(out, x.multiply(x).sum(axis=1))
+
+    def counts(
+        self, X: NDArray, Y: NDArray | None = None
+    ) -> tuple[sparse.csr_array, sparse.csr_array | None]:
+        """Rows whose inner products are the kernel.
+
+        Parameters
+        ----------
+        X, Y : texts of shapes (n,) and (m,)
+            Checked: arrays of strings.
+
+        Returns
+        -------
+        x, y : CSR of shapes (n, D) and (m, D)
+            A column for every n-gram of X and Y; y is None where Y is.
+        """
+        vocabulary = _numbering()
+        y = None if Y is None else self._counts(Y, vocabulary)
+        x = self._counts(X, vocabulary)
+        if y is not None:
+            shape = (y.shape[0], len(vocabulary))
+            y = sparse.csr_array((y.data, y.indices, y.indptr), shape=shape)
+        return x, y
 
     def _counts(self, texts: NDArray, vocabulary: dict[str, int]) -> sparse.csr_array:
         """The counts of each text's n-grams, which ``vocabulary`` numbers as they are met."""

@@ -1,0 +1,422 @@
+"""The kernel against landmarks as a design, made when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from mercer._array import available_memory, check_memory, n_threads, row_chunks
+from mercer._validation import column_indices, float_type
+from mercer.designs.base import Design, float_dtype
+from mercer.designs.held import Dense
+from mercer.kernels import Kernel, Linear, NGram
+
+__all__ = ["KernelColumns", "KernelMatrix"]
+
+Prepare = Callable[[Any], Any]
+
+# Share of the available memory that a held matrix may take unless the caller says otherwise.
+_HELD_SHARE = 0.5
+
+# Rows and columns of a tile: its entries are as many as a chunk's memory holds in float64.
+_TILE = 2896
+
+# Columns of a float32 matrix whose products with a vector are summed up in float32.
+_EXACT_COLUMNS = 2048
+
+
+class KernelColumns(Design):
+    """The kernel of every row against every landmark, Z = k(X, L), none of it held.
+
+    Products generate entries as they go and forget them. Entries are of the design's dtype; a
+    product with a float64 vector is summed up and returned in float64 all the same, so that a
+    solver with float64 unknowns loses nothing but what the entries have lost.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n, d), or texts of shape (n,)
+        Checked: finite, C-ordered or canonical CSR, float32 or float64; or an array of strings. It
+        may be a read-only memory map, of which only what is asked for is read.
+    kernel : Kernel
+        With its scale in numbers.
+    landmarks : array or CSR of shape (p, d), or texts of shape (p,), default=None
+        Checked as X is, and prepared already. None means X itself: Z is then the kernel matrix,
+        symmetric, and products make every pair of rows once.
+    dtype : dtype, default=None
+        float32 or float64; None means that of X, float64 for texts. Kernels of dense rows that the
+        core knows are computed in it.
+    prepare : callable, default=None
+        What rows of X go through before the kernel sees them, a chunk at a time, such as the
+        ``transform`` of a fitted scaler.
+    n_jobs : int or None, default=None
+        Threads of products; None means all.
+
+    Attributes
+    ----------
+    symmetric : bool
+        Whether the landmarks are the rows.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If the kernel's scale still follows from data, or X and landmarks do not fit each other.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import KernelColumns
+    >>> from mercer.kernels import Gaussian
+    >>> K = KernelColumns(np.array([[0.0], [1.0], [2.0]]), Gaussian(gamma=1.0))
+    >>> K.matvec(np.ones(3)).round(4)
+    array([1.3862, 1.7358, 1.3862])
+    >>> K.block([1]).round(4)
+    array([[0.3679],
+           [1.    ],
+           [0.3679]])
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        kernel: Kernel,
+        landmarks: Any = None,
+        dtype: Any = None,
+        prepare: Prepare | None = None,
+        n_jobs: int | None = None,
+    ):
+        if not isinstance(kernel, Kernel) or not kernel.is_resolved:
+            raise TypeError(f"kernel must be a Kernel with its scale in numbers; got {kernel!r}.")
+        self.kernel = kernel
+        self.dtype = float_dtype(dtype or float_type(X))
+        self.n_threads = n_threads(n_jobs)
+        if isinstance(kernel, NGram):  # of counts it is an inner product, and texts are read once
+            X, landmarks = kernel.counts(X, landmarks)
+            kernel = Linear()
+        self._function = kernel
+        left = _Rows(X, prepare, self.dtype)
+        self._link(left, left if landmarks is None else _Rows(landmarks, None, self.dtype))
+
+    def _link(self, left: _Rows, right: _Rows) -> None:
+        """Take these rows and landmarks."""
+        self._left, self._right, self.symmetric = left, right.alike(left), left is right
+        self.shape = (len(left), len(right))
+
+    def _of(self, left: _Rows, right: _Rows) -> KernelColumns:
+        """The same kernel of other rows."""
+        other = object.__new__(KernelColumns)
+        kept = ("kernel", "dtype", "n_threads", "_function")
+        other.__dict__.update({name: getattr(self, name) for name in kept})
+        other._link(left, right)
+        return other
+
+    # ---- products -------------------------------------------------------------------------------
+
+    def matvec(self, w: NDArray) -> NDArray:
+        """``Z @ w`` for w of shape (p,) or (p, k); float64 if w is."""
+        return self._product(self._vector(w, self.shape[1], "w"), transposed=False)
+
+    def rmatvec(self, v: NDArray) -> NDArray:
+        """``Z.T @ v`` for v of shape (n,) or (n, k); float64 if v is."""
+        return self._product(self._vector(v, self.shape[0], "v"), transposed=not self.symmetric)
+
+    def _product(self, vector: NDArray, transposed: bool) -> NDArray:
+        total = np.zeros((self.shape[1 if transposed else 0], *vector.shape[1:]))
+        for rows, columns, tile in self._tiles():
+            if transposed:
+                total[columns] += times(tile.T, vector[rows])
+                continue
+            total[rows] += times(tile, vector[columns])
+            if self.symmetric and rows.start != columns.start:
+                total[columns] += times(tile.T, vector[rows])
+        return total.astype(vector.dtype, copy=False)
+
+    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        total = np.zeros(self.shape[1])
+        ones = np.ones(self.shape[0]) if weights is None else weights
+        for rows, columns, tile in self._tiles():
+            squares = np.square(tile, dtype=np.float64)
+            total[columns] += ones[rows] @ squares
+            if self.symmetric and rows.start != columns.start:
+                total[rows] += squares @ ones[columns]
+        return total
+
+    def _tiles(self) -> Iterator[tuple[slice, slice, NDArray]]:
+        """(rows, columns, entries), a tile in memory at a time; those on and above the diagonal
+        where Z is symmetric."""
+        n, p = self.shape
+        for rows in row_chunks(n, 1.0, _TILE):
+            left = self._left[rows]
+            for columns in row_chunks(p, 1.0, _TILE):
+                if self.symmetric and columns.start < rows.start:
+                    continue
+                same = self.symmetric and columns == rows
+                yield rows, columns, self._entries(left, left if same else self._right[columns])
+
+    # ---- entries --------------------------------------------------------------------------------
+
+    def block(self, columns: ArrayLike) -> NDArray:
+        """``k(X, L[columns])`` as an (n, b) array.
+
+        Raises
+        ------
+        MemoryError
+            If it would not fit; the message says how many columns would.
+        """
+        columns = _index(columns, self.shape[1])
+        self._check_block(self.shape[0], len(columns))
+        landmarks = self._right[columns]
+        out = np.empty((self.shape[0], len(columns)), dtype=self.dtype)
+        for rows in self._chunks(self.shape[0], len(columns)):
+            self._fill(out[rows], self._left[rows], landmarks)
+        return out
+
+    def landmark_block(self, columns: ArrayLike) -> NDArray:
+        """``k(L, L[columns])`` as a (p, b) array; errors as for ``block``."""
+        return self.landmark_design().block(columns)
+
+    def landmark_design(self) -> KernelColumns:
+        """``k(L, L)``, symmetric; this design itself where the landmarks are the rows."""
+        if self.symmetric:
+            return self
+        return self._of(self._right, self._right)
+
+    def rows(self, index: Any) -> KernelColumns:
+        """The design of a selection of rows; no longer symmetric."""
+        return self._of(self._left.taken(index), self._right)
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """``k(x, x)`` of every row, of shape (n,)."""
+        out = np.empty(self.shape[0])
+        for rows in self._chunks(self.shape[0], 1):
+            out[rows] = self._function.diag(self._left[rows])
+        return out
+
+    def toarray(self) -> NDArray:
+        return self.held(np.inf).toarray()
+
+    def _entries(self, left: Any, right: Any) -> NDArray:
+        out = np.empty((left.shape[0], right.shape[0]), dtype=self.dtype)
+        self._fill(out, left, right)
+        return out
+
+    def _fill(self, out: NDArray, left: Any, right: Any) -> None:
+        if out.size:
+            self._function._fill(out, left, right)
+
+    def _chunks(self, n_rows: int, n_columns: int) -> Iterator[slice]:
+        """Slices of rows whose data and entries stay within the working memory of a chunk."""
+        return row_chunks(n_rows, self._left.bytes_per_row + self.dtype.itemsize * n_columns)
+
+    def _check_block(self, n_rows: int, n_columns: int) -> None:
+        column = float(n_rows) * self.dtype.itemsize
+        fit = int((available_memory() or 0) // column)
+        check_memory(
+            column * n_columns,
+            f"a block of {n_columns} kernel columns of {n_rows} rows",
+            f"ask for {fit} columns at most",
+        )
+
+    # ---- memory ---------------------------------------------------------------------------------
+
+    def held(self, budget: float | None = None) -> KernelColumns:
+        """This design with its matrix in memory where it fits, otherwise itself.
+
+        Parameters
+        ----------
+        budget : float or None, default=None
+            Bytes that the matrix may take; None means half of what is available.
+
+        Returns
+        -------
+        KernelColumns
+            A :class:`KernelMatrix` if it fits.
+        """
+        needed = float(self.shape[0]) * self.shape[1] * self.dtype.itemsize
+        available = available_memory()
+        if budget is None:
+            budget = np.inf if available is None else _HELD_SHARE * available
+        if needed > budget:
+            return self
+        check_memory(
+            needed, f"the {self.shape[0]} x {self.shape[1]} kernel matrix", "do not hold it"
+        )
+        return KernelMatrix(self)
+
+    @property
+    def nbytes(self) -> int:
+        return 0
+
+    def _vector(self, vector: NDArray, length: int, name: str) -> NDArray:
+        """``vector`` as float64 if it is that, otherwise in this design's dtype."""
+        vector = np.asarray(vector)
+        wide = vector.dtype == np.float64
+        vector = np.ascontiguousarray(vector, dtype=np.float64 if wide else self.dtype)
+        if vector.ndim not in (1, 2) or vector.shape[0] != length:
+            raise ValueError(
+                f"{name} must have {length} rows and one or two dimensions; "
+                f"got shape {vector.shape}."
+            )
+        return vector
+
+
+class KernelMatrix(KernelColumns):
+    """A kernel design that holds its matrix.
+
+    Parameters
+    ----------
+    design : KernelColumns
+    matrix : ndarray of shape (n, p), default=None
+        Its entries, if they are known.
+
+    See Also
+    --------
+    KernelColumns.held : makes it where it fits.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import KernelColumns
+    >>> from mercer.kernels import Linear
+    >>> K = KernelColumns(np.array([[1.0], [2.0]]), Linear()).held()
+    >>> K, K.nbytes
+    (<KernelMatrix design 2 x 2, float64>, 32)
+    """
+
+    def __init__(self, design: KernelColumns, matrix: NDArray | None = None):
+        self.__dict__.update(design.__dict__)
+        if matrix is not None:
+            self.matrix = matrix
+            return
+        self.matrix = np.empty(self.shape, dtype=self.dtype)
+        for rows, columns, tile in design._tiles():
+            self.matrix[rows, columns] = tile
+            if self.symmetric and rows.start != columns.start:
+                self.matrix[columns, rows] = tile.T
+
+    def _product(self, vector: NDArray, transposed: bool) -> NDArray:
+        product = times(self.matrix.T if transposed else self.matrix, vector)
+        return product.astype(vector.dtype, copy=False)
+
+    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        return Dense(self.matrix).column_sqnorms(weights)
+
+    def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        return Dense(self.matrix).gram(weights)
+
+    def rows(self, index: Any) -> KernelMatrix:
+        return KernelMatrix(super().rows(index), self.matrix[index])
+
+    def held(self, budget: float | None = None) -> KernelMatrix:
+        return self
+
+    def block(self, columns: ArrayLike) -> NDArray:
+        columns = _index(columns, self.shape[1])
+        # Rows of a symmetric matrix are its columns, and lie together.
+        return self.matrix[columns].T if self.symmetric else self.matrix[:, columns]
+
+    def diagonal(self) -> NDArray[np.float64]:
+        return self.matrix.diagonal().astype(np.float64) if self.symmetric else super().diagonal()
+
+    def toarray(self) -> NDArray:
+        return self.matrix
+
+    @property
+    def nbytes(self) -> int:
+        return self.matrix.nbytes
+
+
+class _Rows:
+    """Rows of data as a kernel takes them, a selection at a time.
+
+    Parameters
+    ----------
+    data : array or CSR of shape (n, d), or texts
+    prepare : callable or None
+        What selected rows go through.
+    dtype : dtype
+        What selected rows have if they are numbers.
+    """
+
+    def __init__(self, data: Any, prepare: Prepare | None, dtype: np.dtype):
+        self.data, self.prepare, self.dtype = data, prepare, dtype
+
+    def __len__(self) -> int:
+        return self.data.shape[0]
+
+    def __getitem__(self, index: Any) -> Any:
+        rows = self.data[index]
+        if self.prepare is not None:
+            rows = self.prepare(rows)
+        if rows.dtype.kind == "O":
+            return rows
+        if sparse.issparse(rows):
+            return rows.astype(self.dtype, copy=False)
+        return np.ascontiguousarray(rows, dtype=self.dtype)
+
+    def taken(self, index: Any) -> _Rows:
+        """A selection of the rows, prepared as these are."""
+        return _Rows(self.data[index], self.prepare, self.dtype)
+
+    def alike(self, other: _Rows) -> _Rows:
+        """These rows, dense or CSR as those of ``other`` are when they are selected."""
+        if other is self or self.data.dtype.kind == "O":
+            return self
+        example = other[:1]
+        if example.shape[1] != self.data.shape[1]:
+            raise ValueError(
+                "X and landmarks must have the same number of columns; "
+                f"got {example.shape[1]} and {self.data.shape[1]}."
+            )
+        if sparse.issparse(example) == sparse.issparse(self[:1]):
+            return self
+        data = self.data.toarray() if sparse.issparse(self.data) else sparse.csr_array(self.data)
+        return _Rows(data, self.prepare, self.dtype)
+
+    @property
+    def bytes_per_row(self) -> float:
+        """Of selected rows that are not prepared."""
+        if self.data.dtype.kind == "O":
+            return 0.0
+        stored = self.data.nnz if sparse.issparse(self.data) else self.data.size
+        return 2.0 * self.dtype.itemsize * stored / max(1, len(self))
+
+
+def times(matrix: NDArray, vector: NDArray) -> NDArray[np.float64]:
+    """``matrix @ vector``, to the precision that the vector has.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (n, p), float32 or float64
+    vector : ndarray of shape (p,) or (p, k), float32 or float64
+
+    Returns
+    -------
+    ndarray of shape (n,) or (n, k), float64
+
+    Notes
+    -----
+    A float64 vector meets a float32 matrix as the sum of two float32 vectors, so that the matrix
+    is neither copied nor read twice.
+    """
+    if matrix.dtype == np.float64:
+        return matrix @ vector.astype(np.float64, copy=False)
+    n, k = matrix.shape[0], vector[0:1].size
+    parts = [vector.reshape(-1, k).astype(np.float32)]
+    if vector.dtype == np.float64:
+        parts.append((vector.reshape(-1, k) - parts[0]).astype(np.float32))
+    both = np.hstack(parts)
+    total = np.zeros((n, both.shape[1]))
+    for columns in row_chunks(matrix.shape[1], 1.0, _EXACT_COLUMNS):
+        total += matrix[:, columns] @ both[columns]
+    if len(parts) == 2:
+        total = total[:, :k] + total[:, k:]
+    return total.reshape(n, *vector.shape[1:])
+
+
+def _index(columns: ArrayLike, n_columns: int) -> NDArray[np.int64]:
+    columns = np.asarray(columns)
+    return column_indices(np.flatnonzero(columns) if columns.dtype == bool else columns, n_columns)
