@@ -7,6 +7,8 @@ problem; a solver solves problems; an estimator names the choices.
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
+from mercer._config import config_context, get_config, set_config
+
 if TYPE_CHECKING:
     from mercer.estimators import (
         DoublySGDClassifier,
@@ -26,6 +28,9 @@ __all__ = [
     "KernelRegressor",
     "SparseKernelClassifier",
     "SparseKernelRegressor",
+    "config_context",
+    "get_config",
+    "set_config",
 ]
 
 try:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 from numbers import Integral
+from pathlib import Path
+
+from mercer._config import get_config, memory_left
 
 # Working memory of one row chunk: large against overheads, small against RAM.
 CHUNK_BYTES = 64 * 2**20
+_CHUNK_SHARE = 32  # chunks of which ``max_memory`` has room for: one is met in several forms
 
 
 def n_threads(n_jobs: int | None = None) -> int:
@@ -47,15 +52,27 @@ def row_chunks(n_rows: int, bytes_per_row: float, budget: int = CHUNK_BYTES) -> 
     bytes_per_row : float
         What one row costs while its chunk is being worked on.
     budget : int, default=64 MiB
-        Bytes a chunk may take.
+        Bytes a chunk may take; never more than a small share of ``max_memory``.
     """
+    limit = get_config()["max_memory"]
+    if limit is not None:
+        budget = min(budget, limit // _CHUNK_SHARE)
     step = max(1, int(budget // max(1.0, bytes_per_row)))
     for start in range(0, n_rows, step):
         yield slice(start, min(n_rows, start + step))
 
 
 def available_memory() -> int | None:
-    """Bytes that can be taken without swapping, or None where the system does not tell."""
+    """Bytes that can be taken without swapping, or None where the system does not tell.
+
+    The least of what the machine, the control group of this process and ``max_memory`` leave.
+    """
+    rooms = [_free_memory(), _group_memory(), memory_left()]
+    return min((room for room in rooms if room is not None), default=None)
+
+
+def _free_memory() -> int | None:
+    """What the machine has left."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             for line in lines:
@@ -66,6 +83,38 @@ def available_memory() -> int | None:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
     except (AttributeError, ValueError, OSError):
+        return None
+
+
+def _group_memory() -> int | None:
+    """What the limits of a container or a batch system leave; None without such limits."""
+    rooms = [_room_of(group) for group in _limited_groups()]
+    return min((room for room in rooms if room is not None), default=None)
+
+
+@cache
+def _limited_groups(root: Path = Path("/sys/fs/cgroup")) -> tuple[Path, ...]:
+    """The control groups around this process that limit its memory."""
+    try:
+        lines = Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines()
+        name = next(line[3:] for line in lines if line.startswith("0::"))
+    except (OSError, ValueError, StopIteration):
+        return ()
+    group = root / name.lstrip("/")
+    around = [folder for folder in (group, *group.parents) if folder.is_relative_to(root)]
+    return tuple(folder for folder in around if _room_of(folder) is not None)
+
+
+def _room_of(group: Path) -> int | None:
+    """What the limit of one control group leaves, where it has one."""
+    try:
+        limit = int((group / "memory.max").read_text(encoding="ascii"))  # "max" is no limit
+        used = int((group / "memory.current").read_text(encoding="ascii"))
+        lines = (group / "memory.stat").read_text(encoding="ascii").splitlines()
+        stat = dict(line.split() for line in lines)
+        # Pages of files are given back when memory runs short.
+        return max(0, limit - used + int(stat.get("inactive_file", 0)))
+    except (OSError, ValueError):
         return None
 
 
@@ -101,3 +150,58 @@ def check_memory(needed: float, what: str, remedy: str) -> None:
             f"{what} needs {format_bytes(needed)} but {format_bytes(available)} are available; "
             f"{remedy}."
         )
+
+
+def largest_fitting(bytes_of: Callable[[int], float], at_most: int) -> int:
+    """The largest whole number, up to ``at_most``, whose ``bytes_of`` are available; 0 if none.
+
+    Parameters
+    ----------
+    bytes_of : callable
+        Bytes that a positive whole number needs; never less for a larger one.
+    at_most : int
+    """
+    available = available_memory()
+    if available is None:
+        return at_most
+    fits, fails = 0, at_most + 1
+    while fails - fits > 1:
+        middle = (fits + fails) // 2
+        if bytes_of(middle) <= available:
+            fits = middle
+        else:
+            fails = middle
+    return fits
+
+
+def check_setting(
+    setting: str, value: int, bytes_of: Callable[[int], float], what: str, remedy: str
+) -> None:
+    """Refuse, before anything is taken, a setting that would not fit, and say which would.
+
+    Parameters
+    ----------
+    setting : str
+        What the caller can change, such as ``n_components``.
+    value : int
+        What it is.
+    bytes_of : callable
+        Bytes that a value of the setting needs; never less for a larger one.
+    what : str
+        What needs them, as the subject of the sentence.
+    remedy : str
+        What the caller can do where no value would fit, as an imperative.
+
+    Raises
+    ------
+    MemoryError
+        If fewer bytes are available than ``value`` needs.
+    """
+    available = available_memory()
+    if available is None or bytes_of(value) <= available:
+        return
+    largest = largest_fitting(bytes_of, value)
+    raise MemoryError(
+        f"{what} needs {format_bytes(bytes_of(value))} but {format_bytes(available)} are "
+        f"available; " + (f"{setting}={largest} would fit." if largest else f"{remedy}.")
+    )
