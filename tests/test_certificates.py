@@ -142,7 +142,7 @@ def test_another_penalty_leaves_the_first_problem_alone(rng):
     np.testing.assert_array_equal(other.current, theta)
     assert other.value(theta) == pytest.approx(fresh.value(theta), rel=1e-14)
     np.testing.assert_allclose(other.gradient(theta), fresh.gradient(theta), rtol=1e-14)
-    other.move([0], np.array([1.0]))
+    other.value(theta + 1)
     assert problem.value(theta) == value
     np.testing.assert_array_equal(problem.current, theta)
 

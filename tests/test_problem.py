@@ -259,71 +259,7 @@ def test_dual_gap_needs_a_convex_loss_and_is_infinite_without_penalty(rng):
     assert make(Squared(), rng, alpha=0.0).dual_gap(theta) == np.inf
 
 
-# -- subproblems -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("J", [[0, 3], [4, D], [D], list(range(D + 1))], ids=str)
-def test_block_system_is_the_newton_system_of_the_block(loss, weights, J, rng):
-    problem = make(loss, rng, weights=weights)
-    theta = point(problem, rng)
-    problem.value(theta)
-    gram, rhs = problem.block_system(J)
-    np.testing.assert_allclose(rhs, -problem.gradient(theta)[J], atol=1e-13)
-    hessian = dense_hessian(problem, theta)
-    if not loss.joint:
-        np.testing.assert_allclose(gram, hessian[np.ix_(J, J)], atol=1e-13)
-        return
-    k = problem.shape[1]
-    index = (np.asarray(J)[:, None] * k + np.arange(k)).ravel()
-    excess = np.kron(gram, np.eye(k)) - hessian[np.ix_(index, index)]
-    assert np.linalg.eigvalsh(excess).min() >= -1e-13
-
-
-@pytest.mark.parametrize("loss", SEPARABLE, ids=lambda loss: loss.name)
-def test_block_systems_of_several_outputs_are_those_of_each(loss, rng):
-    problem = make(loss, rng, 3)
-    theta, J = point(problem, rng), np.array([1, 2, D])
-    problem.value(theta)
-    gram, rhs = problem.block_system(J)
-    gram = np.broadcast_to(gram, (3, 3, 3))
-    for c in range(3):
-        alone = Problem(problem.design, problem.y[:, c], loss, problem.penalty)
-        alone.value(theta[:, c])
-        expected_gram, expected_rhs = alone.block_system(J)
-        np.testing.assert_allclose(gram[c], expected_gram, atol=1e-13)
-        np.testing.assert_allclose(rhs[:, c], expected_rhs, atol=1e-13)
-
-
-def test_a_block_step_minimises_the_quadratic_in_the_block(weights, rng):
-    problem = make(Squared(), rng, 3, weights=weights)
-    J = np.array([0, 2, D])
-    problem.value(point(problem, rng))
-    gram, rhs = problem.block_system(J)
-    problem.move(J, np.linalg.solve(gram, rhs))
-    np.testing.assert_allclose(problem.gradient(problem.current)[J], 0, atol=1e-13)
-
-
-def test_moving_is_evaluating_at_the_sum(problem, rng):
-    theta = point(problem, rng)
-    problem.value(theta)
-    J = np.array([0, 4])
-    delta = rng.normal(size=(2, *problem.shape[1:]))
-    problem.move(J, delta)
-    moved = theta.copy()
-    moved[J] += delta
-    np.testing.assert_allclose(problem.current, moved)
-    after = problem.value(problem.current)
-    assert after == pytest.approx(dense_value(problem, moved), rel=1e-12)
-    problem.rebuild()
-    assert problem.value(moved) == pytest.approx(after, rel=1e-13)
-
-
-def test_moves_begin_at_the_start(rng):
-    problem = make(Squared(), rng)
-    problem.move(np.array([1]), np.array([0.5]))
-    expected = problem.initial()
-    expected[1] += 0.5
-    np.testing.assert_allclose(problem.current, expected)
+# -- linear equations ----------------------------------------------------------------------
 
 
 def test_normal_matrix_is_the_curvature(weights, fit_intercept, rng):
@@ -370,6 +306,7 @@ def test_capabilities_name_what_the_problem_offers(rng):
         "a quadratic loss",
         "a convex loss",
         "a quadratic penalty",
+        "a linear system",
     }
     assert "a quadratic loss" not in make(Logistic(), rng).capabilities
 

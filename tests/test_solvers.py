@@ -270,7 +270,9 @@ def test_solvers_are_found_by_name_and_pass_through(name, rng):
 
 
 def test_unknown_name_lists_the_names(rng):
-    with pytest.raises(ValueError, match="solver must be one of 'auto', 'cholesky', 'cg', 'cd'"):
+    with pytest.raises(
+        ValueError, match="solver must be one of 'auto', 'cholesky', 'cg', 'block', 'cd'"
+    ):
         solvers.get("sgd", make(Squared(), rng))
 
 

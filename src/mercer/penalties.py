@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._array import row_chunks
 from mercer._validation import name_from
 
-__all__ = ["L1", "L2", "ElasticNet", "Penalty", "get", "names"]
+__all__ = ["L1", "L2", "ElasticNet", "Penalty", "RKHSNorm", "get", "names"]
+
+_PIECE = 2**18  # bytes of one operand: a few of them fit into the second-level cache
 
 
 @dataclass(frozen=True)
@@ -31,11 +34,15 @@ class Penalty:
         The word users say.
     quadratic : bool
         Ω is ½ alpha ‖w‖².
+    linear : bool
+        The gradient of Ω is linear in w: with a quadratic loss the minimiser solves linear
+        equations.
     """
 
     alpha: float = 1.0
     name: ClassVar[str] = ""
     quadratic: ClassVar[bool] = False
+    linear: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not isinstance(self.alpha, Real) or isinstance(self.alpha, (bool, np.bool_)):
@@ -71,6 +78,16 @@ class Penalty:
     def gradient(self, w: NDArray) -> NDArray:
         """Gradient of the smooth part, ½ l2 ‖w‖², in the shape and dtype of w."""
         return self.l2 * w
+
+    def add_gradient(self, gradient: NDArray, w: NDArray) -> None:
+        """Add ``gradient(w)`` to an array, piece by piece."""
+        if self.l2:
+            for rows in row_chunks(len(w), float(w[:1].nbytes), _PIECE):
+                gradient[rows] += self.l2 * w[rows]
+
+    def diagonal(self) -> NDArray | float:
+        """The diagonal of the second derivative of the smooth part."""
+        return self.l2
 
     def prox(self, v: NDArray, step: float) -> NDArray:
         """argmin_x ½‖x − v‖² + step·Ω(x)."""
@@ -133,6 +150,7 @@ class L2(Penalty):
 
     name: ClassVar[str] = "l2"
     quadratic: ClassVar[bool] = True
+    linear: ClassVar[bool] = True
 
     @property
     def _l1_share(self) -> float:
@@ -198,6 +216,113 @@ class ElasticNet(Penalty):
     @property
     def _l1_share(self) -> float:
         return self.l1_ratio
+
+
+class Quadratic(Protocol):
+    """What ``RKHSNorm`` needs of a matrix: its products and its columns."""
+
+    shape: tuple[int, int]
+
+    def matvec(self, w: NDArray) -> NDArray:
+        """The matrix times w."""
+
+    def block(self, columns: Any) -> NDArray:
+        """Some of its columns."""
+
+    def diagonal(self) -> NDArray:
+        """Its diagonal."""
+
+
+@dataclass(frozen=True)
+class RKHSNorm(Penalty):
+    """(alpha/2) (wᵀM w + jitter ‖w‖²): the squared norm of f(x) = Σ_j w_j k(x, l_j), M = k(L, L).
+
+    On the columns k(X, L) it makes the restricted Nyström machine an ordinary problem, and with
+    L = X the kernel machine of all rows.
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        At least 0.
+    matrix : Design of shape (D, D)
+        M, symmetric and positive semi-definite: ``designs.KernelColumns`` of the landmarks, or any
+        other design.
+    jitter : float, default=0.0
+        At least 0; makes M + jitter I better conditioned.
+
+    Raises
+    ------
+    ValueError
+        If there is no matrix, it is not square, or jitter is negative or infinite.
+
+    References
+    ----------
+    Tu, Roelofs, Venkataraman and Recht (2016), Large scale kernel learning using block coordinate
+    descent, equation (3).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Dense
+    >>> from mercer.penalties import RKHSNorm
+    >>> RKHSNorm(2.0, Dense(np.diag([1.0, 3.0]))).gradient(np.array([1.0, 1.0]))
+    array([2., 6.])
+    """
+
+    matrix: Any = field(default=None, repr=False, compare=False)
+    jitter: float = 0.0
+    name: ClassVar[str] = "rkhs"
+    linear: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.matrix is None:
+            raise ValueError("matrix must be the kernel matrix of the landmarks; got None.")
+        rows, columns = self.matrix.shape
+        if rows != columns:
+            raise ValueError(f"matrix must be square; got shape {(rows, columns)}.")
+        if not isinstance(self.jitter, Real) or isinstance(self.jitter, (bool, np.bool_)):
+            raise TypeError(f"jitter must be a number; got {self.jitter!r}.")
+        if not 0 <= self.jitter < np.inf:
+            raise ValueError(f"jitter must be at least 0 and finite; got {self.jitter!r}.")
+        object.__setattr__(self, "jitter", float(self.jitter))
+
+    @property
+    def _l1_share(self) -> float:
+        return 0.0
+
+    def product(self, w: NDArray) -> NDArray:
+        """(M + jitter I) w."""
+        product = self.matrix.matvec(w)
+        if self.jitter:
+            product += self.jitter * w
+        return product
+
+    def value(self, w: NDArray) -> NDArray:
+        if not np.any(w):
+            return np.zeros(w.shape[1:])
+        square = np.einsum("i...,i...->...", w, self.product(w), dtype=np.float64)
+        return 0.5 * self.alpha * square
+
+    def gradient(self, w: NDArray) -> NDArray:
+        return self.alpha * self.product(w)
+
+    def add_gradient(self, gradient: NDArray, w: NDArray) -> None:
+        if self.alpha and np.any(w):
+            gradient += self.gradient(w)
+
+    def violation(self, w: NDArray, gradient: NDArray) -> NDArray:
+        return np.abs(gradient + self.gradient(w))
+
+    def diagonal(self) -> NDArray:
+        """The diagonal of its second derivative."""
+        return self.alpha * (np.asarray(self.matrix.diagonal()) + self.jitter)
+
+    def prox(self, v: NDArray, step: float) -> NDArray:
+        raise NotImplementedError("RKHSNorm has no prox: its weights are not independent.")
+
+    def conjugate(self, v: NDArray) -> NDArray:
+        raise NotImplementedError("RKHSNorm has no conjugate that is cheap.")
 
 
 PENALTIES: dict[str, type[Penalty]] = {cls.name: cls for cls in (L2, L1, ElasticNet)}

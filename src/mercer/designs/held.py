@@ -84,6 +84,10 @@ class Dense(Design):
     def rows(self, index: Any) -> Dense:
         return Dense(self.array[index], self.n_threads)
 
+    def diagonal(self) -> NDArray:
+        """The diagonal of a square design."""
+        return np.diagonal(self.array)
+
     def toarray(self) -> NDArray:
         return self.array
 

@@ -2,5 +2,6 @@
 
 from mercer.problem.objective import Problem
 from mercer.problem.row_space import RowSpace
+from mercer.problem.systems import KernelSystem, NormalSystem, System
 
-__all__ = ["Problem", "RowSpace"]
+__all__ = ["KernelSystem", "NormalSystem", "Problem", "RowSpace", "System"]

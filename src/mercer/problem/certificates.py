@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.penalties import RKHSNorm
+
 if TYPE_CHECKING:
     from mercer.problem.objective import Problem
 
@@ -23,7 +25,7 @@ def dual_gaps(problem: Problem, theta: NDArray) -> NDArray[np.float64] | None:
     that the l1 part allows is always the better one.
     """
     loss, penalty = problem.loss, problem.penalty
-    if not loss.convex:
+    if not loss.convex or isinstance(penalty, RKHSNorm):
         return None
     if penalty.alpha == 0:
         return np.full(problem.values(theta).shape, np.inf)

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import check_memory
-from mercer.designs import Dense, Design
+from mercer.designs import Design
 from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem.certificates import best_constant, dual_gaps
@@ -28,8 +28,8 @@ from mercer.problem.rows import (
     checked_target,
     kernel_matrix,
     normalised_weights,
-    pieces,
 )
+from mercer.problem.systems import System, linear_system
 
 __all__ = ["Problem"]
 
@@ -135,6 +135,7 @@ class Problem:
             "a quadratic loss": self.loss.quadratic,
             "a convex loss": self.loss.convex,
             "a quadratic penalty": self.penalty.quadratic,
+            "a linear system": self.loss.quadratic and self.penalty.linear,
         }
         return frozenset(name for name, offered in offers.items() if offered)
 
@@ -234,7 +235,7 @@ class Problem:
             mean_curvature = float(self.row_mean(rows))
             sqnorms = self.design.column_sqnorms(np.asarray(weighted, dtype=np.float64))
         diagonal = np.empty(self.shape[0])
-        self.weights_of(diagonal)[...] = sqnorms / self.n_rows + self.penalty.l2
+        self.weights_of(diagonal)[...] = sqnorms / self.n_rows + self.penalty.diagonal()
         if self.fit_intercept:
             diagonal[-1] = mean_curvature
         return diagonal if len(self.shape) == 1 else diagonal[:, None]
@@ -270,11 +271,12 @@ class Problem:
 
         The largest one over independent outputs.
         """
-        gradient = self.gradient(theta)
-        w = self.weights_of(self._at(theta).theta)
-        violation = gradient.copy()
-        of_loss = self.weights_of(gradient) - self.penalty.gradient(w)
-        self.weights_of(violation)[...] = self.penalty.violation(w, of_loss)
+        violation = self.gradient(theta)
+        if self.penalty.l1:
+            w = self.weights_of(self._at(theta).theta)
+            of_loss = self.weights_of(violation) - self.penalty.gradient(w)
+            violation = violation.copy()
+            self.weights_of(violation)[...] = self.penalty.violation(w, of_loss)
         return float(np.max(self.norm(violation) / self.reference()))
 
     def dual_gaps(self, theta: NDArray) -> NDArray[np.float64] | None:
@@ -291,7 +293,8 @@ class Problem:
         Returns
         -------
         float or None
-            Summed over the outputs. Infinite for alpha = 0; None if the loss is not convex.
+            Summed over the outputs. Infinite for alpha = 0; None if the loss is not convex, or for
+            ``RKHSNorm``.
         """
         gaps = self.dual_gaps(theta)
         return None if gaps is None else float(np.sum(gaps))
@@ -311,56 +314,28 @@ class Problem:
             other._point = _Point(self._point.theta.copy(), self._point.responses.copy())
         return other
 
-    # -- subproblems -------------------------------------------------------------------------
+    # -- linear equations --------------------------------------------------------------------
 
-    def block_system(self, J: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """The Newton system of some rows of θ at the current point: G Δ = rhs.
+    def system(self, alphas: ArrayLike | None = None) -> System:
+        """The linear equations that minimisers solve, for several strengths of the penalty.
 
         Parameters
         ----------
-        J : int array of shape (b,)
-            Rows of θ; D stands for the intercept.
+        alphas : array of shape (q,), optional
+            Strengths, at least 0; by default that of the penalty.
 
         Returns
         -------
-        G : ndarray of shape (b, b), or (k, b, b) if the curvature differs by output
-            ∇²F restricted to J. A loss that couples the outputs gets an upper bound.
-        rhs : ndarray of shape (b,) or (b, k)
-            −∇F restricted to J.
+        System
+            A ``KernelSystem`` where the penalty's matrix is the design itself, without jitter:
+            the kernel machine of all rows; else a ``NormalSystem``.
+
+        Raises
+        ------
+        ValueError
+            If the loss is not quadratic, or the penalty's gradient not linear.
         """
-        J = np.asarray(J)
-        point = self._current()
-        block = Dense(self._block(J))
-        derivative = self._weighted(self.loss.gradient(point.responses, self.y))
-        penalised = np.flatnonzero(J < self.design.shape[1])  # noqa: SIM300
-        rhs = -block.rmatvec(derivative).astype(np.float64) / self.n_rows
-        rhs[penalised] -= self.penalty.gradient(point.theta[J[penalised]])
-        if self.loss.quadratic or self.loss.joint:
-            gram = self.loss.lipschitz * block.gram(self.weights)
-        else:
-            curvature = self._weighted(self.loss.hessian(point.responses, self.y))
-            if curvature.ndim == 1:
-                gram = block.gram(curvature)
-            else:
-                gram = np.stack([block.gram(column) for column in curvature.T])
-        gram /= self.n_rows
-        gram[..., penalised, penalised] += self.penalty.l2
-        return gram, rhs
-
-    def move(self, J: ArrayLike, delta: NDArray) -> None:
-        """Add ``delta`` (b,) or (b, k) to the rows J of the current θ, keeping the responses."""
-        point = self._current()
-        J = np.asarray(J)
-        delta = np.asarray(delta, dtype=self.dtype)
-        point.theta[J] += delta
-        point.responses += self._block(J) @ delta
-        point.values = point.gradient = point.curvature = None
-
-    def rebuild(self) -> None:
-        """Compute the responses at the current θ afresh, without the rounding of many moves."""
-        if self._point is not None:
-            theta = self._point.theta
-            self._point = _Point(theta, self._forward(theta))
+        return linear_system(self, alphas)
 
     @property
     def current(self) -> NDArray | None:
@@ -443,11 +418,7 @@ class Problem:
 
     def _add_penalty(self, gradient: NDArray, theta: NDArray) -> None:
         """Add the gradient of the smooth part of Ω at θ to a gradient."""
-        if not self.penalty.l2:
-            return
-        gradient, w = self.weights_of(gradient), self.weights_of(theta)
-        for rows in pieces(w):
-            gradient[rows] += self.penalty.gradient(w[rows])
+        self.penalty.add_gradient(self.weights_of(gradient), self.weights_of(theta))
 
     def _forward(self, theta: NDArray) -> NDArray:
         """Zw + b, of a fresh array."""
@@ -488,12 +459,3 @@ class Problem:
         if self._sqnorms is None:
             self._sqnorms = self.design.column_sqnorms(self.weights)
         return self._sqnorms
-
-    def _block(self, J: NDArray) -> NDArray:
-        """Columns J of (Z, 1) as an (n, b) array."""
-        ones = J == self.design.shape[1]  # noqa: SIM300
-        if not (self.fit_intercept and ones.any()):
-            return self.design.block(J)
-        block = np.ones((self.n_rows, len(J)), dtype=self.dtype)
-        block[:, ~ones] = self.design.block(J[~ones])
-        return block

@@ -8,6 +8,7 @@ from mercer.designs import Dense
 from mercer.problem import Problem
 from mercer.solvers.async_svrg import AsyncSVRG, simulate_delays, step_bounds
 from mercer.solvers.base import Result, Solver, TraceRow
+from mercer.solvers.block import BlockCoordinateDescent
 from mercer.solvers.boosting import BestOfSome, BestStump, Boosting, Perceptrons
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.coordinate import CoordinateDescent, path, simulate
@@ -22,6 +23,7 @@ __all__ = [
     "AsyncSVRG",
     "BestOfSome",
     "BestStump",
+    "BlockCoordinateDescent",
     "Boosting",
     "BoxDual",
     "Cholesky",
@@ -49,7 +51,15 @@ __all__ = [
 ]
 
 SOLVERS: dict[str, type[Solver]] = {
-    cls.name: cls for cls in (Cholesky, ConjugateGradient, CoordinateDescent, NewtonCG, AsyncSVRG)
+    cls.name: cls
+    for cls in (
+        Cholesky,
+        ConjugateGradient,
+        BlockCoordinateDescent,
+        CoordinateDescent,
+        NewtonCG,
+        AsyncSVRG,
+    )
 }
 
 _DIRECT_SIDE = 4000  # largest matrix to factorise unasked: seconds, and 128 MB
@@ -99,7 +109,7 @@ def get(
 
     Parameters
     ----------
-    solver : {"auto", "cholesky", "cg", "cd", "newton-cg", "async"} or Solver
+    solver : {"auto", "cholesky", "cg", "block", "cd", "newton-cg", "async"} or Solver
         A solver object keeps its own settings.
     problem : Problem
         What "auto" chooses by.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from time import perf_counter
 from typing import Any, ClassVar
@@ -63,10 +63,11 @@ class Result:
         One row for the start and one per iteration.
     interrupted : bool
         Whether the user's interrupt ended the loop; ``coef`` is the model reached by then.
-    criterion : {"gradient", "duality gap", "stationarity"}
+    criterion : {"gradient", "duality gap", "stationarity", "residual"}
         What the solver stopped by: the norm of the gradient relative to ``Problem.reference``; the
-        duality gap relative to F at the best constant model; or the distance of 0 to the
-        subdifferential relative to the gradient of the loss of the best constant model.
+        duality gap relative to F at the best constant model; the distance of 0 to the
+        subdifferential relative to the gradient of the loss of the best constant model; or the
+        residual of the linear equations relative to that of the best constant model.
     """
 
     coef: NDArray
@@ -258,13 +259,54 @@ class Solver:
             self.criterion(problem),
         )
 
+    def solve_path(
+        self,
+        problem: Problem,
+        alphas: Iterable[float],
+        callback: Callable[[Any], bool | None] | None = None,
+    ) -> list[Result]:
+        """Minimise the problem for several strengths of its penalty.
+
+        They are solved from the largest to the smallest, each from the solution before.
+
+        Parameters
+        ----------
+        problem : Problem
+            Its penalty gives everything but alpha.
+        alphas : iterable of float
+        callback : callable, optional
+            As in ``solve``; returning True ends the work on one strength.
+
+        Returns
+        -------
+        list of Result
+            In the order of ``alphas``. After an interrupt, those not begun have the weights of the
+            last one.
+        """
+        values = [float(alpha) for alpha in alphas]
+        results: dict[int, Result] = {}
+        solver = self._for_path(problem)
+        last: Result | None = None
+        for number in sorted(range(len(values)), key=lambda number: -values[number]):
+            if last is not None and last.interrupted:
+                last = Result(last.coef, 0, False, np.inf, [], True, last.criterion)
+            else:
+                at = problem.with_penalty(replace(problem.penalty, alpha=values[number]))
+                last = solver.solve(at, None if last is None else last.coef, callback)
+            results[number] = last
+        return [results[number] for number in range(len(values))]
+
+    def _for_path(self, problem: Problem) -> Solver:
+        """What solves the problem for many strengths."""
+        return self
+
     def _begin(
         self, problem: Problem, start: ArrayLike | None, clock: Clock
     ) -> tuple[NDArray, bool]:
         """A θ of our own to begin with, and whether the user interrupted the search for it."""
         surrogate = problem.loss.surrogate
         if start is not None or surrogate is None:
-            return _start(problem, start), False
+            return start_of(problem, start), False
         # Without weights a loss that is not convex may be flat: begin where a convex one ends.
         easier = Problem(
             problem.design,
@@ -291,7 +333,7 @@ class Solver:
         phases = dict(state.clock.phases)
         return TraceRow(state.clock.seconds, objective, state.optimality, n_nonzero, phases)
 
-    def _warn(self, state: Any) -> None:
+    def _warn(self, state: Any, stacklevel: int = 3) -> None:
         what = self.criterion(state.problem)
         what = "residual" if what == "gradient" else what
         reached = f"relative {what} {state.optimality:.2g}, above tol={self.tol:g}"
@@ -300,7 +342,7 @@ class Solver:
         warnings.warn(
             f"{type(self).__name__} {where} with {reached}; {remedy}, or raise alpha.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
     def _check(self, problem: Problem) -> None:
@@ -329,7 +371,7 @@ def check_range(problem: Problem, *numbers: ArrayLike) -> None:
         )
 
 
-def _start(problem: Problem, start: ArrayLike | None) -> NDArray:
+def start_of(problem: Problem, start: ArrayLike | None) -> NDArray:
     """A θ of our own to begin with."""
     if start is None:
         return problem.initial()

@@ -7,12 +7,11 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
-from mercer._array import check_memory
 from mercer._validation import name_from
 from mercer.problem import Problem
 from mercer.solvers.base import Clock, Solver, State, check_range
+from mercer.solvers.factor import Factor
 
 __all__ = ["Cholesky"]
 
@@ -96,7 +95,7 @@ class Cholesky(Solver):
             matrix = problem.normal_matrix()
         check_range(problem, matrix.diagonal())
         with state.clock.phase("factor"):
-            factor = _Factor(matrix)
+            factor = Factor(matrix)
         # What the Gram matrix lost to the precision of a float32 design comes back.
         enough = 100 * float(np.finfo(problem.dtype).eps)
         improving = True
@@ -112,34 +111,6 @@ class Cholesky(Solver):
             matrix, rhs, lift = problem.dual_system()
         check_range(problem, matrix.diagonal())
         with state.clock.phase("factor"):
-            dual = _Factor(matrix).solve(rhs)
+            dual = Factor(matrix).solve(rhs)
         with state.clock.phase("products"):
             return lift(dual)
-
-
-class _Factor:
-    """The inverse, or pseudo-inverse, of a symmetric positive semi-definite matrix."""
-
-    def __init__(self, matrix: NDArray[np.float64]):
-        side = len(matrix)
-        check_memory(8.0 * side**2, "the Cholesky factor", "use solver='cg'")
-        cutoff = side * np.finfo(np.float64).eps
-        self._factor: NDArray | None = None
-        try:
-            # NumPy's factorisations, not SciPy's: the threads of the products before are theirs.
-            factor = np.linalg.cholesky(matrix)
-            pivots = np.square(np.diag(factor))
-            if pivots.min() > cutoff * pivots.max():
-                self._factor = factor
-                return
-        except np.linalg.LinAlgError:
-            pass  # singular to rounding: the eigenvectors say in which directions
-        values, self._vectors = np.linalg.eigh(matrix)
-        kept = values > cutoff * values.max()
-        self._inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
-
-    def solve(self, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The shortest x that minimises ‖matrix @ x − rhs‖."""
-        if self._factor is not None:
-            return linalg.cho_solve((self._factor, True), rhs, check_finite=False)
-        return self._vectors @ (self._inverse * (self._vectors.T @ rhs).T).T

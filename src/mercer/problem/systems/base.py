@@ -1,0 +1,224 @@
+"""What every system of linear equations offers to solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.problem.systems.parts import RowPart
+
+if TYPE_CHECKING:
+    from mercer.problem.objective import Problem
+
+__all__ = ["System", "SystemBlock"]
+
+
+@dataclass
+class SystemBlock:
+    """The equations of some unknowns, all others held: (gram + α penalty) Δ = rhs.
+
+    Attributes
+    ----------
+    rows : int array of shape (r,)
+        Rows of x that move: the block's own, and the intercept's if there is one.
+    columns : int array of shape (b,)
+        Columns of the design.
+    rhs : ndarray of shape (r, C)
+        Residual of these rows at the current x.
+    gram : ndarray of shape (r, r) or None
+        What all strengths share; None if it was not asked for.
+    penalty : ndarray of shape (r,) or (r, r) or None
+        What the strength multiplies, as a diagonal or in full.
+    """
+
+    rows: NDArray
+    columns: NDArray
+    rhs: NDArray[np.float64]
+    gram: NDArray[np.float64] | None = None
+    penalty: NDArray[np.float64] | None = None
+
+    def matrix(self, alpha: float) -> NDArray[np.float64]:
+        """gram + alpha · penalty."""
+        if self.gram is None or self.penalty is None:
+            raise ValueError("the block must be asked for with gram=True to have a matrix.")
+        matrix = self.gram.copy()
+        if self.penalty.ndim == 2:
+            matrix += alpha * self.penalty
+        else:
+            matrix[np.diag_indices(len(matrix))] += alpha * self.penalty
+        return matrix
+
+
+class System:
+    """Linear equations M_c x_c = r_c, one column c for every strength and right-hand side.
+
+    Columns are ordered by strength first. They share everything that touches the rows of the
+    design; what they do not share is a number times one penalty. The n-long state follows from x
+    and can be built anew from it.
+
+    Parameters
+    ----------
+    problem : Problem
+    alphas : array of shape (q,)
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (unknowns, columns) of x.
+    alphas : ndarray of shape (q,)
+    n_outputs : int
+        Outputs of the problem.
+    width : int
+        Columns of every strength; more than the outputs if some are there to help.
+    n_columns : int
+        Columns of the design, which blocks divide among them.
+    knows_residual : bool
+        Whether the state tells the residual without a product.
+    phase : callable
+        Makes a context that counts the seconds of "generate", "gram", "reduce" and "update".
+    x : ndarray of shape ``shape``
+        The current unknowns, float64.
+    """
+
+    knows_residual: ClassVar[bool] = False
+
+    def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
+        self.problem = problem
+        self.alphas = alphas
+        self.n_outputs = problem.n_outputs
+        self.n_rows = problem.n_rows
+        self.y = problem.y.reshape(self.n_rows, -1).astype(np.float64)
+        self.weights = problem.weights
+        self.parts = [RowPart(problem.design, slice(0, self.n_rows), self.weights)]
+        self.x: NDArray[np.float64] = np.zeros((0, 0))
+        self.phase: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
+
+    # -- unknowns ----------------------------------------------------------------------------
+
+    @property
+    def width(self) -> int:
+        """Columns of every strength."""
+        return self.n_outputs
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the design."""
+        return self.problem.design.shape[1]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(unknowns, columns)."""
+        raise NotImplementedError
+
+    def of(self, index: int) -> slice:
+        """Columns of one strength."""
+        return slice(index * self.width, (index + 1) * self.width)
+
+    def strengths(self, columns: ArrayLike | None = None) -> NDArray[np.float64]:
+        """The strength that goes with every column, or with some."""
+        each = np.repeat(self.alphas, self.width)
+        return each if columns is None else each[np.asarray(columns)]
+
+    def initial(self) -> NDArray[np.float64]:
+        """x of the best constant model."""
+        raise NotImplementedError
+
+    def from_theta(self, theta: NDArray) -> NDArray[np.float64]:
+        """x that stands for a θ of the problem, the same for every strength."""
+        raise NotImplementedError
+
+    def theta(self, x: NDArray[np.float64], index: int = 0) -> NDArray:
+        """θ of the problem for strength number ``index``."""
+        raise NotImplementedError
+
+    # -- equations ---------------------------------------------------------------------------
+
+    def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
+        """M_c V_c for the columns V, those of x or the ones named."""
+        raise NotImplementedError
+
+    def rhs(self) -> NDArray[np.float64]:
+        """The right-hand sides."""
+        return self.residual(np.zeros(self.shape))
+
+    def residual(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """rhs − M x, anywhere."""
+        raise NotImplementedError
+
+    def relative(
+        self, residual: NDArray[np.float64], x: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        """Norms of the residual at x relative to that of the best constant model: (q, outputs).
+
+        x is the current point if it is not given.
+        """
+        raise NotImplementedError
+
+    # -- the current point -------------------------------------------------------------------
+
+    def start(self, x: NDArray[np.float64]) -> None:
+        """Make x the current point."""
+        self.x = np.array(x, dtype=np.float64)
+        self.rebuild()
+
+    def rebuild(self) -> None:
+        """Compute the state from x, without the rounding of many moves."""
+        raise NotImplementedError
+
+    def block(self, J: NDArray, gram: bool = True) -> SystemBlock:
+        """The equations of the columns J of the design at the current x.
+
+        The columns are generated once, for the matrix, the right-hand side and the next ``move``.
+        """
+        raise NotImplementedError
+
+    def move(self, block: SystemBlock, delta: NDArray[np.float64]) -> None:
+        """Add ``delta`` (r, C) to the rows of a block."""
+        raise NotImplementedError
+
+    def current_residual(self, blocks: list[NDArray]) -> NDArray[np.float64]:
+        """The residual at the current x, from the state, by blocks that cover all columns."""
+        raise NotImplementedError
+
+    def values(self) -> NDArray[np.float64]:
+        """F of every strength and output at the current x: (q, outputs)."""
+        raise NotImplementedError
+
+    def keep(self, index: NDArray) -> None:
+        """Let all strengths but those numbered go, with their columns."""
+        columns = (np.asarray(index)[:, None] * self.width + np.arange(self.width)).ravel()
+        self.x = self.x[:, columns]
+        for part in self.parts:
+            part.state = part.state[:, columns]
+        self._keep(columns)
+        self.alphas = self.alphas[index]
+
+    def _keep(self, columns: NDArray) -> None:
+        """What else has a number per column."""
+
+    def hold(self, n_bytes: float) -> None:
+        """Keep generated blocks for as many bytes."""
+        for part in self.parts:
+            part.budget = n_bytes * part.n_rows / self.n_rows
+
+    def state(self) -> dict[str, Any]:
+        """Arrays from which the current point can be taken up again to the last bit."""
+        return {"x": self.x, **{f"rows{m}": part.state for m, part in enumerate(self.parts)}}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go where ``state`` was."""
+        self.x = np.array(state["x"])
+        for m, part in enumerate(self.parts):
+            part.state = np.array(state[f"rows{m}"])
+
+    def _sum(self, values: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """The sum over the parts, pair by pair."""
+        values = list(values)
+        while len(values) > 1:
+            values = [sum(values[i + 1 : i + 2], values[i]) for i in range(0, len(values), 2)]
+        return values[0]

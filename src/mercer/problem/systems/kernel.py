@@ -1,0 +1,194 @@
+"""The kernel machine of all rows: one unknown per row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.problem.systems.base import System, SystemBlock
+
+if TYPE_CHECKING:
+    from mercer.problem.objective import Problem
+
+__all__ = ["KernelSystem"]
+
+
+class KernelSystem(System):
+    """(√S K √S + n α I) β = √S (y − b), with coefficients a = √S β and an exact intercept b.
+
+    Without weights this is (K + n α I) a = y − b. At the minimum the coefficients add up to zero:
+    with an intercept, another column of every strength solves the equations for the right-hand side
+    √S 1, and a combination of the two has both.
+
+    The state is the residual of the equations; the diagonal n α has no 1/n in front of the kernel.
+    """
+
+    knows_residual: ClassVar[bool] = True
+
+    def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
+        super().__init__(problem, alphas)
+        self._root = None if self.weights is None else np.sqrt(self.weights)[:, None]
+        centre = np.zeros(self.n_outputs)
+        if problem.fit_intercept:
+            centre = np.atleast_1d(problem.row_mean(self.y))
+        self._centre = np.tile(centre, (len(alphas), 1))
+        norms = np.sqrt(np.sum(np.square(self._scaled(self.y - centre)), axis=0))
+        size = np.sqrt(np.sum(np.square(self._scaled(self.y)), axis=0))
+        eps = float(np.finfo(problem.dtype).eps)
+        self._reference = np.where(norms <= 4 * eps * size, np.inf, norms)
+
+    @property
+    def width(self) -> int:
+        return self.n_outputs + self.problem.fit_intercept
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.n_rows, len(self.alphas) * self.width
+
+    def initial(self) -> NDArray[np.float64]:
+        return np.zeros(self.shape)
+
+    def from_theta(self, theta: NDArray) -> NDArray[np.float64]:
+        columns = theta.reshape(len(theta), -1).astype(np.float64)
+        x = np.zeros(self.shape)
+        weights = self.problem.weights_of(columns)
+        if self._root is not None:
+            weights = np.divide(
+                weights, self._root, out=np.zeros_like(weights), where=self._root > 0
+            )
+        for index in range(len(self.alphas)):
+            x[:, self.of(index)][:, : self.n_outputs] = weights
+            if self.problem.fit_intercept:
+                self._centre[index] = columns[-1]
+        return x
+
+    def theta(self, x: NDArray[np.float64], index: int = 0) -> NDArray:
+        combined, intercept = self._combined(x, index)
+        theta = np.empty((self.problem.shape[0], self.n_outputs))
+        self.problem.weights_of(theta)[...] = self._scaled(combined)
+        if self.problem.fit_intercept:
+            theta[-1] = intercept
+        return theta.reshape(self.problem.shape).astype(self.problem.dtype)
+
+    # -- equations ---------------------------------------------------------------------------
+
+    def rhs(self) -> NDArray[np.float64]:
+        columns = []
+        for centre in self._centre:
+            columns.append(self._scaled(self.y - centre))
+            if self.problem.fit_intercept:
+                columns.append(self._scaled(np.ones((self.n_rows, 1))))
+        return np.hstack(columns)
+
+    def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
+        scaled = self._scaled(V)
+        out = self._scaled(np.concatenate([part.matvec(scaled) for part in self.parts]))
+        out += self.n_rows * self.strengths(columns) * V
+        return out
+
+    def residual(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.rhs() - self.product(x)
+
+    def relative(
+        self, residual: NDArray[np.float64], x: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        x = self.x if x is None else x
+        norms = np.empty((len(self.alphas), self.n_outputs))
+        for index in range(len(self.alphas)):
+            combined, _ = self._combined(residual, index, self._shift(x, index))
+            norms[index] = np.sqrt(np.einsum("ij,ij->j", combined, combined))
+        return norms / self._reference
+
+    # -- the current point -------------------------------------------------------------------
+
+    def rebuild(self) -> None:
+        residual = self.residual(self.x)
+        for part in self.parts:
+            part.state = residual[part.rows]
+
+    def current_residual(self, blocks: list[NDArray] | None = None) -> NDArray[np.float64]:
+        if len(self.parts) == 1:
+            return self.parts[0].state
+        return np.concatenate([part.state for part in self.parts])
+
+    def block(self, J: NDArray, gram: bool = True) -> SystemBlock:
+        places = [part.locate(J) for part in self.parts]
+        with self.phase("generate"):
+            for part in self.parts:
+                part.columns(J)
+        with self.phase("reduce"):
+            rhs = np.empty((len(J), self.shape[1]))
+            for part, (here, local) in zip(self.parts, places, strict=True):
+                rhs[here] = part.state[local]
+        block = SystemBlock(J, J, rhs)
+        if gram:
+            with self.phase("gram"):
+                matrix = np.empty((len(J), len(J)))
+                for part, (here, local) in zip(self.parts, places, strict=True):
+                    matrix[here] = part.columns(J)[local]
+                if self._root is not None:
+                    matrix *= self._root[J] * self._root[J].T
+                block.gram, block.penalty = matrix, np.full(len(J), float(self.n_rows))
+        return block
+
+    def move(self, block: SystemBlock, delta: NDArray[np.float64]) -> None:
+        J = block.columns
+        with self.phase("update"):
+            self.x[J] += delta
+            scaled = delta if self._root is None else self._root[J] * delta
+            own = self.n_rows * self.strengths() * delta
+            for part in self.parts:
+                part.subtract(J, scaled, None if self._root is None else self._root[part.rows])
+                here, local = part.locate(J)
+                part.state[local] -= own[here]
+
+    def values(self) -> NDArray[np.float64]:
+        values = np.empty((len(self.alphas), self.n_outputs))
+        residual = self.current_residual()
+        for index, alpha in enumerate(self.alphas):
+            beta, intercept = self._combined(self.x, index)
+            left, _ = self._combined(residual, index, self._shift(self.x, index))
+            target = self._scaled(self.y - intercept)
+            # √S (y − b − K a), by the equations and what is left of them
+            misfit = left + self.n_rows * alpha * beta
+            norm = np.einsum("ij,ij->j", beta, target - misfit)
+            values[index] = np.einsum("ij,ij->j", misfit, misfit) / self.n_rows + alpha * norm
+        return 0.5 * values
+
+    def keep(self, index: NDArray) -> None:
+        super().keep(index)
+        self._centre = self._centre[index]
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "centre": self._centre}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        self._centre = np.array(state["centre"])
+
+    # -- intercept ---------------------------------------------------------------------------
+
+    def _scaled(self, v: NDArray) -> NDArray[np.float64]:
+        """√S v."""
+        return v if self._root is None else self._root * v
+
+    def _shift(self, x: NDArray[np.float64], index: int) -> NDArray[np.float64]:
+        """What the intercept is above the centre, so that the coefficients add up to zero."""
+        columns = self._scaled(x[:, self.of(index)])
+        sums = columns.sum(axis=0)
+        if not self.problem.fit_intercept or sums[-1] <= 0:
+            return np.zeros(self.n_outputs)
+        return sums[:-1] / sums[-1]
+
+    def _combined(
+        self, x: NDArray[np.float64], index: int, shift: NDArray[np.float64] | None = None
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Columns of the outputs of one strength with their intercepts."""
+        columns = x[:, self.of(index)]
+        if not self.problem.fit_intercept:
+            return columns, self._centre[index]
+        if shift is None:
+            shift = self._shift(x, index)
+        return columns[:, :-1] - shift * columns[:, -1:], self._centre[index] + shift

@@ -1,0 +1,200 @@
+"""Normal equations: one unknown per column of the design."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.penalties import RKHSNorm
+from mercer.problem.systems.base import System, SystemBlock
+
+if TYPE_CHECKING:
+    from mercer.problem.objective import Problem
+
+__all__ = ["NormalSystem"]
+
+
+class NormalSystem(System):
+    """((1/n) Zᵀ S Z + α P) w = (1/n) Zᵀ S y, with the intercept as one more column of ones.
+
+    P is the identity, or M + jitter I for ``RKHSNorm``. The state is the residual y − Z w − b of
+    every row; with M, the products M w are kept beside it, so that landmarks need not be rows.
+
+    The intercept joins every block: it is best for the weights after each of them.
+    """
+
+    def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
+        super().__init__(problem, alphas)
+        penalty = problem.penalty
+        self._matrix = penalty.matrix if isinstance(penalty, RKHSNorm) else None
+        self._jitter = penalty.jitter if isinstance(penalty, RKHSNorm) else 1.0
+        self._of_matrix: NDArray[np.float64] = np.zeros((0, 0))  # M w
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.problem.shape[0], len(self.alphas) * self.n_outputs
+
+    def initial(self) -> NDArray[np.float64]:
+        return self.from_theta(self.problem.initial())
+
+    def from_theta(self, theta: NDArray) -> NDArray[np.float64]:
+        columns = theta.reshape(len(theta), -1).astype(np.float64)
+        return np.tile(columns, (1, len(self.alphas)))
+
+    def theta(self, x: NDArray[np.float64], index: int = 0) -> NDArray:
+        return x[:, self.of(index)].reshape(self.problem.shape).astype(self.problem.dtype)
+
+    # -- equations ---------------------------------------------------------------------------
+
+    def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
+        out = self._mean_rows([part.weighted(self._forward(part, V)) for part in self.parts])
+        self._weights_of(out)[...] += self.strengths(columns) * self._penalised(V)
+        return out
+
+    def residual(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        y = np.tile(self.y, (1, len(self.alphas)))
+        states = [part.weighted(y[part.rows] - self._forward(part, x)) for part in self.parts]
+        out = self._mean_rows(states)
+        self._weights_of(out)[...] -= self.strengths() * self._penalised(x)
+        return out
+
+    @cached_property
+    def _reference(self) -> NDArray[np.float64]:
+        """Norm of the residual of the best constant model, infinite where that solves all."""
+        return self.problem.reference()
+
+    def relative(
+        self, residual: NDArray[np.float64], x: NDArray[np.float64] | None = None
+    ) -> NDArray[np.float64]:
+        norms = np.sqrt(np.einsum("ij,ij->j", residual, residual))
+        return norms.reshape(-1, self.n_outputs) / self._reference
+
+    # -- the current point -------------------------------------------------------------------
+
+    def rebuild(self) -> None:
+        for part in self.parts:
+            y = np.tile(self.y[part.rows], (1, len(self.alphas)))
+            part.state = y - self._forward(part, self.x)
+        if self._matrix is not None:
+            self._of_matrix = _product(self._matrix, self._weights_of(self.x))
+
+    def block(self, J: NDArray, gram: bool = True) -> SystemBlock:
+        with self.phase("generate"):
+            for part in self.parts:
+                part.columns(J)
+        with self.phase("reduce"):
+            rows, rhs = self._residual_of(J)
+        block = SystemBlock(rows, J, rhs)
+        if gram:
+            with self.phase("gram"):
+                block.gram = self._gram_of(J)
+                block.penalty = self._penalty_of(J)
+        return block
+
+    def _residual_of(self, J: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
+        """Rows of a block, and the residual there."""
+        rhs = self._sum([p.project(J, p.weighted(p.state)) for p in self.parts]) / self.n_rows
+        rhs -= self.strengths() * self._jitter * self.x[J]
+        if self._matrix is not None:
+            rhs -= self.strengths() * self._of_matrix[J]
+        if not self.problem.fit_intercept:
+            return J, rhs
+        sums = self._sum([part.weighted(part.state).sum(axis=0) for part in self.parts])
+        return np.append(J, len(self.x) - 1), np.vstack([rhs, sums / self.n_rows])
+
+    def _gram_of(self, J: NDArray) -> NDArray[np.float64]:
+        gram = self._sum([part.gram(J) for part in self.parts]) / self.n_rows
+        if not self.problem.fit_intercept:
+            return gram
+        b = len(J)
+        ones = [part.weighted(np.ones((part.n_rows, 1))) for part in self.parts]
+        sums = self._sum([p.project(J, v) for p, v in zip(self.parts, ones, strict=True)])
+        matrix = np.ones((b + 1, b + 1))
+        matrix[:b, :b] = gram
+        matrix[:b, b] = matrix[b, :b] = sums[:, 0] / self.n_rows
+        return matrix
+
+    def _penalty_of(self, J: NDArray) -> NDArray[np.float64]:
+        b, r = len(J), len(J) + self.problem.fit_intercept
+        if self._matrix is None:
+            return np.where(np.arange(r) < b, 1.0, 0.0)
+        penalty = np.zeros((r, r))
+        penalty[:b, :b] = self._matrix.block(J)[J]
+        penalty[np.arange(b), np.arange(b)] += self._jitter
+        return penalty
+
+    def move(self, block: SystemBlock, delta: NDArray[np.float64]) -> None:
+        J, b = block.columns, len(block.columns)
+        with self.phase("update"):
+            self.x[block.rows] += delta
+            for part in self.parts:
+                part.subtract(J, delta[:b])
+                if self.problem.fit_intercept:
+                    part.state -= delta[b]
+            if self._matrix is not None:
+                columns = self._matrix.block(J)
+                self._of_matrix += columns @ delta[:b].astype(columns.dtype)
+
+    def current_residual(self, blocks: list[NDArray]) -> NDArray[np.float64]:
+        residual = np.empty(self.shape)
+        for J in blocks:
+            rows, rhs = self._residual_of(J)
+            residual[rows] = rhs
+        return residual
+
+    def values(self) -> NDArray[np.float64]:
+        squares = [np.einsum("ij,ij->j", p.weighted(p.state), p.state) for p in self.parts]
+        w = self._weights_of(self.x)
+        norms = self._jitter * np.einsum("ij,ij->j", w, w)
+        if self._matrix is not None:
+            norms += np.einsum("ij,ij->j", w, self._of_matrix)
+        values = 0.5 * (self._sum(squares) / self.n_rows + self.strengths() * norms)
+        return values.reshape(-1, self.n_outputs)
+
+    def _keep(self, columns: NDArray) -> None:
+        if self._matrix is not None:
+            self._of_matrix = self._of_matrix[:, columns]
+
+    def state(self) -> dict[str, Any]:
+        state = super().state()
+        return state if self._matrix is None else {**state, "of_matrix": self._of_matrix}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        super().restore(state)
+        if self._matrix is not None:
+            self._of_matrix = np.array(state["of_matrix"])
+
+    # -- rows --------------------------------------------------------------------------------
+
+    def _weights_of(self, x: NDArray) -> NDArray:
+        return x[:-1] if self.problem.fit_intercept else x
+
+    def _forward(self, part: Any, x: NDArray) -> NDArray[np.float64]:
+        """Z w + b."""
+        responses = part.matvec(self._weights_of(x))
+        if self.problem.fit_intercept:
+            responses += x[-1]
+        return responses
+
+    def _mean_rows(self, weighted: list[NDArray]) -> NDArray[np.float64]:
+        """(Z, 1)ᵀ v / n of v with its weights."""
+        out = self._sum([p.rmatvec(v) for p, v in zip(self.parts, weighted, strict=True)])
+        if self.problem.fit_intercept:
+            out = np.vstack([out, self._sum([v.sum(axis=0) for v in weighted])])
+        return out / self.n_rows
+
+    def _penalised(self, x: NDArray) -> NDArray[np.float64]:
+        """P w."""
+        w = self._weights_of(x)
+        if self._matrix is None:
+            return w
+        return _product(self._matrix, w) + self._jitter * w
+
+
+def _product(matrix: Any, w: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not np.any(w):
+        return np.zeros(w.shape)
+    return matrix.matvec(w.astype(matrix.dtype)).astype(np.float64)

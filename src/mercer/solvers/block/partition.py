@@ -1,0 +1,60 @@
+"""How columns are divided into blocks, and in which order blocks come."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._array import available_memory
+from mercer._random import Slot, Streams
+from mercer.designs import Design, Lazy
+
+__all__ = ["partition", "permutation", "size_of_blocks"]
+
+_SMALLEST, _LARGEST = 512, 6144
+_ALONE = 4000  # columns that are solved as one block: seconds
+_SHARE = 0.2  # of the memory for one generated block
+
+
+def permutation(key: int, epoch: int, n: int) -> NDArray[np.int64]:
+    """A random order of n things, another one in every epoch."""
+    if not n:
+        return np.zeros(0, dtype=np.int64)
+    draws = Streams(key, np.array([epoch])).bits(n, Slot.SHUFFLE)[0]
+    return np.argsort(draws, kind="stable")
+
+
+def size_of_blocks(design: Design, inputs: int) -> int:
+    """A block size that costs little memory and no more for its factor than for its columns.
+
+    Parameters
+    ----------
+    design : Design of shape (n, D)
+    inputs : int
+        How many numbers a column's entry is made of.
+    """
+    n, n_columns = design.shape
+    if n_columns <= _ALONE:
+        return max(1, n_columns)
+    # A factor takes b³/3 operations; a block of the full kernel, about 2 n b (inputs + 20).
+    balanced = np.sqrt(6.0 * n * (inputs + 20))
+    size = float(np.clip(balanced, _SMALLEST, _LARGEST))
+    available = available_memory()
+    if available is not None:
+        room = _SHARE * available
+        size = min(size, max(1.0, room / (design.dtype.itemsize * n)), max(1.0, (room / 32) ** 0.5))
+    n_blocks = int(np.ceil(n_columns / size))
+    return int(np.ceil(n_columns / n_blocks))
+
+
+def partition(design: Design, size: int, key: int, shuffle: bool) -> list[NDArray[np.int64]]:
+    """Columns in blocks of ``size``, the last of which may be smaller.
+
+    Rows of data may be sorted, so that the columns of a kernel are shuffled. Those of a ``Lazy``
+    map are random already, and some maps generate neighbours together.
+    """
+    n_columns = design.shape[1]
+    columns = np.arange(n_columns)
+    if shuffle and not isinstance(design, Lazy):
+        columns = permutation(key, -1, n_columns)
+    return [np.sort(columns[start : start + size]) for start in range(0, n_columns, size)]
