@@ -12,7 +12,7 @@ from mercer.solvers.block import BlockCoordinateDescent
 from mercer.solvers.boosting import BestOfSome, BestStump, Boosting, Perceptrons
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.coordinate import CoordinateDescent, path, simulate
-from mercer.solvers.direct import Cholesky
+from mercer.solvers.direct import Cholesky, LeftOut, leave_one_out
 from mercer.solvers.doubly import DoublySGD, Expansion
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, PairwiseCD
 from mercer.solvers.newton import NewtonCG
@@ -32,6 +32,7 @@ __all__ = [
     "DoublySGD",
     "DualResult",
     "Expansion",
+    "LeftOut",
     "NewtonCG",
     "PairwiseCD",
     "Perceptrons",
@@ -43,6 +44,7 @@ __all__ = [
     "WorkingSet",
     "auto",
     "get",
+    "leave_one_out",
     "names",
     "path",
     "simulate",

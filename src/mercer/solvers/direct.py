@@ -1,35 +1,40 @@
-"""The direct solution of ridge problems."""
+"""The direct solution of ridge problems, and of all of them with one row left out."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mercer._validation import name_from
 from mercer.problem import Problem
+from mercer.problem.forms import Dual, Primal, spans_all_rows
 from mercer.solvers.base import Clock, Solver, State, check_range
 from mercer.solvers.factor import Factor
 
-__all__ = ["Cholesky"]
+__all__ = ["Cholesky", "LeftOut", "leave_one_out"]
 
 _FORMS = ("auto", "primal", "dual")
 
 
 @dataclass
 class Cholesky(Solver):
-    """One factorisation: of the D x D normal matrix, or of the n x n kernel matrix if n < D.
+    """One factorisation: of the normal matrix of the columns, or of the kernel matrix of the rows.
 
     ::
 
-        primal   G = (1/n) Zᵀ S Z + alpha I,        θ -= G⁻¹ ∇F(θ)
-        dual     K = √S Z Zᵀ √S + n alpha I,        w = Zᵀ √S K⁻¹ √S y
+        primal   A = (1/n) Zᵀ S Z + alpha P,        θ -= A⁻¹ ∇F(θ)
+        dual     B = √S K √S + n alpha I,           a = √S B⁻¹ √S y
 
-    The factor is float64 whatever the design is. The primal solution is refined until the gradient
-    stops shrinking. A matrix without a Cholesky factor, such as that of dependent columns with
-    alpha = 0, is solved by its eigenvectors, which gives the shortest solution.
+    P is I with the weights w = Zᵀ a and K = Z Zᵀ; or, with the norm of the function for a penalty,
+    P = k(L, L), and where the landmarks L are all rows K = k(X, X) and w = a. The factor is float64
+    whatever the design is. The primal solution is refined until the gradient stops shrinking. A
+    matrix without a Cholesky factor, such as that of dependent columns with alpha = 0, is solved by
+    its eigenvectors, which gives the shortest solution.
 
     Parameters
     ----------
@@ -38,7 +43,16 @@ class Cholesky(Solver):
     max_iter : int, default=1000
         Without effect: there is one iteration.
     form : {"auto", "primal", "dual"}, default="auto"
-        Which matrix; "auto" takes the smaller one.
+        Which matrix. "auto" takes the one of the rows for a kernel machine of all rows, else the
+        smaller one.
+
+    Raises
+    ------
+    MemoryError
+        By ``solve``, before it begins, if the matrix does not fit.
+    ValueError
+        By ``solve``, if the form is "dual" and the penalty is the norm of the function, but not on
+        all rows.
 
     References
     ----------
@@ -60,7 +74,10 @@ class Cholesky(Solver):
     form: str = "auto"
 
     name: ClassVar[str] = "cholesky"
-    requires: ClassVar[frozenset[str]] = frozenset({"a quadratic loss", "a quadratic penalty"})
+    requires: ClassVar[frozenset[str]] = frozenset({"a linear system"})
+
+    # What the problems of a path share; of the copy of the solver that follows it.
+    _shared: ClassVar[Primal | Dual | None] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,13 +89,38 @@ class Cholesky(Solver):
         return State(problem=problem, clock=clock, x=theta, optimality=optimality)
 
     def step(self, problem: Problem, state: State) -> None:
-        n, n_columns = problem.design.shape
-        if self.form == "dual" or (self.form == "auto" and n < n_columns):
-            self._offer(problem, state, self._dual(problem, state))
+        with state.clock.phase("products"):
+            form = self._shared or _form(problem, self.form)
+            matrix = form.matrix(problem.penalty.alpha, last=self._shared is None)
+        check_range(problem, matrix.diagonal())
+        with state.clock.phase("factor"):
+            factor = Factor(matrix, overwrite=True)
+        if isinstance(form, Primal):
+            self._refine(problem, state, factor)
         else:
-            self._primal(problem, state)
+            with state.clock.phase("factor"):
+                beta = factor.solve(form.rhs)
+            with state.clock.phase("products"):
+                theta = form.theta(beta)
+            self._offer(problem, state, theta)
         if state.optimality > self.tol:
             state.stalled = f"stalled at the limit of {problem.dtype}"
+
+    def _for_path(self, problem: Problem) -> Cholesky:
+        shared = copy.copy(self)
+        shared._shared = _form(problem, self.form)  # type: ignore[misc]
+        return shared
+
+    def _refine(self, problem: Problem, state: State, factor: Factor) -> None:
+        """Newton's steps with one factor: what the matrix lost to rounding comes back."""
+        enough = 100 * float(np.finfo(problem.dtype).eps)
+        improving = True
+        while improving and state.optimality > enough:
+            with state.clock.phase("products"):
+                gradient = problem.gradient(state.x).astype(np.float64)
+            with state.clock.phase("factor"):
+                theta = (state.x - factor.solve(gradient)).astype(problem.dtype)
+            improving = self._offer(problem, state, theta)
 
     def _offer(self, problem: Problem, state: State, theta: NDArray) -> bool:
         """Take θ if it is better than what there is; whether it is much better."""
@@ -90,27 +132,114 @@ class Cholesky(Solver):
             state.x, state.optimality = theta, optimality
         return optimality < 0.5 * before
 
-    def _primal(self, problem: Problem, state: State) -> None:
-        with state.clock.phase("products"):
-            matrix = problem.normal_matrix()
-        check_range(problem, matrix.diagonal())
-        with state.clock.phase("factor"):
-            factor = Factor(matrix)
-        # What the Gram matrix lost to the precision of a float32 design comes back.
-        enough = 100 * float(np.finfo(problem.dtype).eps)
-        improving = True
-        while improving and state.optimality > enough:
-            with state.clock.phase("products"):
-                gradient = problem.gradient(state.x).astype(np.float64)
-            with state.clock.phase("factor"):
-                theta = (state.x - factor.solve(gradient)).astype(problem.dtype)
-            improving = self._offer(problem, state, theta)
 
-    def _dual(self, problem: Problem, state: State) -> NDArray:
-        with state.clock.phase("products"):
-            matrix, rhs, lift = problem.dual_system()
-        check_range(problem, matrix.diagonal())
-        with state.clock.phase("factor"):
-            dual = Factor(matrix).solve(rhs)
-        with state.clock.phase("products"):
-            return lift(dual)
+@dataclass(frozen=True)
+class LeftOut:
+    """What ``leave_one_out`` finds for one strength of the penalty.
+
+    Attributes
+    ----------
+    alpha : float
+    coef : ndarray
+        θ of the model of all rows.
+    predictions : ndarray of the shape of y, float64
+        Of every row, by the model of all other rows.
+    """
+
+    alpha: float
+    coef: NDArray
+    predictions: NDArray[np.float64]
+
+
+def leave_one_out(problem: Problem, alphas: ArrayLike) -> Iterator[LeftOut]:
+    """Predict every row by a model of all others, without fitting those models.
+
+    Leaving out a row multiplies its residual by 1 / (1 − h), where h is what its own target adds
+    to its prediction; h follows from the factor that solves for all rows. One factor is made for
+    each strength, and what comes of it is handed over before the next.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a quadratic loss, and the penalty of a ridge or of a kernel machine. Its own alpha is
+        not looked at.
+    alphas : array of shape (q,)
+        Strengths above 0. The models of n − 1 rows have the same n alpha against the sum of
+        their losses as the model of all rows.
+
+    Yields
+    ------
+    LeftOut
+        One for each strength, in the order given.
+
+    Raises
+    ------
+    ValueError
+        If a strength is not above 0, the problem is not linear, or fewer than two rows have a
+        weight above 0.
+    MemoryError
+        If the matrix to be factorised does not fit.
+
+    References
+    ----------
+    Allen (1974), The relationship between variable selection and data augmentation and a method
+    for prediction. Cawley and Talbot (2007), Preventing over-fitting during model selection via
+    Bayesian regularisation of the hyper-parameters.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Dense
+    >>> from mercer.losses import Squared
+    >>> from mercer.penalties import L2
+    >>> from mercer.problem import Problem
+    >>> from mercer.solvers import leave_one_out
+    >>> problem = Problem(Dense(np.array([[1.0], [1.0]])), [1.0, 3.0], Squared(), L2(), None, False)
+    >>> [out.predictions.round(3).tolist() for out in leave_one_out(problem, [1.0, 0.5])]
+    [[1.0, 0.333], [1.5, 0.5]]
+    """
+    if "a linear system" not in problem.capabilities:
+        raise ValueError(
+            "leave_one_out needs a quadratic loss and a penalty of linear gradient; got loss "
+            f"{problem.loss.name!r} and penalty {problem.penalty.name!r}."
+        )
+    strengths = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
+    if strengths.ndim != 1 or not np.all((strengths > 0) & (strengths < np.inf)):
+        raise ValueError(f"alphas must be above 0 and finite; got {alphas!r}.")
+    counted = problem.n_rows if problem.weights is None else np.count_nonzero(problem.weights)
+    if counted < 2:
+        raise ValueError(f"leave_one_out needs two rows of weight above 0; got {counted}.")
+    return _left_out(problem, strengths.tolist())
+
+
+def _left_out(problem: Problem, alphas: list[float]) -> Iterator[LeftOut]:
+    form = _form(problem, "auto")
+    target = problem.y.astype(np.float64)
+    for i, alpha in enumerate(alphas):
+        one = problem.with_penalty(replace(problem.penalty, alpha=alpha))
+        factor = Factor(form.matrix(alpha, last=i == len(alphas) - 1), overwrite=True)
+        if isinstance(form, Dual):
+            beta = factor.solve(form.rhs)
+            theta = form.theta(beta)
+            residual = form.left_out(alpha, beta, factor.inverse_diagonal())
+            ignored = np.isnan(residual)
+            if np.any(ignored):  # rows of weight 0 have no part in the model
+                residual = np.where(ignored, target - one.responses(theta), residual)
+        else:
+            gradient = one.gradient(one.initial()).astype(np.float64)
+            theta = (one.initial() - factor.solve(gradient)).astype(one.dtype)
+            rest = form.unexplained(factor.sqnorms)
+            residual = ((target - one.responses(theta)).T / rest).T
+        yield LeftOut(alpha, theta, target - residual)
+
+
+def _form(problem: Problem, form: str) -> Primal | Dual:
+    """The matrices of the rows, or of the columns."""
+    n, n_columns = problem.design.shape
+    if not problem.penalty.quadratic:
+        if form == "dual" and not spans_all_rows(problem):
+            raise ValueError("form must not be 'dual' with landmarks other than all rows.")
+        rows = form != "primal" and spans_all_rows(problem)
+    else:
+        rows = form == "dual" or (form == "auto" and n < n_columns)
+    return Dual(problem) if rows else Primal(problem)

@@ -5,35 +5,93 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
+from scipy.linalg import lapack
 
 from mercer._array import check_memory
 
 __all__ = ["Factor"]
 
+_IN_PLACE = 4096  # side from which memory counts for more than threads that begin anew
+
 
 class Factor:
-    """The inverse, or pseudo-inverse, of a symmetric positive semi-definite matrix."""
+    """The inverse, or pseudo-inverse, of a symmetric positive semi-definite matrix.
 
-    def __init__(self, matrix: NDArray[np.float64]):
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m), float64, C-ordered
+    overwrite : bool, default=False
+        Whether the matrix may be destroyed, which saves its memory where it is large.
+
+    Attributes
+    ----------
+    regular : bool
+        Whether it has an inverse, up to rounding.
+    """
+
+    def __init__(self, matrix: NDArray[np.float64], overwrite: bool = False):
         side = len(matrix)
-        check_memory(8.0 * side**2, "the Cholesky factor", "use solver='cg'")
+        in_place = overwrite and side >= _IN_PLACE
+        if not in_place:
+            check_memory(8.0 * side**2, "the Cholesky factor", "use solver='block' or solver='cg'")
         cutoff = side * np.finfo(np.float64).eps
-        self._factor: NDArray | None = None
-        try:
-            # NumPy's factorisations, not SciPy's: the threads of the products before are theirs.
-            factor = np.linalg.cholesky(matrix)
+        factor = _lower_in_place(matrix) if in_place else _lower(matrix)
+        if factor is not None:
             pivots = np.square(np.diag(factor))
             if pivots.min() > cutoff * pivots.max():
-                self._factor = factor
+                self._factor: NDArray | None = factor
+                self.regular = True
                 return
-        except np.linalg.LinAlgError:
-            pass  # singular to rounding: the eigenvectors say in which directions
+            if in_place:
+                matrix[...] = factor @ factor.T
+        self._factor, self.regular = None, False
+        # Singular to rounding: the eigenvectors say in which directions.
+        check_memory(24.0 * side**2, f"the {side} eigenvectors", "raise alpha")
         values, self._vectors = np.linalg.eigh(matrix)
-        kept = values > cutoff * values.max()
+        kept = values > cutoff * values.max(initial=0.0)
         self._inverse = np.divide(1, values, out=np.zeros_like(values), where=kept)
 
     def solve(self, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
         """The shortest x that minimises ‖matrix @ x − rhs‖."""
         if self._factor is not None:
-            return linalg.cho_solve((self._factor, True), rhs, check_finite=False)
+            return linalg.cho_solve((self._factor.T, False), rhs, check_finite=False)
         return self._vectors @ (self._inverse * (self._vectors.T @ rhs).T).T
+
+    def sqnorms(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """zᵀ matrix⁻¹ z of every row z of an (r, m) array."""
+        if self._factor is not None:
+            half = linalg.solve_triangular(self._factor, rows.T, lower=True, check_finite=False)
+        else:
+            half = (rows @ (self._vectors * np.sqrt(self._inverse))).T
+        return np.einsum("ij,ij->j", half, half)
+
+    def inverse_diagonal(self) -> NDArray[np.float64]:
+        """The diagonal of the inverse; a regular factor is destroyed by it."""
+        if self._factor is None:
+            return np.square(self._vectors) @ self._inverse
+        # The transpose of a C-ordered lower triangle is an upper one in the order of LAPACK.
+        upper, self._factor = self._factor.T, None
+        inverse, _ = lapack.dtrtri(upper, lower=0, overwrite_c=1)
+        return np.einsum("ij,ij->i", inverse, inverse)
+
+
+def _lower(matrix: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    try:
+        # NumPy's factorisation, not SciPy's: the threads of the products before are theirs.
+        return np.linalg.cholesky(matrix)
+    except np.linalg.LinAlgError:
+        return None
+
+
+def _lower_in_place(matrix: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """The lower factor in the place of the matrix, which comes back whole where there is none."""
+    diagonal = matrix.diagonal().copy()
+    factor, info = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
+    if info == 0:
+        for i in range(len(matrix)):
+            matrix[i, i + 1 :] = 0.0
+        return factor.T
+    for i in range(len(matrix)):  # the other triangle is as it was
+        matrix[i, :i] = matrix[:i, i]
+    matrix[np.diag_indices(len(matrix))] = diagonal
+    return None

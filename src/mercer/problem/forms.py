@@ -1,0 +1,197 @@
+"""The matrices of a ridge problem that a direct solver factorises, for any strength of its penalty.
+
+What belongs to all strengths is made once. Both forms know what a row does to its own prediction,
+which makes leaving each row out in turn a matter of one division.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._array import check_memory, row_chunks
+from mercer.penalties import RKHSNorm
+from mercer.problem.rows import as_rows, kernel_matrix
+
+if TYPE_CHECKING:
+    from mercer.problem.objective import Problem
+
+__all__ = ["Dual", "Primal", "spans_all_rows"]
+
+
+def spans_all_rows(problem: Problem) -> bool:
+    """Whether this is the kernel machine of all rows: K α with the penalty αᵀK α."""
+    penalty = problem.penalty
+    if not isinstance(penalty, RKHSNorm) or penalty.jitter:
+        return False
+    return penalty.matrix is problem.design and problem.design.shape[0] == problem.design.shape[1]
+
+
+class Primal:
+    """The normal matrix of the weights and the intercept, G + alpha P.
+
+    G = (1/n) (Z, 1)ᵀ S (Z, 1), and P is the matrix of the penalty: I, or M + jitter I; nothing for
+    the intercept.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a quadratic loss and a penalty of linear gradient.
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        n_columns = problem.design.shape[1]
+        self.side = n_columns + problem.fit_intercept
+        penalty = problem.penalty
+        held = 3 + isinstance(penalty, RKHSNorm)
+        check_memory(
+            8.0 * held * self.side**2,
+            f"the normal matrix of {n_columns} columns and its factor",
+            "use solver='block' or solver='cg'",
+        )
+        gram = problem.design.gram(problem.weights)
+        gram /= problem.n_rows
+        self._gram = gram
+        if problem.fit_intercept:
+            means = problem.mean_rows(np.ones(problem.n_rows, dtype=problem.dtype))
+            self._gram = np.empty((self.side, self.side))
+            self._gram[:-1, :-1] = gram
+            self._gram[-1] = self._gram[:, -1] = means
+        self._penalty: NDArray[np.float64] | None = None
+        if isinstance(penalty, RKHSNorm):
+            self._penalty = np.empty((n_columns, n_columns))
+            for columns in row_chunks(n_columns, 16.0 * n_columns):
+                some = np.arange(columns.start, columns.stop)
+                self._penalty[columns] = penalty.matrix.block(some).T
+            self._penalty[np.diag_indices(n_columns)] += penalty.jitter
+
+    def matrix(self, alpha: float, last: bool = False) -> NDArray[np.float64]:
+        """G + alpha P, the caller's to overwrite; ``last`` if no other strength will follow."""
+        n_columns = self.problem.design.shape[1]
+        matrix = self._gram if last else self._gram.copy()
+        inner = matrix[:n_columns, :n_columns]
+        if self._penalty is None:
+            inner[np.diag_indices(n_columns)] += alpha
+            return matrix
+        for rows in row_chunks(n_columns, 8.0 * n_columns):
+            inner[rows] += alpha * self._penalty[rows]
+        return matrix
+
+    def unexplained(self, sqnorms: Callable[[NDArray], NDArray]) -> NDArray[np.float64]:
+        """1 − h of every row, h being what its own target adds to its prediction.
+
+        Parameters
+        ----------
+        sqnorms : callable
+            z ↦ zᵀ A⁻¹ z for each of several rows z, A being the matrix of one strength.
+        """
+        problem = self.problem
+        unexplained = np.empty(problem.n_rows)
+        n_columns = problem.design.shape[1]
+        for some in row_chunks(problem.n_rows, 32.0 * self.side):
+            z = np.ones((some.stop - some.start, self.side))
+            z[:, :n_columns] = problem.design.rows(some).toarray()
+            unexplained[some] = sqnorms(z)
+        unexplained *= -1.0 / problem.n_rows
+        if problem.weights is not None:
+            unexplained *= problem.weights
+        unexplained += 1.0
+        return unexplained
+
+
+class Dual:
+    """The kernel matrix of the rows, centred and weighted, plus n alpha on its diagonal.
+
+    ::
+
+        B = √S (I − 1sᵀ/n) K (I − s1ᵀ/n) √S,    (B + n alpha I) β = √S (y − ȳ),    a = √S β
+
+    with K = Z Zᵀ and weights w = Zᵀ a, or the kernel itself and w = a. Centring eliminates the
+    intercept; without one it is left out. The direction √s, of which B and y know nothing, is given
+    the mean of the diagonal, so that B is regular where the rest is.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a quadratic loss, and the penalty of a ridge or of a kernel machine of all rows.
+    """
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        n = problem.n_rows
+        check_memory(
+            16.0 * n * n,
+            f"the kernel matrix of {n} rows and its factor",
+            "use solver='block' or solver='cg'",
+        )
+        self._spans_all = spans_all_rows(problem)
+        kernel = _entries(problem) if self._spans_all else kernel_matrix(problem.design)
+        weights = np.ones(n) if problem.weights is None else problem.weights
+        self._root = np.sqrt(weights)
+        self._mean = problem.row_mean(problem.y)
+        target = problem.y.astype(np.float64)
+        self._extra = 0.0
+        if problem.fit_intercept:
+            target -= self._mean
+            self._means = kernel @ weights / n
+            kernel -= self._means
+            kernel -= self._means[:, None]
+            kernel += weights @ self._means / n
+            self._extra = max(float(kernel.diagonal().mean()), 0.0)
+            kernel += self._extra / n
+        kernel *= self._root
+        kernel *= self._root[:, None]
+        self._kernel = kernel
+        self.rhs = as_rows(self._root, target) * target
+
+    def matrix(self, alpha: float, last: bool = False) -> NDArray[np.float64]:
+        """B + n alpha I, the caller's to overwrite; ``last`` if no other strength will follow."""
+        matrix = self._kernel if last else self._kernel.copy()
+        matrix[np.diag_indices(len(matrix))] += self.problem.n_rows * alpha
+        return matrix
+
+    def theta(self, beta: NDArray[np.float64]) -> NDArray:
+        """θ of a solution."""
+        problem = self.problem
+        a = as_rows(self._root, beta) * beta
+        if not self._spans_all:
+            return problem.from_rows(a)
+        theta = np.zeros(problem.shape, dtype=problem.dtype)
+        problem.weights_of(theta)[...] = a
+        if problem.fit_intercept:
+            theta[-1] = self._mean - self._means @ a
+        return theta
+
+    def left_out(
+        self, alpha: float, beta: NDArray[np.float64], inverse_diagonal: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """y less the prediction of every row by the others; NaN for rows of weight 0.
+
+        Parameters
+        ----------
+        alpha : float
+            Above 0.
+        beta : ndarray
+            The solution.
+        inverse_diagonal : ndarray of shape (n,)
+            That of the inverse of ``matrix(alpha)``.
+        """
+        ridge = self.problem.n_rows * alpha
+        own = inverse_diagonal
+        if self.problem.fit_intercept:
+            own = own - self._root**2 / (self.problem.n_rows * (ridge + self._extra))
+        with np.errstate(invalid="ignore"):
+            return beta / as_rows(own * self._root, beta)
+
+
+def _entries(problem: Problem) -> NDArray[np.float64]:
+    """The kernel matrix of all rows in float64."""
+    n = problem.n_rows
+    kernel = np.empty((n, n))
+    for some in row_chunks(n, float(problem.dtype.itemsize) * n):
+        kernel[some] = problem.design.block(np.arange(some.start, some.stop)).T
+    return kernel
