@@ -35,9 +35,7 @@ def test_machines_are_solved_to_their_equations(machine, n_outputs, weights, fit
     problem = machine(rng, n_outputs=n_outputs, weights=weights, fit_intercept=fit_intercept)
     result = Cholesky(tol=1e-9).solve(problem)
     assert result.converged
-    np.testing.assert_allclose(
-        problem.responses(result.coef), dense_responses(problem), atol=1e-7
-    )
+    np.testing.assert_allclose(problem.responses(result.coef), dense_responses(problem), atol=1e-7)
 
 
 def test_the_machine_of_all_rows_is_stationary(weights, fit_intercept, rng):
@@ -99,9 +97,7 @@ def test_landmarks_without_whitening_predict_as_with_it(alpha, rng):
 def test_jitter_costs_squares_of_the_weights(rng):
     problem = restricted(rng, jitter=0.5)
     result = Cholesky(tol=1e-9).solve(problem)
-    np.testing.assert_allclose(
-        problem.responses(result.coef), dense_responses(problem), atol=1e-9
-    )
+    np.testing.assert_allclose(problem.responses(result.coef), dense_responses(problem), atol=1e-9)
 
 
 def test_a_form_by_rows_is_refused_for_landmarks(rng):

@@ -46,9 +46,7 @@ def predictions_of_refits(problem, alpha):
         others[i] = 0.0
         # The sum of the losses, not their mean, keeps its strength against the penalty.
         penalty = replace(problem.penalty, alpha=alpha * weights.sum() / others.sum())
-        left = Problem(
-            problem.design, problem.y, Squared(), penalty, others, problem.fit_intercept
-        )
+        left = Problem(problem.design, problem.y, Squared(), penalty, others, problem.fit_intercept)
         predictions[i] = left.responses(Cholesky(tol=1e-6).solve(left).coef)[i]
     return predictions
 

@@ -10,6 +10,7 @@ from mercer.designs import Dense, Sparse
 from mercer.losses import Huber, Logistic, Multinomial, Squared, SquaredHinge
 from mercer.penalties import L2
 from mercer.problem import Problem, RowSpace
+from mercer.problem.forms import Dual, Primal
 from mercer.solvers import Cholesky, NewtonCG
 
 
@@ -265,16 +266,16 @@ def test_dual_gap_needs_a_convex_loss_and_is_infinite_without_penalty(rng):
 def test_normal_matrix_is_the_curvature(weights, fit_intercept, rng):
     problem = make(Squared(), rng, weights=weights, fit_intercept=fit_intercept)
     hessian = dense_hessian(problem, problem.initial())
-    np.testing.assert_allclose(problem.normal_matrix(), hessian, atol=1e-14)
+    np.testing.assert_allclose(Primal(problem).matrix(problem.penalty.alpha), hessian, atol=1e-14)
 
 
 @pytest.mark.parametrize("n_outputs", [0, 3])
-def test_dual_system_has_the_same_minimiser(n_outputs, weights, fit_intercept, rng):
+def test_equations_of_the_rows_have_the_same_minimiser(n_outputs, weights, fit_intercept, rng):
     for design in designs(rng):
         y = targets(Squared(), n_outputs, rng)
         problem = Problem(design, y, Squared(), L2(0.1), weights, fit_intercept)
-        kernel, rhs, lift = problem.dual_system()
-        theta = lift(np.linalg.solve(kernel, rhs))
+        dual = Dual(problem)
+        theta = dual.theta(np.linalg.solve(dual.matrix(0.1), dual.rhs))
         np.testing.assert_allclose(problem.gradient(theta), 0, atol=1e-13)
 
 

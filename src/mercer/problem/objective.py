@@ -9,7 +9,6 @@ k problems that share every product: norms, values and inner products then come 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import check_memory
 from mercer.designs import Design
 from mercer.losses import Loss
 from mercer.penalties import Penalty
@@ -26,7 +24,6 @@ from mercer.problem.rows import (
     add_scaled,
     as_rows,
     checked_target,
-    kernel_matrix,
     normalised_weights,
 )
 from mercer.problem.systems import System, linear_system
@@ -341,43 +338,6 @@ class Problem:
     def current(self) -> NDArray | None:
         """A copy of the θ that was last evaluated or moved to."""
         return None if self._point is None else self._point.theta.copy()
-
-    def normal_matrix(self) -> NDArray[np.float64]:
-        """∇²F as an array, of as many rows as θ, for a quadratic loss and penalty."""
-        gram = self.design.gram(self.weights)
-        gram /= self.n_rows
-        gram[np.diag_indices(len(gram))] += self.penalty.alpha
-        if not self.fit_intercept:
-            return gram
-        means = self.mean_rows(np.ones(self.n_rows, dtype=self.dtype))
-        full = np.empty((len(means), len(means)))
-        full[:-1, :-1] = gram
-        full[-1] = full[:, -1] = means
-        return full
-
-    def dual_system(
-        self,
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], Callable[[NDArray], NDArray]]:
-        """The minimiser for a quadratic loss and penalty: (K, rhs, lift), θ = lift(K⁻¹ rhs).
-
-        With the intercept eliminated by centring, K = √s (Z − 1z̄ᵀ)(Z − 1z̄ᵀ)ᵀ √s + n·alpha·I.
-        """
-        n = self.n_rows
-        check_memory(16.0 * n * n, "the kernel matrix of all rows", "use an iterative solver")
-        kernel = kernel_matrix(self.design)
-        weights = np.ones(n) if self.weights is None else self.weights
-        target = self.y.astype(np.float64)
-        if self.fit_intercept:
-            target -= self.row_mean(target)
-            means = kernel @ weights / n
-            kernel += (weights @ means) / n - means - means[:, None]
-        root = np.sqrt(weights)
-        kernel *= root
-        kernel *= root[:, None]
-        kernel[np.diag_indices(n)] += n * self.penalty.alpha
-
-        root = as_rows(root, target)
-        return kernel, root * target, lambda dual: self.from_rows(root * dual)
 
     def from_rows(self, a: NDArray) -> NDArray:
         """θ with the weights Zᵀa and the intercept that is best for them under a quadratic loss."""

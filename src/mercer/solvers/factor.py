@@ -75,7 +75,7 @@ class Factor:
         return np.einsum("ij,ij->i", inverse, inverse)
 
 
-def _lower(matrix: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _lower(matrix: NDArray[np.float64]) -> NDArray | None:
     try:
         # NumPy's factorisation, not SciPy's: the threads of the products before are theirs.
         return np.linalg.cholesky(matrix)
@@ -83,7 +83,7 @@ def _lower(matrix: NDArray[np.float64]) -> NDArray[np.float64] | None:
         return None
 
 
-def _lower_in_place(matrix: NDArray[np.float64]) -> NDArray[np.float64] | None:
+def _lower_in_place(matrix: NDArray[np.float64]) -> NDArray | None:
     """The lower factor in the place of the matrix, which comes back whole where there is none."""
     diagonal = matrix.diagonal().copy()
     factor, info = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
