@@ -12,6 +12,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer.maps
 import mercer.maps.base
+from mercer._rows import PreparedRows
 from mercer.designs import Dense, Lazy, Sparse
 from mercer.kernels import Stationary
 from mercer.maps import (
@@ -213,6 +214,23 @@ class MapLaws:
             design = together.fit_design(data)
             assert_equal_up_to_rounding(design.toarray(), apart.design(data).toarray())
             assert_equal_up_to_rounding(together.transform(X[:9]), apart.transform(X[:9]))
+
+    def test_rows_prepared_as_they_are_read_are_rows_prepared_together(
+        self, X, X_csr, dtype, monkeypatch
+    ):
+        for data in (X.astype(dtype), X_csr.astype(dtype)):
+            together = self.make()
+            whole = together.fit_design(0.5 * data)
+            with monkeypatch.context() as patch:
+                patch.setattr("mercer._rows._LARGE", 0)
+                patch.setattr("mercer._array.CHUNK_BYTES", 2000)
+                by_rows = self.make()
+                design = by_rows.fit_design(data, lambda rows: 0.5 * rows)
+                again = by_rows.design(PreparedRows(data, lambda rows: 0.5 * rows))
+            assert design.dtype == whole.dtype
+            assert_equal_up_to_rounding(design.toarray(), whole.toarray())
+            assert_equal_up_to_rounding(again.toarray(), whole.toarray())
+            assert_equal_up_to_rounding(by_rows.transform(data), together.transform(data))
 
     def test_fit_transform_is_fit_then_transform(self, X):
         apart = self.make().fit(X).transform(X)

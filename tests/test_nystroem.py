@@ -236,6 +236,6 @@ def test_bad_settings_are_refused_in_one_sentence(settings, error, message, X):
 
 
 def test_landmarks_that_would_not_fit_are_refused(X, monkeypatch):
-    monkeypatch.setattr("mercer.maps.nystroem.check_memory", lambda *args: 1 / 0)
+    monkeypatch.setattr("mercer.maps.nystroem.check_setting", lambda *args: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         Nystroem(n_components=5).fit(X)

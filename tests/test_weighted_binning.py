@@ -233,7 +233,7 @@ def test_many_inputs_in_batches(monkeypatch):
 
 def test_the_place_of_values_is_counted_before_it_is_taken(monkeypatch):
     asked = []
-    monkeypatch.setattr("mercer.maps.binning.check_memory", lambda n, *_: asked.append(n))
+    monkeypatch.setattr("mercer._array.check_memory", lambda n, *_: asked.append(n))
     X = data(100)
     RandomBinning(Laplacian(), n_components=8, random_state=0).fit(X)
     RandomBinning(Smooth(), n_components=8, random_state=0).fit(X)

@@ -42,7 +42,13 @@ def n_threads(n_jobs: int | None = None) -> int:
     return max(1, cores + 1 + (-1 if n_jobs is None else int(n_jobs)))
 
 
-def row_chunks(n_rows: int, bytes_per_row: float, budget: int = CHUNK_BYTES) -> Iterator[slice]:
+def chunk_bytes() -> int:
+    """Bytes that a chunk of rows may take: never more than a small share of ``max_memory``."""
+    limit = get_config()["max_memory"]
+    return CHUNK_BYTES if limit is None else max(1, min(CHUNK_BYTES, limit // _CHUNK_SHARE))
+
+
+def row_chunks(n_rows: int, bytes_per_row: float, budget: int | None = None) -> Iterator[slice]:
     """Consecutive slices of at least one row that each need about ``budget`` bytes.
 
     Parameters
@@ -51,12 +57,10 @@ def row_chunks(n_rows: int, bytes_per_row: float, budget: int = CHUNK_BYTES) -> 
         Number of rows to cover.
     bytes_per_row : float
         What one row costs while its chunk is being worked on.
-    budget : int, default=64 MiB
-        Bytes a chunk may take; never more than a small share of ``max_memory``.
+    budget : int, optional
+        Bytes a chunk may take; by default ``chunk_bytes()``.
     """
-    limit = get_config()["max_memory"]
-    if limit is not None:
-        budget = min(budget, limit // _CHUNK_SHARE)
+    budget = chunk_bytes() if budget is None else budget
     step = max(1, int(budget // max(1.0, bytes_per_row)))
     for start in range(0, n_rows, step):
         yield slice(start, min(n_rows, start + step))
@@ -127,7 +131,7 @@ def format_bytes(n_bytes: float) -> str:
     return f"{n_bytes:.{0 if units[0] == 'B' else 1}f} {units[0]}"
 
 
-def check_memory(needed: float, what: str, remedy: str) -> None:
+def check_memory(needed: float, what: str, remedy: str | Callable[[int], str]) -> None:
     """Refuse, before anything is taken, what would not fit.
 
     Parameters
@@ -136,8 +140,8 @@ def check_memory(needed: float, what: str, remedy: str) -> None:
         Bytes about to be allocated.
     what : str
         What needs them, as the subject of the sentence.
-    remedy : str
-        What the caller can do, as an imperative.
+    remedy : str, or callable from int to str
+        What the caller can do, as an imperative; or that, told how many bytes are available.
 
     Raises
     ------
@@ -148,26 +152,24 @@ def check_memory(needed: float, what: str, remedy: str) -> None:
     if available is not None and needed > available:
         raise MemoryError(
             f"{what} needs {format_bytes(needed)} but {format_bytes(available)} are available; "
-            f"{remedy}."
+            f"{remedy(available) if callable(remedy) else remedy}."
         )
 
 
-def largest_fitting(bytes_of: Callable[[int], float], at_most: int) -> int:
-    """The largest whole number, up to ``at_most``, whose ``bytes_of`` are available; 0 if none.
+def largest_fitting(bytes_of: Callable[[int], float], at_most: int, room: float) -> int:
+    """The largest whole number, up to ``at_most``, that needs at most ``room`` bytes; 0 if none.
 
     Parameters
     ----------
     bytes_of : callable
         Bytes that a positive whole number needs; never less for a larger one.
     at_most : int
+    room : float
     """
-    available = available_memory()
-    if available is None:
-        return at_most
     fits, fails = 0, at_most + 1
     while fails - fits > 1:
         middle = (fits + fails) // 2
-        if bytes_of(middle) <= available:
+        if bytes_of(middle) <= room:
             fits = middle
         else:
             fails = middle
@@ -175,7 +177,7 @@ def largest_fitting(bytes_of: Callable[[int], float], at_most: int) -> int:
 
 
 def check_setting(
-    setting: str, value: int, bytes_of: Callable[[int], float], what: str, remedy: str
+    setting: str, value: int, bytes_of: Callable[[int], float], what: str, otherwise: str
 ) -> None:
     """Refuse, before anything is taken, a setting that would not fit, and say which would.
 
@@ -189,7 +191,7 @@ def check_setting(
         Bytes that a value of the setting needs; never less for a larger one.
     what : str
         What needs them, as the subject of the sentence.
-    remedy : str
+    otherwise : str
         What the caller can do where no value would fit, as an imperative.
 
     Raises
@@ -197,11 +199,9 @@ def check_setting(
     MemoryError
         If fewer bytes are available than ``value`` needs.
     """
-    available = available_memory()
-    if available is None or bytes_of(value) <= available:
-        return
-    largest = largest_fitting(bytes_of, value)
-    raise MemoryError(
-        f"{what} needs {format_bytes(bytes_of(value))} but {format_bytes(available)} are "
-        f"available; " + (f"{setting}={largest} would fit." if largest else f"{remedy}.")
-    )
+
+    def remedy(room: int) -> str:
+        largest = largest_fitting(bytes_of, value - 1, room)
+        return f"{setting}={largest} would fit" if largest else otherwise
+
+    check_memory(bytes_of(value), what, remedy)

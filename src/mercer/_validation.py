@@ -10,6 +10,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_array
 
+from mercer._rows import PreparedRows
+
 FLOATS = (np.float64, np.float32)
 
 
@@ -88,6 +90,7 @@ def _scales_of_inputs(gamma: Any) -> tuple[float, ...]:
 
 def matrix(X: Any, name: str = "X") -> Any:
     """``X`` as a finite C-ordered array or canonical CSR, float32 or float64."""
+    X = X.together() if isinstance(X, PreparedRows) else X
     X = check_array(X, accept_sparse="csr", dtype=FLOATS, order="C", input_name=name)
     return canonical(X)
 

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mercer._array import check_memory, row_chunks
 
-__all__ = ["Design", "float_dtype"]
+__all__ = ["Design", "check_gram", "float_dtype"]
 
 
 class Design:
@@ -62,7 +62,7 @@ class Design:
     def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:
         """``Z.T @ diag(weights) @ Z`` as a (D, D) float64 array."""
         n, n_columns = self.shape
-        check_memory(8.0 * n_columns**2, "the Gram matrix", "use an iterative solver")
+        check_gram(n_columns)
         total = np.zeros((n_columns, n_columns))
         for chunk in row_chunks(n, 8.0 * n_columns):
             z = self.rows(chunk).toarray().astype(np.float64, copy=False)
@@ -102,6 +102,15 @@ class Design:
                 f"got shape {vector.shape}."
             )
         return vector
+
+
+def check_gram(n_columns: int) -> None:
+    """Refuse a Gram matrix that would not fit."""
+    check_memory(
+        8.0 * n_columns**2,
+        f"the Gram matrix of {n_columns} columns",
+        lambda room: f"use an iterative solver, or at most {int((room / 8.0) ** 0.5)} columns",
+    )
 
 
 def float_dtype(dtype: Any) -> np.dtype:

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mercer import _core
 from mercer._array import check_memory, n_threads
-from mercer.designs.base import Design, float_dtype
+from mercer.designs.base import Design, check_gram, float_dtype
 from mercer.designs.held import Sparse
 from mercer.designs.occupancy import Occupancy
 
@@ -144,7 +144,7 @@ class Binned(Design):
 
     def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:
         n_columns = self.shape[1]
-        check_memory(8.0 * n_columns**2, "the Gram matrix", "use an iterative solver")
+        check_gram(n_columns)
         return Sparse(self.tocsr().astype(np.float64)).gram(weights)
 
     def block(self, columns: ArrayLike) -> NDArray:

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer._array import check_memory, n_threads, row_chunks
-from mercer.designs.base import Design, float_dtype
+from mercer._array import n_threads, row_chunks
+from mercer.designs.base import Design, check_gram, float_dtype
 
 __all__ = ["Dense", "Sparse"]
 
@@ -67,7 +67,7 @@ class Dense(Design):
 
     def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:
         n, n_columns = self.shape
-        check_memory(8.0 * n_columns**2, "the Gram matrix", "use an iterative solver")
+        check_gram(n_columns)
         total = np.zeros((n_columns, n_columns))
         step = _EXACT_ROWS if self.dtype == np.float32 else max(_EXACT_ROWS, n_columns)
         for start in range(0, n, step):
@@ -142,7 +142,7 @@ class Sparse(Design):
 
     def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:
         n_columns = self.shape[1]
-        check_memory(8.0 * n_columns**2, "the Gram matrix", "use an iterative solver")
+        check_gram(n_columns)
         z = self.matrix.astype(np.float64)
         scaled = z if weights is None else sparse.diags_array(weights, format="csr") @ z
         return (z.T @ scaled).toarray()

@@ -161,10 +161,11 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
     ) -> Problem:
         """What is to be solved for these rows, if there is room to solve it."""
         n_outputs = target.size // len(target)
+        needed = _SOLVER_VECTORS * design.dtype.itemsize * design.shape[1] * n_outputs
         check_memory(
-            _SOLVER_VECTORS * design.dtype.itemsize * design.shape[1] * n_outputs,
+            needed,
             f"solving for {design.shape[1]} columns and {n_outputs} outputs",
-            "use fewer n_components",
+            lambda room: f"use fewer n_components, {room / needed:.1%} of them at most",
         )
         penalty = self._resolve_penalty(design.shape[0], weights)
         problem = Problem(design, target, loss, penalty, weights, self.fit_intercept)

@@ -13,6 +13,7 @@ from scipy import sparse
 
 from mercer._array import check_memory, row_chunks
 from mercer._random import Streams
+from mercer._rows import PreparedRows
 from mercer._validation import matrix, scale_of_distance
 from mercer.kernels.distances import (
     blocks,
@@ -86,10 +87,12 @@ class Kernel:
         X = self._checked(X, "X")
         Y = X if Y is None else self._checked(Y, "Y")
         X, Y, dtype = _alike(X, Y)
+        n, m = X.shape[0], Y.shape[0]
+        row = float(m) * dtype.itemsize
         check_memory(
-            float(X.shape[0]) * Y.shape[0] * dtype.itemsize,
-            f"the {X.shape[0]} x {Y.shape[0]} kernel matrix",
-            "use a feature map instead",
+            n * row,
+            f"the {n} x {m} kernel matrix",
+            lambda room: f"use a feature map instead, or ask for {int(room // row)} rows at a time",
         )
         out = np.empty((X.shape[0], Y.shape[0]), dtype=dtype)
         self._fill(out, X, Y)
@@ -235,7 +238,7 @@ class Stationary(Kernel):
         return np.ones(X.shape[0], dtype=X.dtype)
 
     def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
-        X = matrix(X, "X")
+        X = X if isinstance(X, PreparedRows) else matrix(X, "X")
         if self.gamma == "scale":
             deviation = standard_deviation(X, sample_weight)
             return self.with_gamma(self._gamma_from_deviation(deviation or 1.0, X.shape[1]))

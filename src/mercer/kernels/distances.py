@@ -17,6 +17,7 @@ from sklearn.metrics.pairwise import manhattan_distances
 
 from mercer import _core
 from mercer._array import n_threads, row_chunks
+from mercer._rows import PreparedRows, is_sparse
 
 # Below this fraction of |x|^2 + |y|^2 the expanded square has lost too many digits to be kept.
 _CANCELLED = 1e-6
@@ -58,7 +59,10 @@ def centre_of(Y: Any) -> NDArray[np.float64] | None:
 
 def row_cost(X: Any) -> float:
     """Bytes of one row of X in float64: its inputs, or its share of what a CSR matrix stores."""
-    return 16.0 * (1 + X.nnz / max(1, X.shape[0])) if sparse.issparse(X) else 8.0 * X.shape[1]
+    if is_sparse(X):
+        stored = X.data if isinstance(X, PreparedRows) else X
+        return 16.0 * (1 + stored.nnz / max(1, stored.shape[0]))
+    return 8.0 * X.shape[1]
 
 
 def blocks(X: Any, n_columns: int) -> Iterator[slice]:
@@ -189,7 +193,7 @@ def standard_deviation(X: Any, weights: NDArray | None = None) -> float:
                 x -= mean
                 x *= x
             squares += w @ np.asarray(x.sum(axis=1)).ravel()
-        if sparse.issparse(X):
+        if is_sparse(X):
             squares += size * mean**2
         deviation = float(np.sqrt(max(squares / size, 0.0)))
     if not np.isfinite(deviation):
@@ -210,6 +214,8 @@ def typical_distance(metric: str, X: Any, weights: NDArray | None = None) -> flo
     if n > _MEDIAN_ROWS:
         rows = np.sort(np.random.default_rng(0).choice(n, _MEDIAN_ROWS, replace=False))
         X, weights = X[rows], weights[rows]
+    elif isinstance(X, PreparedRows):
+        X = X[:]
     x = scaled(X, np.ones(X.shape[1]), centre_of(X))
     i, j = np.triu_indices(x.shape[0], 1)
     between, weight = distances(metric, x, x)[i, j], weights[i] * weights[j]

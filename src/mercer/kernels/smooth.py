@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln
 
 from mercer._random import Slot, Streams
+from mercer._rows import PreparedRows
 from mercer._validation import matrix
 from mercer.kernels.base import Stationary
 from mercer.kernels.distances import coordinate_products, standard_deviation, typical_distance
@@ -75,7 +76,7 @@ class Smooth(Stationary):
         object.__setattr__(self, "taper", _number(self.taper, "taper", 0.0, 1.0))
 
     def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Smooth:
-        X = matrix(X, "X")
+        X = X if isinstance(X, PreparedRows) else matrix(X, "X")
         d = X.shape[1]
         if self.gamma == "median":
             distance = typical_distance(self.metric, X, sample_weight)

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer import kernels
 from mercer._array import available_memory, check_memory, row_chunks
 from mercer._random import key_from
+from mercer._rows import PreparedRows, is_large, is_sparse
 from mercer._validation import FLOATS, canonical, column_indices, float_type, scale_of_distance
 from mercer.designs import Dense, Design, Lazy, Sparse
 
@@ -146,7 +147,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         X : array or CSR of shape (n, d)
         """
         check_is_fitted(self)
-        design = self._design(self._checked(X, reset=False))
+        design = self._design(self._taken(X, reset=False))
         self.warn_missing(design.n_missing, design.shape[0])
         return design
 
@@ -181,10 +182,12 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         X : array or CSR of shape (n, d)
         prepare : callable, optional
             Applied to the rows of X before the map, such as a scaler's ``transform``: to all of
-            them or, by maps that can, to some at a time, so that no second X is held.
+            them or, of a large array and by maps that can, to some at a time, so that no second X
+            is held.
         """
-        prepared = X if prepare is None else prepare(X)
-        return self._fit_design(self._checked(prepared, reset=True))
+        if prepare is not None:
+            X = PreparedRows(X, prepare) if is_large(X) else prepare(X)
+        return self._fit_design(self._taken(X, reset=True))
 
     def bytes_per_row(self, dtype: Any) -> float:
         """Bytes that one row takes while it is transformed: what prediction in chunks plans with.
@@ -373,13 +376,37 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     def _design(self, X: Any) -> Design:
         if self._is_too_large(X):
             return Lazy(X, self, self.n_features_out_, float_type(X), n_jobs=self._n_jobs)
-        return Dense(self._transform(X), self._n_jobs)
+        return Dense(self._whole(X), self._n_jobs)
 
     def _fit_design(self, X: Any) -> Design:
         self._fit(X)
         return self._design(X)
 
+    @property
+    def _goes_by_rows(self) -> bool:
+        """Whether ``_fit_design`` and ``_design`` take ``PreparedRows`` as well as arrays."""
+        return False
+
     # What maps share.
+
+    def _taken(self, X: Any, reset: bool) -> Any:
+        """Checked data; rows that are prepared when they are read are checked when they are."""
+        if not isinstance(X, PreparedRows):
+            return self._checked(X, reset)
+        if not self._goes_by_rows:
+            return self._checked(X.together(), reset)
+        validate_data(self, X, reset=reset, skip_check_array=True)
+        return X.then(lambda rows: self._checked(rows, reset=False))
+
+    def _whole(self, X: Any) -> Any:
+        """``_transform`` of data as ``_taken`` gives them."""
+        if not isinstance(X, PreparedRows):
+            return self._transform(X)
+        self._check_transformed_memory(X)
+        out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
+        for rows in row_chunks(X.shape[0], self.bytes_per_row(X.dtype)):
+            out[rows] = self._transform(X[rows])
+        return out
 
     def _checked(self, X: Any, reset: bool) -> Any:
         X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C")
@@ -406,10 +433,14 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         return available is not None and self._transformed_bytes(X) > available / 2
 
     def _check_transformed_memory(self, X: Any) -> None:
+        n, needed = X.shape[0], self._transformed_bytes(X)
         check_memory(
-            self._transformed_bytes(X),
-            f"z(X) with {X.shape[0]} rows and {self.n_features_out_} columns",
-            "transform fewer rows at a time, or use design(X), which need not hold it",
+            needed,
+            f"z(X) with {n} rows and {self.n_features_out_} columns",
+            lambda room: (
+                f"transform {max(1, int(room / needed * n))} rows at a time, or use design(X), "
+                "which need not hold it"
+            ),
         )
 
     @property
@@ -458,4 +489,11 @@ class IdentityMap(OneToOneFeatureMixin, FeatureMap):
         return block.toarray() if sparse.issparse(block) else block
 
     def _design(self, X: Any) -> Design:
+        if isinstance(X, PreparedRows) and not is_sparse(X):
+            return super()._design(X)
+        X = X.together() if isinstance(X, PreparedRows) else X
         return Sparse(X, self.n_jobs) if sparse.issparse(X) else Dense(X, self.n_jobs)
+
+    @property
+    def _goes_by_rows(self) -> bool:
+        return True

@@ -7,7 +7,7 @@ Random features for large-scale kernel machines, NIPS 2007.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from numbers import Integral
 from typing import Any
 
@@ -18,8 +18,9 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import _core, kernels
-from mercer._array import check_memory, n_threads, row_chunks
+from mercer._array import check_setting, chunk_bytes, n_threads, row_chunks
 from mercer._random import Slot, Streams
+from mercer._rows import PreparedRows
 from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
 from mercer.maps.base import FeatureMap
@@ -131,20 +132,12 @@ class RandomBinning(FeatureMap):
         """
         return self.fit_design(X).tocsr()
 
-    def fit_design(self, X, prepare=None):
-        if prepare is None or not self._goes_by_pieces(X):
-            return super().fit_design(X, prepare)
-        X = self._checked(X, reset=True)
-        return self._fit_design(X, lambda rows: self._checked(prepare(X[rows]), reset=False))
+    @property
+    def _goes_by_rows(self) -> bool:
+        # Bins with faded edges come with numbers that are made of all rows at once.
+        return not kernels.get(self.kernel, self.gamma).taper
 
-    def _goes_by_pieces(self, X: Any) -> bool:
-        """Whether all that X has to be held for is its codes, and X is large."""
-        kernel = kernels.get(self.kernel, self.gamma)
-        large = X.size * 8 > _PIECE_BYTES
-        # What is not resolved is to follow from all rows.
-        return large and kernel.is_resolved and not kernel.taper and self._n_hashed() is None
-
-    def _fit_design(self, X, piece=None):
+    def _fit_design(self, X):
         positive_integer(self.n_components, "n_components")
         flag(self.scale, "scale")
         n_hashed = self._n_hashed()
@@ -153,7 +146,7 @@ class RandomBinning(FeatureMap):
         self.key_ = self._drawn_key()
         self.__dict__.pop("_grids", None)
         if n_hashed is None:
-            design = self._number_boxes(X, piece)
+            design = self._number_boxes(X)
         else:
             self._set_columns(np.full(self.n_components, n_hashed, dtype=np.int64))
             codes = self._empty_codes(X, _code_type(n_hashed - 1))
@@ -253,9 +246,9 @@ class RandomBinning(FeatureMap):
 
     # -- grids -------------------------------------------------------------------------------
 
-    def _number_boxes(self, X: Any, piece: Callable[[slice], Any] | None = None) -> Binned:
+    def _number_boxes(self, X: Any) -> Binned:
         """Give every box that a row of X is in its column."""
-        codes = self._fit_dictionary(X, piece)
+        codes = self._fit_dictionary(X)
         self._set_columns(self._table.n_bins)
         return self._binned(X, codes, n_missing=0)
 
@@ -330,42 +323,50 @@ class RandomBinning(FeatureMap):
         for start in range(first, stop, step):
             yield start, min(stop, start + step)
 
-    def _fit_dictionary(self, X: Any, piece: Callable[[slice], Any] | None = None) -> NDArray:
-        """Codes of the training data, numbering the boxes of each grid as they are met.
-
-        ``piece(rows)`` gives some rows of what is binned; without it, X is.
-        """
-        n_grids, n, threads = self.n_components, X.shape[0], n_threads(self.n_jobs)
+    def _fit_dictionary(self, X: Any) -> NDArray:
+        """Codes of the training data, numbering the boxes of each grid as they are met."""
+        n_grids, threads = self.n_components, n_threads(self.n_jobs)
         codes = self._empty_codes(X, np.uint16)
         table = _core.BinTable(n_grids)
         insert: Callable[..., bool] = table.insert
-        bytes_per_row = 2.0 * n_grids + 8.0 * self.n_features_in_
+        whole = not isinstance(X, PreparedRows)
         for start, stop in self._batches(0, n_grids):
             grids = self._parameters(start, stop)
-            pieces = [slice(0, n)] if piece is None else row_chunks(n, bytes_per_row, _PIECE_BYTES)
-            for rows in pieces:
-                part, fits = X if piece is None else piece(rows), False
+            for rows, part in self._pieces(X):
+                fits = False
                 while not fits:
                     out = codes[start:stop]
-                    if piece is not None:
+                    if not whole:
                         out = np.empty((stop - start, part.shape[0]), dtype=codes.dtype)
                     fits = insert(start, *_buffers(part), *grids, out, threads)
                     if not fits:
                         codes = codes.astype(np.uint32)  # a grid has more than 65 535 boxes
-                if piece is not None:
+                if not whole:
                     codes[start:stop, rows] = out
         self._table = table
         if codes.dtype == np.uint16 and table.n_bins.max() <= 256:
             codes = _in_bytes(codes)
         return codes
 
+    def _pieces(self, X: Any) -> Iterator[tuple[slice, Any]]:
+        """X, or its rows in pieces where they are prepared when they are read."""
+        if not isinstance(X, PreparedRows):
+            yield slice(0, X.shape[0]), X
+            return
+        bytes_per_row = 2.0 * self.n_components + 8.0 * self.n_features_in_
+        for rows in row_chunks(X.shape[0], bytes_per_row, min(_PIECE_BYTES, chunk_bytes())):
+            yield rows, X[rows]
+
     def _empty_codes(self, X: Any, dtype: Any) -> NDArray:
         """Room for the codes of X, if there is room."""
         shape = (self.n_components, X.shape[0])
-        check_memory(
-            float(shape[0]) * shape[1] * (np.dtype(dtype).itemsize + self._value_bytes),
+        cell = float(shape[1]) * (np.dtype(dtype).itemsize + self._value_bytes)
+        check_setting(
+            "n_components",
+            shape[0],
+            lambda n_grids: cell * n_grids,
             f"binning {shape[1]} rows into {shape[0]} grids",
-            "use fewer n_components",
+            "use fewer rows",
         )
         return np.empty(shape, dtype=dtype)
 
@@ -377,11 +378,16 @@ class RandomBinning(FeatureMap):
         threads = n_threads(self.n_jobs)
         for start, stop in self._batches(first, first + len(codes)):
             grids = self._parameters(start, stop)
-            out = codes[start - first : stop - first]
-            if n_hashed is None:
-                n_unseen += table.lookup(start, *_buffers(X), *grids, out, threads)
-            else:
-                bin_hashed(*_buffers(X), *grids, n_hashed, out, threads)
+            for rows, part in self._pieces(X):
+                out = codes[start - first : stop - first, rows]
+                if part is not X:
+                    out = np.empty_like(out)
+                if n_hashed is None:
+                    n_unseen += table.lookup(start, *_buffers(part), *grids, out, threads)
+                else:
+                    bin_hashed(*_buffers(part), *grids, n_hashed, out, threads)
+                if part is not X:
+                    codes[start - first : stop - first, rows] = out
         return n_unseen
 
     def _entries(self, X: Any, first: int, count: int) -> NDArray | None:

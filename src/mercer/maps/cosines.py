@@ -46,6 +46,10 @@ class CosineMap(Endless):
     def _remember(self) -> None:
         raise NotImplementedError
 
+    @property
+    def _goes_by_rows(self) -> bool:
+        return True
+
     def _features_of(self, X: Any, streams: NDArray[np.int64]) -> NDArray:
         raise NotImplementedError
 

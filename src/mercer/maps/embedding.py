@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import check_memory, n_threads
+from mercer._array import check_setting, n_threads
 from mercer.designs import Design
 from mercer.maps.nested import Nested
 from mercer.maps.sketch import sketch_from
@@ -137,10 +137,12 @@ class SubspaceEmbedding(Nested):
                 f"n_components must be at most the number of columns of the base, {shape[0]}; "
                 f"got {shape[1]}."
             )
-        check_memory(
-            32.0 * shape[0] * shape[1],
+        check_setting(
+            "n_components",
+            shape[1],
+            lambda count: 32.0 * shape[0] * count,
             f"a basis of {shape[1]} directions in {shape[0]} columns",
-            "choose a smaller n_components or n_base",
+            "choose a smaller n_base",
         )
 
     def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> None:

@@ -132,7 +132,9 @@ class Fastfood(CosineMap):
         size, d = self._block_size, self.n_features_in_
         streams = columns // self._per_stream
         check_memory(
-            8.0 * d * (len(columns) + 2 * size), "writing out frequencies", "ask for fewer columns"
+            8.0 * d * (len(columns) + 2 * size),
+            f"writing out {len(columns)} frequencies",
+            lambda room: f"ask for {max(1, int(room / (8.0 * d)) - 2 * size)} columns at a time",
         )
         frequencies = np.empty((len(columns), d))
         for block in np.unique(streams // size):

@@ -16,8 +16,9 @@ from scipy.linalg import solve_triangular
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import check_memory, row_chunks
+from mercer._array import check_setting, row_chunks
 from mercer._random import Slot, Streams, distinct
+from mercer._rows import PreparedRows
 from mercer.kernels import Kernel, Stationary
 
 __all__ = ["chosen", "wide"]
@@ -36,7 +37,7 @@ def chosen(name: str, kernel: Kernel, X: Any, m: int, key: int) -> Any:
     name : {"uniform", "kmeans", "leverage", "rpcholesky"}
     kernel : Kernel
         Resolved.
-    X : array or CSR of shape (n, d)
+    X : array, CSR or PreparedRows of shape (n, d)
     m : int
         Of at least 1, at most n.
     key : int
@@ -48,7 +49,7 @@ def chosen(name: str, kernel: Kernel, X: Any, m: int, key: int) -> Any:
         leave nothing of the kernel matrix.
     """
     if m == X.shape[0]:
-        return X
+        return X[:]
     if name == "kmeans":
         return _cluster_centres(kernel, X, m, key)
     rows = {"uniform": _uniform_rows, "leverage": _leverage_rows, "rpcholesky": _pivots}[name]
@@ -72,15 +73,18 @@ def _cluster_centres(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.flo
     """
     if kernel.takes_text:
         raise ValueError("landmarks must not be 'kmeans' for texts, which have no mean.")
+    X = X.together() if isinstance(X, PreparedRows) else X
     d = X.shape[1]
     scaled = isinstance(kernel, Stationary) and np.ndim(kernel.gamma) > 0
     scale = kernel.input_scale(d) if scaled else np.ones(d)  # type: ignore[attr-defined]
     copies = 1 if scaled else 0
     held = X.nnz if sparse.issparse(X) else X.size
-    check_memory(
-        24.0 * m * d + 8.0 * copies * held,
+    check_setting(
+        "n_components",
+        m,
+        lambda count: 24.0 * count * d + 8.0 * copies * held,
         f"k-means with {m} centres of {d} inputs",
-        "choose a smaller n_components or landmarks='uniform'",
+        "choose landmarks='uniform'",
     )
     if scaled:
         X = X @ sparse.diags_array(scale) if sparse.issparse(X) else X * scale
@@ -139,8 +143,12 @@ def _ridge_leverage(
 ) -> NDArray[np.float64]:
     """Scores of ``rows`` at the ridge that m landmarks can afford, from a weighted sample."""
     size = len(sample)
-    check_memory(
-        32.0 * size * size, f"leverage scores from {size} rows", "choose a smaller n_components"
+    check_setting(
+        "n_components",
+        m,
+        lambda count: 32.0 * (size / m * count) ** 2,
+        f"leverage scores from {size} rows",
+        "choose landmarks='uniform'",
     )
     pilot = wide(X[sample])
     inner = kernel(pilot) * weights * weights[:, None]
@@ -170,13 +178,15 @@ def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
     Tropp and Webber, Embrace rejection, 2024. The first of more.
     """
     n = X.shape[0]
-    check_memory(
-        8.0 * n * (m + 2.0 * _BLOCK),
+    check_setting(
+        "n_components",
+        m,
+        lambda count: 8.0 * n * (count + 2.0 * _BLOCK),
         f"randomly pivoted Cholesky of {n} rows with {m} landmarks",
-        "choose a smaller n_components or landmarks='leverage'",
+        "choose landmarks='leverage'",
     )
     factor = np.empty((m, n))  # K is about factor.T @ factor
-    left = kernel.diag(X).astype(np.float64)
+    left = _diagonal(kernel, X)
     smallest = _CUT_OFF * left.sum()
     pivots = np.empty(m, dtype=np.int64)
     count = turn = 0
@@ -204,6 +214,16 @@ def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
     if not count:
         raise ValueError("kernel must be positive definite; its diagonal on X is 0.")
     return pivots[:count]
+
+
+def _diagonal(kernel: Kernel, X: Any) -> NDArray[np.float64]:
+    """k(x, x) of every row."""
+    if not isinstance(X, PreparedRows):
+        return kernel.diag(X).astype(np.float64)
+    out = np.empty(X.shape[0])
+    for rows in row_chunks(X.shape[0], 8.0 * X[:1].size):
+        out[rows] = kernel.diag(X[rows])
+    return out
 
 
 def _columns(kernel: Kernel, X: Any, rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:

@@ -12,7 +12,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels, maps
-from mercer._array import CHUNK_BYTES, n_threads, row_chunks
+from mercer._array import CHUNK_BYTES, chunk_bytes, n_threads, row_chunks
 from mercer._random import Slot, Streams
 from mercer._validation import float_type, name_from, positive_integer, scale_of_distance
 from mercer.designs import Dense, Design, Lazy
@@ -105,6 +105,10 @@ class Nested(FeatureMap):
             return self._stated_base()._checked(X, reset)
         return super()._checked(X, reset)
 
+    @property
+    def _goes_by_rows(self) -> bool:
+        return self._stated_base()._goes_by_rows
+
     def _fit(self, X: Any) -> None:
         self._fit_pieces(X)
 
@@ -126,7 +130,7 @@ class Nested(FeatureMap):
         if "n_jobs" in settings and settings["n_jobs"] is None:
             base.set_params(n_jobs=self.n_jobs)
         self.__dict__.pop("kernel_", None)
-        X = base._checked(X, reset=True)
+        X = base._taken(X, reset=True)
         base._fit(X)
         self.base_ = base
         if hasattr(base, "kernel_"):
@@ -134,7 +138,7 @@ class Nested(FeatureMap):
         self.n_features_out_ = self.n_components
         self._check_projection()
         pieces: Iterable[tuple[slice, Design]] = _Pieces(base, X, self.n_components)
-        if base.bytes_per_row(float_type(X)) * X.shape[0] <= _HELD_BYTES:
+        if base.bytes_per_row(float_type(X)) * X.shape[0] <= min(_HELD_BYTES, 4 * chunk_bytes()):
             pieces = list(pieces)
         self._fit_projection(pieces, X)
         return pieces
@@ -225,6 +229,6 @@ class _Pieces:
     def __iter__(self) -> Iterator[tuple[slice, Design]]:
         bytes_per_row = self.feature_map.bytes_per_row(float_type(self.X))
         bytes_per_row += _SKETCH_BYTES * self.n_components
-        length = 2 ** int(np.log2(max(1.0, CHUNK_BYTES / bytes_per_row)))
+        length = 2 ** int(np.log2(max(1.0, chunk_bytes() / bytes_per_row)))
         for rows in row_chunks(self.X.shape[0], 1.0, budget=length):
             yield rows, self.feature_map._design(self.X[rows])

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 from scipy.linalg import blas
 
-from mercer._array import check_memory, n_threads, row_chunks
+from mercer._array import check_setting, n_threads, row_chunks
 from mercer._validation import flag, float_type, matrix, name_from, positive_integer
 from mercer.kernels.text import checked_texts
 from mercer.maps import landmarks as choices
@@ -141,6 +141,10 @@ default="gaussian"
     def takes_text(self) -> bool:
         return self.stated_kernel().takes_text
 
+    @property
+    def _goes_by_rows(self) -> bool:
+        return not self.takes_text
+
     def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
         if self.normalization_ is None:
             return self, coef
@@ -170,8 +174,12 @@ default="gaussian"
 
     def _whitening(self) -> NDArray[np.float64]:
         m = self.landmarks_.shape[0]
-        check_memory(
-            32.0 * m * m, f"the eigenvectors of {m} landmarks", "choose a smaller n_components"
+        check_setting(
+            "n_components",
+            m,
+            lambda count: 32.0 * count * count,
+            f"the eigenvectors of {m} landmarks",
+            "free memory",
         )
         # SciPy's BLAS, as in `_times_triangle`: NumPy's has threads of its own, which spin.
         eigenvalues, vectors = linalg.eigh(self.kernel_(wide(self.landmarks_)), driver="evd")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from mercer._array import CHUNK_BYTES, check_memory, row_chunks
+from mercer._array import check_setting, chunk_bytes, row_chunks
 from mercer._random import Slot, Streams
 from mercer._validation import flag, float_type, positive_integer, positive_number
 from mercer.losses import Loss
@@ -349,10 +349,12 @@ class DoublySGD:
     ) -> NDArray:
         """The gradient of the next ``count`` features, preconditioned if that is wanted."""
         n_rows = X.shape[0]
-        check_memory(
-            8.0 * count * (n_rows + 2.0 * count * self.preconditioned),
+        check_setting(
+            "block_size",
+            count,
+            lambda b: 8.0 * b * (n_rows + 2.0 * b * self.preconditioned),
             f"{count} features of {n_rows} rows",
-            "lower batch_size or block_size",
+            "lower batch_size",
         )
         design = f.feature_map.stream(X, f.n_features, count)[1]
         direction = design.rmatvec(slopes) / n_rows
@@ -378,7 +380,7 @@ class DoublySGD:
         """Responses of all rows after step t."""
         kept *= 1.0 - self.step_length(t, loss, f.feature_map) * self.alpha
         coef = f._blocks[-1][-block:] * np.asarray(f.scale, dtype=f.dtype)
-        budget = max(1, CHUNK_BYTES // (8 * block))
+        budget = max(1, chunk_bytes() // (8 * block))
         for first in range(0, X.shape[0], budget):
             rows = slice(first, first + budget)
             design = f.feature_map.stream(X[rows], f.n_features - block, block)[1]

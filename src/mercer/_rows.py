@@ -1,0 +1,123 @@
+"""Rows that are prepared when they are read, so that no second array of them is ever held."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer._array import check_memory
+
+__all__ = ["PreparedRows", "is_large", "is_sparse", "selected"]
+
+_LARGE = 32 * 2**20  # bytes from which an array is worth working through in pieces
+
+
+class PreparedRows:
+    """The rows of a matrix as ``prepare`` gives them, or some of them.
+
+    It has the shape and the dtype of the prepared matrix; a selection of its rows is read and
+    prepared when it is asked for. The data may be a memory map.
+
+    Parameters
+    ----------
+    data : ndarray or CSR of shape (n, d)
+    prepare : callable, optional
+        Maps rows to rows, each by itself, and keeps their dtype: a fitted scaler's ``transform``.
+    index : array of int, optional
+        Which rows of ``data``; None means all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rows = PreparedRows(np.arange(6.0).reshape(3, 2), lambda some: 10 * some)
+    >>> rows.shape, rows[1:]
+    ((3, 2), array([[20., 30.],
+           [40., 50.]]))
+    """
+
+    ndim = 2
+
+    def __init__(
+        self,
+        data: Any,
+        prepare: Callable[[Any], Any] | None = None,
+        index: NDArray[np.int64] | None = None,
+    ):
+        self.data, self.prepare, self.index = data, prepare, index
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (len(self), self.data.shape[1])
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all the rows, were they prepared together."""
+        return int(_nbytes(self.data) / max(1, self.data.shape[0]) * len(self))
+
+    def __len__(self) -> int:
+        return self.data.shape[0] if self.index is None else len(self.index)
+
+    def __getitem__(self, rows: Any) -> Any:
+        found = self.data[rows if self.index is None else self.index[rows]]
+        return found if self.prepare is None else self.prepare(found)
+
+    def together(self) -> Any:
+        """All the rows, for those who cannot do with some at a time.
+
+        Raises
+        ------
+        MemoryError
+            If they would not fit.
+        """
+        check_memory(
+            self.nbytes,
+            f"a prepared copy of {len(self)} rows of {self.shape[1]} inputs",
+            "take a feature map that goes by rows, such as 'binning', 'fourier' or 'nystroem', or "
+            "scale the data beforehand and say scale=False",
+        )
+        return self[:]
+
+    def then(self, step: Callable[[Any], Any]) -> PreparedRows:
+        """These rows after another step."""
+        first = self.prepare
+        both = step if first is None else lambda some: step(first(some))
+        return PreparedRows(self.data, both, self.index)
+
+    def taken(self, rows: Any) -> PreparedRows:
+        """A selection of the rows, still to be read."""
+        index = np.arange(len(self)) if self.index is None else self.index
+        return PreparedRows(self.data, self.prepare, index[rows])
+
+
+def is_large(X: Any) -> bool:
+    """Whether X is a matrix that is better worked through in pieces than copied."""
+    if isinstance(X, PreparedRows):
+        return True
+    is_matrix = isinstance(X, (np.ndarray, sparse.csr_array, sparse.csr_matrix)) and X.ndim == 2
+    return is_matrix and _nbytes(X) > _LARGE
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether rows of X are CSR."""
+    return bool(sparse.issparse(X.data if isinstance(X, PreparedRows) else X))
+
+
+def selected(X: Any, rows: Any) -> Any:
+    """``X[rows]``, not read yet where X is large."""
+    if not is_large(X):
+        return X[rows]
+    return (X if isinstance(X, PreparedRows) else PreparedRows(X)).taken(rows)
+
+
+def _nbytes(X: Any) -> int:
+    if sparse.issparse(X):
+        return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
+    return X.nbytes
