@@ -32,7 +32,11 @@ __all__ = ["register"]
 Record = Mapping[str, Any]
 
 PaperName = Annotated[
-    str, typer.Argument(metavar="PAPER", help="random-binning, tefm, sparse-features or asydsskl.")
+    str,
+    typer.Argument(
+        metavar="PAPER",
+        help="random-binning, tefm, sparse-features, asydsskl or block-descent.",
+    ),
 ]
 Figures = Annotated[
     list[int] | None,

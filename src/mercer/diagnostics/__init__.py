@@ -5,6 +5,7 @@ from mercer.diagnostics.block_descent import (
     BlockRates,
     block_rates,
     effective_lipschitz,
+    hessian_of,
     restricted_lipschitz,
 )
 from mercer.diagnostics.collisions import (
@@ -25,6 +26,7 @@ __all__ = [
     "collisions",
     "effective_lipschitz",
     "epoch_cost",
+    "hessian_of",
     "kernel_bytes",
     "kernel_error",
     "phase_times",

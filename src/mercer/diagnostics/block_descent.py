@@ -18,13 +18,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
+from mercer._array import check_memory
 from mercer._random import key_from
 from mercer._validation import positive_integer
+from mercer.problem import Problem
 
 __all__ = [
     "BlockRates",
     "block_rates",
     "effective_lipschitz",
+    "hessian_of",
     "restricted_lipschitz",
 ]
 
@@ -302,6 +305,46 @@ def block_rates(hessian: ArrayLike, block_size: int, random_state: Any = 0) -> B
         max(_largest(H[np.ix_(J, J)]) for J in map(np.asarray, blocks)),
         exact,
     )
+
+
+def hessian_of(problem: Problem) -> NDArray[np.float64]:
+    """The matrix of the linear equations that block coordinate descent works on.
+
+    K + n alpha S⁻¹ for the kernel machine of all rows, (1/n) Zᵀ S Z + alpha P for any other design,
+    where P is the identity or the kernel matrix of the landmarks and its jitter. It takes a product
+    with as many columns as there are unknowns.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a quadratic loss and L2 or RKHSNorm.
+
+    Returns
+    -------
+    ndarray of shape (d, d), float64
+
+    Raises
+    ------
+    ValueError
+        If the problem is no linear system.
+    MemoryError
+        If the matrix does not fit.
+
+    Examples
+    --------
+    >>> from mercer.designs import Dense
+    >>> from mercer.losses import Squared
+    >>> from mercer.penalties import L2
+    >>> Z = np.array([[2.0, 0.0], [0.0, 2.0]])
+    >>> hessian_of(Problem(Dense(Z), np.ones(2), Squared(), L2(0.5), fit_intercept=False))
+    array([[2.5, 0. ],
+           [0. , 2.5]])
+    """
+    system = problem.system()
+    size = system.shape[0]
+    check_memory(32.0 * size**2, f"the equations of {size} unknowns", "take fewer features")
+    H = system.product(np.eye(size), columns=np.zeros(size, dtype=int))
+    return 0.5 * (H + H.T)
 
 
 def _checked(hessian: ArrayLike) -> NDArray[np.float64]:

@@ -20,6 +20,7 @@ PAPERS: dict[str, str] = {
     "tefm": "tefm",
     "sparse-features": "sparse_features",
     "asydsskl": "asydsskl",
+    "block-descent": "block_descent",
 }
 """Names of papers, and the modules here that hold them."""
 
