@@ -341,7 +341,7 @@ def _level(panel: Axes, run: Record) -> None:
 
 def _stacks(panel: Axes, runs: Sequence[Record]) -> None:
     """A bar for each system and part of the run."""
-    names = []
+    names: list[str] = []
     for run in _in_order(runs):
         for part, said in (("first", "epoch 1"), ("later", "later")):
             phases = run["phases"].get(part)

@@ -175,9 +175,8 @@ class Loaded:
             else:
                 X, X_test = scaled(X, X_test, self.source.inputs)
             X, X_test = (part.astype(np.float32) for part in (X, X_test))
-            self._subsets[key] = Subset(
-                X, X_test, _signs(y, len(values)), y, y_test, values, *texts
-            )
+            Y = _signs(y, len(values))
+            self._subsets[key] = Subset(X, X_test, Y, y, y_test, values, *texts)
         return self._subsets[key]
 
     def chosen(self, fitted: int) -> Chosen:
@@ -239,7 +238,8 @@ class Loaded:
     def _kernels(self, X: Any) -> list[Kernel]:
         if self.source.is_text:
             return [Linear()]
-        middle = float(kernels.get("gaussian", "median").resolve(X).gamma)  # type: ignore[attr-defined]
+        kernel: Any = kernels.get("gaussian", "median").resolve(X)
+        middle = float(kernel.gamma)
         return [kernels.Gaussian(middle * 2.0**i) for i in _EXPONENTS]
 
     def _error_of(self, some: Subset, responses: NDArray, truth: NDArray) -> float:

@@ -125,7 +125,7 @@ def _features(
         both = (hashed.transform(texts) for texts in (some.texts, some.texts_test))
         design, test = (Sparse(counts.astype(dtype), loaded.n_jobs) for counts in both)
         return design, test
-    map_ = RandomFourier("gaussian", chosen.gamma, size, random_state=seed, n_jobs=loaded.n_jobs)
+    map_ = RandomFourier(chosen.kernel, n_components=size, random_state=seed, n_jobs=loaded.n_jobs)
     map_.fit(some.X.astype(dtype))
     lazy = Lazy(some.X.astype(dtype), map_, size, dtype, n_jobs=loaded.n_jobs)
     return lazy, Dense(map_.transform(some.X_test.astype(dtype)))
