@@ -1,10 +1,11 @@
 // Kernel matrices for the Python module, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
-#include "kernel_block.hpp"
+#include "kernel_product.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -20,7 +21,7 @@ constexpr std::string_view kKernelNames[] = {
     "rational",    "rational_power", "cityblock",   "laplacian",  "cauchy"};
 
 bool fill(const std::string& name, nb::handle X, nb::handle Y, nb::handle centre_,
-          nb::handle scale_, double parameter, nb::handle out_, int n_threads) {
+          nb::handle scale_, double parameter, nb::handle out_, int n_threads, bool single) {
     const KernelKind kind = kernel_named(name);
     const Buffer x(X.ptr(), "X", {Type::f32, Type::f64}, 2);
     const Buffer y(Y.ptr(), "Y", {x.type()}, 2);
@@ -45,7 +46,56 @@ bool fill(const std::string& name, nb::handle X, nb::handle Y, nb::handle centre
                                  parameter,
                                  out.data<T>()};
         nb::gil_scoped_release released;
-        return kernel_block(work, n_threads);
+        return kernel_block(work, single ? Accuracy::single : Accuracy::full, n_threads);
+    });
+}
+
+bool multiply_kernel(const std::string& name, nb::handle X, nb::handle Y, nb::handle centre_,
+                     nb::handle scale_, double parameter, nb::handle w, nb::handle out,
+                     nb::handle v, nb::handle out_of_y, int n_threads, bool single) {
+    const KernelKind kind = kernel_named(name);
+    const Buffer x(X.ptr(), "X", {Type::f32, Type::f64}, 2);
+    const Buffer y(Y.is_none() ? X.ptr() : Y.ptr(), "Y", {x.type()}, 2);
+    const Buffer centre(centre_.ptr(), "centre", {Type::f64}, 1);
+    const Buffer scale(scale_.ptr(), "scale", {Type::f64}, 1);
+    const std::size_t n = x.extent(0), d = x.extent(1), m = y.extent(0);
+    y.expect_shape({m, d});
+    centre.expect_shape({d});
+    scale.expect_shape({d});
+    const Buffer weights = x.type() == Type::f64 ? Buffer(w.ptr(), "w", {Type::f64}, 2)
+                                                 : Buffer(w.ptr(), "w", {Type::f32, Type::f64}, 2);
+    const Buffer sums(out.ptr(), "out", {Type::f64}, 2, true);
+    const std::size_t k = weights.extent(1);
+    weights.expect_shape({m, k});
+    sums.expect_shape({n, k});
+    std::optional<Buffer> point_weights, landmark_sums;
+    if (!v.is_none()) {
+        point_weights.emplace(v.ptr(), "v", std::initializer_list{weights.type()}, 2);
+        point_weights->expect_shape({n, k});
+        landmark_sums.emplace(out_of_y.ptr(), "out_of_y", std::initializer_list{Type::f64}, 2,
+                              true);
+        landmark_sums->expect_shape({m, k});
+    }
+    return with_float(x.type(), [&](auto zero) {
+        return with_float(weights.type(), [&](auto weight) {
+            using In = decltype(zero);
+            using S = decltype(weight);
+            if constexpr (sizeof(S) < sizeof(In)) {
+                return false;  // refused above
+            } else {
+                const ProductWork<In, S> work{
+                    {kind, x.data<const In>(), y.data<const In>(), n, m, d,
+                     centre.data<const double>(), scale.data<const double>(), parameter, nullptr},
+                    k,
+                    weights.data<const S>(),
+                    sums.data<double>(),
+                    point_weights ? point_weights->data<const S>() : nullptr,
+                    landmark_sums ? landmark_sums->data<double>() : nullptr,
+                    Y.is_none()};
+                nb::gil_scoped_release released;
+                return kernel_product(work, single ? Accuracy::single : Accuracy::full, n_threads);
+            }
+        });
     });
 }
 
@@ -62,5 +112,8 @@ KernelKind kernel_named(const std::string& name) {
 
 void add_kernels(nb::module_& m) {
     m.def("kernel_block", &fill, "kernel"_a, "X"_a, "Y"_a, "centre"_a, "scale"_a, "parameter"_a,
-          "out"_a, "n_threads"_a);
+          "out"_a, "n_threads"_a, "single"_a = false);
+    m.def("kernel_product", &multiply_kernel, "kernel"_a, "X"_a, "Y"_a.none(), "centre"_a,
+          "scale"_a, "parameter"_a, "w"_a, "out"_a, "v"_a.none(), "out_of_y"_a.none(),
+          "n_threads"_a, "single"_a = false);
 }

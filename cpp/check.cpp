@@ -209,7 +209,7 @@ void check_kernels(std::size_t n, std::size_t d, std::size_t m, double spread) {
         const auto named = static_cast<KernelKind>(kind);
         expect(kernel_block<T>({named, X.data(), Y.data(), n, m, d, centre.data(), scale.data(),
                                 2.5, out.data()},
-                               3),
+                               Accuracy::full, 3),
                "kernels of ordinary rows");
         double worst = 0;
         for (std::size_t i = 0; i < n; ++i)

@@ -84,5 +84,20 @@ MERCER_INLINE Vector<double> log_one_plus(Vector<double> x) {
            (twice + (tail + k * broadcast(Decay<double>::log2_low)));
 }
 
+MERCER_INLINE Vector<float> square_root(Vector<float> v) {
+#if defined(__AVX512F__) && !defined(MERCER_PLAIN_VECTORS)
+    return (Vector<float>)_mm512_sqrt_ps((__m512)v);
+#elif defined(__AVX2__) && !defined(MERCER_PLAIN_VECTORS)
+    return (Vector<float>)_mm256_sqrt_ps((__m256)v);
+#elif defined(__SSE4_1__) && !defined(MERCER_PLAIN_VECTORS)
+    return (Vector<float>)_mm_sqrt_ps((__m128)v);
+#else
+    float lane[lanes<float>];
+    store(lane, v);
+    for (float& x : lane) x = std::sqrt(x);
+    return load(lane);
+#endif
+}
+
 }  // namespace
 }  // namespace mercer

@@ -131,29 +131,44 @@ inline double largest_square(const float* rows, std::size_t n, const KernelWork<
     return result;
 }
 
-// Whether float32 arithmetic gives the kernel to 1e-6. What is summed up from differences has a
-// small relative error; the expanded square has an error of about the squared norms times 1e-7,
-// which the root of a small distance would magnify.
-inline bool is_right_in_float32(const KernelWork<float>& work, int n_threads) {
-    const auto ordinary = [](double scale) { return scale > 1e-12 && scale < 1e12; };
-    switch (work.kind) {
-    case KernelKind::laplacian: return std::all_of(work.scale, work.scale + work.d, ordinary);
+// The error that kernels of float32 rows may have: 1e-6, or 2e-5 where speed counts for more.
+enum class Accuracy { full, single };
+
+// How long scaled rows may be, squared, for float32 arithmetic to be that accurate. The expanded
+// square has an error of about the squared lengths times 1e-7, which the root of a small distance
+// magnifies.
+inline double longest_in_float32(KernelKind kind, Accuracy accuracy) {
+    const bool single = accuracy == Accuracy::single;
+    switch (kind) {
     case KernelKind::gaussian:
-    case KernelKind::rational:
-        return largest_square(work.x, work.n, work, n_threads) <= 1.5 &&
-               largest_square(work.y, work.m, work, n_threads) <= 1.5;
-    default: return false;
+    case KernelKind::rational: return single ? 48.0 : 1.5;
+    case KernelKind::exponential: return single ? 16.0 : 0.0;
+    case KernelKind::matern_3_2:
+    case KernelKind::matern_5_2: return single ? 16.0 : 0.0;
+    default: return 0.0;
     }
+}
+
+// Whether float32 arithmetic gives the kernel as accurately as that. What is summed up from
+// differences has a small relative error.
+inline bool is_right_in_float32(const KernelWork<float>& work, Accuracy accuracy, int n_threads) {
+    const auto ordinary = [](double scale) { return scale > 1e-12 && scale < 1e12; };
+    if (work.kind == KernelKind::laplacian ||
+        (work.kind == KernelKind::cauchy && accuracy == Accuracy::single))
+        return std::all_of(work.scale, work.scale + work.d, ordinary);
+    const double longest = longest_in_float32(work.kind, accuracy);
+    return longest > 0 && largest_square(work.x, work.n, work, n_threads) <= longest &&
+           (work.x == work.y || largest_square(work.y, work.m, work, n_threads) <= longest);
 }
 
 // Fills `out`; false, with `out` undefined, if squared distances overflow.
 template <class In>
-bool kernel_block(const KernelWork<In>& work, int n_threads) {
+bool kernel_block(const KernelWork<In>& work, Accuracy accuracy, int n_threads) {
     if (work.n * work.m * (work.d + 20) < 5 * kWorthThreads) n_threads = 1;
     const KernelTables& tables = kernel_loops();
     if constexpr (sizeof(In) == 8)
         return fill_kernel(tables.f64, work, n_threads);
-    else if (is_right_in_float32(work, n_threads))
+    else if (is_right_in_float32(work, accuracy, n_threads))
         return fill_kernel(tables.f32, work, n_threads);
     else
         return fill_kernel(tables.f32_in_f64, work, n_threads);

@@ -27,9 +27,12 @@ static constexpr bool is_direct(KernelKind kind) {
 constexpr std::size_t kKernelRows = 96;  // a multiple of every left_width
 
 // Below this fraction of |x|^2 + |y|^2 the expanded square |x|^2 + |y|^2 - 2 xy has lost too many
-// digits to be kept, and is computed from the rows as they came.
+// digits to be kept, and is computed from the rows as they came. A root magnifies what is lost.
 template <class T>
-constexpr T kCancelled = sizeof(T) == 4 ? T(1e-5) : T(1e-6);
+constexpr T cancelled(KernelKind kind) {
+    if (sizeof(T) == 8) return T(1e-6);
+    return kind == KernelKind::exponential ? T(1e-3) : T(1e-5);
+}
 
 // A block of rows against one panel of others, both packed in panels. T is the type of the
 // arithmetic, In that of data and results.
@@ -57,6 +60,24 @@ struct KernelLoops {
     void (*tile)(KernelKind kind, const KernelTile<T, In>& tile);
 };
 
+// What becomes of a tile (rows, panel) of kernel entries that is not kept: products with weights of
+// type S. Sums of float32 products are short and are joined in float64.
+template <class In, class S>
+struct ProductLoops {
+    std::size_t panel;  // columns of a tile, a multiple of every right_width with that In
+    std::size_t lanes;
+    // how many weights of a row sum_columns takes where that many are left; it may be more
+    std::size_t (*weights_at_once)(std::size_t left);
+    // sums (count, panel) += weights (rows, count)' * tile
+    void (*sum_columns)(std::size_t count, const In* tile, std::size_t rows, const S* weights,
+                        double* sums);
+    // sums (rows, count, lanes) += tile * weights (count, panel)', lane by lane
+    void (*sum_rows)(const In* tile, std::size_t rows, const S* weights, std::size_t count,
+                     S* sums);
+    // totals (count) += the lanes of sums (count, lanes), which become 0
+    void (*join_lanes)(S* sums, std::size_t count, double* totals);
+};
+
 struct KernelTables {
     KernelLoops<float, float> f32;
     KernelLoops<double, float> f32_in_f64;
@@ -64,6 +85,9 @@ struct KernelTables {
     // sum of squares of (x - centre) * scale
     double (*squared_norm)(const float* x, const double* centre, const double* scale,
                            std::size_t d);
+    ProductLoops<float, float> product_f32;
+    ProductLoops<float, double> product_f32_in_f64;
+    ProductLoops<double, double> product_f64;
 };
 
 }  // namespace mercer

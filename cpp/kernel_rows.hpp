@@ -138,7 +138,7 @@ std::unique_ptr<RowSource<Row>> dense_rows(KernelWork<In> work, int n_threads) {
     const KernelTables& tables = kernel_loops();
     if constexpr (sizeof(In) == 8)
         return std::make_unique<DenseRows<double, In, Row>>(tables.f64, work, n_threads);
-    else if (is_right_in_float32(work, n_threads))
+    else if (is_right_in_float32(work, Accuracy::full, n_threads))
         return std::make_unique<DenseRows<float, In, Row>>(tables.f32, work, n_threads);
     else
         return std::make_unique<DenseRows<double, In, Row>>(tables.f32_in_f64, work, n_threads);

@@ -84,8 +84,9 @@ double scaled_square(const X* x, const Y* y, const double* scale, std::size_t d)
 
 // From inner products (kLeft, kRight) of the rows from `first` on to squared distances.
 template <class T, class In>
-void square_panels(const KernelTile<T, In>& tile, std::size_t first, T* values) {
+void square_panels(KernelKind kind, const KernelTile<T, In>& tile, std::size_t first, T* values) {
     constexpr std::size_t right = kRight<T>;
+    const T doubtful = cancelled<T>(kind);
     Vector<T> nearest = broadcast(T(1));
     const std::size_t rows = tile.rows - first < kLeft ? tile.rows - first : kLeft;
     for (std::size_t i = 0; i < rows; ++i)
@@ -94,14 +95,14 @@ void square_panels(const KernelTile<T, In>& tile, std::size_t first, T* values) 
             const Vector<T> squares =
                 broadcast(tile.left_squares[first + i]) + load(tile.right_squares + j);
             const Vector<T> square = squares - broadcast(T(2)) * load(value);
-            nearest = smaller(nearest, square - broadcast(kCancelled<T>) * squares);
+            nearest = smaller(nearest, square - broadcast(doubtful) * squares);
             store(value, larger(square, broadcast(T(0))));
         }
     if (!any_not_positive<T>(nearest)) return;
     for (std::size_t i = 0; i < rows; ++i)
         for (std::size_t j = 0; j < tile.columns; ++j) {
             const T squares = tile.left_squares[first + i] + tile.right_squares[j];
-            if (values[i * right + j] <= kCancelled<T> * squares)
+            if (values[i * right + j] <= doubtful * squares)
                 values[i * right + j] =
                     static_cast<T>(scaled_square(tile.x + (first + i) * tile.depth,
                                                  tile.y + j * tile.depth, tile.scale, tile.depth));
@@ -134,23 +135,23 @@ MERCER_INLINE Vector<T> reciprocal_of_one_plus(Vector<T> s) {
     return broadcast(T(1)) / (broadcast(T(1)) + s);
 }
 
-template <class In>
-MERCER_INLINE void store_rooted(KernelKind kind, const KernelTile<double, In>& tile,
-                                std::size_t first, const double* values) {
-    using V = Vector<double>;
-    const V one = broadcast(1.0), third = broadcast(1.0 / 3.0);
+template <class T, class In>
+MERCER_INLINE void store_rooted(KernelKind kind, const KernelTile<T, In>& tile, std::size_t first,
+                                const T* values) {
+    using V = Vector<T>;
+    const V one = broadcast(T(1)), third = broadcast(T(1.0 / 3.0));
     if (kind == KernelKind::exponential)
         store_profile(tile, first, values,
-                      [](V s) MERCER_INLINE_BODY { return decay<double>(square_root(s)); });
+                      [](V s) MERCER_INLINE_BODY { return decay<T>(square_root(s)); });
     else if (kind == KernelKind::matern_3_2)
         store_profile(tile, first, values, [=](V s) MERCER_INLINE_BODY {
-            const V r = square_root(s) * broadcast(1.73205080756887729353);
-            return (one + r) * decay<double>(r);
+            const V r = square_root(s) * broadcast(T(1.73205080756887729353));
+            return (one + r) * decay<T>(r);
         });
     else
         store_profile(tile, first, values, [=](V s) MERCER_INLINE_BODY {
-            const V r = square_root(s) * broadcast(2.23606797749978969641);
-            return (one + r + r * r * third) * decay<double>(r);
+            const V r = square_root(s) * broadcast(T(2.23606797749978969641));
+            return (one + r + r * r * third) * decay<T>(r);
         });
 }
 
@@ -183,8 +184,7 @@ void apply_profile(KernelKind kind, const KernelTile<T, In>& tile, std::size_t f
             });
         }
         break;
-    default:
-        if constexpr (sizeof(T) == 8) store_rooted(kind, tile, first, values);
+    default: store_rooted(kind, tile, first, values);
     }
 }
 
@@ -201,7 +201,7 @@ MERCER_INLINE void tile_of(const Metric& metric, KernelKind kind, const KernelTi
             T* const panel = values + i * kRight<T>;
             sum_panels(metric, tile.left + i * tile.depth, tile.right, k, depth, panel);
             if (!last) continue;
-            if (!is_direct(kind)) square_panels(tile, i, panel);
+            if (!is_direct(kind)) square_panels(kind, tile, i, panel);
             apply_profile(kind, tile, i, panel);
         }
     });

@@ -1,6 +1,7 @@
 // Loops of kernel matrices, compiled once per instruction-set level with contraction of a*b+c
 // allowed, into a table and nothing else: the only symbol of this file.
 #include "kernel_tile.hpp"
+#include "product_tile.hpp"
 
 #define MERCER_JOIN_(a, b) a##b
 #define MERCER_JOIN(a, b) MERCER_JOIN_(a, b)
@@ -20,6 +21,7 @@ double squared_norm(const float* x, const double* centre, const double* scale, s
 
 extern const KernelTables MERCER_JOIN(kernels_loops_, MERCER_LEVEL);
 const KernelTables MERCER_JOIN(kernels_loops_, MERCER_LEVEL) = {
-    kernels<float, float>, kernels<double, float>, kernels<double, double>, squared_norm};
+    kernels<float, float>,  kernels<double, float>,  kernels<double, double>, squared_norm,
+    products<float, float>, products<float, double>, products<double, double>};
 
 }  // namespace mercer

@@ -342,14 +342,37 @@ def kernel_block(
     parameter: float,
     out: NDArray[Any],
     n_threads: int,
+    single: bool = False,
 ) -> bool:
     """Write the kernel of the rows of X (n, d) and Y (m, d) into ``out`` (n, m).
 
     Data and result are all float32 or all float64; float32 data are worked on in float64 where
-    float32 would be wrong by 1e-6. Distances are exactly 0 and kernels 1 for equal rows, and the
-    matrix of rows with themselves is symmetric, bit for bit. ``centre`` (d) only serves accuracy:
-    let it lie among the rows. ``scale`` (d) is positive. False, with ``out`` undefined, if squared
-    distances overflow.
+    float32 would be wrong by 1e-6, or with ``single`` by 2e-5. Distances are exactly 0 and kernels
+    1 for equal rows, and the matrix of rows with themselves is symmetric, bit for bit. ``centre``
+    (d) only serves accuracy: let it lie among the rows. ``scale`` (d) is positive. False, with
+    ``out`` undefined, if squared distances overflow.
+    """
+
+def kernel_product(
+    kernel: str,
+    X: NDArray[Any],
+    Y: NDArray[Any] | None,
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    parameter: float,
+    w: NDArray[Any],
+    out: NDArray[np.float64],
+    v: NDArray[Any] | None,
+    out_of_y: NDArray[np.float64] | None,
+    n_threads: int,
+    single: bool = False,
+) -> bool:
+    """out (n, k) += K w for the kernel K of the rows of X (n, d) and Y (m, d), which is not held;
+    with ``v`` (n, k) also out_of_y (m, k) += K' v. Y may be None for X itself: then every pair is
+    made once, and there is no ``v``.
+
+    Weights are all float64, or of the type of the data; in float32 short sums are. The rest as for
+    ``kernel_block``. Results depend on the number of threads to rounding, and on nothing else.
     """
 
 # -- bitmaps of columns ----------------------------------------------------------------------------

@@ -13,17 +13,25 @@ from mercer._array import available_memory, check_memory, n_threads, row_chunks
 from mercer._validation import column_indices, float_type
 from mercer.designs.base import Design, float_dtype
 from mercer.designs.held import Dense
-from mercer.kernels import Kernel, Linear, NGram
+from mercer.kernels import Kernel, Linear, NGram, Stationary
+from mercer.kernels.distances import add_products, fill
 
 __all__ = ["KernelColumns", "KernelMatrix"]
 
 Prepare = Callable[[Any], Any]
+_Core = tuple[str, float, NDArray[np.float64]]
 
 # Share of the available memory that a held matrix may take unless the caller says otherwise.
 _HELD_SHARE = 0.5
 
 # Rows and columns of a tile: its entries are as many as a chunk's memory holds in float64.
 _TILE = 2896
+
+# Bytes of rows that the core packs at a time.
+_PACKED_BYTES = 2**27
+
+# What the profile of an entry costs, counted in inputs of a row.
+_PROFILE_COST = 28
 
 # Columns of a float32 matrix whose products with a vector are summed up in float32.
 _EXACT_COLUMNS = 2048
@@ -47,8 +55,8 @@ class KernelColumns(Design):
         Checked as X is, and prepared already. None means X itself: Z is then the kernel matrix,
         symmetric, and products make every pair of rows once.
     dtype : dtype, default=None
-        float32 or float64; None means that of X, float64 for texts. Kernels of dense rows that the
-        core knows are computed in it.
+        float32 or float64; None means that of X, float64 for texts. In float32 entries are right
+        to 2e-5 of the kernel's largest value, and far faster to make than in float64.
     prepare : callable, default=None
         What rows of X go through before the kernel sees them, a chunk at a time, such as the
         ``transform`` of a fitted scaler.
@@ -98,17 +106,19 @@ class KernelColumns(Design):
             kernel = Linear()
         self._function = kernel
         left = _Rows(X, prepare, self.dtype)
-        self._link(left, left if landmarks is None else _Rows(landmarks, None, self.dtype))
+        right = left if landmarks is None else _Rows(landmarks, None, self.dtype).alike(left)
+        self._core = _in_core(kernel, right)
+        self._link(left, right)
 
     def _link(self, left: _Rows, right: _Rows) -> None:
         """Take these rows and landmarks."""
-        self._left, self._right, self.symmetric = left, right.alike(left), left is right
+        self._left, self._right, self.symmetric = left, right, left is right
         self.shape = (len(left), len(right))
 
     def _of(self, left: _Rows, right: _Rows) -> KernelColumns:
         """The same kernel of other rows."""
         other = object.__new__(KernelColumns)
-        kept = ("kernel", "dtype", "n_threads", "_function")
+        kept = ("kernel", "dtype", "n_threads", "_function", "_core")
         other.__dict__.update({name: getattr(self, name) for name in kept})
         other._link(left, right)
         return other
@@ -117,44 +127,62 @@ class KernelColumns(Design):
 
     def matvec(self, w: NDArray) -> NDArray:
         """``Z @ w`` for w of shape (p,) or (p, k); float64 if w is."""
-        return self._product(self._vector(w, self.shape[1], "w"), transposed=False)
+        return self._product(self._vector(w, self.shape[1], "w"), self._left, self._right)
 
     def rmatvec(self, v: NDArray) -> NDArray:
         """``Z.T @ v`` for v of shape (n,) or (n, k); float64 if v is."""
-        return self._product(self._vector(v, self.shape[0], "v"), transposed=not self.symmetric)
+        return self._product(self._vector(v, self.shape[0], "v"), self._right, self._left)
 
-    def _product(self, vector: NDArray, transposed: bool) -> NDArray:
-        total = np.zeros((self.shape[1 if transposed else 0], *vector.shape[1:]))
-        for rows, columns, tile in self._tiles():
-            if transposed:
-                total[columns] += times(tile.T, vector[rows])
-                continue
-            total[rows] += times(tile, vector[columns])
-            if self.symmetric and rows.start != columns.start:
-                total[columns] += times(tile.T, vector[rows])
-        return total.astype(vector.dtype, copy=False)
+    def _product(self, vector: NDArray, points: _Rows, landmarks: _Rows) -> NDArray:
+        """``k(points, landmarks) @ vector``."""
+        w = vector.reshape(len(landmarks), -1)
+        if self._core is not None:
+            total = self._product_in_core(self._core, w, points, landmarks)
+        else:
+            total = np.zeros((len(points), w.shape[1]))
+            for rows, columns, tile in self._tiles(points, landmarks):
+                total[rows] += times(tile, w[columns])
+                if points is landmarks and rows != columns:
+                    total[columns] += times(tile.T, w[rows])
+        return total.reshape(-1, *vector.shape[1:]).astype(vector.dtype, copy=False)
+
+    def _product_in_core(
+        self, core: _Core, w: NDArray, points: _Rows, landmarks: _Rows
+    ) -> NDArray[np.float64]:
+        """The same where entries never leave the core."""
+        name, parameter, scale = core
+        d = len(scale)
+        w = np.ascontiguousarray(w, dtype=np.result_type(w, self.dtype))
+        total = np.zeros((len(points), w.shape[1]))
+        # To use a tile twice costs more for each column of w, and saves what an entry costs.
+        both_ways = points is landmarks and 2 * w.shape[1] < d + _PROFILE_COST
+        side = max(1, _PACKED_BYTES // max(1, d * self.dtype.itemsize))
+        for rows, columns in _spans(points, landmarks, side, both_ways):
+            same = both_ways and rows == columns
+            x, y = points[rows], None if same else landmarks[columns]
+            v, other = (w[rows], total[columns]) if both_ways and not same else (None, None)
+            add_products(
+                total[rows], name, x, y, scale, parameter, w[columns], v, other, self.n_threads
+            )
+        return total
 
     def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
         total = np.zeros(self.shape[1])
         ones = np.ones(self.shape[0]) if weights is None else weights
-        for rows, columns, tile in self._tiles():
+        for rows, columns, tile in self._tiles(self._left, self._right):
             squares = np.square(tile, dtype=np.float64)
             total[columns] += ones[rows] @ squares
-            if self.symmetric and rows.start != columns.start:
+            if self.symmetric and rows != columns:
                 total[rows] += squares @ ones[columns]
         return total
 
-    def _tiles(self) -> Iterator[tuple[slice, slice, NDArray]]:
+    def _tiles(self, points: _Rows, landmarks: _Rows) -> Iterator[tuple[slice, slice, NDArray]]:
         """(rows, columns, entries), a tile in memory at a time; those on and above the diagonal
-        where Z is symmetric."""
-        n, p = self.shape
-        for rows in row_chunks(n, 1.0, _TILE):
-            left = self._left[rows]
-            for columns in row_chunks(p, 1.0, _TILE):
-                if self.symmetric and columns.start < rows.start:
-                    continue
-                same = self.symmetric and columns == rows
-                yield rows, columns, self._entries(left, left if same else self._right[columns])
+        where points are the landmarks."""
+        for rows, columns in _spans(points, landmarks, _TILE, points is landmarks):
+            x = points[rows]
+            y = x if points is landmarks and rows == columns else landmarks[columns]
+            yield rows, columns, self._entries(x, y)
 
     # ---- entries --------------------------------------------------------------------------------
 
@@ -204,7 +232,10 @@ class KernelColumns(Design):
         return out
 
     def _fill(self, out: NDArray, left: Any, right: Any) -> None:
-        if out.size:
+        if self._core is not None:
+            name, parameter, scale = self._core
+            fill(out, name, left, right, scale, parameter, single=True, n_jobs=self.n_threads)
+        elif out.size:
             self._function._fill(out, left, right)
 
     def _chunks(self, n_rows: int, n_columns: int) -> Iterator[slice]:
@@ -292,13 +323,13 @@ class KernelMatrix(KernelColumns):
             self.matrix = matrix
             return
         self.matrix = np.empty(self.shape, dtype=self.dtype)
-        for rows, columns, tile in design._tiles():
+        for rows, columns, tile in design._tiles(self._left, self._right):
             self.matrix[rows, columns] = tile
-            if self.symmetric and rows.start != columns.start:
+            if self.symmetric and rows != columns:
                 self.matrix[columns, rows] = tile.T
 
-    def _product(self, vector: NDArray, transposed: bool) -> NDArray:
-        product = times(self.matrix.T if transposed else self.matrix, vector)
+    def _product(self, vector: NDArray, points: _Rows, landmarks: _Rows) -> NDArray:
+        product = times(self.matrix if points is self._left else self.matrix.T, vector)
         return product.astype(vector.dtype, copy=False)
 
     def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
@@ -383,6 +414,24 @@ class _Rows:
             return 0.0
         stored = self.data.nnz if sparse.issparse(self.data) else self.data.size
         return 2.0 * self.dtype.itemsize * stored / max(1, len(self))
+
+
+def _in_core(kernel: Kernel, rows: _Rows) -> _Core | None:
+    """What the core calls the kernel, its parameter and the scale of inputs, if it has it."""
+    if not isinstance(kernel, Stationary) or sparse.issparse(example := rows[:1]):
+        return None
+    found = kernel._in_core()
+    return None if found is None else (*found, kernel.input_scale(example.shape[1]))
+
+
+def _spans(
+    points: _Rows, landmarks: _Rows, side: int, upper: bool
+) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of the tiles of a matrix, or of its upper triangle."""
+    for rows in row_chunks(len(points), 1.0, side):
+        for columns in row_chunks(len(landmarks), 1.0, side):
+            if not upper or columns.start >= rows.start:
+                yield rows, columns
 
 
 def times(matrix: NDArray, vector: NDArray) -> NDArray[np.float64]:

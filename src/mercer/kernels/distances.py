@@ -100,6 +100,9 @@ def fill(
     Y: NDArray,
     scale: NDArray[np.float64],
     parameter: float = 1.0,
+    *,
+    single: bool = False,
+    n_jobs: int | None = None,
 ) -> None:
     """Write what the core calls ``name`` of dense rows that are still to be scaled.
 
@@ -110,6 +113,9 @@ def fill(
         error is a few units in the last place, in float32 it is below 1e-6.
     name : str
         See ``_core.kernel_block``, with its ``parameter``.
+    single : bool, default=False
+        Whether float32 data may be worked on in float32 where the error stays below 2e-5 instead.
+    n_jobs : int or None, default=None
     X, Y : arrays of shapes (n, d) and (m, d)
     scale : array of shape (d,)
 
@@ -119,12 +125,56 @@ def fill(
         If squared distances overflow.
     """
     with np.errstate(over="ignore"):
-        centre, threads = Y.mean(axis=0, dtype=np.float64), n_threads()
+        centre, threads = Y.mean(axis=0, dtype=np.float64), n_threads(n_jobs)
     Y = np.ascontiguousarray(Y, dtype=out.dtype)
     for rows in row_chunks(X.shape[0], 8.0 * X.shape[1]):
         x = np.ascontiguousarray(X[rows], dtype=out.dtype)
-        if not _core.kernel_block(name, x, Y, centre, scale, parameter, out[rows], threads):
+        if not _core.kernel_block(name, x, Y, centre, scale, parameter, out[rows], threads, single):
             raise ValueError(_TOO_LARGE)
+
+
+def add_products(
+    sums: NDArray[np.float64],
+    name: str,
+    X: NDArray,
+    Y: NDArray | None,
+    scale: NDArray[np.float64],
+    parameter: float,
+    w: NDArray,
+    v: NDArray | None = None,
+    sums_of_y: NDArray[np.float64] | None = None,
+    n_jobs: int | None = None,
+) -> None:
+    """``sums += k(X, Y) @ w``, the kernel matrix being made tile by tile and forgotten.
+
+    Parameters
+    ----------
+    sums : array of shape (n, q)
+    name, scale, parameter
+        As for ``fill``, and float32 data are worked on as with ``single``.
+    X : array of shape (n, d)
+        C-contiguous, float32 or float64.
+    Y : array of shape (m, d) or None
+        Of that dtype. None means X: every pair of rows is then made once.
+    w : array of shape (m, q)
+        Of that dtype or float64, which costs more and loses nothing.
+    v : array of shape (n, q), default=None
+        Of the dtype of w. With it, ``sums_of_y += k(Y, X) @ v`` is made of the same tiles.
+    sums_of_y : array of shape (m, q), default=None
+    n_jobs : int or None, default=None
+        The same number of threads gives the same numbers.
+
+    Raises
+    ------
+    ValueError
+        If squared distances overflow.
+    """
+    with np.errstate(over="ignore"):
+        centre = (X if Y is None else Y).mean(axis=0, dtype=np.float64)
+    if not _core.kernel_product(
+        name, X, Y, centre, scale, parameter, w, sums, v, sums_of_y, n_threads(n_jobs), True
+    ):
+        raise ValueError(_TOO_LARGE)
 
 
 def _squared_distances(x: Any, y: Any) -> NDArray[np.float64]:

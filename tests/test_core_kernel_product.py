@@ -1,0 +1,136 @@
+"""Products of kernel matrices that are never held, against those of the matrix."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from _core_twins import LEVELS, run_at_level
+from mercer import _core
+from test_core_kernels import DIRECT, NAMES, PARAMETER, kernel, problem, twin
+
+# rows of X and of Y, inputs, weights of a row
+SHAPES = [(1, 1, 1, 1), (5, 7, 3, 2), (97, 100, 54, 5), (40, 300, 7, 13), (400, 110, 130, 30)]
+
+
+def product(name, X, Y, scale, w, *, both=None, n_threads=2, single=False):
+    """K w, and with ``both`` K' both as well."""
+    landmarks = X if Y is None else Y
+    out = np.ones((len(X), w.shape[1]))
+    other = None if both is None else np.ones((len(landmarks), w.shape[1]))
+    centre = landmarks.mean(axis=0, dtype=np.float64) if len(landmarks) else np.zeros(X.shape[1])
+    assert _core.kernel_product(
+        name, X, Y, centre, scale, PARAMETER, w, out, both, other, n_threads, single
+    )
+    return out - 1 if both is None else (out - 1, other - 1)
+
+
+def weights(rng, n, k, dtype):
+    return rng.normal(size=(n, k)).astype(dtype)
+
+
+def error(got, K, w):
+    """Against the largest that a product could be."""
+    return np.abs(got - K.astype(float) @ w).max() / np.abs(w).sum(axis=0).max() / max(1, K.max())
+
+
+TYPES = [(np.float64, np.float64, 1e-13), (np.float32, np.float64, 1e-6)]
+TYPES.append((np.float32, np.float32, 2e-6))
+
+
+@pytest.mark.parametrize(("dtype", "of_weights", "tol"), TYPES, ids=["64", "32 by 64", "32"])
+@pytest.mark.parametrize(("n", "m", "d", "k"), SHAPES)
+@pytest.mark.parametrize("name", NAMES)
+def test_products_are_those_of_the_matrix(rng, name, n, m, d, k, dtype, of_weights, tol):
+    X, Y, scale = problem(rng, n, m, d, dtype)
+    K = kernel(name, X, Y, scale)
+    w, v = weights(rng, m, k, of_weights), weights(rng, n, k, of_weights)
+    one, other = product(name, X, Y, scale, w, both=v)
+    assert error(one, K, w) < tol
+    assert error(other, K.T, v) < tol
+    np.testing.assert_array_equal(product(name, X, Y, scale, w), one)
+    assert error(product(name, X, None, scale, v), kernel(name, X, X, scale), v) < tol
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_same_threads_give_the_same_numbers(rng, dtype):
+    X, Y, scale = problem(rng, 1500, 900, 5, dtype)
+    w, v = weights(rng, 900, 3, dtype), weights(rng, 1500, 3, dtype)
+    for n_threads in (1, 2, 3):
+        first = product("gaussian", X, Y, scale, w, both=v, n_threads=n_threads)
+        again = product("gaussian", X, Y, scale, w, both=v, n_threads=n_threads)
+        np.testing.assert_array_equal(first[0], again[0])
+        np.testing.assert_array_equal(first[1], again[1])
+        symmetric = [product("gaussian", X, None, scale, v, n_threads=n_threads) for _ in range(2)]
+        np.testing.assert_array_equal(*symmetric)
+    one_way = [product("gaussian", X, Y, scale, w, n_threads=t) for t in (1, 3)]
+    np.testing.assert_allclose(*one_way, rtol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("offset", [0.0, 50.0])
+@pytest.mark.parametrize("length", [1.0, 5.0, 15.0, 47.0, 300.0])
+@pytest.mark.parametrize(
+    "name", [name for name in NAMES if name not in ("sqeuclidean", "cityblock")]
+)
+def test_single_precision_is_right_to_two_hundred_thousandths(rng, name, length, offset):
+    """Rows of any length, near ones among them."""
+    for n, d in [(60, 1), (60, 7), (50, 150)]:
+        X, Y, _ = problem(rng, n, n, d, np.float32)
+        Y = X[::-1] + Y * 10.0 ** rng.uniform(-5, 0, (n, 1))
+        scale = np.full(d, np.sqrt(length / float(np.square(X).sum(axis=1).max())))
+        X, Y = (X + offset).astype(np.float32), (Y + offset).astype(np.float32)
+        out = np.empty((n, n), np.float32)
+        centre = Y.mean(axis=0, dtype=np.float64)
+        assert _core.kernel_block(name, X, Y, centre, scale, PARAMETER, out, 1, True)
+        assert np.abs(out - twin(name, X, Y, scale)).max() < 2e-5
+
+
+@pytest.mark.parametrize(
+    ("n", "m", "d", "k"), [(0, 3, 4, 1), (3, 0, 4, 2), (3, 4, 0, 1), (3, 4, 2, 0)]
+)
+def test_empty_axes_are_no_special_case(rng, dtype, n, m, d, k):
+    X, Y, w = np.zeros((n, d), dtype), np.zeros((m, d), dtype), weights(rng, m, k, dtype)
+    got = product("gaussian", X, Y, np.ones(d), w)
+    np.testing.assert_allclose(got, np.ones((n, m)) @ w, rtol=1e-6)
+
+
+def test_overflow_is_told(dtype):
+    far = np.array([[1e300], [-1e300]]) if dtype == np.float64 else None
+    if far is not None:
+        out = np.zeros((2, 1))
+        arguments = (np.zeros(1), np.ones(1), 1.0, np.ones((2, 1)), out, None, None, 1)
+        assert not _core.kernel_product("gaussian", far, None, *arguments)
+        assert _core.kernel_product("laplacian", far, None, *arguments)
+
+
+def test_levels_agree_to_rounding():
+    code = f"""
+rng = np.random.default_rng(0)
+X, Y = rng.normal(size=(230, 150)), rng.normal(size=(125, 150))
+result = []
+for name in {[name for name in NAMES if name in DIRECT or name == "gaussian"]!r}:
+    for k in (1, 3, 14):
+        w, v = rng.normal(size=(125, k)), rng.normal(size=(230, k))
+        out, other, own = np.zeros((230, k)), np.zeros((125, k)), np.zeros((230, k))
+        rest = (Y.mean(axis=0), np.full(150, 0.1), 2.5)
+        _core.kernel_product(name, X, Y, *rest, w, out, v, other, 2)
+        _core.kernel_product(name, X, None, *rest, v, own, None, None, 2)
+        result += out.ravel().tolist() + other.ravel().tolist() + own.ravel().tolist()
+"""
+    results = [run_at_level(level, code) for level in LEVELS]
+    for result in results[1:]:
+        np.testing.assert_allclose(result, results[0], rtol=1e-10, atol=1e-11)
+
+
+def test_a_wrong_argument_is_named(rng):
+    X, Y, scale = problem(rng, 4, 5, 3, np.float64)
+    rest = (np.zeros(3), scale, 1.0)
+    w, out = np.ones((5, 2)), np.zeros((4, 2))
+    with pytest.raises(TypeError, match=r"w must have dtype float64; got float32\."):
+        _core.kernel_product("gaussian", X, Y, *rest, w.astype(np.float32), out, None, None, 1)
+    with pytest.raises(ValueError, match=r"w must have shape \(5, 2\); got \(4, 2\)\."):
+        _core.kernel_product("gaussian", X, Y, *rest, w[:4], out, None, None, 1)
+    with pytest.raises(ValueError, match=r"out must have shape \(4, 2\); got \(5, 2\)\."):
+        _core.kernel_product("gaussian", X, Y, *rest, w, w.copy(), None, None, 1)
+    with pytest.raises(ValueError, match=r"v must have shape \(4, 2\); got \(5, 2\)\."):
+        _core.kernel_product("gaussian", X, Y, *rest, w, out, w, w.copy(), 1)
