@@ -101,6 +101,12 @@ class Clock:
         finally:
             self.phases[name] = self.phases.get(name, 0.0) + self.seconds - before
 
+    def go_on(self, seconds: float, phases: dict[str, float]) -> None:
+        """Count from there, as if what took them had happened here."""
+        self._paused -= seconds - self.seconds
+        self.phases.clear()
+        self.phases.update(phases)
+
     @contextmanager
     def pause(self) -> Iterator[None]:
         """Do not count what runs inside."""

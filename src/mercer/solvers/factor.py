@@ -74,6 +74,11 @@ class Factor:
         inverse, _ = lapack.dtrtri(upper, lower=0, overwrite_c=1)
         return np.einsum("ij,ij->i", inverse, inverse)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self._vectors.nbytes if self._factor is None else self._factor.nbytes
+
 
 def _lower(matrix: NDArray[np.float64]) -> NDArray | None:
     try:

@@ -79,6 +79,9 @@ class System:
         Columns of the design, which blocks divide among them.
     knows_residual : bool
         Whether the state tells the residual without a product.
+    journal : dict of arrays
+        What moves have changed in the arrays of ``state`` since ``record``; empty before. Sums of
+        changes keep digits that differences of sums have lost.
     phase : callable
         Makes a context that counts the seconds of "generate", "gram", "reduce" and "update".
     x : ndarray of shape ``shape``
@@ -96,6 +99,7 @@ class System:
         self.weights = problem.weights
         self.parts = [RowPart(problem.design, slice(0, self.n_rows), self.weights)]
         self.x: NDArray[np.float64] = np.zeros((0, 0))
+        self.journal: dict[str, NDArray[np.float64]] = {}
         self.phase: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
     # -- unknowns ----------------------------------------------------------------------------
@@ -166,8 +170,11 @@ class System:
         self.x = np.array(x, dtype=np.float64)
         self.rebuild()
 
-    def rebuild(self) -> None:
-        """Compute the state from x, without the rounding of many moves."""
+    def rebuild(self, blocks: list[NDArray] | None = None) -> None:
+        """Compute the state from x, without the rounding of many moves.
+
+        Blocks that are kept are made use of.
+        """
         raise NotImplementedError
 
     def block(self, J: NDArray, gram: bool = True) -> SystemBlock:
@@ -195,26 +202,66 @@ class System:
         self.x = self.x[:, columns]
         for part in self.parts:
             part.state = part.state[:, columns]
+        self.journal = {name: array[:, columns] for name, array in self.journal.items()}
         self._keep(columns)
         self.alphas = self.alphas[index]
 
     def _keep(self, columns: NDArray) -> None:
         """What else has a number per column."""
 
+    @property
+    def holds(self) -> float:
+        """Share of the columns whose blocks are kept or need not be generated."""
+        return min(part.share_kept for part in self.parts)
+
     def hold(self, n_bytes: float) -> None:
         """Keep generated blocks for as many bytes."""
         for part in self.parts:
             part.budget = n_bytes * part.n_rows / self.n_rows
 
-    def state(self) -> dict[str, Any]:
-        """Arrays from which the current point can be taken up again to the last bit."""
+    def state(self) -> dict[str, NDArray[np.float64]]:
+        """The arrays of one column per column of x that tell the current point, not copied.
+
+        All of them are linear in x up to a constant.
+        """
         return {"x": self.x, **{f"rows{m}": part.state for m, part in enumerate(self.parts)}}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go where ``state`` was."""
+    def restore(self, state: dict[str, NDArray]) -> None:
+        """Go where ``state`` was, to the last bit."""
         self.x = np.array(state["x"])
         for m, part in enumerate(self.parts):
             part.state = np.array(state[f"rows{m}"])
+
+    def record(self) -> None:
+        """Begin the journal."""
+        self.journal = {name: np.zeros_like(array) for name, array in self.state().items()}
+
+    def _change(self, name: str, rows: Any, change: NDArray[np.float64]) -> None:
+        """Add to some rows of an array of ``state``, and to the journal."""
+        self.state()[name][rows] += change
+        if self.journal:
+            self.journal[name][rows] += change
+
+    def energy(
+        self, changes: dict[str, NDArray], index: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The quadratic that solutions minimise, along some directions from the current x.
+
+        Parameters
+        ----------
+        changes : dict of arrays with d columns
+            What each direction changes in the arrays of ``state``.
+        index : int
+            Number of the strength.
+
+        Returns
+        -------
+        gram : ndarray of shape (d, d)
+            Dᵀ M D.
+        slope : ndarray of shape (d, width)
+            Dᵀ (r − M x).
+        """
+        raise NotImplementedError
 
     def _sum(self, values: list[NDArray[np.float64]]) -> NDArray[np.float64]:
         """The sum over the parts, pair by pair."""

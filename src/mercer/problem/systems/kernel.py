@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -103,10 +103,14 @@ class KernelSystem(System):
 
     # -- the current point -------------------------------------------------------------------
 
-    def rebuild(self) -> None:
-        residual = self.residual(self.x)
+    def rebuild(self, blocks: list[NDArray] | None = None) -> None:
+        scaled = self._scaled(self.x)
+        residual = self.rhs() - self.n_rows * self.strengths() * self.x
         for part in self.parts:
-            part.state = residual[part.rows]
+            product = part.matvec(scaled, blocks)
+            if self._root is not None:
+                product *= self._root[part.rows]
+            part.state = residual[part.rows] - product
 
     def current_residual(self, blocks: list[NDArray] | None = None) -> NDArray[np.float64]:
         if len(self.parts) == 1:
@@ -136,13 +140,16 @@ class KernelSystem(System):
     def move(self, block: SystemBlock, delta: NDArray[np.float64]) -> None:
         J = block.columns
         with self.phase("update"):
-            self.x[J] += delta
+            self._change("x", J, delta)
             scaled = delta if self._root is None else self._root[J] * delta
             own = self.n_rows * self.strengths() * delta
-            for part in self.parts:
-                part.subtract(J, scaled, None if self._root is None else self._root[part.rows])
+            for m, part in enumerate(self.parts):
+                change = -part.product(J, scaled)
+                if self._root is not None:
+                    change *= self._root[part.rows]
                 here, local = part.locate(J)
-                part.state[local] -= own[here]
+                change[local] -= own[here]
+                self._change(f"rows{m}", slice(None), change)
 
     def values(self) -> NDArray[np.float64]:
         values = np.empty((len(self.alphas), self.n_outputs))
@@ -161,12 +168,15 @@ class KernelSystem(System):
         super().keep(index)
         self._centre = self._centre[index]
 
-    def state(self) -> dict[str, Any]:
-        return {**super().state(), "centre": self._centre}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        super().restore(state)
-        self._centre = np.array(state["centre"])
+    def energy(
+        self, changes: dict[str, NDArray], index: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        grams, slopes = [], []
+        for m, part in enumerate(self.parts):
+            x = changes["x"][part.rows]
+            grams.append(-x.T @ changes[f"rows{m}"])
+            slopes.append(x.T @ part.state[:, self.of(index)])
+        return self._sum(grams), self._sum(slopes)
 
     # -- intercept ---------------------------------------------------------------------------
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer.penalties import RKHSNorm
 from mercer.problem.systems.base import System, SystemBlock
+from mercer.problem.systems.parts import RowPart
 
 if TYPE_CHECKING:
     from mercer.problem.objective import Problem
@@ -32,6 +32,14 @@ class NormalSystem(System):
         self._matrix = penalty.matrix if isinstance(penalty, RKHSNorm) else None
         self._jitter = penalty.jitter if isinstance(penalty, RKHSNorm) else 1.0
         self._of_matrix: NDArray[np.float64] = np.zeros((0, 0))  # M w
+        mean = problem.row_mean(self.y) if problem.fit_intercept else np.zeros(self.n_outputs)
+        self._target = self.y - mean
+        size = np.sqrt(problem.row_mean(np.square(self.y)))
+        left = np.sqrt(problem.row_mean(np.square(self._target)))
+        self._constant = left <= 4 * float(np.finfo(problem.dtype).eps) * size
+        # What the best constant model leaves, column by column, as blocks are met.
+        self._met = np.zeros(self.n_columns, dtype=bool)
+        self._of_target = np.zeros((self.n_columns, self.n_outputs))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -61,10 +69,13 @@ class NormalSystem(System):
         self._weights_of(out)[...] -= self.strengths() * self._penalised(x)
         return out
 
-    @cached_property
+    @property
     def _reference(self) -> NDArray[np.float64]:
         """Norm of the residual of the best constant model, infinite where that solves all."""
-        return self.problem.reference()
+        if not self._met.all():
+            return self.problem.reference()
+        norms = np.sqrt(self._of_target.sum(axis=0))
+        return np.where(self._constant | (norms == 0), np.inf, norms)
 
     def relative(
         self, residual: NDArray[np.float64], x: NDArray[np.float64] | None = None
@@ -74,10 +85,10 @@ class NormalSystem(System):
 
     # -- the current point -------------------------------------------------------------------
 
-    def rebuild(self) -> None:
+    def rebuild(self, blocks: list[NDArray] | None = None) -> None:
         for part in self.parts:
             y = np.tile(self.y[part.rows], (1, len(self.alphas)))
-            part.state = y - self._forward(part, self.x)
+            part.state = y - self._forward(part, self.x, blocks)
         if self._matrix is not None:
             self._of_matrix = _product(self._matrix, self._weights_of(self.x))
 
@@ -96,7 +107,7 @@ class NormalSystem(System):
 
     def _residual_of(self, J: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
         """Rows of a block, and the residual there."""
-        rhs = self._sum([p.project(J, p.weighted(p.state)) for p in self.parts]) / self.n_rows
+        rhs = self._projected(J)
         rhs -= self.strengths() * self._jitter * self.x[J]
         if self._matrix is not None:
             rhs -= self.strengths() * self._of_matrix[J]
@@ -104,6 +115,19 @@ class NormalSystem(System):
             return J, rhs
         sums = self._sum([part.weighted(part.state).sum(axis=0) for part in self.parts])
         return np.append(J, len(self.x) - 1), np.vstack([rhs, sums / self.n_rows])
+
+    def _projected(self, J: NDArray) -> NDArray[np.float64]:
+        """Z_Jᵀ S (state) / n; and, the first time, what sets its scale."""
+        if self._met[J].all():
+            return self._sum([p.project(J, p.weighted(p.state)) for p in self.parts]) / self.n_rows
+        both = [np.hstack([p.state, self._target[p.rows]]) for p in self.parts]
+        sums = self._sum(
+            [p.project(J, p.weighted(v)) for p, v in zip(self.parts, both, strict=True)]
+        )
+        sums /= self.n_rows
+        self._of_target[J] = np.square(sums[:, self.shape[1] :])
+        self._met[J] = True
+        return sums[:, : self.shape[1]]
 
     def _gram_of(self, J: NDArray) -> NDArray[np.float64]:
         gram = self._sum([part.gram(J) for part in self.parts]) / self.n_rows
@@ -129,14 +153,16 @@ class NormalSystem(System):
     def move(self, block: SystemBlock, delta: NDArray[np.float64]) -> None:
         J, b = block.columns, len(block.columns)
         with self.phase("update"):
-            self.x[block.rows] += delta
-            for part in self.parts:
-                part.subtract(J, delta[:b])
+            self._change("x", block.rows, delta)
+            for m, part in enumerate(self.parts):
+                change = -part.product(J, delta[:b])
                 if self.problem.fit_intercept:
-                    part.state -= delta[b]
+                    change -= delta[b]
+                self._change(f"rows{m}", slice(None), change)
             if self._matrix is not None:
                 columns = self._matrix.block(J)
-                self._of_matrix += columns @ delta[:b].astype(columns.dtype)
+                change = columns @ delta[:b].astype(columns.dtype)
+                self._change("of_matrix", slice(None), change)
 
     def current_residual(self, blocks: list[NDArray]) -> NDArray[np.float64]:
         residual = np.empty(self.shape)
@@ -158,11 +184,28 @@ class NormalSystem(System):
         if self._matrix is not None:
             self._of_matrix = self._of_matrix[:, columns]
 
-    def state(self) -> dict[str, Any]:
+    def energy(
+        self, changes: dict[str, NDArray], index: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        own, alpha = self.of(index), self.alphas[index]
+        weights = self._weights_of(changes["x"])
+        penalised = self._jitter * weights
+        if self._matrix is not None:
+            penalised += changes["of_matrix"]
+        gram = alpha * (weights.T @ penalised)
+        slope = -alpha * (penalised.T @ self._weights_of(self.x)[:, own])
+        rows = [changes[f"rows{m}"] for m in range(len(self.parts))]
+        weighted = [part.weighted(v) for part, v in zip(self.parts, rows, strict=True)]
+        of_rows = [v.T @ sv for v, sv in zip(rows, weighted, strict=True)]
+        gram += self._sum(of_rows) / self.n_rows
+        left = [sv.T @ p.state[:, own] for p, sv in zip(self.parts, weighted, strict=True)]
+        return gram, slope - self._sum(left) / self.n_rows
+
+    def state(self) -> dict[str, NDArray[np.float64]]:
         state = super().state()
         return state if self._matrix is None else {**state, "of_matrix": self._of_matrix}
 
-    def restore(self, state: dict[str, Any]) -> None:
+    def restore(self, state: dict[str, NDArray]) -> None:
         super().restore(state)
         if self._matrix is not None:
             self._of_matrix = np.array(state["of_matrix"])
@@ -172,9 +215,11 @@ class NormalSystem(System):
     def _weights_of(self, x: NDArray) -> NDArray:
         return x[:-1] if self.problem.fit_intercept else x
 
-    def _forward(self, part: Any, x: NDArray) -> NDArray[np.float64]:
+    def _forward(
+        self, part: RowPart, x: NDArray, blocks: list[NDArray] | None = None
+    ) -> NDArray[np.float64]:
         """Z w + b."""
-        responses = part.matvec(self._weights_of(x))
+        responses = part.matvec(self._weights_of(x), blocks)
         if self.problem.fit_intercept:
             responses += x[-1]
         return responses

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.designs import Dense, Design
+from mercer.designs import Dense, Design, KernelColumns
+from mercer.designs.kernel import times
 
 __all__ = ["RowPart"]
 
@@ -65,11 +66,10 @@ class RowPart:
         block = self.columns(J)
         return Dense(block).rmatvec(v.astype(block.dtype)).astype(np.float64)
 
-    def subtract(self, J: NDArray, delta: NDArray, scale: NDArray | None = None) -> None:
-        """state −= scale · (Z_J delta), row by row."""
+    def product(self, J: NDArray, delta: NDArray) -> NDArray[np.float64]:
+        """Z_J delta."""
         block = self.columns(J)
-        change = block @ delta.astype(block.dtype)
-        self.state -= change if scale is None else scale * change
+        return (block @ delta.astype(block.dtype)).astype(np.float64, copy=False)
 
     def locate(self, J: NDArray) -> tuple[NDArray, NDArray]:
         """Positions in J of the rows that are here, and where they are."""
@@ -80,12 +80,29 @@ class RowPart:
         """S v."""
         return v if self.weights is None else v * self.weights[:, None]
 
-    def matvec(self, w: NDArray) -> NDArray[np.float64]:
-        """Z w."""
+    def matvec(self, w: NDArray, blocks: list[NDArray] | None = None) -> NDArray[np.float64]:
+        """Z w, from kept blocks if all of them are."""
         if not np.any(w):
             return np.zeros((self.n_rows, w.shape[1]))
-        return self.design.matvec(w.astype(self.design.dtype)).astype(np.float64)
+        if blocks and all(J.tobytes() in self._kept for J in blocks):
+            total = np.zeros((self.n_rows, w.shape[1]))
+            for J in blocks:
+                total += times(self._kept[J.tobytes()], w[J])
+            return total
+        if not isinstance(self.design, KernelColumns):
+            w = w.astype(self.design.dtype)
+        return self.design.matvec(w).astype(np.float64)
 
     def rmatvec(self, v: NDArray) -> NDArray[np.float64]:
         """Zᵀ v."""
-        return self.design.rmatvec(v.astype(self.design.dtype)).astype(np.float64)
+        if not isinstance(self.design, KernelColumns):
+            v = v.astype(self.design.dtype)
+        return self.design.rmatvec(v).astype(np.float64)
+
+    @property
+    def share_kept(self) -> float:
+        """Share of the columns that need not be generated."""
+        if self.design.nbytes:
+            return 1.0
+        n_kept = sum(block.shape[1] for block in self._kept.values())
+        return n_kept / max(1, self.design.shape[1])

@@ -24,16 +24,15 @@ def permutation(key: int, epoch: int, n: int) -> NDArray[np.int64]:
     return np.argsort(draws, kind="stable")
 
 
-def size_of_blocks(design: Design, inputs: int) -> int:
+def size_of_blocks(design: Design) -> int:
     """A block size that costs little memory and no more for its factor than for its columns.
 
     Parameters
     ----------
     design : Design of shape (n, D)
-    inputs : int
-        How many numbers a column's entry is made of.
     """
     n, n_columns = design.shape
+    inputs = getattr(getattr(design, "X", None), "shape", (n, 0))[-1]
     if n_columns <= _ALONE:
         return max(1, n_columns)
     # A factor takes b³/3 operations; a block of the full kernel, about 2 n b (inputs + 20).

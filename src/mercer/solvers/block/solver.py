@@ -2,70 +2,32 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer._array import available_memory
 from mercer._random import key_from
 from mercer._validation import flag, name_from, positive_integer
 from mercer.problem import Problem
-from mercer.problem.systems import System, SystemBlock
-from mercer.solvers.base import Clock, Result, Solver, State, TraceRow, check_range, start_of
+from mercer.solvers.base import Clock, Result, Solver, check_range, start_of
+from mercer.solvers.block.checkpoint import Checkpoint, fingerprint
+from mercer.solvers.block.local import LocalSolves
 from mercer.solvers.block.partition import partition, permutation, size_of_blocks
-from mercer.solvers.factor import Factor
+from mercer.solvers.block.state import BlockState
+from mercer.solvers.block.subspace import Subspace
 
 __all__ = ["BlockCoordinateDescent"]
 
+_HELD = 0.5  # share of the memory for what is kept from one epoch to the next
+_FACTORS = 0.25  # share of that for factors
+_DEPTH = 5  # epochs that are combined
 _TRACES = ("epoch", "block")
-
-
-@dataclass(kw_only=True)
-class BlockState(State):
-    """Where block coordinate descent stands, for all strengths at once.
-
-    Attributes
-    ----------
-    alphas : ndarray of shape (q,)
-        All strengths asked for.
-    coefs : list of ndarray
-        θ of every strength.
-    n_blocks : int
-        Blocks done so far, over all epochs.
-    """
-
-    system: System
-    alphas: NDArray[np.float64]
-    blocks: list[NDArray]
-    index: NDArray[np.int64]  # numbers of the strengths at work
-    relative: NDArray[np.float64]  # of every strength
-    n_iter: NDArray[np.int64]
-    traces: list[list[TraceRow]]
-    finished: dict[int, NDArray] = field(default_factory=dict)
-    n_blocks: int = 0
-
-    @property
-    def coefs(self) -> list[NDArray]:
-        """θ of every strength."""
-        places = {int(number): place for place, number in enumerate(self.index)}
-        return [
-            self.system.theta(self.system.x, places[number])
-            if number in places
-            else self.finished[number]
-            for number in range(len(self.alphas))
-        ]
-
-    @property
-    def coef(self) -> NDArray:
-        """θ of the first strength."""
-        return self.coefs[0]
-
-    @property
-    def objective(self) -> float:
-        """F of the first strength."""
-        return self.traces[0][-1].objective
 
 
 @dataclass
@@ -94,8 +56,19 @@ class BlockCoordinateDescent(Solver):
         Columns of a block; "auto" balances the factor against the columns and looks at the memory.
     shuffle : bool, default=True
         Random blocks in a fresh random order every epoch; else blocks of neighbours in order.
+    accelerated : bool, default=True
+        After every epoch, minimise over the changes of the last ones together. It needs no further
+        look at the rows; without it, this is the algorithm of the paper.
+    hold : int or "auto", default="auto"
+        Bytes for blocks, Gram matrices and factors that are kept from one epoch to the next; "auto"
+        is half of the memory that is available.
     trace : {"epoch", "block"}, default="epoch"
         When the trace gets a row and the callback is called.
+    checkpoint : str or path, default=None
+        A folder from which an interrupted fit of the same problem goes on, to the last bit; it is
+        cleared when the fit is over.
+    checkpoint_every : int, default=10
+        Blocks between two checkpoints.
     random_state : int, RandomState, Generator or None, default=0
         Of the blocks and their order.
 
@@ -120,7 +93,11 @@ class BlockCoordinateDescent(Solver):
     max_iter: int = 50
     block_size: int | str = "auto"
     shuffle: bool = True
+    accelerated: bool = True
+    hold: int | str = "auto"
     trace: str = "epoch"
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_every: int = 10
     random_state: Any = 0
 
     name: ClassVar[str] = "block"
@@ -131,6 +108,10 @@ class BlockCoordinateDescent(Solver):
         if self.block_size != "auto":
             self.block_size = positive_integer(self.block_size, "block_size")
         flag(self.shuffle, "shuffle")
+        flag(self.accelerated, "accelerated")
+        if self.hold != "auto":
+            self.hold = _bytes(self.hold)
+        self.checkpoint_every = positive_integer(self.checkpoint_every, "checkpoint_every")
         name_from(self.trace, _TRACES, "trace")
 
     def criterion(self, problem: Problem) -> str:
@@ -186,81 +167,110 @@ class BlockCoordinateDescent(Solver):
         system.start(system.from_theta(theta))
         size = self.block_size
         if size == "auto":
-            size = size_of_blocks(problem.design, _inputs(problem.design))
-        blocks = partition(problem.design, int(size), key, self.shuffle)
-        q = len(alphas)
+            size = size_of_blocks(problem.design)
+        room = self._room()
         state = BlockState(
             problem=problem,
             clock=clock,
             x=theta,
             system=system,
             alphas=system.alphas.copy(),
-            blocks=blocks,
-            index=np.arange(q),
-            relative=np.ones(q),
-            n_iter=np.zeros(q, dtype=np.int64),
-            traces=[[] for _ in range(q)],
+            key=key,
+            blocks=partition(problem.design, int(size), key, self.shuffle),
+            index=np.arange(len(alphas)),
+            relative=np.ones(len(alphas)),
+            n_iter=np.zeros(len(alphas), dtype=np.int64),
+            traces=[[] for _ in alphas],
+            local=LocalSolves(_FACTORS * room),
+            subspace=Subspace(system, _DEPTH) if self.accelerated else None,
         )
-        self._key = key
-        if start is not None or not blocks:
+        system.hold((1 - _FACTORS) * room)
+        if self._resumed(state, start):
+            return state
+        if start is not None or not state.blocks:
             state.relative = self._residuals(state)
-        self._observe_path(state)
+        state.observe()
         self._leave(state)
         return state
 
+    def _room(self) -> float:
+        """Bytes for what is kept from one epoch to the next."""
+        if self.hold != "auto":
+            return float(self.hold)
+        available = available_memory()
+        return 0.0 if available is None else _HELD * available
+
     def _epoch(self, state: BlockState, callback: Callable[[Any], bool | None] | None) -> bool:
-        system = state.system
+        """One look at every block; whether the callback wants to stop."""
         n_blocks = len(state.blocks)
-        order = permutation(self._key, state.iteration, n_blocks)
-        squares = np.zeros(system.shape[1])
-        for position, number in enumerate(order if self.shuffle else range(n_blocks)):
-            block = system.block(state.blocks[number])
-            with state.clock.phase("solve"):
-                delta = self._local(system, block)
-            system.move(block, delta)
-            squares += np.einsum("ij,ij->j", block.rhs, block.rhs)
-            state.n_blocks += 1
-            if self.trace == "block" and position + 1 < n_blocks:
-                if system.knows_residual:
+        order = permutation(state.key, state.iteration, n_blocks)
+        if not state.position:
+            state.squares = np.zeros(state.system.shape[1])
+            if state.subspace is not None:
+                state.subspace.begin()
+        while state.position < n_blocks:
+            self._one_block(state, int(order[state.position]) if self.shuffle else state.position)
+            if state.checkpoint is not None and not state.n_blocks % self.checkpoint_every:
+                state.save()
+            if self.trace == "block" and state.position < n_blocks:
+                if state.system.knows_residual:
                     state.relative[state.index] = self._residuals(state)
-                self._observe_path(state)
+                state.observe()
                 if self._stops(state, callback):
                     return True
+        state.position = 0
+        if state.subspace is not None and n_blocks > 1:
+            with state.clock.phase("accelerate"):
+                state.subspace.improve(state.relative[state.index])
         state.iteration += 1
         state.n_iter[state.index] += 1
-        state.relative[state.index] = self._residuals(state)
-        self._observe_path(state)
+        self._judge(state)
+        state.observe()
         stopped = self._stops(state, callback)
         self._leave(state)
         return stopped
 
-    def _local(self, system: System, block: SystemBlock) -> NDArray[np.float64]:
-        delta = np.empty_like(block.rhs)
-        for place, alpha in enumerate(system.alphas):
-            columns = system.of(place)
-            delta[:, columns] = Factor(block.matrix(alpha)).solve(block.rhs[:, columns])
-        return delta
+    def _one_block(self, state: BlockState, number: int) -> None:
+        system = state.system
+        block = system.block(state.blocks[number], state.local.needs_gram(number))
+        with state.clock.phase("solve"):
+            delta = state.local.solve(system, number, block, state.index)
+        check_range(state.problem, delta)
+        system.move(block, delta)
+        own = block.rhs[: len(block.columns)]
+        state.squares += np.einsum("ij,ij->j", own, own)
+        state.position += 1
+        state.n_blocks += 1
+
+    def _judge(self, state: BlockState) -> None:
+        """Set the residuals after an epoch.
+
+        What blocks saw before they moved stands for the residual of the normal equations, which
+        would take another look at all columns; where it is small enough, or columns are held, the
+        look is taken. The kernel machine's residual is part of the state, and computed anew before
+        a strength leaves, if moves were rounded to float32.
+        """
+        system = state.system
+        if not (system.knows_residual or system.holds == 1):
+            seen = np.sqrt(state.squares)[None]
+            relative = system.relative(seen).max(axis=1)
+            if relative.min() > self.tol:
+                state.relative[state.index] = relative
+                return
+        relative = self._residuals(state)
+        rounded = system.knows_residual and state.problem.dtype == np.float32
+        if rounded and relative.min() <= self.tol:
+            with state.clock.phase("reduce"):
+                system.rebuild(state.blocks)
+            relative = self._residuals(state)
+        state.relative[state.index] = relative
+        state.estimated = False
 
     def _residuals(self, state: BlockState) -> NDArray[np.float64]:
         """The largest relative residual of every strength at work."""
         with state.clock.phase("reduce"):
             residual = state.system.current_residual(state.blocks)
             return state.system.relative(residual).max(axis=1)
-
-    def _observe_path(self, state: BlockState) -> None:
-        with state.clock.pause():
-            values = state.system.values().sum(axis=1)
-            check_range(state.problem, values)
-            state.optimality = float(state.relative.max())
-            for place, number in enumerate(state.index):
-                row = TraceRow(
-                    state.clock.seconds,
-                    float(values[place]),
-                    float(state.relative[number]),
-                    int(np.count_nonzero(state.system.x[:, state.system.of(place)])),
-                    dict(state.clock.phases),
-                )
-                state.traces[number].append(row)
 
     def _stops(self, state: BlockState, callback: Callable[[Any], bool | None] | None) -> bool:
         with state.clock.pause():
@@ -269,19 +279,46 @@ class BlockCoordinateDescent(Solver):
     def _leave(self, state: BlockState) -> None:
         """Let strengths that are solved go."""
         stays = state.relative[state.index] > self.tol
+        if stays.all():
+            return
         for place in np.flatnonzero(~stays):
             theta = state.system.theta(state.system.x, int(place))
             state.finished[int(state.index[place])] = theta
-        if not stays.all():
-            state.system.keep(np.flatnonzero(stays))
-            state.index = state.index[stays]
+        state.keep(np.flatnonzero(stays))
+
+    def _resumed(self, state: BlockState, start: ArrayLike | None) -> bool:
+        """Make ready for checkpoints, and go where the last one was, if there is one."""
+        if self.checkpoint is None:
+            return False
+        settings = {
+            "tol": self.tol,
+            "blocks": [len(J) for J in state.blocks],
+            "shuffle": self.shuffle,
+            "accelerated": self.accelerated,
+            "trace": self.trace,
+            "random_state": None if self.random_state is None else state.key,
+            "start": None if start is None else state.x.tolist(),
+        }
+        mark = fingerprint(state.problem, state.alphas, settings)
+        state.checkpoint = Checkpoint(self.checkpoint, mark)
+        saved = state.checkpoint.load()
+        if saved is None:
+            return False
+        state.restore(*saved)
+        if self.random_state is None:
+            size = len(state.blocks[0]) if state.blocks else 1
+            state.blocks = partition(state.problem.design, size, state.key, self.shuffle)
+        return True
 
     def _results(self, state: BlockState, stopped: bool, interrupted: bool) -> list[Result]:
+        whole = not (stopped or interrupted)
+        if whole and len(state.index) and state.estimated:
+            state.relative[state.index] = self._residuals(state)
         converged = state.relative <= self.tol
-        if not (converged.all() or stopped or interrupted):
-            worst = int(np.argmax(state.relative))
-            shown = replace(state, optimality=float(state.relative[worst]))
-            self._warn(shown, stacklevel=5)
+        if whole and state.checkpoint is not None:
+            state.checkpoint.remove()
+        if whole and not converged.all():
+            self._warn(replace(state, optimality=float(state.relative.max())), stacklevel=5)
         return [
             Result(
                 coef,
@@ -296,7 +333,7 @@ class BlockCoordinateDescent(Solver):
         ]
 
 
-def _inputs(design: Any) -> int:
-    """Numbers that an entry of a generated design is made of."""
-    X = getattr(design, "X", None)
-    return int(X.shape[1]) if X is not None and len(X.shape) == 2 else 0
+def _bytes(value: Any) -> int:
+    if not isinstance(value, Integral) or isinstance(value, (bool, np.bool_)) or value < 0:
+        raise ValueError(f"hold must be 'auto' or a number of bytes of at least 0; got {value!r}.")
+    return int(value)
