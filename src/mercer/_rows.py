@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mercer._array import check_memory
 
-__all__ = ["PreparedRows", "is_large", "is_sparse", "selected"]
+__all__ = ["PreparedRows", "bytes_per_row", "is_large", "is_sparse", "selected"]
 
 _LARGE = 32 * 2**20  # bytes from which an array is worth working through in pieces
 
@@ -60,7 +60,7 @@ class PreparedRows:
     @property
     def nbytes(self) -> int:
         """Bytes of all the rows, were they prepared together."""
-        return int(_nbytes(self.data) / max(1, self.data.shape[0]) * len(self))
+        return int(bytes_per_row(self.data) * len(self))
 
     def __len__(self) -> int:
         return self.data.shape[0] if self.index is None else len(self.index)
@@ -115,6 +115,12 @@ def selected(X: Any, rows: Any) -> Any:
     if not is_large(X):
         return X[rows]
     return (X if isinstance(X, PreparedRows) else PreparedRows(X)).taken(rows)
+
+
+def bytes_per_row(X: Any) -> float:
+    """What a row of X takes, on average."""
+    data = X.data if isinstance(X, PreparedRows) else X
+    return _nbytes(data) / max(1, data.shape[0])
 
 
 def _nbytes(X: Any) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import n_threads, row_chunks
+from mercer._rows import bytes_per_row, selected
 from mercer.designs.base import Design, float_dtype
 from mercer.designs.held import Dense
 
@@ -26,7 +27,7 @@ class Lazy(Design):
 
     Parameters
     ----------
-    X : array or CSR of shape (n, d)
+    X : array, CSR or PreparedRows of shape (n, d)
         The data.
     feature_map : object with ``transform_block(X, columns)``
         A fitted map.
@@ -58,12 +59,17 @@ class Lazy(Design):
         """(rows, columns, z[rows, columns]) over the whole matrix, one tile in memory at a time."""
         n, n_columns = self.shape
         width = min(self.block_size, n_columns)
-        for rows in row_chunks(n, self.dtype.itemsize * width):
+        for rows in row_chunks(n, self._row_bytes(width)):
             X = self.X[rows]
             for start in range(0, n_columns, self.block_size):
                 columns = np.arange(start, min(n_columns, start + self.block_size))
                 tile = np.asarray(self.feature_map.transform_block(X, columns), dtype=self.dtype)
                 yield rows, slice(start, start + len(columns)), tile
+
+    def _row_bytes(self, n_columns: int) -> float:
+        """What a row and some of its columns take while they are made."""
+        # A row is read, prepared and checked.
+        return self.dtype.itemsize * n_columns + 3.0 * bytes_per_row(self.X)
 
     def matvec(self, w: NDArray) -> NDArray:
         w = self._check(w, self.shape[1], "w")
@@ -88,13 +94,13 @@ class Lazy(Design):
     def block(self, columns: ArrayLike) -> NDArray:
         columns = np.asarray(columns)
         out = np.empty((self.shape[0], len(columns)), dtype=self.dtype)
-        for rows in row_chunks(self.shape[0], self.dtype.itemsize * max(1, len(columns))):
+        for rows in row_chunks(self.shape[0], self._row_bytes(len(columns))):
             out[rows] = self.feature_map.transform_block(self.X[rows], columns)
         return out
 
     def rows(self, index: Any) -> Lazy:
         return Lazy(
-            self.X[index],
+            selected(self.X, index),
             self.feature_map,
             self.shape[1],
             self.dtype,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from mercer import solvers
 from mercer._random import Slot, Streams
+from mercer._rows import selected
 from mercer.designs import Design
 from mercer.maps import FeatureMap
 
@@ -49,6 +50,7 @@ def at_chosen_gamma(
             warnings.filterwarnings("ignore", "bins with faded edges")
             design = map_.fit_design(fitted.X)
         theta = _solution(machine, map_, design, fitted, loss)
+        del design  # before the next one is made
         scores.append(-mean_loss(machine, map_, theta, judged, loss))
         n_features.append(map_.n_features_out_)
         seconds.append(time.perf_counter() - start)
@@ -72,7 +74,7 @@ class Part:
     def rows(self, chosen: NDArray[np.bool_]) -> Part:
         """Some of these rows."""
         weights = None if self.weights is None else self.weights[chosen]
-        return Part(self.X[np.flatnonzero(chosen)], self.target[chosen], weights)
+        return Part(selected(self.X, np.flatnonzero(chosen)), self.target[chosen], weights)
 
 
 def _solution(

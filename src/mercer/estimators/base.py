@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, v
 
 from mercer import maps, penalties, solvers
 from mercer._array import check_memory
+from mercer._rows import selected
 from mercer._validation import float_type
 from mercer.designs import Design
 from mercer.estimators.bandwidth import at_chosen_gamma
@@ -117,7 +118,7 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         seen = X
         if weights is not None and not weights.all():
             rows = np.flatnonzero(weights)  # no weight is the same as not being there
-            seen, target, weights = X[rows], target[rows], weights[rows]
+            seen, target, weights = selected(X, rows), target[rows], weights[rows]
         design, continues = self._prepare(seen, target, weights, loss)
         problem = self._problem(design, target, weights, loss)
         solver = solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
@@ -144,15 +145,16 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
             settings = repr((type(map_).__name__, map_.get_params(), self.scale, path))
         again = self.warm_start and getattr(self, "_settings_", None) == settings
         if again and self._width_ == X.shape[1:]:
-            return self.feature_map_.design(self._scaled(X)), True
+            return self.feature_map_.design(self._scaled_rows(X)), True
         for name in ("_settings_", "gamma_path_"):  # nothing of them if this fit is interrupted
             self.__dict__.pop(name, None)
         self.scaler_ = self._fit_scaler(X, weights)
+        scaled = self._scaled_rows(X)
         if self.gamma_path is None:
-            map_ = with_resolved_gamma(map_, self._scaled(X), weights)
+            map_ = with_resolved_gamma(map_, scaled, weights)
         else:
-            map_ = at_chosen_gamma(self, map_, self._scaled(X), target, weights, loss)
-        design = map_.fit_design(X, self._scaled)
+            map_ = at_chosen_gamma(self, map_, scaled, target, weights, loss)
+        design = map_.fit_design(scaled)
         self.feature_map_, self._settings_, self._width_ = map_, settings, X.shape[1:]
         return design, False
 

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from sklearn.utils.validation import _check_sample_weight
+
+from mercer._array import check_memory, row_chunks
+from mercer._rows import PreparedRows, bytes_per_row, is_large, is_sparse
 
 __all__ = ["ScaledInputs", "check_weights", "float_types"]
 
@@ -28,12 +30,9 @@ class ScaledInputs:
         if not self.scale:
             _warn_uneven(X)
             return None
-        scaler = MaxAbsScaler() if sparse.issparse(X) else StandardScaler()
+        scaler = MaxAbsScaler() if is_sparse(X) else StandardScaler()
         with np.errstate(over="ignore", invalid="ignore"):
-            if isinstance(scaler, StandardScaler):
-                scaler.fit(X, sample_weight=weights)
-            else:
-                scaler.fit(X)
+            _fit_by_rows(scaler, X, weights)
         bad = ~np.isfinite(scaler.scale_)
         if bad.any():
             raise ValueError(
@@ -43,13 +42,42 @@ class ScaledInputs:
         return scaler
 
     def _scaled(self, X: Any) -> Any:
-        return X if self.scaler_ is None else self.scaler_.transform(X)
+        if self.scaler_ is None:
+            return X
+        if is_large(X):
+            check_memory(
+                X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes,
+                f"a scaled copy of {X.shape[0]} rows of {X.shape[1]} inputs",
+                "scale the data beforehand and say scale=False",
+            )
+        return self.scaler_.transform(X)
+
+    def _scaled_rows(self, X: Any) -> Any:
+        """X scaled, or its rows that will be when they are read if X is large."""
+        if not is_large(X):
+            return self._scaled(X)
+        return (X if isinstance(X, PreparedRows) else PreparedRows(X)).then(self._scaled)
+
+
+def _fit_by_rows(scaler: Any, X: Any, weights: NDArray | None = None) -> None:
+    """Fit a scaler to X, a number of rows at a time where X is large."""
+    n = X.shape[0]
+    # Scalers hold what they look at two or three times over in float64.
+    pieces = row_chunks(n, 4.0 * bytes_per_row(X)) if is_large(X) else [slice(0, n)]
+    for rows in pieces:
+        if weights is None or isinstance(scaler, MaxAbsScaler):
+            scaler.partial_fit(X[rows])
+        else:
+            scaler.partial_fit(X[rows], sample_weight=weights[rows])
 
 
 def _warn_uneven(X: Any) -> None:
     """Say so when unscaled inputs live on very different scales: kernels see the largest only."""
-    spread = np.asarray(abs(X).max(axis=0).todense() if sparse.issparse(X) else X.std(axis=0))
-    spread = spread.ravel()[spread.ravel() > 0]
+    scaler = MaxAbsScaler() if is_sparse(X) else StandardScaler()
+    with np.errstate(over="ignore", invalid="ignore"):
+        _fit_by_rows(scaler, X)
+    spread = scaler.max_abs_ if is_sparse(X) else np.sqrt(scaler.var_)
+    spread = spread[spread > 0]
     if len(spread) and spread.max() > _UNEVEN * spread.min():
         warnings.warn(
             f"the inputs' scales differ by a factor of {spread.max() / spread.min():.3g}, so the "
@@ -60,11 +88,22 @@ def _warn_uneven(X: Any) -> None:
 
 
 def float_types(X: Any) -> Any:
-    """The types X may have inside: float32 holds small integers exactly in half the memory."""
+    """The types X may have inside: float32 holds small integers exactly in half the memory.
+
+    Raises
+    ------
+    MemoryError
+        If X has none of them and a copy that has would not fit.
+    """
     dtype = getattr(X, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in "iufb" and dtype.itemsize <= 2:
-        return np.float32
-    return [np.float64, np.float32]
+    is_small = isinstance(dtype, np.dtype) and dtype.kind in "iufb" and dtype.itemsize <= 2
+    if is_large(X) and dtype not in (np.float64, np.float32):
+        check_memory(
+            (4.0 if is_small else 8.0) * getattr(X, "nnz", X.size),
+            f"a copy of X, whose numbers are {dtype}, in floating point",
+            "store X as float32 or float64, which is taken as it is",
+        )
+    return np.float32 if is_small else [np.float64, np.float32]
 
 
 def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
