@@ -23,8 +23,8 @@ __all__ = ["ORDERS", "REVIEWS", "STOP_WORDS", "Chosen", "Loaded", "Source", "Sub
 
 REVIEWS = "imdb-reviews"
 ORDERS, STOP_WORDS = (1, 2, 3), "english"  # of n-grams of words
-ALPHAS = tuple(10.0**-i for i in range(1, 9))
-"""λ that settings are chosen from, and of a path."""
+ALPHAS = tuple(10.0**-i for i in range(1, 7))
+"""λ that settings are chosen from."""
 
 _GENERATED_REVIEWS = "generated-reviews"
 _EXPONENTS = (-4, -2, 0, 2)  # γ is 2 to such a power, times the kernel's own "median"

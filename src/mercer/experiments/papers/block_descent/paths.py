@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.experiments.papers.block_descent.data import ALPHAS, Loaded
+from mercer.experiments.papers.block_descent.data import Loaded
 from mercer.experiments.papers.block_descent.systems import prepared, solver_of
 
 __all__ = ["path"]
@@ -84,7 +84,5 @@ def path(
 
 
 def _around(alpha: float, count: int) -> list[float]:
-    """So many of ``ALPHAS``, from weak to strong neighbours of one, that one included."""
-    at = ALPHAS.index(alpha)
-    start = min(max(0, at - count // 2), max(0, len(ALPHAS) - count))
-    return list(ALPHAS[start : start + count])
+    """So many strengths, half a decade apart, with one in their midst."""
+    return [alpha if 2 * i == count else alpha * 10.0 ** (count / 4 - i / 2) for i in range(count)]

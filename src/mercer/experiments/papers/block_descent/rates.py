@@ -69,7 +69,6 @@ def rates(
         size=size,
         jitter=jitter,
         seed=seed,
-        dtype=np.float64,
         alpha=None if strength == "chosen" else float(np.log(rows) / rows),
     )
     H = hessian_of(made.problem)

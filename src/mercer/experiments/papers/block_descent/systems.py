@@ -59,7 +59,7 @@ def prepared(
     size: int | None,
     jitter: float,
     seed: int,
-    dtype: Any = np.float32,
+    dtype: Any = np.float64,
     alpha: float | None = None,
 ) -> Prepared:
     """A system on some rows.
@@ -79,8 +79,9 @@ def prepared(
         γ of Nyström.
     seed : int
         Of landmarks or random features.
-    dtype : dtype, default=float32
-        Of features.
+    dtype : dtype, default=float64
+        Of features. Nyström's equations are quadratic in the kernel: under a weak λ float32 is too
+        coarse for them.
     alpha : float, optional
         λ in place of the one that is chosen.
     """
