@@ -307,6 +307,7 @@ def test_capabilities_name_what_the_problem_offers(rng):
         "a quadratic loss",
         "a convex loss",
         "a quadratic penalty",
+        "a penalty of linear gradient",
         "a linear system",
     }
     assert "a quadratic loss" not in make(Logistic(), rng).capabilities

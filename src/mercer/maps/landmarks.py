@@ -7,6 +7,7 @@ m is below n; kernels are computed in float64 whatever the data are.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from mercer._random import Slot, Streams, distinct
 from mercer._rows import PreparedRows
 from mercer.kernels import Kernel, Stationary
 
-__all__ = ["chosen", "wide"]
+__all__ = ["chosen", "pivoted_cholesky", "wide"]
 
 _BLOCK = 64  # pivots that are proposed together
 _CUT_OFF = 1e-12  # share of the trace that is rounding error
@@ -173,9 +174,7 @@ def _ridge_leverage(
 def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
     """Rows one after another, each with probability proportional to what is left of its diagonal.
 
-    Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, CPAM 2024. A block of candidates is
-    drawn at once and thinned by rejection, which leaves the law of the pivots as it is: Epperly,
-    Tropp and Webber, Embrace rejection, 2024. The first of more.
+    The first of more.
     """
     n = X.shape[0]
     check_setting(
@@ -185,9 +184,54 @@ def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
         f"randomly pivoted Cholesky of {n} rows with {m} landmarks",
         "choose landmarks='leverage'",
     )
-    factor = np.empty((m, n))  # K is about factor.T @ factor
-    left = _diagonal(kernel, X)
-    smallest = _CUT_OFF * left.sum()
+
+    def columns(rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+        _columns(kernel, X, rows, out)
+
+    def corner(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        return kernel(wide(X[rows]))
+
+    return pivoted_cholesky(_diagonal(kernel, X), corner, columns, m, key)[0]
+
+
+def pivoted_cholesky(
+    diagonal: NDArray,
+    corner: Callable[[NDArray[np.int64]], NDArray],
+    columns: Callable[[NDArray[np.int64], NDArray[np.float64]], None],
+    m: int,
+    key: int,
+    cut_off: float = _CUT_OFF,
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Randomly pivoted Cholesky: pivots and F with FᵀF about a positive semi-definite matrix K.
+
+    Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, CPAM 2024. A block of candidates is
+    drawn at once and thinned by rejection, which leaves the law of the pivots as it is: Epperly,
+    Tropp and Webber, Embrace rejection, 2024.
+
+    Parameters
+    ----------
+    diagonal : ndarray of shape (n,)
+        Of K.
+    corner : callable
+        Rows to the square block of K that they share with the columns of their numbers.
+    columns : callable
+        Writes rows of K, of shape (b, n), into the array that is its second argument.
+    m : int
+        Rank of F, at most; it is less where K is exhausted.
+    key : int
+    cut_off : float, default=1e-12
+        Share of the trace of K that is rounding error.
+
+    Returns
+    -------
+    pivots : int array of shape (rank,)
+        With one key, the first of those for a larger m.
+    factor : ndarray of shape (rank, n)
+    """
+    n = len(diagonal)
+    factor = np.empty((m, n))
+    left = diagonal.astype(np.float64)
+    smallest = cut_off * left.sum()
     pivots = np.empty(m, dtype=np.int64)
     count = turn = 0
     while count < m and left.sum() > smallest:
@@ -196,16 +240,16 @@ def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
         drawn = np.searchsorted(reach, uniform[:_BLOCK] * reach[-1], side="right")
         turn += 1
         known = factor[:count, drawn]
-        residual = kernel(wide(X[drawn])) - known.T @ known
-        accepted, corner = _thinned(residual, left[drawn], uniform[_BLOCK:], m - count)
+        residual = corner(drawn) - known.T @ known
+        accepted, triangle = _thinned(residual, left[drawn], uniform[_BLOCK:], m - count)
         if not len(accepted):
             continue
         chosen = drawn[accepted]
         stop = count + len(chosen)
         rows = factor[count:stop]
-        _columns(kernel, X, chosen, rows)
+        columns(chosen, rows)
         rows -= factor[:count, chosen].T @ factor[:count]
-        rows[:] = solve_triangular(corner, rows, lower=True, check_finite=False)
+        rows[:] = solve_triangular(triangle, rows, lower=True, check_finite=False)
         left -= np.einsum("ij,ij->j", rows, rows)
         left[chosen] = 0.0
         np.maximum(left, 0.0, out=left)
@@ -213,7 +257,7 @@ def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
         count = stop
     if not count:
         raise ValueError("kernel must be positive definite; its diagonal on X is 0.")
-    return pivots[:count]
+    return pivots[:count], factor[:count]
 
 
 def _diagonal(kernel: Kernel, X: Any) -> NDArray[np.float64]:

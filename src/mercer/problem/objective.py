@@ -132,6 +132,7 @@ class Problem:
             "a quadratic loss": self.loss.quadratic,
             "a convex loss": self.loss.convex,
             "a quadratic penalty": self.penalty.quadratic,
+            "a penalty of linear gradient": self.penalty.linear,
             "a linear system": self.loss.quadratic and self.penalty.linear,
         }
         return frozenset(name for name, offered in offers.items() if offered)

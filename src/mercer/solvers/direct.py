@@ -74,7 +74,9 @@ class Cholesky(Solver):
     form: str = "auto"
 
     name: ClassVar[str] = "cholesky"
-    requires: ClassVar[frozenset[str]] = frozenset({"a linear system"})
+    requires: ClassVar[frozenset[str]] = frozenset(
+        {"a quadratic loss", "a penalty of linear gradient"}
+    )
 
     # What the problems of a path share; of the copy of the solver that follows it.
     _shared: ClassVar[Primal | Dual | None] = None

@@ -1,0 +1,211 @@
+"""Approximate inverses of the equations of kernel machines, for conjugate gradients.
+
+Each is made once for the kernel and serves every strength of the penalty.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from mercer._array import available_memory, check_memory, row_chunks
+from mercer.designs import KernelColumns
+from mercer.maps.landmarks import pivoted_cholesky
+
+__all__ = ["LowRank", "Restricted", "low_rank", "rank_for", "restricted"]
+
+_RANK = 5.0  # ranks per root of the rows: its factor costs about what a few products with K do
+_SHARE = 0.2  # of the memory that is left, for the factor
+
+
+class LowRank:
+    """(FᵀF + shift I)⁻¹, for a factor of a kernel matrix and a shift for every column.
+
+    Parameters
+    ----------
+    factor : ndarray of shape (rank, n)
+        F; K is about FᵀF.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.solvers.preconditioners import LowRank
+    >>> LowRank(np.array([[1.0, 0.0]]))(np.ones((2, 1)), np.array([1.0]))
+    array([[0.5],
+           [1. ]])
+    """
+
+    def __init__(self, factor: NDArray[np.float64]):
+        self._factor = factor
+        # (FᵀF + s I)⁻¹ = (I − Fᵀ (F Fᵀ + s I)⁻¹ F) / s, and one rotation serves all shifts.
+        values, self._vectors = np.linalg.eigh(factor @ factor.T)
+        self._values = np.maximum(values, 0.0)
+        # What is smaller than this, FᵀF does not know.
+        self._least = max(float(np.finfo(np.float64).eps * self._values.max(initial=0.0)), 1e-300)
+
+    def __call__(self, v: NDArray[np.float64], shifts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The inverse times v (n, C), with a shift (C,) for every column."""
+        shifts = np.maximum(shifts, self._least)
+        inner = self._vectors.T @ (self._factor @ v)
+        inner /= self._values[:, None] + shifts
+        return (v - self._factor.T @ (self._vectors @ inner)) / shifts
+
+
+def rank_for(n: int) -> int:
+    """A rank that pays for itself: its factor costs about what a few products with K do."""
+    rank = _RANK * np.sqrt(n)
+    available = available_memory()
+    if available is not None:
+        rank = min(rank, _SHARE * available / (8.0 * n))
+    return int(np.clip(rank, 1, n))
+
+
+def low_rank(
+    design: KernelColumns, rank: int, key: int, root: NDArray[np.float64] | None = None
+) -> LowRank:
+    """What randomly pivoted Cholesky finds of √S K √S.
+
+    Parameters
+    ----------
+    design : KernelColumns of shape (n, n)
+        K, symmetric.
+    rank : int
+        At most this many pivots.
+    key : int
+    root : ndarray of shape (n,), optional
+        √s, the square roots of the weights.
+
+    Raises
+    ------
+    MemoryError
+        If the factor does not fit.
+
+    References
+    ----------
+    Díaz, Epperly, Frangella, Tropp and Webber (2023), Robust, randomized preconditioning for kernel
+    ridge regression.
+    """
+    n = design.shape[0]
+    check_memory(
+        8.0 * n * (rank + 64.0) + 24.0 * rank * rank,
+        f"a preconditioner of rank {rank} for {n} rows",
+        "choose a smaller rank",
+    )
+    root = np.ones(n) if root is None else root
+
+    def corner(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        weight = root[rows]
+        entries = design.rows(rows).block(rows).astype(np.float64)
+        return 0.5 * (entries + entries.T) * weight * weight[:, None]
+
+    def columns(rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+        out[...] = design.block(rows).T
+        out *= root
+        out *= root[rows][:, None]
+
+    diagonal = design.diagonal() * root**2
+    eps = float(np.finfo(design.dtype).eps)
+    return LowRank(pivoted_cholesky(diagonal, corner, columns, rank, key, eps)[1])
+
+
+class Restricted:
+    """The normal equations in the span of landmarks, with the landmarks in the place of the rows.
+
+    ::
+
+        (1/p) (M, 1)ᵀ (M, 1) + alpha diag(M, 0),    M = k(L, L) = TᵀT
+
+    is inverted by two triangular factors: T, and one of ((1/p) T Tᵀ + alpha I) with the intercept.
+
+    Parameters
+    ----------
+    triangle : ndarray of shape (p, p)
+        T, upper triangular.
+    fit_intercept : bool
+    """
+
+    def __init__(self, triangle: NDArray[np.float64], fit_intercept: bool):
+        self._triangle = triangle
+        self._fit_intercept = fit_intercept
+        self._inner: tuple[float, NDArray[np.float64]] | None = None
+
+    def __call__(
+        self, v: NDArray[np.float64], strengths: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The inverse times v (p + 1, C), with a strength (C,) for every column."""
+        p = len(self._triangle)
+        out = v.copy()
+        out[:p] = linalg.solve_triangular(self._triangle, v[:p], trans="T", check_finite=False)
+        for alpha in np.unique(strengths):
+            columns = strengths == alpha
+            inner = (self._factor(float(alpha)), False)
+            out[:, columns] = linalg.cho_solve(inner, out[:, columns], check_finite=False)
+        out[:p] = linalg.solve_triangular(self._triangle, out[:p], check_finite=False)
+        return out
+
+    def _factor(self, alpha: float) -> NDArray[np.float64]:
+        """The upper factor of the inner matrix of one strength; the last one is kept."""
+        if self._inner is not None and self._inner[0] == alpha:
+            return self._inner[1]
+        self._inner = None
+        p = len(self._triangle)
+        side = p + self._fit_intercept
+        check_memory(
+            16.0 * side * side,
+            f"a preconditioner for {p} landmarks",
+            "use solver='block', or fewer landmarks",
+        )
+        inner = np.empty((side, side))
+        np.matmul(self._triangle, self._triangle.T, out=inner[:p, :p])
+        inner[:p, :p] /= p
+        inner[np.diag_indices(p)] += alpha
+        if self._fit_intercept:
+            inner[p, :p] = inner[:p, p] = self._triangle.sum(axis=1) / p
+            inner[p, p] = 1.0
+        least = side * float(np.finfo(np.float64).eps) * float(inner.diagonal().max())
+        inner[np.diag_indices(side)] += least
+        factor = linalg.cholesky(inner.T, overwrite_a=True, check_finite=False)
+        self._inner = (alpha, factor)
+        return factor
+
+
+def restricted(matrix: KernelColumns, jitter: float, fit_intercept: bool) -> Restricted:
+    """The preconditioner of Falkon, with the intercept.
+
+    Parameters
+    ----------
+    matrix : KernelColumns of shape (p, p)
+        M.
+    jitter : float
+        What the penalty adds to its diagonal.
+    fit_intercept : bool
+
+    Raises
+    ------
+    MemoryError
+        If its factors do not fit.
+
+    References
+    ----------
+    Rudi, Carratino and Rosasco (2017), FALKON: an optimal large scale kernel method.
+    """
+    p = matrix.shape[0]
+    check_memory(
+        24.0 * p * p,
+        f"a preconditioner for {p} landmarks",
+        "use solver='block', or fewer landmarks",
+    )
+    inner = np.empty((p, p))
+    for some in row_chunks(p, 8.0 * p):
+        inner[some] = matrix.block(np.arange(some.start, some.stop)).T
+    # Landmarks may be alike: the diagonal is raised by what their entries do not know.
+    largest = float(inner.diagonal().max())
+    least = jitter + 10.0 * p * float(np.finfo(matrix.dtype).eps) * largest
+    diagonal = inner.diagonal().copy()
+    while True:
+        inner[np.diag_indices(p)] = diagonal + least
+        try:
+            return Restricted(linalg.cholesky(inner, check_finite=False), fit_intercept)
+        except linalg.LinAlgError:
+            least *= 10.0

@@ -1,0 +1,230 @@
+"""Laws of preconditioned conjugate gradients for kernel machines."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.exceptions import ConvergenceWarning
+
+import mercer.solvers.preconditioners
+from _machines import KERNEL, exact, restricted
+from _problems import make
+from mercer.designs import KernelColumns
+from mercer.losses import Squared
+from mercer.penalties import RKHSNorm
+from mercer.problem import Problem
+from mercer.solvers import Cholesky, ConjugateGradient
+from mercer.solvers.preconditioners import LowRank, low_rank, rank_for
+from mercer.solvers.preconditioners import restricted as of_landmarks
+
+
+@pytest.fixture(params=[False, True], ids=["unweighted", "weighted"])
+def weights(request, rng):
+    weights = rng.uniform(0, 3, size=40)
+    weights[5] = 0.0
+    return weights if request.param else None
+
+
+@pytest.fixture(params=[True, False], ids=["intercept", "no intercept"])
+def fit_intercept(request):
+    return request.param
+
+
+@pytest.mark.parametrize("n_outputs", [0, 3])
+@pytest.mark.parametrize("machine", [exact, restricted])
+@pytest.mark.parametrize("preconditioner", ["auto", None])
+def test_cg_finds_the_direct_solution(
+    preconditioner, machine, n_outputs, weights, fit_intercept, rng
+):
+    problem = machine(rng, n_outputs=n_outputs, weights=weights, fit_intercept=fit_intercept)
+    solver = ConjugateGradient(tol=1e-11, preconditioner=preconditioner, rank=10)
+    result = solver.solve(problem)
+    assert result.converged
+    assert result.criterion == "residual"
+    direct = problem.responses(Cholesky(tol=1e-6).solve(problem).coef)
+    np.testing.assert_allclose(problem.responses(result.coef), direct, atol=1e-7)
+
+
+@pytest.mark.parametrize("hold", [True, False])
+@pytest.mark.parametrize("machine", [exact, restricted])
+def test_a_path_is_the_separate_solutions(machine, hold, rng):
+    problem = machine(rng, n_outputs=2)
+    alphas = [1e-3, 1e-1, 1e-2]
+    solver = ConjugateGradient(tol=1e-11, hold=hold, rank=10)
+    for alpha, result in zip(alphas, solver.solve_path(problem, alphas), strict=True):
+        alone = problem.with_penalty(replace(problem.penalty, alpha=alpha))
+        np.testing.assert_allclose(
+            alone.responses(result.coef), alone.responses(solver.solve(alone).coef), atol=1e-8
+        )
+
+
+def test_strengths_of_all_rows_share_products(monkeypatch, rng):
+    problem = exact(rng)
+    widths = []
+    matvec = KernelColumns.matvec
+
+    def counted(design, w):
+        widths.append(w.shape[1])
+        return matvec(design, w)
+
+    monkeypatch.setattr(KernelColumns, "matvec", counted)
+    alphas = [1e-1, 1e-2, 1e-3]
+    solver = ConjugateGradient(tol=1e-8, hold=False, preconditioner=None)
+    results = solver.solve_path(problem, alphas)
+    assert max(widths) == 2 * len(alphas)  # a column for the intercept beside each
+    assert len(widths) < sum(result.n_iter for result in results)
+    assert results[0].n_iter < results[2].n_iter
+
+
+def test_the_objective_falls_to_that_of_the_direct_solution(rng):
+    for problem in (exact(rng, alpha=1e-3), restricted(rng, alpha=1e-3)):
+        result = ConjugateGradient(tol=1e-10, preconditioner=None).solve(problem)
+        direct = Cholesky(tol=1e-6).solve(problem).coef
+        assert result.trace[0].objective > result.trace[-1].objective
+        np.testing.assert_allclose(result.trace[-1].objective, problem.value(direct), rtol=1e-8)
+        np.testing.assert_allclose(result.trace[-1].objective, problem.value(result.coef))
+
+
+def test_optimality_is_the_true_residual(rng):
+    problem = exact(rng, alpha=1e-4)
+    for tol in (1e-2, 1e-4):
+        result = ConjugateGradient(tol=tol, preconditioner=None).solve(problem)
+        system = problem.system()
+        x = system.from_theta(result.coef)
+        residual = problem.y - problem.responses(result.coef) - 40 * 1e-4 * result.coef[:-1]
+        reference = np.linalg.norm(problem.y - problem.y.mean())
+        assert result.optimality <= tol
+        np.testing.assert_allclose(
+            result.optimality, np.linalg.norm(residual) / reference, rtol=0.5
+        )
+        assert x.shape == system.shape
+
+
+def test_preconditioners_save_iterations(rng):
+    for problem in (exact(rng, 200, alpha=1e-5), restricted(rng, 400, 60, alpha=1e-5)):
+        counts = []
+        for kind in ("auto", None):
+            solver = ConjugateGradient(tol=1e-8, preconditioner=kind, rank=50, max_iter=5000)
+            counts.append(solver.solve(problem).n_iter)
+        assert 2 * counts[0] < counts[1]
+
+
+def test_a_full_rank_needs_no_second_look(rng):
+    problem = exact(rng, alpha=1e-3, fit_intercept=False)
+    result = ConjugateGradient(tol=1e-8, rank=40).solve(problem)
+    assert result.n_iter <= 2
+
+
+def test_float32_kernels_reach_what_their_entries_allow(rng):
+    problem = exact(rng, alpha=1e-3, dtype=np.float32)
+    result = ConjugateGradient(tol=1e-5).solve(problem)
+    assert result.converged
+    assert result.coef.dtype == np.float32
+
+
+def test_a_goal_beyond_rounding_is_given_up_with_a_warning(rng):
+    problem = exact(rng, alpha=1e-6, dtype=np.float32)
+    with pytest.warns(ConvergenceWarning, match="stalled at the limit of float32 with relative"):
+        result = ConjugateGradient(tol=1e-15, preconditioner=None, max_iter=3000).solve(problem)
+    assert not result.converged
+
+
+def test_an_interrupt_leaves_the_model_reached(rng):
+    def interrupt(state):
+        if state.iteration == 3:
+            raise KeyboardInterrupt
+
+    problem = exact(rng, alpha=1e-5)
+    result = ConjugateGradient(tol=1e-10, preconditioner=None).solve(problem, None, interrupt)
+    assert result.interrupted
+    assert result.n_iter == 3
+    assert problem.value(result.coef) < problem.value(problem.initial())
+
+
+def test_a_start_is_made_use_of(rng):
+    problem = exact(rng)
+    solver = ConjugateGradient(tol=1e-6, preconditioner=None)
+    found = solver.solve(problem)
+    assert solver.solve(problem, start=found.coef).n_iter <= 1
+
+
+def test_preconditioners_of_other_problems_are_refused(rng):
+    wrong = {
+        "falkon": (exact(rng), "'rpcholesky' for this problem; got 'falkon'"),
+        "rpcholesky": (restricted(rng), "'falkon' for this problem; got 'rpcholesky'"),
+        "jacobi": (exact(rng), "'rpcholesky' for this problem; got 'jacobi'"),
+    }
+    for kind, (problem, message) in wrong.items():
+        with pytest.raises(ValueError, match=message):
+            ConjugateGradient(preconditioner=kind).solve(problem)
+    with pytest.raises(ValueError, match="'tempered' or 'jacobi' for this problem; got 'falkon'"):
+        ConjugateGradient(preconditioner="falkon").solve(make(Squared(), rng))
+
+
+def test_a_callable_preconditions_every_strength(rng):
+    problem = exact(rng, alpha=1e-3)
+    seen = []
+
+    def inverse(residual, strengths):
+        seen.append((residual.shape, strengths.tolist()))
+        return residual / strengths
+
+    ConjugateGradient(tol=1e-6, preconditioner=inverse).solve_path(problem, [1e-1, 1e-2])
+    assert seen[0] == ((40, 4), [1e-1, 1e-1, 1e-2, 1e-2])
+
+
+# -- preconditioners -------------------------------------------------------------------------
+
+
+def test_a_low_rank_inverse_is_the_inverse(rng):
+    factor = rng.normal(size=(5, 20))
+    v, shifts = rng.normal(size=(20, 3)), np.array([0.1, 1.0, 10.0])
+    inverse = LowRank(factor)(v, shifts)
+    for c, shift in enumerate(shifts):
+        expected = np.linalg.solve(factor.T @ factor + shift * np.eye(20), v[:, c])
+        np.testing.assert_allclose(inverse[:, c], expected, atol=1e-12)
+
+
+def test_pivots_of_the_whole_rank_give_the_kernel_back(rng):
+    K = KernelColumns(rng.normal(size=(30, 3)), KERNEL)
+    root = rng.uniform(0.5, 2, size=30)
+    v = rng.normal(size=(30, 2))
+    inverse = low_rank(K, 30, 0, root)(v, np.full(2, 0.1))
+    expected = np.linalg.solve(K.toarray() * root * root[:, None] + 0.1 * np.eye(30), v)
+    np.testing.assert_allclose(inverse, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "no intercept"])
+def test_the_preconditioner_of_landmarks_is_their_own_equations(intercept, rng):
+    L = 2 * rng.normal(size=(12, 3))
+    design = KernelColumns(L, KERNEL)
+    twin = Problem(
+        KernelColumns(L, KERNEL, landmarks=L),
+        np.zeros(12),
+        Squared(),
+        RKHSNorm(0.1, design),
+        fit_intercept=intercept,
+    )
+    v = rng.normal(size=(12 + intercept, 2))
+    inverse = of_landmarks(design, 0.0, intercept)(v, np.full(2, 0.1))
+    np.testing.assert_allclose(twin.system().product(inverse[:, :1]), v[:, :1], atol=1e-8)
+
+
+def test_ranks_grow_with_the_root_of_the_rows_and_obey_the_memory(monkeypatch):
+    assert rank_for(4) == 4
+    assert rank_for(10_000) == 500
+    monkeypatch.setattr(
+        "mercer.solvers.preconditioners.available_memory", lambda: 8.0 * 10_000 * 100
+    )
+    assert rank_for(10_000) == 20
+
+
+def test_a_preconditioner_that_does_not_fit_is_refused(monkeypatch, rng):
+    problem = exact(rng)
+    monkeypatch.setattr("mercer._array.available_memory", lambda: 10)
+    with pytest.raises(MemoryError, match=r"a preconditioner of rank 7 for 40 rows needs"):
+        ConjugateGradient(rank=7, hold=False).solve(problem)
+
+
+def test_examples_run(check_examples):
+    check_examples(mercer.solvers.preconditioners)
