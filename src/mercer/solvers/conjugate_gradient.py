@@ -194,7 +194,7 @@ class ConjugateGradient(Solver):
         alphas: Iterable[float],
         callback: Callable[[Any], bool | None] | None = None,
     ) -> list[Result]:
-        """Minimisers for several strengths; for a kernel machine of all rows they share products."""
+        """Minimisers for several strengths; a machine of all rows shares products among them."""
         self._check(problem)
         values = [float(alpha) for alpha in alphas]
         if problem.penalty.quadratic:
