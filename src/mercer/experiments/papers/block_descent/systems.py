@@ -136,7 +136,11 @@ def solver_of(
     block_size: int, problem: Problem, epochs: int, seed: int, trace: str = "epoch"
 ) -> BlockCoordinateDescent:
     """The paper's solver: blocks of a fixed partition, shuffled in every epoch, to no tolerance."""
-    size = min(block_size, problem.design.shape[1])
     return BlockCoordinateDescent(
-        tol=0.0, max_iter=epochs, block_size=size, trace=trace, random_state=seed
+        tol=0.0,
+        max_iter=epochs,
+        block_size=min(block_size, problem.design.shape[1]),
+        accelerated=False,
+        trace=trace,
+        random_state=seed,
     )
