@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelClassifier, KernelRegressor, kernels, persistence, solvers
-from mercer.estimators.bandwidth import held_out
+from mercer.estimators.selection import held_out
 from mercer.maps import IdentityMap, Nystroem, RandomBinning, RandomFourier
 
 PATH = [0.001, 0.03, 0.3, 30.0]
@@ -66,7 +66,7 @@ def test_scores_are_mean_losses_ofheld_out_rows(kind, weighted):
     weights = np.random.default_rng(1).uniform(0.1, 3, len(y)) if weighted else np.ones(len(y))
     found = model(kind, tol=1e-8, scale=False).fit(X, y, weights)
     strata = None if kind is KernelRegressor else y
-    held = held_out(found.feature_map_, y, strata, 0.2)
+    held = held_out(found.feature_map_.key_, y, strata, 0.2)
     for gamma, score, n_features in zip(
         PATH, found.gamma_path_["score"], found.gamma_path_["n_features"], strict=True
     ):
@@ -115,11 +115,11 @@ def test_rows_without_weight_are_not_there():
 
 
 def test_classes_keep_their_shares_and_single_rows_stay_in_the_fit():
-    map_ = RandomBinning(random_state=0).with_gamma(1.0)
+    key = RandomBinning(random_state=0).settled()
     labels = np.repeat([0, 1, 2], [100, 50, 1])
-    held = held_out(map_, labels, labels, 0.2)
+    held = held_out(key, labels, labels, 0.2)
     assert [held[labels == label].sum() for label in range(3)] == [20, 10, 0]
-    assert held_out(map_, labels, None, 0.25).sum() == 38
+    assert held_out(key, labels, None, 0.25).sum() == 38
 
 
 @pytest.mark.parametrize("random_state", [None, 3, np.random.RandomState(1)])

@@ -7,6 +7,7 @@ from mercer import maps
 from mercer.kernels import Callable, Cauchy, Gaussian, Laplacian
 from mercer.maps import (
     CompactFeatures,
+    ExactKernel,
     Fastfood,
     HashedNGrams,
     IdentityMap,
@@ -31,6 +32,7 @@ class TestGet:
             "fourier": RandomFourier,
             "fastfood": Fastfood,
             "nystroem": Nystroem,
+            "exact": ExactKernel,
             "linear": IdentityMap,
             "perceptron": RandomPerceptron,
             "stump": RandomStump,

@@ -17,6 +17,7 @@ from mercer.cli.options import (
     Target,
     Task,
     check_writable,
+    check_writable_folder,
     print_json,
     say,
     waiting,
@@ -33,8 +34,8 @@ MapName = Annotated[
     typer.Option(
         "--map",
         metavar="NAME",
-        help="binning, fourier, fastfood, nystroem, tefm, compact, perceptron, stump, tree, ngrams "
-        "or linear.",
+        help="binning, fourier, fastfood, nystroem, exact, tefm, compact, perceptron, stump, tree, "
+        "ngrams or linear.",
     ),
 ]
 Components = Annotated[
@@ -63,6 +64,14 @@ GammaPath = Annotated[
 Alpha = Annotated[
     float | None, typer.Option("--alpha", help="Weight of the penalty; by default set from n.")
 ]
+Alphas = Annotated[
+    str | None,
+    typer.Option(
+        "--alphas",
+        metavar="NUMBERS",
+        help="Values to choose alpha from, on rows not seen, such as 1e-6,1e-5,1e-4.",
+    ),
+]
 LossName = Annotated[
     str | None,
     typer.Option(
@@ -72,7 +81,16 @@ LossName = Annotated[
     ),
 ]
 SolverName = Annotated[
-    str | None, typer.Option("--solver", metavar="NAME", help="auto, cholesky, cg, newton-cg, cd.")
+    str | None,
+    typer.Option("--solver", metavar="NAME", help="auto, cholesky, cg, block, newton-cg, cd."),
+]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(
+        "--checkpoint",
+        metavar="FOLDER",
+        help="Where --solver block keeps how far it is: the same command goes on from there.",
+    ),
 ]
 Sparse = Annotated[
     bool,
@@ -85,6 +103,9 @@ Sparse = Annotated[
 Scale = Annotated[
     bool, typer.Option("--scale/--no-scale", help="Scale the inputs inside the model.")
 ]
+
+
+_JUDGES = {"holdout": "held-out rows", "loo": "every row, left out in turn"}
 
 
 def register(app: typer.Typer) -> None:
@@ -105,8 +126,10 @@ def fit(
     gamma: Gamma = None,
     gamma_path: GammaPath = None,
     alpha: Alpha = None,
+    alphas: Alphas = None,
     loss: LossName = None,
     solver: SolverName = None,
+    checkpoint: Checkpoint = None,
     sparse: Sparse = False,
     seed: Seed = 0,
     n_jobs: Jobs = None,
@@ -124,10 +147,12 @@ def fit(
         "n_components": n_components,
         "kernel": kernel,
         "gamma": _number_or_word(gamma),
-        "gamma_path": _numbers(gamma_path),
+        "gamma_path": _numbers(gamma_path, "--gamma-path"),
         "alpha": alpha,
+        "alphas": _numbers(alphas, "--alphas"),
         "loss": loss,
         "solver": solver,
+        "checkpoint": _folder(checkpoint, solver),
     }
     settings = {name: value for name, value in settings.items() if value is not None}
     settings |= {"random_state": seed, "n_jobs": n_jobs, "scale": scale}
@@ -153,13 +178,23 @@ def _number_or_word(text: str | None) -> float | str | None:
         return text
 
 
-def _numbers(text: str | None) -> list[float] | None:
+def _numbers(text: str | None, option: str) -> list[float] | None:
     try:
         return None if text is None else [float(part) for part in text.split(",")]
     except ValueError as error:
         raise ValueError(
-            f"--gamma-path must be numbers with commas between them; got {text!r}."
+            f"{option} must be numbers with commas between them; got {text!r}."
         ) from error
+
+
+def _folder(checkpoint: Path | None, solver: str | None) -> str | None:
+    """Where to keep checkpoints, if they are wanted and somebody writes them."""
+    if checkpoint is None:
+        return None
+    if solver != "block":
+        raise ValueError(f"--checkpoint must stand beside --solver block; got {solver or 'none'}.")
+    check_writable_folder(checkpoint)
+    return str(checkpoint)
 
 
 def _fitted(data: Dataset, settings: dict[str, Any], sparse: bool) -> tuple[Any, float]:
@@ -167,15 +202,25 @@ def _fitted(data: Dataset, settings: dict[str, Any], sparse: bool) -> tuple[Any,
 
     kind = "KernelClassifier" if data.task == "classification" else "KernelRegressor"
     if sparse:
-        if "gamma_path" in settings:
-            raise ValueError("--gamma-path must be left out beside --sparse; give --gamma.")
+        for name, other in (("gamma_path", "gamma"), ("alphas", "alpha")):
+            if name in settings:
+                option = name.replace("_", "-")
+                raise ValueError(f"--{option} must be left out beside --sparse; give --{other}.")
         settings = {"n_new" if k == "n_components" else k: v for k, v in settings.items()}
         kind = f"Sparse{kind}"
+    folder = settings.get("checkpoint")
+    settings = {name: value for name, value in settings.items() if name != "checkpoint"}
     model = getattr(mercer, kind)(**settings)
+    if folder is not None:
+        how = {"tol": model.tol, "max_iter": model.max_iter, "checkpoint": folder}
+        model.solver = mercer.solvers.BlockCoordinateDescent(**how)
     start = time.perf_counter()
     with waiting(f"fitting {data.X.shape[0]} rows of {data.X.shape[1]} inputs"):
         model.fit(data.X, data.y)
-    return model, time.perf_counter() - start
+    seconds = time.perf_counter() - start
+    if folder is not None:
+        model.solver = "block"  # where its checkpoints were is no part of the model
+    return model, seconds
 
 
 def _write(
@@ -202,11 +247,26 @@ def _write(
         "d": data.X.shape[1],
         "n_features": model.feature_map_.n_features_out_,
         "gamma_path": getattr(model, "gamma_path_", None),
+        "gamma": _gamma(model),
+        "alpha": getattr(model, "alpha_", None),
+        "judged_by": _JUDGES.get(getattr(model, "selection_", "")),
+        "path": _without_coefficients(getattr(model, "path_", None)),
         "settings": settings,
         "solver": model.solver_,
         "n_iter": model.n_iter_,
         "converged": model.converged_,
     }
+
+
+def _gamma(model: Any) -> Any:
+    """The scale of the model's kernel; None for a map without one."""
+    return getattr(getattr(model.feature_map_, "kernel_", None), "gamma", None)
+
+
+def _without_coefficients(path: dict[str, Any] | None) -> dict[str, Any] | None:
+    if path is None:
+        return None
+    return {name: value for name, value in path.items() if name not in ("coef", "intercept")}
 
 
 def _scored(data: Dataset, model: Any) -> dict[str, Any]:
@@ -232,9 +292,13 @@ def _tell(summary: dict[str, Any]) -> None:
         f"{drawn} in "
         f"{summary['seconds']:.2f} s ({summary['solver']}, {summary['n_iter']} iterations)"
     )
-    path = summary["gamma_path"]
-    if path is not None:
-        chosen = path["gamma"][path["score"].argmax()]
-        typer.echo(f"gamma {chosen:g}, chosen from {len(path['gamma'])} on held-out rows")
+    for name, path, chosen in (
+        ("gamma", summary["gamma_path"], summary["gamma"]),
+        ("alpha", summary["path"], summary["alpha"]),
+    ):
+        if path is not None:
+            typer.echo(
+                f"{name} {chosen:g}, chosen from {len(path[name])} on {summary['judged_by']}"
+            )
     typer.echo(f"{score} on the {summary['scored_on']}")
     typer.echo(f"wrote {summary['model']} ({format_bytes(summary['bytes'])})")

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from mercer import maps, penalties, solvers
 from mercer._array import check_memory
 from mercer._rows import selected
 from mercer._validation import float_type
-from mercer.designs import Design
-from mercer.estimators.bandwidth import at_chosen_gamma
+from mercer.designs import Dense, Design, KernelColumns
 from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
+from mercer.estimators.selection import Part, checked_path, chosen, mean_loss
 from mercer.kernels.text import checked_texts
 from mercer.maps import FeatureMap
+from mercer.penalties import Penalty, RKHSNorm
 from mercer.problem import Problem
 
 __all__ = ["KernelMachine", "check_weights", "with_default_strength", "with_resolved_gamma"]
@@ -30,6 +33,11 @@ __all__ = ["KernelMachine", "check_weights", "with_default_strength", "with_reso
 _ALPHA = 0.3
 # Default strength of a penalty with an l1 part, as a share of the least that leaves no weights.
 _L1_SHARE = 0.01
+# Landmarks up to which whitening costs less than solvers gain by it: their eigenvectors take some
+# ten times the flops of a Cholesky factor.
+_WHITENED = 5000
+# What solvers of linear equations ask for that look at rows.
+_LINEAR = frozenset({"a quadratic loss", "a penalty of linear gradient"})
 # Vectors of a number per column and output that an iterative solver works with.
 _SOLVER_VECTORS = 5.0
 
@@ -38,6 +46,7 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
     """A feature map, a loss, a penalty and a solver; subclasses say what y means."""
 
     feature_map_: FeatureMap
+    path_: dict[str, NDArray]
     coef_: NDArray
     intercept_: NDArray
     _target_mean_: NDArray
@@ -62,7 +71,9 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         n_jobs=None,
         random_state=None,
         warm_start=False,
+        alphas=None,
         gamma_path=None,
+        selection="auto",
         validation_fraction=0.2,
     ):
         self.feature_map = feature_map
@@ -81,7 +92,9 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.warm_start = warm_start
+        self.alphas = alphas
         self.gamma_path = gamma_path
+        self.selection = selection
         self.validation_fraction = validation_fraction
 
     def __sklearn_tags__(self):
@@ -122,10 +135,16 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         design, continues = self._prepare(seen, target, weights, loss)
         problem = self._problem(design, target, weights, loss)
         solver = solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
-        # Other outputs or classes than last time have nothing to continue from.
-        continues = continues and np.shape(self.intercept_) == target.shape[1:]
-        start = self._start() if continues else None
-        self._adopt(solver, solver.solve(problem, start, self._bridge(context, X, y)))
+        listener = self._bridge(context, X, y)
+        if self.alphas is not None:
+            results = solver.solve_path(problem, self.path_["alpha"], listener)
+            self._adopt_path(solver, results)
+        else:
+            # Other outputs or classes than last time have nothing to continue from.
+            continues = continues and np.shape(self.intercept_) == target.shape[1:]
+            start = self._start() if continues else None
+            self.alpha_ = problem.penalty.alpha
+            self._adopt(solver, solver.solve(problem, start, listener))
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 
     def _prepare(
@@ -140,20 +159,28 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
             random_state=self.random_state,
             n_jobs=self.n_jobs,
         )
-        path = (self.gamma_path, self.validation_fraction)
+        map_ = self._in_best_form(map_, len(target), loss)
+        path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
         with np.printoptions(threshold=sys.maxsize, precision=17):
-            settings = repr((type(map_).__name__, map_.get_params(), self.scale, path))
+            settings = repr(
+                (type(map_).__name__, map_.get_params(), self.scale, path, self._scoring())
+            )
         again = self.warm_start and getattr(self, "_settings_", None) == settings
         if again and self._width_ == X.shape[1:]:
-            return self.feature_map_.design(self._scaled_rows(X)), True
-        for name in ("_settings_", "gamma_path_"):  # nothing of them if this fit is interrupted
+            scaled, fitted = self._scaled_rows(X), self.feature_map_
+            if not isinstance(fitted, maps.ExactKernel) or fitted.was_fitted_to(scaled):
+                return fitted.design(scaled), True
+        # Nothing of them if this fit is interrupted.
+        for name in ("_settings_", "gamma_path_", "path_", "selection_"):
             self.__dict__.pop(name, None)
         self.scaler_ = self._fit_scaler(X, weights)
         scaled = self._scaled_rows(X)
         if self.gamma_path is None:
             map_ = with_resolved_gamma(map_, scaled, weights)
-        else:
-            map_ = at_chosen_gamma(self, map_, scaled, target, weights, loss)
+        if self.gamma_path is not None or self.alphas is not None:
+            map_, alpha = chosen(self, map_, scaled, target, weights, loss)
+            if alpha is not None:
+                self.alpha_ = alpha
         design = map_.fit_design(scaled)
         self.feature_map_, self._settings_, self._width_ = map_, settings, X.shape[1:]
         return design, False
@@ -170,10 +197,51 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
             lambda room: f"use fewer n_components, {room / needed:.1%} of them at most",
         )
         penalty = self._resolve_penalty(design.shape[0], weights)
+        if isinstance(design, KernelColumns):
+            design, penalty = self._in_span(design, penalty, loss)
         problem = Problem(design, target, loss, penalty, weights, self.fit_intercept)
-        if self.alpha is None and isinstance(self.penalty, str) and penalty.l1:
+        unsaid = self.alpha is None and self.alphas is None and isinstance(self.penalty, str)
+        if unsaid and penalty.l1:
             return with_default_strength(problem)
         return problem
+
+    def _in_span(
+        self, design: KernelColumns, penalty: Penalty, loss: Any
+    ) -> tuple[Design, Penalty]:
+        """Columns of the kernel as the solvers of a problem want them, and what "l2" means there.
+
+        Solvers of linear equations take the design as it is and hold what they like of it.
+        """
+        if self.penalty != "l2":
+            return Dense(design.toarray(), design.n_threads), penalty
+        if not loss.quadratic:
+            design = design.held()
+        return design, RKHSNorm(penalty.alpha, design.landmark_design())
+
+    def _in_best_form(self, map_: FeatureMap, n_samples: int, loss: Any) -> FeatureMap:
+        """A kernel against landmarks, whitened or not as it is quickest to solve for."""
+        if not isinstance(map_, maps.Nystroem):
+            return map_
+        if isinstance(map_, maps.ExactKernel) and not map_.whiten:
+            # Newton's method is slow on columns that are nearly dependent.
+            helps = self.penalty == "l2" and not loss.quadratic and n_samples <= _WHITENED
+            return map_.set_params(whiten=True) if helps else map_
+        if not map_.whiten:
+            return map_
+        given = () if map_.landmarks is None or isinstance(map_.landmarks, str) else map_.landmarks
+        wanted = map_.n_components or len(given)
+        linear = isinstance(self.penalty, str) and self.penalty == "l2" and loss.quadratic
+        if min(n_samples, wanted) <= _WHITENED or not linear or not self._solves_systems():
+            return map_
+        return map_.set_params(whiten=False)
+
+    def _solves_systems(self) -> bool:
+        """Whether the solver that is asked for takes the norm of a function as its penalty."""
+        solver = self.solver if isinstance(self.solver, solvers.Solver) else None
+        kind = solver or solvers.SOLVERS.get(self.solver)
+        if kind is None:  # "auto"
+            return True
+        return "a linear system" in kind.requires or _LINEAR <= kind.requires
 
     def _adopt(self, solver: Any, result: Any) -> None:
         """Make a solver's result the fitted model."""
@@ -187,11 +255,87 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
             # The model reached so far is in place; the caller's loop still has to stop.
             raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
 
+    def _adopt_path(self, solver: Any, results: list[Any]) -> None:
+        """Keep the solutions of all alphas, and make the chosen one the fitted model."""
+        fits = [self._split(result.coef) for result in results]
+        kept = {
+            "coef": np.stack([fit["coef_"] for fit in fits]),
+            "intercept": np.stack([fit["intercept_"] for fit in fits]),
+        }
+        for name in ("n_iter", "converged", "optimality"):
+            kept[name] = np.array([getattr(result, name) for result in results])
+        kept["seconds"] = np.array([result.trace[-1].time for result in results])
+        self.path_ = self.path_ | kept
+        place = int(np.flatnonzero(self.path_["alpha"] == self.alpha_)[0])
+        interrupted = any(result.interrupted for result in results)
+        self._adopt(solver, replace(results[place], interrupted=interrupted))
+
+    @available_if(lambda self: hasattr(self, "alphas"))
+    def at_alpha(self, alpha: float) -> Self:
+        """The fitted model with another penalty of its path.
+
+        Parameters
+        ----------
+        alpha : float
+            One of ``alphas``.
+
+        Returns
+        -------
+        estimator
+            A copy that shares everything but the coefficients and what is said of them.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted without ``alphas``, or they do not hold this one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelRegressor
+        >>> X = np.linspace(0, 3, 50)[:, None]
+        >>> model = KernelRegressor("exact", alphas=[1e-6, 1.0]).fit(X, np.sin(X[:, 0]))
+        >>> model.alpha_, model.at_alpha(1.0).alpha_
+        (1e-06, 1.0)
+        """
+        check_is_fitted(self, "coef_")
+        if "coef" not in getattr(self, "path_", {}):
+            raise ValueError("alphas must be given to fit for a model to have a path.")
+        places = np.flatnonzero(np.isclose(self.path_["alpha"], alpha, rtol=1e-9, atol=0.0))
+        if not len(places):
+            raise ValueError(
+                f"alpha must be one of {self.path_['alpha'].tolist()}, those of the path; "
+                f"got {alpha!r}."
+            )
+        other, place = copy.copy(self), int(places[0])
+        other.alpha_ = float(self.path_["alpha"][place])
+        other.coef_, other.intercept_ = self.path_["coef"][place], self.path_["intercept"][place]
+        other.n_iter_ = max(1, int(self.path_["n_iter"][place]))
+        other.converged_ = bool(self.path_["converged"][place])
+        other.optimality_ = float(self.path_["optimality"][place])
+        del other.trace_
+        return other
+
+    def _judged(self, responses: NDArray, part: Part, loss: Any) -> float:
+        """How good responses to rows that were not seen are; greater is better."""
+        return -mean_loss(responses, part, loss)
+
+    def _scoring(self) -> str:
+        """The word for what choices are made by."""
+        return "loss"
+
     def _strata(self, target: NDArray) -> NDArray | None:
         """What every part of the rows is to have its share of, if anything."""
         return None
 
-    def _resolve_penalty(self, n_samples: int, weights: NDArray | None) -> Any:
+    def _resolve_penalty(self, n_samples: int, weights: NDArray | None) -> Penalty:
+        if self.alphas is not None:
+            if self.alpha is not None:
+                raise ValueError(f"alpha must be left out beside alphas; got {self.alpha!r}.")
+            if isinstance(self.penalty, Penalty):
+                raise ValueError(f"penalty must be a name beside alphas; got {self.penalty!r}.")
+            strongest = max(checked_path(self.alphas, "alphas"))
+            return penalties.get(self.penalty, strongest, self.l1_ratio)
         default = _ALPHA / (n_samples if weights is None else float(np.sum(weights)))
         alpha = default if self.alpha is None else self.alpha
         penalty = penalties.get(self.penalty, alpha, self.l1_ratio)

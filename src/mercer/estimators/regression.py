@@ -25,7 +25,10 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         What turns inputs into features: "binning", "fourier", "nystroem", "linear" or another name
         of :func:`mercer.maps.get`. A map object brings its own settings, reached as
         ``feature_map__gamma`` and so on. Maps of texts, such as "ngrams", take sequences of strings
-        instead of numbers.
+        instead of numbers. "exact" approximates nothing: the model is a sum of kernels at all rows,
+        and the squared norm of that function takes the place of ``||w||^2``; so it does with
+        ``Nystroem(whiten=False)``. Whitening is left out by itself where it would cost too much,
+        from 5000 landmarks on; the model is the same.
     kernel : str, kernel or None, default=None
         Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy", "smooth" or
         an object of :mod:`mercer.kernels`. None takes the map's own.
@@ -38,7 +41,8 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         units of y, see ``losses.Correntropy``.
     penalty : "l2", "l1", "elastic-net" or a penalty, default="l2"
         What is added to the mean loss: ``alpha / 2 * ||w||^2``, or ``alpha * ||w||_1``, which
-        leaves most weights at exactly zero, or a mixture. A penalty object brings its own alpha.
+        leaves most weights at exactly zero, or a mixture. A penalty object brings its own alpha,
+        and ``penalties.L2`` means ``||w||^2`` itself even where features are the kernel at rows.
     alpha : float or None, default=None
         Strength of the penalty, >= 0. None means ``0.3 / n_samples`` (with weights, their sum
         instead of n_samples) for "l2", else a hundredth of the least strength at which no weight
@@ -46,8 +50,10 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
     l1_ratio : float or None, default=None
         Share r of ``||w||_1`` in the mixture ``alpha * (r * ||w||_1 + (1 - r) / 2 * ||w||^2)``,
         from 0 to 1; None means one half. For "elastic-net" alone.
-    solver : "auto", "cholesky", "cg", "newton-cg", "cd", "async" or a solver, default="auto"
-        "auto" chooses by sizes and loss; ``solver_`` tells which.
+    solver : "auto", "cholesky", "cg", "block", "newton-cg", "cd", "async" or a solver, \
+default="auto"
+        "auto" chooses by sizes, loss and memory; ``solver_`` tells which. A solver object brings
+        its own settings, such as the ``checkpoint`` folder of ``solvers.BlockCoordinateDescent``.
     fit_intercept : bool, default=True
         Whether the model has a constant term; it is not penalised.
     scale : bool, default=True
@@ -67,12 +73,20 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         Whether the next fit keeps the scaler and the map and starts from the coefficients of the
         last one, provided the settings of the map are unchanged; a gamma chosen from ``gamma_path``
         is kept, too.
+    alphas : array of shape (n_alphas,) or None, default=None
+        Strengths of the penalty to choose from, > 0; ``alpha`` is then left out. They share what
+        they can: the features, and with the solvers of linear equations every block, Gram matrix or
+        product. ``path_`` keeps the solutions, ``at_alpha`` makes models of them.
     gamma_path : array of shape (n_gammas,) or None, default=None
         Values to choose gamma from, > 0, for the scaled inputs; ``gamma`` is then left out. Each is
-        tried on the same held-out rows with the same random numbers, which are drawn once, and the
-        one with the least mean loss on them is fitted to all rows.
+        tried on the same rows with the same random numbers, which are drawn once, and the best one,
+        with the best of ``alphas`` if there are any, is fitted to all rows.
+    selection : {"auto", "holdout", "loo"}, default="auto"
+        By which rows alphas and gammas are judged. "holdout": a part that is held out. "loo": every
+        row by the model without it, in closed form, for the squared loss with "l2" and at most some
+        thousand rows or features. "auto" is "loo" for ``alphas`` where that is cheap.
     validation_fraction : float, default=0.2
-        Share of the rows held out for that, above 0 and below 1.
+        Share of the rows held out, above 0 and below 1.
 
     Attributes
     ----------
@@ -89,9 +103,17 @@ class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
         Relative size of the gradient at the solution.
     trace_ : list of TraceRow
         Seconds, objective and optimality at the start and after each iteration.
+    alpha_ : float
+        Strength of the penalty.
+    path_ : dict of arrays of shape (n_alphas, ...)
+        Only with ``alphas``, in their order: "alpha" and "score" (the largest of which
+        decided); then, of the fit to all rows, "coef", "intercept", "n_iter", "converged",
+        "optimality" and "seconds" until that solution was there.
     gamma_path_ : dict of arrays of shape (n_gammas,)
-        Only with ``gamma_path``: "gamma", "score" (minus the mean loss on the held-out rows, the
-        largest of which decided), "n_features" and "seconds".
+        Only with ``gamma_path``: "gamma", "score" of its best alpha, "n_features", "seconds" and,
+        with ``alphas``, that "alpha".
+    selection_ : {"holdout", "loo"}
+        Only with one of them: how scores were found. They are minus the mean loss.
     n_features_in_ : int
 
     Raises

@@ -13,8 +13,8 @@ from sklearn.base import clone
 
 from mercer import maps, penalties, solvers
 from mercer._validation import name_from, positive_integer
-from mercer.estimators.bandwidth import Part, held_out, mean_loss
 from mercer.estimators.base import KernelMachine, with_default_strength, with_resolved_gamma
+from mercer.estimators.selection import Part, held_out, mean_loss, responses, split_key
 from mercer.maps import FeatureMap, RandomBinning
 from mercer.problem import Problem
 from mercer.solvers import Selection, Solver, Stream, WorkingSet
@@ -227,9 +227,8 @@ class SparseMachine(KernelMachine):
         self, source: Stream, part: Part, loss: Any, search: WorkingSet, alphas: NDArray
     ) -> penalties.Penalty:
         """The strength that predicts held-out rows best, along one path of warm starts."""
-        held = held_out(
-            source.feature_map, part.target, self._strata(part.target), self.validation_fraction
-        )
+        key = split_key(self, source.feature_map)
+        held = held_out(key, part.target, self._strata(part.target), self.validation_fraction)
         fitted, judged = part.rows(~held), part.rows(held)
         inside, found = Stream(source.feature_map, fitted.X), None
         scores, n_active = [], []
@@ -241,7 +240,8 @@ class SparseMachine(KernelMachine):
             map_ = _of(found, source)
             if found.interrupted:
                 self._adopt_selection(found, source, search)
-            scores.append(-mean_loss(self, map_, found.coef, judged, loss))
+            given = responses(self, map_, found.coef[None], judged)[0]
+            scores.append(-mean_loss(given, judged, loss))
             n_active.append(found.n_active)
         self.alpha_path_ = {
             "alpha": np.array(alphas),

@@ -13,6 +13,7 @@ from mercer.maps.binning import RandomBinning
 from mercer.maps.compact import CompactFeatures
 from mercer.maps.embedding import SubspaceEmbedding
 from mercer.maps.ensembles import RandomPerceptron, RandomStump, RandomTree
+from mercer.maps.exact import ExactKernel
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.hadamard import Fastfood
 from mercer.maps.halfspaces import Halfspaces
@@ -22,6 +23,7 @@ from mercer.maps.text import HashedNGrams
 
 __all__ = [
     "CompactFeatures",
+    "ExactKernel",
     "Fastfood",
     "FeatureMap",
     "Halfspaces",
@@ -44,6 +46,7 @@ _NAMES: dict[str, type[FeatureMap]] = {
     "fourier": RandomFourier,
     "fastfood": Fastfood,
     "nystroem": Nystroem,
+    "exact": ExactKernel,
     "linear": IdentityMap,
     "perceptron": RandomPerceptron,
     "stump": RandomStump,
@@ -67,9 +70,9 @@ def get(
     Parameters
     ----------
     feature_map : str or FeatureMap
-        "binning", "fourier", "fastfood", "nystroem", "linear", "perceptron", "stump", "tree",
-        "ngrams", "tefm" or "compact": the map of that name with its defaults.
-        A map is copied, never changed.
+        "binning", "fourier", "fastfood", "nystroem", "exact", "linear", "perceptron", "stump",
+        "tree", "ngrams", "tefm" or "compact": the map of that name with its defaults. A map is
+        copied, never changed.
     kernel : str, Kernel, callable or None, default=None
         None leaves the map its own.
     gamma : float, array of shape (d,), "scale" or "median", default="scale"

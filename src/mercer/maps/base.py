@@ -229,13 +229,19 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         if kernel is None or kernel.gamma is None:
             what = type(self).__name__ + (f" with kernel={own!r}" if own else "")
             raise ValueError(f"gamma must be left out for {what}, which has no scale.")
+        copy = clone(self)._state_gamma(gamma)
+        if "random_state" in self.get_params(deep=False):
+            self.settled()
+            copy.random_state = self.random_state  # the generator itself, not a copy of it
+            copy._draws = self._draws
+        return copy
+
+    def settled(self) -> int:
+        """The key of one realisation for all fits from now on, until ``random_state`` changes."""
         if not self._is_settled():
             key = self.key_ if hasattr(self, "key_") else key_from(self.random_state)
             self._draws = _Draws(self.random_state, key)
-        copy = clone(self)._state_gamma(gamma)
-        copy.random_state = self.random_state  # the generator itself, not a copy of it
-        copy._draws = self._draws
-        return copy
+        return self._draws.key
 
     def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
         """A map with less to do that gives the same responses with other coefficients.

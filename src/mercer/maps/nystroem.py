@@ -14,6 +14,7 @@ from scipy.linalg import blas
 
 from mercer._array import check_setting, n_threads, row_chunks
 from mercer._validation import flag, float_type, matrix, name_from, positive_integer
+from mercer.designs import Design, KernelColumns
 from mercer.kernels.text import checked_texts
 from mercer.maps import landmarks as choices
 from mercer.maps.base import FeatureMap
@@ -26,6 +27,10 @@ _DEFAULT_COMPONENTS = 500
 # Rounding of the kernel in float32 is multiplied by the length of a column of weights; up to this
 # length what comes out is right to some 1e-6.
 _TAME = 40.0
+
+# Without whitening that length is the size of the coefficients, and predictions are to be right to
+# some 1e-5.
+_TAME_WEIGHTS = 400.0
 
 _CHOICES = ("uniform", "kmeans", "leverage", "rpcholesky")
 
@@ -112,6 +117,7 @@ default="gaussian"
     """
 
     default_kernel: ClassVar[str] = "gaussian"
+    normalization_: NDArray[np.float64] | None
 
     def __init__(
         self,
@@ -133,8 +139,10 @@ default="gaussian"
         self.n_jobs = n_jobs
 
     def bytes_per_row(self, dtype: Any) -> float:
-        # The kernel against the landmarks and its product are float64 whatever the data are.
         given = 0.0 if self.takes_text else super().bytes_per_row(dtype)
+        if self.normalization_ is None:  # the design makes the kernel in tiles of its own
+            return given
+        # The kernel against the landmarks and its product are float64 whatever the data are.
         return given + 8.0 * (self.landmarks_.shape[0] + 2 * self.n_features_out_)
 
     @property
@@ -147,7 +155,7 @@ default="gaussian"
 
     def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
         if self.normalization_ is None:
-            return self, coef
+            return _folded_span(self, coef)
         # The weights of the landmarks are large and cancel, so they stay inside, in float64: the
         # features of the simpler map are the responses.
         weights = self.normalization_ @ coef.astype(np.float64)
@@ -165,9 +173,10 @@ default="gaussian"
         self.key_ = self._drawn_key()
         self.kernel_ = self._resolved_kernel(X)
         self.landmarks_ = self._chosen_landmarks(X)
-        self.normalization_ = self._whitening() if self.whiten else None
-        counted = self.landmarks_.T if self.normalization_ is None else self.normalization_
-        self.n_features_out_ = counted.shape[1]
+        self.normalization_, self.n_features_out_ = None, self.landmarks_.shape[0]
+        if self.whiten:
+            self.normalization_ = self._whitening()
+            self.n_features_out_ = self.normalization_.shape[1]
 
     def _checked(self, X: Any, reset: bool) -> Any:
         return checked_texts(X, "X") if self.takes_text else super()._checked(X, reset)
@@ -219,6 +228,11 @@ default="gaussian"
             )
         return landmarks
 
+    def _design(self, X: Any) -> Design:
+        if self.normalization_ is None:
+            return KernelColumns(X, self.kernel_, self.landmarks_, n_jobs=self.n_jobs)
+        return super()._design(X)
+
     def _transform(self, X: Any) -> NDArray:
         self._check_transformed_memory(X)
         return self._product(X, self.landmarks_, self.normalization_)
@@ -246,6 +260,21 @@ default="gaussian"
             block = self.kernel_(as_needed(X[rows]), landmarks)
             out[rows] = block if weights is None else times(block, weights)
         return out
+
+
+def _folded_span(map_: Any, coef: NDArray) -> tuple[Any, NDArray]:
+    """``folded`` for maps whose features are the kernel against ``landmarks_``.
+
+    Landmarks without weights are left out; weights so large that they must cancel want float64.
+    """
+    used = np.flatnonzero(coef if coef.ndim == 1 else coef.any(axis=1))
+    if 0 < len(used) < len(coef):
+        simpler = copy.copy(map_)
+        simpler.landmarks_, simpler.n_features_out_ = map_.landmarks_[used], len(used)
+        map_, coef = simpler, coef[used]
+    if coef.dtype == np.float32 and np.linalg.norm(coef, axis=0).max() > _TAME_WEIGHTS:
+        coef = coef.astype(np.float64)
+    return map_, coef
 
 
 def _is_tame(X: Any, landmarks: Any, weights: NDArray[np.float64] | None) -> bool:

@@ -93,7 +93,7 @@ class NewtonCG(Solver):
     max_inner: int = 500
 
     name: ClassVar[str] = "newton-cg"
-    requires: ClassVar[frozenset[str]] = frozenset({"a quadratic penalty"})
+    requires: ClassVar[frozenset[str]] = frozenset({"a penalty of linear gradient"})
 
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
         with clock.phase("gradient"):
@@ -101,9 +101,10 @@ class NewtonCG(Solver):
             norm = problem.norm(gradient)
             relative = norm / problem.reference()
             values = problem.values(theta)
-        # No Newton step is longer than ‖g‖ / alpha if alpha bounds the curvature from below.
-        bounded = problem.loss.convex and problem.penalty.alpha > 0
-        radius = norm / problem.penalty.alpha if bounded else norm
+        # No Newton step is longer than ‖g‖ / alpha if alpha bounds the curvature from below; of a
+        # norm other than ‖w‖ that is a guess, which the steps themselves correct.
+        least = float(np.mean(problem.penalty.diagonal()))
+        radius = norm / least if problem.loss.convex and least > 0 else norm
         return _State(
             problem=problem,
             clock=clock,
