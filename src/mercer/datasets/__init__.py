@@ -2,6 +2,7 @@
 
 from .base import DataError, Dataset, Split, Table
 from .loading import Description, describe, load, names
+from .mapped import memory_mapped
 from .readers import read
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Table",
     "describe",
     "load",
+    "memory_mapped",
     "names",
     "read",
 ]

@@ -7,7 +7,8 @@ import difflib
 import io
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from .files import Input
 _MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__$")
 _BLOCK = 1 << 24  # bytes parsed at a time; no row may be longer
+_BUFFER = 1 << 16  # bytes of a column of a Parquet file that are read at a time
 _SHOWN = 5  # columns named in a message before it says how many more there are
 
 
@@ -91,14 +93,50 @@ def _parse(
 
 def read_parquet(source: Input, target: str | int | None, columns: Sequence[str] | None) -> Table:
     """Read a Parquet file; the index pandas may have stored in it is no feature."""
-    arrow, parquet = _pyarrow(), _pyarrow("parquet")
-    try:
-        table = parquet.ParquetFile(str(source.path)).read()
-    except (arrow.ArrowInvalid, OSError) as error:
-        raise DataError(f"{source} is not a whole Parquet file ({_first_line(error)})") from None
-    table = table.select([n for n in table.column_names if not _PANDAS_INDEX.match(n)])
+    with _parquet_file(source) as file:
+        table = file.read()
+    table = table.select(_without_index(table.column_names))
     target_at = _target_position(source, table.column_names, target, named=True)
     return _to_table(source, table, target_at, columns, named=True)
+
+
+@contextmanager
+def _parquet_file(source: Input) -> Iterator[Any]:
+    """Open a Parquet file; damage found inside is a DataError."""
+    arrow, parquet = _pyarrow(), _pyarrow("parquet")
+    try:  # with a buffer no more of a column is in memory than is being read
+        with parquet.ParquetFile(str(source.path), buffer_size=_BUFFER) as file:
+            yield file
+    except (arrow.ArrowInvalid, OSError) as error:
+        raise DataError(f"{source} is not a whole Parquet file ({_first_line(error)})") from None
+
+
+def parquet_outline(source: Input) -> tuple[Any, int]:
+    """Return the schema of a Parquet file and how many rows it has."""
+    with _parquet_file(source) as file:
+        return file.schema_arrow, file.metadata.num_rows
+
+
+def parquet_pieces(source: Input, columns: list[str], n_rows: int) -> Iterator[Any]:
+    """Yield some columns of a Parquet file as tables of at most ``n_rows`` rows."""
+    arrow = _pyarrow()
+    with _parquet_file(source) as file:
+        for batch in file.iter_batches(n_rows, columns=columns):
+            yield arrow.Table.from_batches([batch])
+
+
+def parquet_columns(
+    source: Input, names: Sequence[str], target: str | int | None, columns: Sequence[str] | None
+) -> tuple[list[str], str | None]:
+    """Return the feature columns and the target column of a Parquet file that has these names."""
+    names = _without_index(names)
+    target_at = _target_position(source, names, target, named=True)
+    name = None if target_at is None else names[target_at]
+    return _feature_names(source, names, name, columns), name
+
+
+def _without_index(names: Sequence[str]) -> list[str]:
+    return [name for name in names if not _PANDAS_INDEX.match(name)]
 
 
 def _pyarrow(module: str | None = None) -> Any:
@@ -245,54 +283,88 @@ def _to_table(
     *,
     named: bool,
 ) -> Table:
-    names = table.column_names
     if not table.num_rows:
         raise DataError(f"{source} is empty, there is no row to read")
+    names = table.column_names
     target_name = None if target_at is None else names[target_at]
-    features = [name for j, name in enumerate(names) if j != target_at]
+    features = _feature_names(source, names, target_name, columns)
+    X = _matrix(source, table, features)
+    y = None if target_name is None else target_of(source, target_name, table.column(target_name))
+    if not named:
+        return Table(X, y)
+    return Table(X, y, tuple(features), target_name)
+
+
+def _feature_names(
+    source: Input, names: Sequence[str], target: str | None, columns: Sequence[str] | None
+) -> list[str]:
+    """Return the columns that are features: all but the target, or those asked for."""
+    features = [name for name in names if name != target]
     if columns is not None:
         for name in columns:
             if name not in features:
                 raise DataError(f"{source} has no feature column {name!r}{near(name, features)}")
         features = list(columns)
     if not features:
-        raise DataError(f"{source} has no column besides the target {target_name!r}")
-    X = _matrix(source, table, features)
-    y = None if target_name is None else _target(source, target_name, table.column(target_name))
-    if not named:
-        return Table(X, y)
-    return Table(X, y, tuple(features), target_name)
+        raise DataError(f"{source} has no column besides the target {target!r}")
+    return features
 
 
 def _matrix(source: Input, table: Any, features: list[str]) -> np.ndarray:
-    """Return the features as one array: float32 if every column is stored so, else float64."""
+    """Return the features as one array."""
+    X = np.empty((table.num_rows, len(features)), dtype=number_type(source, table.schema, features))
+    faults = Faults(source, features)
+    for j, name in enumerate(features):
+        X[:, j] = numbers_of(table.column(name))
+        faults.look_at(j, X[:, j])
+    faults.report()
+    return X
+
+
+def number_type(source: Input, schema: Any, features: list[str]) -> Any:
+    """Return the dtype of such features: float32 if every column is stored so, else float64."""
     types = _pyarrow().types
-    kinds = [table.schema.field(name).type for name in features]
+    kinds = [schema.field(name).type for name in features]
     text = [name for name, kind in zip(features, kinds, strict=True) if not _is_number(kind)]
     if text:
         raise DataError(
             f"{source}: {_listed('column', text)} not numeric; encode or leave out such columns"
         )
     small = all(types.is_float32(kind) or types.is_float16(kind) for kind in kinds)
-    X = np.empty((table.num_rows, len(features)), dtype=np.float32 if small else np.float64)
-    faults: dict[str, list[str]] = {"missing": [], "infinite": []}
-    for j, name in enumerate(features):
-        X[:, j] = _numbers(table.column(name))
-        if np.isfinite(X[:, j]).all():
-            continue
-        for fault, where in (("missing", np.isnan(X[:, j])), ("infinite", np.isinf(X[:, j]))):
-            if where.any():
-                faults[fault].append(f"{name} ({int(where.sum())})")
-    for fault, found in faults.items():
-        if found:
-            raise DataError(
-                f"{source} has {fault} values in {_listed('column', found, verb=False)}; "
-                "fill them in or leave those columns or rows out"
-            )
-    return X
+    return np.float32 if small else np.float64
 
 
-def _numbers(column: Any) -> np.ndarray:
+class Faults:
+    """Counts the missing and infinite values of columns, which may come in pieces."""
+
+    def __init__(self, source: Input, features: Sequence[str]) -> None:
+        self.source, self.features = source, features
+        self.counts = {"missing": np.zeros(len(features), int)}
+        self.counts["infinite"] = self.counts["missing"].copy()
+
+    def look_at(self, j: int, values: np.ndarray) -> None:
+        """Count those of column ``j`` among some values."""
+        if not np.isfinite(values).all():
+            self.counts["missing"][j] += np.isnan(values).sum()
+            self.counts["infinite"][j] += np.isinf(values).sum()
+
+    def report(self) -> None:
+        """Raise if there were any, and say where."""
+        for fault, counts in self.counts.items():
+            found = [
+                f"{name} ({count})"
+                for name, count in zip(self.features, counts, strict=True)
+                if count
+            ]
+            if found:
+                raise DataError(
+                    f"{self.source} has {fault} values in "
+                    f"{_listed('column', found, verb=False)}; "
+                    "fill them in or leave those columns or rows out"
+                )
+
+
+def numbers_of(column: Any) -> np.ndarray:
     """Return a numeric column as a NumPy array with NaN for what is missing."""
     arrow = _pyarrow()
     if arrow.types.is_null(column.type):
@@ -304,7 +376,7 @@ def _numbers(column: Any) -> np.ndarray:
     return column.to_numpy()
 
 
-def _target(source: Input, name: str, column: Any) -> np.ndarray:
+def target_of(source: Input, name: str, column: Any) -> np.ndarray:
     """Return the target: numbers where all cells are numbers, else labels as strings."""
     arrow, compute = _pyarrow(), _pyarrow("compute")
     if arrow.types.is_dictionary(column.type):
@@ -325,7 +397,7 @@ def _target(source: Input, name: str, column: Any) -> np.ndarray:
         )
     missing = column.null_count
     if arrow.types.is_floating(column.type) or arrow.types.is_decimal(column.type):
-        values = _numbers(column)
+        values = numbers_of(column)
         missing = int((~np.isfinite(values)).sum())
     if missing or arrow.types.is_null(column.type):
         raise DataError(
@@ -334,7 +406,7 @@ def _target(source: Input, name: str, column: Any) -> np.ndarray:
         )
     if not is_number:
         return np.array(column.to_pylist(), dtype=str)
-    return column.to_numpy() if arrow.types.is_boolean(column.type) else _numbers(column)
+    return column.to_numpy() if arrow.types.is_boolean(column.type) else numbers_of(column)
 
 
 def _listed(noun: str, names: Sequence[str], *, verb: bool = True) -> str:
