@@ -309,7 +309,7 @@ def _settled(runs: Sequence[Record]) -> float:
     found = []
     for run in runs:
         epochs, errors = run["course"]["epoch"], run["course"]["error"]
-        away = [i for i, error in enumerate(errors) if abs(error / errors[-1] - 1) > 0.02]
+        away = [i for i, error in enumerate(errors) if abs(error - errors[-1]) > 0.02 * errors[-1]]
         found.append(epochs[away[-1] + 1] if away else epochs[0])
     return float(np.mean(found))
 
