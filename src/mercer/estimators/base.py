@@ -241,7 +241,7 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         kind = solver or solvers.SOLVERS.get(self.solver)
         if kind is None:  # "auto"
             return True
-        return "a linear system" in kind.requires or _LINEAR <= kind.requires
+        return "a linear system" in kind.requires or kind.requires >= _LINEAR
 
     def _adopt(self, solver: Any, result: Any) -> None:
         """Make a solver's result the fitted model."""

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
@@ -171,6 +171,8 @@ class _Judge:
     def _by_held_out(self, map_: FeatureMap, problem: Problem) -> NDArray[np.float64]:
         machine = self.machine
         solver = solvers.get(machine.solver, problem, tol=machine.tol, max_iter=machine.max_iter)
+        if getattr(solver, "checkpoint", None) is not None:
+            solver = replace(solver, checkpoint=None)  # the folder is that of the fit to all rows
         if self.alphas is None:
             results = [solver.solve(problem)]
         else:
