@@ -104,8 +104,10 @@ def read_parquet(source: Input, target: str | int | None, columns: Sequence[str]
 def _parquet_file(source: Input) -> Iterator[Any]:
     """Open a Parquet file; damage found inside is a DataError."""
     arrow, parquet = _pyarrow(), _pyarrow("parquet")
-    try:  # with a buffer no more of a column is in memory than is being read
-        with parquet.ParquetFile(str(source.path), buffer_size=_BUFFER) as file:
+    # Otherwise the whole file would be in memory while its first rows are read.
+    piecewise = {"pre_buffer": False, "buffer_size": _BUFFER}
+    try:
+        with parquet.ParquetFile(str(source.path), **piecewise) as file:
             yield file
     except (arrow.ArrowInvalid, OSError) as error:
         raise DataError(f"{source} is not a whole Parquet file ({_first_line(error)})") from None
