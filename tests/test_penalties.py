@@ -1,12 +1,15 @@
 """Laws of the penalties."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mercer import penalties
-from mercer.penalties import L1, L2, PENALTIES, ElasticNet
+from mercer.designs import Dense
+from mercer.penalties import L1, L2, PENALTIES, ElasticNet, RKHSNorm
 
 
 @pytest.fixture(params=list(PENALTIES.values()))
@@ -170,3 +173,71 @@ def test_a_numpy_alpha_keeps_float32():
 
 def test_examples_run(check_examples):
     check_examples(penalties)
+
+
+# -- the norm of the kernel's space ----------------------------------------------------------
+
+
+@pytest.fixture
+def norm(rng):
+    half = rng.normal(size=(9, 9))
+    return RKHSNorm(0.7, Dense(half @ half.T), jitter=0.2)
+
+
+def test_rkhs_norm_is_a_quadratic_of_its_matrix(norm, rng):
+    M = norm.matrix.toarray() + 0.2 * np.eye(9)
+    w = rng.normal(size=(9, 2))
+    expected = [0.35 * column @ M @ column for column in w.T]
+    np.testing.assert_allclose(norm.value(w), expected, rtol=1e-13)
+    np.testing.assert_allclose(norm.gradient(w), 0.7 * M @ w, rtol=1e-12)
+    np.testing.assert_allclose(norm.diagonal(), 0.7 * np.diag(M), rtol=1e-13)
+    total = np.ones((9, 2))
+    norm.add_gradient(total, w)
+    np.testing.assert_allclose(total, 1 + 0.7 * M @ w, rtol=1e-12)
+    np.testing.assert_allclose(norm.violation(w, -norm.gradient(w)), 0, atol=1e-13)
+
+
+def test_rkhs_norm_of_nothing_is_nothing(norm):
+    assert norm.value(np.zeros(9)) == 0
+    assert not np.any(norm.gradient(np.zeros(9)))
+
+
+def test_rkhs_norm_is_linear_but_not_that_of_the_weights(norm):
+    assert norm.linear
+    assert not norm.quadratic
+    assert norm.l1 == 0
+
+
+@pytest.mark.parametrize("other", [2.0, 0.0])
+def test_rkhs_norm_has_other_strengths(norm, other):
+    changed = replace(norm, alpha=other)
+    assert changed.alpha == other
+    assert changed.matrix is norm.matrix
+    assert changed.jitter == norm.jitter
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"matrix": None}, "matrix must be the kernel matrix of the landmarks; got None"),
+        ({"matrix": Dense(np.ones((2, 3)))}, r"matrix must be square; got shape \(2, 3\)"),
+        ({"jitter": -1.0}, "jitter must be at least 0 and finite; got -1.0"),
+        ({"alpha": np.inf}, "alpha must be at least 0 and finite; got inf"),
+    ],
+    ids=["no matrix", "not square", "jitter", "alpha"],
+)
+def test_rkhs_norm_checks_what_it_is_told(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        RKHSNorm(**({"alpha": 1.0, "matrix": Dense(np.eye(2))} | arguments))
+
+
+def test_rkhs_norm_refuses_a_jitter_that_is_no_number():
+    with pytest.raises(TypeError, match="jitter must be a number; got '1'"):
+        RKHSNorm(1.0, Dense(np.eye(2)), jitter="1")
+
+
+def test_rkhs_norm_has_neither_prox_nor_conjugate(norm):
+    with pytest.raises(NotImplementedError, match="no prox"):
+        norm.prox(np.ones(9), 1.0)
+    with pytest.raises(NotImplementedError, match="no conjugate"):
+        norm.conjugate(np.ones(9))

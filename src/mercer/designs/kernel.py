@@ -216,6 +216,11 @@ class KernelColumns(Design):
         """The design of a selection of rows; no longer symmetric."""
         return self._of(self._left.taken(index), self._right)
 
+    @property
+    def n_inputs(self) -> int:
+        """Numbers that a row of data is made of, once texts have been counted."""
+        return int(self._right.data.shape[-1])
+
     def diagonal(self) -> NDArray[np.float64]:
         """``k(x, x)`` of every row, of shape (n,)."""
         out = np.empty(self.shape[0])

@@ -109,5 +109,10 @@ class Lazy(Design):
         )
 
     @property
+    def n_inputs(self) -> int:
+        """Numbers that a row of data is made of."""
+        return int(self.X.shape[-1])
+
+    @property
     def nbytes(self) -> int:
         return 0

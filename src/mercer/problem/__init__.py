@@ -2,6 +2,15 @@
 
 from mercer.problem.objective import Problem
 from mercer.problem.row_space import RowSpace
-from mercer.problem.systems import KernelSystem, NormalSystem, System
+from mercer.problem.sharded import ShardedProblem
+from mercer.problem.systems import KernelSystem, Meter, NormalSystem, System
 
-__all__ = ["KernelSystem", "NormalSystem", "Problem", "RowSpace", "System"]
+__all__ = [
+    "KernelSystem",
+    "Meter",
+    "NormalSystem",
+    "Problem",
+    "RowSpace",
+    "ShardedProblem",
+    "System",
+]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,7 +16,7 @@ from mercer.problem.systems.parts import RowPart
 if TYPE_CHECKING:
     from mercer.problem.objective import Problem
 
-__all__ = ["System", "SystemBlock"]
+__all__ = ["Meter", "System", "SystemBlock"]
 
 
 @dataclass
@@ -52,6 +53,22 @@ class SystemBlock:
         else:
             matrix[np.diag_indices(len(matrix))] += alpha * self.penalty
         return matrix
+
+
+@dataclass
+class Meter:
+    """Counts the numbers that workers send each other, by what they are."""
+
+    words: dict[str, float] = field(default_factory=dict)
+
+    def add(self, kind: str, words: float) -> None:
+        """Count some."""
+        self.words[kind] = self.words.get(kind, 0.0) + words
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return sum(self.words.values())
 
 
 class System:
@@ -98,6 +115,7 @@ class System:
         self.y = problem.y.reshape(self.n_rows, -1).astype(np.float64)
         self.weights = problem.weights
         self.parts = [RowPart(problem.design, slice(0, self.n_rows), self.weights)]
+        self.meter: Meter | None = None
         self.x: NDArray[np.float64] = np.zeros((0, 0))
         self.journal: dict[str, NDArray[np.float64]] = {}
         self.phase: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
@@ -199,10 +217,10 @@ class System:
     def keep(self, index: NDArray) -> None:
         """Let all strengths but those numbered go, with their columns."""
         columns = (np.asarray(index)[:, None] * self.width + np.arange(self.width)).ravel()
-        self.x = self.x[:, columns]
+        self.x = _columns(self.x, columns)
         for part in self.parts:
-            part.state = part.state[:, columns]
-        self.journal = {name: array[:, columns] for name, array in self.journal.items()}
+            part.state = _columns(part.state, columns)
+        self.journal = {name: _columns(array, columns) for name, array in self.journal.items()}
         self._keep(columns)
         self.alphas = self.alphas[index]
 
@@ -263,9 +281,39 @@ class System:
         """
         raise NotImplementedError
 
-    def _sum(self, values: list[NDArray[np.float64]]) -> NDArray[np.float64]:
+    # -- machines ----------------------------------------------------------------------------
+
+    def split(self, n_parts: int, meter: Meter | None = None) -> None:
+        """Divide the rows among as many workers, who send what ``meter`` counts.
+
+        To be called before ``start``.
+        """
+        edges = np.linspace(0, self.n_rows, n_parts + 1).astype(int)
+        self.parts = []
+        for first, last in pairwise(edges):
+            rows = slice(int(first), int(last))
+            weights = None if self.weights is None else self.weights[rows]
+            self.parts.append(RowPart(self.problem.design.rows(rows), rows, weights))
+        self.meter = meter
+
+    @property
+    def n_levels(self) -> int:
+        """Rounds in which all parts are reached, or summed up, pair by pair."""
+        return (len(self.parts) - 1).bit_length()
+
+    def _sum(self, values: list[NDArray[np.float64]], kind: str) -> NDArray[np.float64]:
         """The sum over the parts, pair by pair."""
+        self._send(kind, values[0].size * self.n_levels)
         values = list(values)
         while len(values) > 1:
             values = [sum(values[i + 1 : i + 2], values[i]) for i in range(0, len(values), 2)]
         return values[0]
+
+    def _send(self, kind: str, words: float) -> None:
+        if self.meter is not None:
+            self.meter.add(kind, words)
+
+
+def _columns(array: NDArray[np.float64], columns: NDArray) -> NDArray[np.float64]:
+    """Some columns, row by row in memory as all are."""
+    return np.ascontiguousarray(array[:, columns])

@@ -119,17 +119,21 @@ class KernelSystem(System):
 
     def block(self, J: NDArray, gram: bool = True) -> SystemBlock:
         places = [part.locate(J) for part in self.parts]
+        several = len(self.parts) > 1
+        self._send("data", len(J) * getattr(self.problem.design, "n_inputs", 0) * self.n_levels)
         with self.phase("generate"):
             for part in self.parts:
                 part.columns(J)
         with self.phase("reduce"):
             rhs = np.empty((len(J), self.shape[1]))
+            self._send("right-hand sides", rhs.size * several)
             for part, (here, local) in zip(self.parts, places, strict=True):
                 rhs[here] = part.state[local]
         block = SystemBlock(J, J, rhs)
         if gram:
             with self.phase("gram"):
                 matrix = np.empty((len(J), len(J)))
+                self._send("gram", matrix.size * several)
                 for part, (here, local) in zip(self.parts, places, strict=True):
                     matrix[here] = part.columns(J)[local]
                 if self._root is not None:
@@ -139,6 +143,7 @@ class KernelSystem(System):
 
     def move(self, block: SystemBlock, delta: NDArray[np.float64]) -> None:
         J = block.columns
+        self._send("weights", delta.size * self.n_levels)
         with self.phase("update"):
             self._change("x", J, delta)
             scaled = delta if self._root is None else self._root[J] * delta
@@ -176,7 +181,7 @@ class KernelSystem(System):
             x = changes["x"][part.rows]
             grams.append(-x.T @ changes[f"rows{m}"])
             slopes.append(x.T @ part.state[:, self.of(index)])
-        return self._sum(grams), self._sum(slopes)
+        return self._sum(grams, "energy"), self._sum(slopes, "energy")
 
     # -- intercept ---------------------------------------------------------------------------
 

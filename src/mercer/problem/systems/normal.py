@@ -105,37 +105,41 @@ class NormalSystem(System):
                 block.penalty = self._penalty_of(J)
         return block
 
-    def _residual_of(self, J: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
+    def _residual_of(
+        self, J: NDArray, kind: str = "right-hand sides"
+    ) -> tuple[NDArray, NDArray[np.float64]]:
         """Rows of a block, and the residual there."""
-        rhs = self._projected(J)
+        rhs = self._projected(J, kind)
         rhs -= self.strengths() * self._jitter * self.x[J]
         if self._matrix is not None:
             rhs -= self.strengths() * self._of_matrix[J]
         if not self.problem.fit_intercept:
             return J, rhs
-        sums = self._sum([part.weighted(part.state).sum(axis=0) for part in self.parts])
+        sums = self._sum([p.weighted(p.state).sum(axis=0) for p in self.parts], "intercept")
         return np.append(J, len(self.x) - 1), np.vstack([rhs, sums / self.n_rows])
 
-    def _projected(self, J: NDArray) -> NDArray[np.float64]:
+    def _projected(self, J: NDArray, kind: str) -> NDArray[np.float64]:
         """Z_Jᵀ S (state) / n; and, the first time, what sets its scale."""
-        if self._met[J].all():
-            return self._sum([p.project(J, p.weighted(p.state)) for p in self.parts]) / self.n_rows
-        both = [np.hstack([p.state, self._target[p.rows]]) for p in self.parts]
-        sums = self._sum(
-            [p.project(J, p.weighted(v)) for p, v in zip(self.parts, both, strict=True)]
-        )
-        sums /= self.n_rows
-        self._of_target[J] = np.square(sums[:, self.shape[1] :])
-        self._met[J] = True
-        return sums[:, : self.shape[1]]
+        n_columns, met = self.shape[1], self._met[J].all()
+        vectors = [
+            p.weighted(p.state if met else np.hstack([p.state, self._target[p.rows]]))
+            for p in self.parts
+        ]
+        sums = [part.project(J, v) for part, v in zip(self.parts, vectors, strict=True)]
+        if not met:
+            target = self._sum([each[:, n_columns:] for each in sums], "scale") / self.n_rows
+            self._of_target[J] = np.square(target)
+            self._met[J] = True
+        return self._sum([each[:, :n_columns] for each in sums], kind) / self.n_rows
 
     def _gram_of(self, J: NDArray) -> NDArray[np.float64]:
-        gram = self._sum([part.gram(J) for part in self.parts]) / self.n_rows
+        gram = self._sum([part.gram(J) for part in self.parts], "gram") / self.n_rows
         if not self.problem.fit_intercept:
             return gram
         b = len(J)
         ones = [part.weighted(np.ones((part.n_rows, 1))) for part in self.parts]
-        sums = self._sum([p.project(J, v) for p, v in zip(self.parts, ones, strict=True)])
+        projected = [p.project(J, v) for p, v in zip(self.parts, ones, strict=True)]
+        sums = self._sum(projected, "intercept")
         matrix = np.ones((b + 1, b + 1))
         matrix[:b, :b] = gram
         matrix[:b, b] = matrix[b, :b] = sums[:, 0] / self.n_rows
@@ -152,6 +156,7 @@ class NormalSystem(System):
 
     def move(self, block: SystemBlock, delta: NDArray[np.float64]) -> None:
         J, b = block.columns, len(block.columns)
+        self._send("weights", delta.size * (len(self.parts) > 1))
         with self.phase("update"):
             self._change("x", block.rows, delta)
             for m, part in enumerate(self.parts):
@@ -167,7 +172,7 @@ class NormalSystem(System):
     def current_residual(self, blocks: list[NDArray]) -> NDArray[np.float64]:
         residual = np.empty(self.shape)
         for J in blocks:
-            rows, rhs = self._residual_of(J)
+            rows, rhs = self._residual_of(J, "residual")
             residual[rows] = rhs
         return residual
 
@@ -177,12 +182,12 @@ class NormalSystem(System):
         norms = self._jitter * np.einsum("ij,ij->j", w, w)
         if self._matrix is not None:
             norms += np.einsum("ij,ij->j", w, self._of_matrix)
-        values = 0.5 * (self._sum(squares) / self.n_rows + self.strengths() * norms)
+        values = 0.5 * (self._sum(squares, "values") / self.n_rows + self.strengths() * norms)
         return values.reshape(-1, self.n_outputs)
 
     def _keep(self, columns: NDArray) -> None:
         if self._matrix is not None:
-            self._of_matrix = self._of_matrix[:, columns]
+            self._of_matrix = np.ascontiguousarray(self._of_matrix[:, columns])
 
     def energy(
         self, changes: dict[str, NDArray], index: int
@@ -197,9 +202,9 @@ class NormalSystem(System):
         rows = [changes[f"rows{m}"] for m in range(len(self.parts))]
         weighted = [part.weighted(v) for part, v in zip(self.parts, rows, strict=True)]
         of_rows = [v.T @ sv for v, sv in zip(rows, weighted, strict=True)]
-        gram += self._sum(of_rows) / self.n_rows
+        gram += self._sum(of_rows, "energy") / self.n_rows
         left = [sv.T @ p.state[:, own] for p, sv in zip(self.parts, weighted, strict=True)]
-        return gram, slope - self._sum(left) / self.n_rows
+        return gram, slope - self._sum(left, "energy") / self.n_rows
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         state = super().state()
@@ -226,9 +231,10 @@ class NormalSystem(System):
 
     def _mean_rows(self, weighted: list[NDArray]) -> NDArray[np.float64]:
         """(Z, 1)ᵀ v / n of v with its weights."""
-        out = self._sum([p.rmatvec(v) for p, v in zip(self.parts, weighted, strict=True)])
+        products = [p.rmatvec(v) for p, v in zip(self.parts, weighted, strict=True)]
+        out = self._sum(products, "products")
         if self.problem.fit_intercept:
-            out = np.vstack([out, self._sum([v.sum(axis=0) for v in weighted])])
+            out = np.vstack([out, self._sum([v.sum(axis=0) for v in weighted], "products")])
         return out / self.n_rows
 
     def _penalised(self, x: NDArray) -> NDArray[np.float64]:

@@ -13,6 +13,7 @@ __all__ = ["partition", "permutation", "size_of_blocks"]
 
 _SMALLEST, _LARGEST = 512, 6144
 _ALONE = 4000  # columns that are solved as one block: seconds
+_MOST_INPUTS = 1000  # CSR and counts of words have more, but few that are not zero
 _SHARE = 0.2  # of the memory for one generated block
 
 
@@ -32,11 +33,11 @@ def size_of_blocks(design: Design) -> int:
     design : Design of shape (n, D)
     """
     n, n_columns = design.shape
-    inputs = getattr(getattr(design, "X", None), "shape", (n, 0))[-1]
+    inputs = getattr(design, "n_inputs", 0)
     if n_columns <= _ALONE:
         return max(1, n_columns)
     # A factor takes b³/3 operations; a block of the full kernel, about 2 n b (inputs + 20).
-    balanced = np.sqrt(6.0 * n * (inputs + 20))
+    balanced = np.sqrt(6.0 * n * (min(inputs, _MOST_INPUTS) + 20))
     size = float(np.clip(balanced, _SMALLEST, _LARGEST))
     available = available_memory()
     if available is not None:

@@ -210,14 +210,15 @@ class BlockCoordinateDescent(Solver):
                 state.subspace.begin()
         while state.position < n_blocks:
             self._one_block(state, int(order[state.position]) if self.shuffle else state.position)
-            if state.checkpoint is not None and not state.n_blocks % self.checkpoint_every:
-                state.save()
-            if self.trace == "block" and state.position < n_blocks:
+            looks = self.trace == "block" and state.position < n_blocks
+            if looks:
                 if state.system.knows_residual:
                     state.relative[state.index] = self._residuals(state)
                 state.observe()
-                if self._stops(state, callback):
-                    return True
+            if state.checkpoint is not None and not state.n_blocks % self.checkpoint_every:
+                state.save()
+            if looks and self._stops(state, callback):
+                return True
         state.position = 0
         if state.subspace is not None and n_blocks > 1:
             with state.clock.phase("accelerate"):

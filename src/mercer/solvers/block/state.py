@@ -75,6 +75,7 @@ class BlockState(State):
 
     def observe(self) -> None:
         """Write a row into the trace of every strength at work."""
+        seconds, phases = self.clock.seconds, dict(self.clock.phases)
         with self.clock.pause():
             values = self.system.values().sum(axis=1)
             check_range(self.problem, values)
@@ -82,11 +83,11 @@ class BlockState(State):
             for place, number in enumerate(self.index):
                 x = self.system.x[:, self.system.of(place)]
                 row = TraceRow(
-                    self.clock.seconds,
+                    seconds,
                     float(values[place]),
                     float(self.relative[number]),
                     int(np.count_nonzero(x)),
-                    dict(self.clock.phases),
+                    dict(phases),
                 )
                 self.traces[number].append(row)
 
@@ -106,6 +107,7 @@ class BlockState(State):
         """Write all of it to the checkpoint."""
         if self.checkpoint is None:
             return
+        seconds, phases = self.clock.seconds, dict(self.clock.phases)
         with self.clock.pause():
             arrays = {f"system.{name}": array for name, array in self.system.state().items()}
             if self.subspace is not None:
@@ -120,7 +122,7 @@ class BlockState(State):
                 for name in ("key", "iteration", "position", "n_blocks", "estimated")
             }
             facts["traces"] = rows_to_text(self.traces)
-            facts["seconds"], facts["phases"] = self.clock.seconds, self.clock.phases
+            facts["seconds"], facts["phases"] = seconds, phases
             self.checkpoint.save(arrays, facts)
 
     def restore(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:

@@ -64,7 +64,7 @@ class Subspace:
         """Let all other columns go."""
         for change in self.changes:
             for name in change:
-                change[name] = change[name][:, columns]
+                change[name] = np.ascontiguousarray(change[name][:, columns])
 
     def arrays(self) -> dict[str, NDArray]:
         """All that is remembered."""
