@@ -103,6 +103,7 @@ def rate(method, measured, condition=10.0, strength="theory", close=9):
         strength=strength,
         close=close,
         away=1e-7,
+        accelerated={"measured": [1, 2, 3, None], "close": 5, "away": 1e-8},
         figures=["Table 2"],
         **constants,
     )

@@ -209,6 +209,7 @@ def test_rates_wait_for_the_direct_solution(reviews, method):
     assert all(ours <= most for ours, most in zip(waited, run["predicted"], strict=True))
     assert run["close"] is not None
     assert run["away"] <= rates.CLOSE
+    assert run["accelerated"]["close"] is not None
     assert run["condition"] == pytest.approx(run["largest"] / run["smallest"])
 
 

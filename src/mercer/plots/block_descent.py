@@ -65,7 +65,7 @@ def of_task(records: Iterable[Record], *tasks: str) -> list[Record]:
     Parameters
     ----------
     records : iterable of mapping
-    *tasks : {"curve", "linear", "sizes", "path", "rates"}
+    *tasks : {"curve", "linear", "sizes", "accelerated", "path", "rates"}
 
     Examples
     --------
@@ -248,25 +248,29 @@ def figure4(records: Iterable[Record]) -> Figure:
     known = list(records)
     found = _filled(long_runs(known), "figure 4")
     exact = by_data([run for run in of_task(known, "curve") if run["method"] == "exact"])
+    faster = by_data(of_task(known, "accelerated"))
     figure, axes = grid(2, len(found), width=4.2, heights=(2.9, 2.7))
     for (upper, lower), (name, runs) in zip(axes.T, found.items(), strict=True):
         sizes = sorted({run["size"] for run in runs})
         shown = sorted({sizes[len(sizes) // 3], sizes[-1]})
-        _against_epochs(upper, [run for run in runs if run["size"] in shown], shown)
+        plain = [run for run in runs if run["size"] in shown]
+        _against_epochs(upper, plain + faster.get(name, []), shown)
         epochs = min(run["course"]["epoch"][-1] for run in runs)
         _against_size(lower, runs, epochs)
         for run in exact.get(name, [])[:1]:
             _level(lower, run)
         ends = [error_at(run, epochs) for run in runs]
         _y_axis(lower, ends + [_end(run) for run in exact.get(name, [])[:1]])
-        upper.set(xlabel="epochs", ylabel=unit(runs[0]))
+        said = " and ".join(map(thousands, shown))
+        upper.set(xlabel=f"epochs, p = {said}", ylabel=unit(runs[0]))
         lower.set(xlabel="features p", ylabel=f"{unit(runs[0])}, {epochs:g} epochs")
         titled(upper, _title(name, runs[0]), _about(runs))
         dress(upper)
         dress(lower)
     keys = _keys(found)
-    keys.append(legend_key("the smaller p above", "#777777", "", linestyle="--"))
-    keys.append(legend_key("full kernel, its last epoch", LOOKS["exact"][1], "", linestyle="--"))
+    keys.append(legend_key("above: the smaller p", "#777777", "", linestyle="--"))
+    keys.append(legend_key("above: accelerated", "#777777", "", linestyle=":"))
+    keys.append(legend_key("below: full kernel", LOOKS["exact"][1], "", linestyle="--"))
     legend(figure, keys)
     return figure
 
@@ -313,22 +317,13 @@ def _against_epochs(panel: Axes, runs: Sequence[Record], sizes: Sequence[int]) -
         _, colour, _ = LOOKS[run["method"]]
         course = run["course"]
         dashes = "--" if len(sizes) > 1 and run["size"] == sizes[0] else "-"
+        if run["task"] == "accelerated":
+            dashes = ":"
         points = list(zip(course["epoch"], course["error"], strict=True))
         draw_line(panel, points, colour, "", dashes)
-        panel.annotate(
-            f"p = {thousands(run['size'])}",
-            points[-1],
-            xytext=(3, 0),
-            textcoords="offset points",
-            fontsize=7,
-            color=colour,
-            va="center",
-        )
         epochs += course["epoch"]
         errors += course["error"]
     log_axis(panel.xaxis, epochs)
-    if epochs:
-        panel.set_xlim(right=1.9 * max(epochs))  # room for what stands at the ends
     _y_axis(panel, errors)
 
 

@@ -35,6 +35,7 @@ def course(
     cap: float,
     every: str,
     seed: int,
+    accelerated: bool = False,
 ) -> dict[str, Any]:
     """The test error of a system as blocks pass; judging does not count.
 
@@ -51,6 +52,8 @@ def course(
         Seconds after which the curve ends.
     every : {"block", "epoch"}
         When there is a point.
+    accelerated : bool, default=False
+        Whether the algorithm is this library's form of it, not the paper's.
 
     Returns
     -------
@@ -77,7 +80,7 @@ def course(
         errors.append(loaded.error(made.some, made.responses(state.coef)))
         return bool(late)
 
-    solver = solver_of(block_size, made.problem, epochs, seed, every)
+    solver = solver_of(block_size, made.problem, epochs, seed, every, accelerated)
     with warnings.catch_warnings():  # it is to stop after so many epochs
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = solver.solve(made.problem, callback=judge)

@@ -93,10 +93,10 @@ class Scale:
     cap: float = 30.0
     path_alphas: int = 8
     rate_rows: int = 1200
-    rate_size: int = 400
-    rate_block: int = 100
+    rate_size: int = 200
+    rate_block: int = 50
     rate_epochs: int = 3000
-    rate_jitter: float = 0.1
+    rate_jitter: float = 0.5
     jitter: float = 1e-2
     seeds: int = 1
 

@@ -51,7 +51,8 @@ def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> l
                 "Figure 4: fifty epochs",
                 plots.figure4(known),
                 f"Test error against epochs, and at the end against p, on {_names(long)}.",
-                "Above, the smaller of two p is dashed.",
+                "Above, the smaller of two p is dashed; dotted is this library's own form of the "
+                "algorithm, which combines the changes of the last epochs.",
             )
         )
     return found

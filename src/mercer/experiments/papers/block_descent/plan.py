@@ -138,6 +138,9 @@ class _Plan:
                     }
                     figures = [2, 4] if long else [2]
                     cells.append(self._cell("sizes", settings, course.course, figures))
+            if long:
+                ours = settings | {"accelerated": True, "seed": 0}
+                cells.append(self._cell("accelerated", ours, course.course, [4]))
         return cells
 
     def _paths(self) -> list[Cell]:

@@ -133,14 +133,22 @@ def _features(
 
 
 def solver_of(
-    block_size: int, problem: Problem, epochs: int, seed: int, trace: str = "epoch"
+    block_size: int,
+    problem: Problem,
+    epochs: int,
+    seed: int,
+    trace: str = "epoch",
+    accelerated: bool = False,
 ) -> BlockCoordinateDescent:
-    """The paper's solver: blocks of a fixed partition, shuffled in every epoch, to no tolerance."""
+    """Blocks of a fixed partition, shuffled in every epoch, to no tolerance.
+
+    It is the paper's solver unless it is accelerated.
+    """
     return BlockCoordinateDescent(
         tol=0.0,
         max_iter=epochs,
         block_size=min(block_size, problem.design.shape[1]),
-        accelerated=False,
+        accelerated=accelerated,
         trace=trace,
         random_state=seed,
     )
