@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mercer._array import available_memory, check_memory, n_threads, row_chunks
+from mercer._rows import bytes_per_row, selected
 from mercer._validation import column_indices, float_type
 from mercer.designs.base import Design, float_dtype
 from mercer.designs.held import Dense
@@ -395,7 +396,7 @@ class _Rows:
 
     def taken(self, index: Any) -> _Rows:
         """A selection of the rows, prepared as these are."""
-        return _Rows(self.data[index], self.prepare, self.dtype)
+        return _Rows(selected(self.data, index), self.prepare, self.dtype)
 
     def alike(self, other: _Rows) -> _Rows:
         """These rows, dense or CSR as those of ``other`` are when they are selected."""
@@ -415,10 +416,7 @@ class _Rows:
     @property
     def bytes_per_row(self) -> float:
         """Of selected rows that are not prepared."""
-        if self.data.dtype.kind == "O":
-            return 0.0
-        stored = self.data.nnz if sparse.issparse(self.data) else self.data.size
-        return 2.0 * self.dtype.itemsize * stored / max(1, len(self))
+        return 0.0 if self.data.dtype.kind == "O" else 2.0 * bytes_per_row(self.data)
 
 
 def _in_core(kernel: Kernel, rows: _Rows) -> _Core | None:
