@@ -6,14 +6,20 @@ from itertools import combinations
 import numpy as np
 import pytest
 
+from mercer.designs import Dense, KernelColumns
 from mercer.diagnostics import (
     block_rates,
     effective_lipschitz,
     epoch_cost,
+    hessian_of,
     kernel_bytes,
     phase_times,
     restricted_lipschitz,
 )
+from mercer.kernels import Gaussian
+from mercer.losses import Logistic, Squared
+from mercer.penalties import L2, RKHSNorm
+from mercer.problem import Problem
 from mercer.solvers import TraceRow
 
 
@@ -155,6 +161,64 @@ def test_tiny_rates_are_not_lost_to_rounding():
 def test_bad_input_is_refused_in_a_sentence(call, said):
     with pytest.raises(ValueError, match=said):
         call()
+
+
+# --- systems of problems ----------------------------------------------------------------------
+
+
+def kernel_problem(rng, n=20, n_landmarks=None, jitter=0.0, alpha=0.3):
+    """The full kernel, or Nyström's restricted span, and the matrices K, K_I and K_II."""
+    X, y = rng.normal(size=(n, 2)), rng.normal(size=n)
+    landmarks = None if n_landmarks is None else X[:n_landmarks]
+    design = KernelColumns(X, Gaussian(0.5), landmarks)
+    penalty = RKHSNorm(alpha, design.landmark_design(), jitter)
+    return Problem(design, y, Squared(), penalty, fit_intercept=False), Gaussian(0.5)(X)
+
+
+def test_the_full_kernels_equations_are_linear_in_it(rng):
+    problem, K = kernel_problem(rng)
+    np.testing.assert_allclose(hessian_of(problem), K + 20 * 0.3 * np.eye(20), atol=1e-12)
+
+
+def test_nystroems_equations_are_quadratic_in_the_kernel(rng):
+    problem, K = kernel_problem(rng, n_landmarks=6, jitter=0.1)
+    some, inner = K[:, :6], K[:6, :6]
+    expected = some.T @ some / 20 + 0.3 * inner + 0.3 * 0.1 * np.eye(6)
+    np.testing.assert_allclose(hessian_of(problem), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_equations_of_features_have_a_row_for_the_intercept(fit_intercept, rng):
+    Z, weights = rng.normal(size=(20, 3)), rng.uniform(1, 2, size=20)
+    problem = Problem(Dense(Z), rng.normal(size=20), Squared(), L2(0.3), weights, fit_intercept)
+    scale = weights / weights.mean()
+    wide = np.column_stack([Z, np.ones(20)]) if fit_intercept else Z
+    expected = (wide.T * scale) @ wide / 20
+    expected[:3, :3] += 0.3 * np.eye(3)
+    np.testing.assert_allclose(hessian_of(problem), expected, atol=1e-12)
+
+
+def test_nystroem_is_worse_conditioned_than_the_full_kernel_and_random_features(rng):
+    from mercer.maps import RandomFourier
+
+    X = rng.normal(size=(150, 2))
+    alpha, y = np.log(150) / 150, np.zeros(150)
+    conditions = []
+    for landmarks, jitter in ((None, 0.0), (X[:40], 0.5)):
+        design = KernelColumns(X, Gaussian(0.5), landmarks)
+        penalty = RKHSNorm(alpha, design.landmark_design(), jitter)
+        problem = Problem(design, y, Squared(), penalty, fit_intercept=False)
+        conditions.append(block_rates(hessian_of(problem), 10).condition)
+    Z = RandomFourier(Gaussian(0.5), n_components=40, random_state=0).fit_transform(X)
+    features = Problem(Dense(Z), y, Squared(), L2(alpha), fit_intercept=False)
+    full, few, cosines = *conditions, block_rates(hessian_of(features), 10).condition
+    assert few > 10 * max(full, cosines)
+    assert 1 / 3 < full / cosines < 3
+
+
+def test_problems_that_are_no_equations_are_refused(rng):
+    with pytest.raises(ValueError, match="linear equations need a quadratic loss"):
+        hessian_of(Problem(Dense(np.eye(2)), [1.0, -1.0], Logistic(), L2(0.1)))
 
 
 # --- the dual of the same problem ------------------------------------------------------------

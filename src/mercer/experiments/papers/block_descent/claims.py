@@ -33,12 +33,13 @@ def _lowest(runs: Sequence[Record]) -> Found:
     known = _by_method(runs)
     if set(known) != set(METHODS):
         return _MISSING
-    reached = error_at(known["exact"], min(_SOON, known["exact"]["course"]["epoch"][-1]))
+    epochs = min(_SOON, known["exact"]["course"]["epoch"][-1])
+    reached = error_at(known["exact"], epochs)
     others = {m: error_at(run) for m, run in known.items() if m != "exact"}
     least = min(others.values())
     slowest = max(known, key=lambda m: _epoch_seconds(known[m]))
     said = ", ".join(f"{METHODS[m]} {_said(runs, value)}" for m, value in others.items())
-    numbers = f"full kernel {_said(runs, reached)} after {_SOON} epochs; {said} at their ends"
+    numbers = f"full kernel {_said(runs, reached)} after {_epochs(epochs)}; {said} at their ends"
     numbers += f"; longest epoch: {METHODS[slowest]}"
     if reached > least + _tie(runs, least):
         return NOT_HELD, numbers

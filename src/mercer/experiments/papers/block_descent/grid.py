@@ -90,7 +90,7 @@ class Scale:
     sizes: tuple[int, ...] = (500, 1000, 2000, 4000)
     epochs: int = 5
     long_epochs: int = 50
-    cap: float = 30.0
+    cap: float = 60.0
     path_alphas: int = 8
     rate_rows: int = 1200
     rate_size: int = 200

@@ -58,6 +58,8 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
         own = [part for part, names in kinds.items() if name in names and part in parts]
         found += [plan.stage(part) for part in own]
         notes += plan.limits() if own else []
+    if found and not selected.figures and not selected.tables:
+        notes.append("Figure 5, of up to 128 machines, is left out.")
     return found, notes
 
 
