@@ -347,7 +347,7 @@ def _stacks(panel: Axes, runs: Sequence[Record]) -> None:
                 height = 1e3 * phases.get(phase, 0.0)
                 panel.bar(len(names), height, 0.7, base, color=colour, zorder=2)
                 base += height
-            names.append(f"{LOOKS[run['method']][0]}\n{said}".replace("random ", "random\n"))
+            names.append(LOOKS[run["method"]][0].replace(" ", "\n") + f"\n{said}")
     panel.set_xticks(range(len(names)), names)
     panel.set_ylim(bottom=0)
 
