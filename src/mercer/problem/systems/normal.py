@@ -133,7 +133,10 @@ class NormalSystem(System):
         return self._sum([each[:, :n_columns] for each in sums], kind) / self.n_rows
 
     def _gram_of(self, J: NDArray) -> NDArray[np.float64]:
-        gram = self._sum([part.gram(J) for part in self.parts], "gram") / self.n_rows
+        # The norm of a kernel's space hardly penalises what float32 rounds away: with a rounded
+        # Gram matrix the equations are indefinite, and steps diverge.
+        exact = self._matrix is not None
+        gram = self._sum([part.gram(J, exact) for part in self.parts], "gram") / self.n_rows
         if not self.problem.fit_intercept:
             return gram
         b = len(J)

@@ -57,9 +57,10 @@ class RowPart:
             self._last = (key, block)
         return block
 
-    def gram(self, J: NDArray) -> NDArray[np.float64]:
-        """Z_Jᵀ S Z_J."""
-        return Dense(self.columns(J)).gram(self.weights)
+    def gram(self, J: NDArray, exact: bool = False) -> NDArray[np.float64]:
+        """Z_Jᵀ S Z_J; if exact, products of float32 columns are float64."""
+        block = Dense(self.columns(J))
+        return Design.gram(block, self.weights) if exact else block.gram(self.weights)
 
     def project(self, J: NDArray, v: NDArray) -> NDArray[np.float64]:
         """Z_Jᵀ v."""
