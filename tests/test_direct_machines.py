@@ -75,7 +75,7 @@ def test_the_norm_of_the_function_is_that_of_ridge_on_an_exact_finite_map(rng):
 def test_forms_agree_where_all_rows_are_landmarks(weights, fit_intercept, rng):
     problem = exact(rng, weights=weights, fit_intercept=fit_intercept)
     responses = [
-        problem.responses(Cholesky(tol=1e-6, form=form).solve(problem).coef)
+        problem.responses(Cholesky(tol=1e-3, form=form).solve(problem).coef)
         for form in ("primal", "dual")
     ]
     np.testing.assert_allclose(*responses, atol=1e-6)

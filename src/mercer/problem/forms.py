@@ -155,12 +155,12 @@ class Dual:
         return matrix
 
     def theta(self, beta: NDArray[np.float64]) -> NDArray:
-        """θ of a solution."""
+        """θ of a solution, in float64 for a kernel machine."""
         problem = self.problem
         a = as_rows(self._root, beta) * beta
         if not self._spans_all:
             return problem.from_rows(a)
-        theta = np.zeros(problem.shape, dtype=problem.dtype)
+        theta = np.zeros(problem.shape)
         problem.weights_of(theta)[...] = a
         if problem.fit_intercept:
             theta[-1] = self._mean - self._means @ a

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._validation import name_from
 from mercer.problem import Problem
 from mercer.problem.forms import Dual, Primal, spans_all_rows
+from mercer.problem.systems import NormalSystem
 from mercer.solvers.base import Clock, Solver, State, check_range
 from mercer.solvers.factor import Factor
 
@@ -39,7 +40,8 @@ class Cholesky(Solver):
     Parameters
     ----------
     tol : float, default=1e-4
-        Relative gradient norm above which the solution is said not to have converged.
+        Relative gradient norm, or residual of the equations for a kernel machine, above which the
+        solution is said not to have converged.
     max_iter : int, default=1000
         Without effect: there is one iteration.
     form : {"auto", "primal", "dual"}, default="auto"
@@ -85,9 +87,12 @@ class Cholesky(Solver):
         super().__post_init__()
         name_from(self.form, _FORMS, "form")
 
+    def criterion(self, problem: Problem) -> str:
+        return "gradient" if problem.penalty.quadratic else "residual"
+
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> State:
         with clock.phase("products"):
-            optimality = problem.optimality(theta)
+            optimality = _optimality(problem, theta)
         return State(problem=problem, clock=clock, x=theta, optimality=optimality)
 
     def step(self, problem: Problem, state: State) -> None:
@@ -105,6 +110,7 @@ class Cholesky(Solver):
             with state.clock.phase("products"):
                 theta = form.theta(beta)
             self._offer(problem, state, theta)
+        state.x = state.x.astype(problem.dtype, copy=False)
         if state.optimality > self.tol:
             state.stalled = f"stalled at the limit of {problem.dtype}"
 
@@ -119,20 +125,42 @@ class Cholesky(Solver):
         improving = True
         while improving and state.optimality > enough:
             with state.clock.phase("products"):
-                gradient = problem.gradient(state.x).astype(np.float64)
+                downhill = _downhill(problem, state.x)
             with state.clock.phase("factor"):
-                theta = (state.x - factor.solve(gradient)).astype(problem.dtype)
+                theta = state.x + factor.solve(downhill)
+            if problem.penalty.quadratic:
+                theta = theta.astype(problem.dtype)
             improving = self._offer(problem, state, theta)
 
     def _offer(self, problem: Problem, state: State, theta: NDArray) -> bool:
         """Take θ if it is better than what there is; whether it is much better."""
         with state.clock.phase("products"):
-            optimality = problem.optimality(theta)
+            optimality = _optimality(problem, theta)
         check_range(problem, optimality)
         before = state.optimality
         if optimality < before:
             state.x, state.optimality = theta, optimality
         return optimality < 0.5 * before
+
+
+def _optimality(problem: Problem, theta: NDArray) -> float:
+    """How far θ is from the minimiser, in units of the best constant model.
+
+    The weights of a kernel machine cancel in its products: its residuals are taken in float64.
+    """
+    if problem.penalty.quadratic:
+        return problem.optimality(theta)
+    system = problem.system()
+    x = system.from_theta(theta)
+    return float(system.relative(system.residual(x), x).max())
+
+
+def _downhill(problem: Problem, theta: NDArray) -> NDArray[np.float64]:
+    """−∇F(θ)."""
+    if problem.penalty.quadratic:
+        return -problem.gradient(theta).astype(np.float64)
+    system = NormalSystem(problem, np.array([problem.penalty.alpha]))
+    return system.residual(system.from_theta(theta)).reshape(problem.shape)
 
 
 @dataclass(frozen=True)
@@ -222,14 +250,14 @@ def _left_out(problem: Problem, alphas: list[float]) -> Iterator[LeftOut]:
         factor = Factor(form.matrix(alpha, last=i == len(alphas) - 1), overwrite=True)
         if isinstance(form, Dual):
             beta = factor.solve(form.rhs)
-            theta = form.theta(beta)
+            theta = form.theta(beta).astype(one.dtype)
             residual = form.left_out(alpha, beta, factor.inverse_diagonal())
             ignored = np.isnan(residual)
             if np.any(ignored):  # rows of weight 0 have no part in the model
                 residual = np.where(ignored, target - one.responses(theta), residual)
         else:
-            gradient = one.gradient(one.initial()).astype(np.float64)
-            theta = (one.initial() - factor.solve(gradient)).astype(one.dtype)
+            theta = one.initial()
+            theta = (theta + factor.solve(_downhill(one, theta))).astype(one.dtype)
             rest = form.unexplained(factor.sqnorms)
             residual = ((target - one.responses(theta)).T / rest).T
         yield LeftOut(alpha, theta, target - residual)

@@ -254,6 +254,9 @@ def preconditioner(system: System, kind: Any, rank: int | str, key: int) -> Prec
         return restricted(penalty.matrix, penalty.jitter, problem.fit_intercept)
     n = problem.n_rows
     root = None if problem.weights is None else np.sqrt(problem.weights)
-    size = rank_for(n) if rank == "auto" else min(int(rank), n)
-    inverse = low_rank(problem.design, size, key, root)  # type: ignore[arg-type]
+    design: Any = problem.design
+    if rank == "auto":
+        inverse = low_rank(design, rank_for(n), key, root, n * float(system.alphas.min()))
+    else:
+        inverse = low_rank(design, min(int(rank), n), key, root)
     return lambda residual, strengths: inverse(residual, n * strengths)

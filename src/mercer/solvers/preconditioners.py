@@ -15,7 +15,8 @@ from mercer.maps.landmarks import pivoted_cholesky
 
 __all__ = ["LowRank", "Restricted", "low_rank", "rank_for", "restricted"]
 
-_RANK = 5.0  # ranks per root of the rows: its factor costs about what a few products with K do
+_RANK = 10.0  # ranks per root of the rows: its factor costs about what some products with K do
+_ENOUGH = 10.0  # how many times the shift the trace that is left may be, for a few iterations
 _SHARE = 0.2  # of the memory that is left, for the factor
 
 
@@ -53,7 +54,7 @@ class LowRank:
 
 
 def rank_for(n: int) -> int:
-    """A rank that pays for itself: its factor costs about what a few products with K do."""
+    """A rank that pays for itself: its factor costs about what some products with K do."""
     rank = _RANK * np.sqrt(n)
     available = available_memory()
     if available is not None:
@@ -62,7 +63,11 @@ def rank_for(n: int) -> int:
 
 
 def low_rank(
-    design: KernelColumns, rank: int, key: int, root: NDArray[np.float64] | None = None
+    design: KernelColumns,
+    rank: int,
+    key: int,
+    root: NDArray[np.float64] | None = None,
+    shift: float = 0.0,
 ) -> LowRank:
     """What randomly pivoted Cholesky finds of √S K √S.
 
@@ -75,6 +80,8 @@ def low_rank(
     key : int
     root : ndarray of shape (n,), optional
         √s, the square roots of the weights.
+    shift : float, default=0.0
+        The least shift that will be asked for. There are fewer pivots where fewer serve it.
 
     Raises
     ------
@@ -105,8 +112,8 @@ def low_rank(
         out *= root[rows][:, None]
 
     diagonal = design.diagonal() * root**2
-    eps = float(np.finfo(design.dtype).eps)
-    return LowRank(pivoted_cholesky(diagonal, corner, columns, rank, key, eps)[1])
+    cut_off = max(float(np.finfo(design.dtype).eps), _ENOUGH * shift / float(diagonal.sum()))
+    return LowRank(pivoted_cholesky(diagonal, corner, columns, rank, key, min(cut_off, 0.5))[1])
 
 
 class Restricted:
@@ -201,11 +208,11 @@ def restricted(matrix: KernelColumns, jitter: float, fit_intercept: bool) -> Res
         inner[some] = matrix.block(np.arange(some.start, some.stop)).T
     # Landmarks may be alike: the diagonal is raised by what their entries do not know.
     largest = float(inner.diagonal().max())
-    least = jitter + 10.0 * p * float(np.finfo(matrix.dtype).eps) * largest
+    least = jitter + 4.0 * np.sqrt(p) * float(np.finfo(matrix.dtype).eps) * largest
     diagonal = inner.diagonal().copy()
     while True:
         inner[np.diag_indices(p)] = diagonal + least
         try:
             return Restricted(linalg.cholesky(inner, check_finite=False), fit_intercept)
         except linalg.LinAlgError:
-            least *= 10.0
+            least *= 4.0
