@@ -1,5 +1,6 @@
 // Kernel matrices for the Python module, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
+#include "gram.hpp"
 #include "kernel_product.hpp"
 
 #include <nanobind/nanobind.h>
@@ -99,6 +100,29 @@ bool multiply_kernel(const std::string& name, nb::handle X, nb::handle Y, nb::ha
     });
 }
 
+void add_gram(nb::handle Z, bool transposed, nb::handle weights_, nb::handle out_, int n_threads) {
+    const Buffer matrix(Z.ptr(), "Z", {Type::f32, Type::f64}, 2);
+    const std::size_t n = matrix.extent(transposed), d = matrix.extent(!transposed);
+    const Buffer out(out_.ptr(), "out", {Type::f64}, 2, true);
+    out.expect_shape({d, d});
+    std::optional<Buffer> weights;
+    if (!weights_.is_none()) {
+        weights.emplace(weights_.ptr(), "weights", std::initializer_list{Type::f64}, 1);
+        weights->expect_shape({n});
+    }
+    with_float(matrix.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const GramWork<T> work{matrix.data<const T>(),
+                               n,
+                               d,
+                               transposed,
+                               weights ? weights->data<const double>() : nullptr,
+                               out.data<double>()};
+        nb::gil_scoped_release released;
+        gram(work, n_threads);
+    });
+}
+
 }  // namespace
 
 KernelKind kernel_named(const std::string& name) {
@@ -116,4 +140,5 @@ void add_kernels(nb::module_& m) {
     m.def("kernel_product", &multiply_kernel, "kernel"_a, "X"_a, "Y"_a.none(), "centre"_a,
           "scale"_a, "parameter"_a, "w"_a, "out"_a, "v"_a.none(), "out_of_y"_a.none(),
           "n_threads"_a, "single"_a = false);
+    m.def("gram", &add_gram, "Z"_a, "transposed"_a, "weights"_a.none(), "out"_a, "n_threads"_a);
 }

@@ -108,6 +108,14 @@ const CosineLoops<T>& cosine_loops() {
 }
 
 template <class T>
+const GramLoops<T>& gram_loops() {
+    if constexpr (sizeof(T) == 4)
+        return dense_loops().gram_f32;
+    else
+        return dense_loops().gram_f64;
+}
+
+template <class T>
 const BinningLoops<T>& binning_loops() {
     if constexpr (sizeof(T) == 4)
         return exact_loops().f32;

@@ -183,9 +183,29 @@ struct CosineLoops {
     void (*pairs_row)(const T* arguments, std::size_t n, T scale, T* out);
 };
 
+// Columns of a matrix, from one of its rows on.
+template <class T>
+struct GramColumns {
+    const T* numbers;
+    std::size_t row_step, column_step;
+    const double* weights;  // of the rows, or null
+};
+
+template <class T>
+struct GramLoops {
+    std::size_t left_width, right_width;
+    // `count` columns, at most `width`, as `depth` groups of `width` numbers, times the weights
+    void (*pack)(const GramColumns<T>& from, std::size_t depth, std::size_t count,
+                 std::size_t width, T* panel);
+    // totals (left_width, right_width), rows `step` apart, += left' * right
+    void (*tile)(const T* left, const T* right, std::size_t depth, T* totals, std::size_t step);
+};
+
 struct DenseLoops {
     CosineLoops<float> f32;
     CosineLoops<double> f64;
+    GramLoops<float> gram_f32;
+    GramLoops<double> gram_f64;
 };
 
 }  // namespace mercer

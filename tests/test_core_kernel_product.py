@@ -134,3 +134,40 @@ def test_a_wrong_argument_is_named(rng):
         _core.kernel_product("gaussian", X, Y, *rest, w, w.copy(), None, None, 1)
     with pytest.raises(ValueError, match=r"v must have shape \(4, 2\); got \(5, 2\)\."):
         _core.kernel_product("gaussian", X, Y, *rest, w, out, w, w.copy(), 1)
+
+
+GRAMS = [(1, 1), (7, 3), (300, 33), (1100, 97), (130, 500)]
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["plain", "weighted"])
+@pytest.mark.parametrize(("n", "d"), GRAMS)
+def test_inner_products_of_columns_are_those_of_the_matrix(rng, dtype, n, d, weighted):
+    Z = rng.normal(size=(n, d)).astype(dtype)
+    weights = rng.random(n) if weighted else None
+    exact = Z.T.astype(float) @ (Z * (1.0 if weights is None else weights[:, None]))
+    found = []
+    for n_threads in (1, 3):
+        for transposed in (False, True):
+            out = np.ones((d, d))
+            Z_ = np.ascontiguousarray(Z.T) if transposed else Z
+            _core.gram(Z_, transposed, weights, out, n_threads)
+            found.append(out)
+    tol = np.square(Z).sum(axis=0).max() * (1e-6 if dtype == np.float32 else 1e-15)
+    np.testing.assert_allclose(found[0] - 1, exact, rtol=0, atol=max(tol, 1e-15))
+    np.testing.assert_array_equal(found[0], found[0].T)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
+def test_inner_products_of_no_rows_or_columns_are_none():
+    for shape in [(0, 3), (3, 0)]:
+        out = np.ones((shape[1], shape[1]))
+        _core.gram(np.zeros(shape), False, None, out, 2)
+        np.testing.assert_array_equal(out, np.ones_like(out))
+
+
+def test_a_gram_matrix_of_another_shape_is_named():
+    with pytest.raises(ValueError, match=r"out must have shape \(2, 2\); got \(3, 3\)\."):
+        _core.gram(np.ones((3, 2)), False, None, np.ones((3, 3)), 1)
+    with pytest.raises(ValueError, match=r"weights must have shape \(3\); got \(2\)\."):
+        _core.gram(np.ones((3, 2)), False, np.ones(2), np.ones((2, 2)), 1)

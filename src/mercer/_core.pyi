@@ -375,6 +375,18 @@ def kernel_product(
     ``kernel_block``. Results depend on the number of threads to rounding, and on nothing else.
     """
 
+def gram(
+    Z: NDArray[Any],
+    transposed: bool,
+    weights: NDArray[np.float64] | None,
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None:
+    """out (D, D) += Z' diag(weights) Z for Z (n, D), which comes as Z' if ``transposed``; ``out``
+    has to be symmetric. At most 1024 rows are summed up in the type of Z. The number of threads
+    changes no bit.
+    """
+
 # -- bitmaps of columns ----------------------------------------------------------------------------
 #
 # Rows come in blocks of 512, the last one filled up with zeros: 8 words of 64 bits a block. Counts

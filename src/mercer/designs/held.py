@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from mercer import _core
 from mercer._array import n_threads, row_chunks
 from mercer.designs.base import Design, check_gram, float_dtype
 
@@ -69,13 +70,15 @@ class Dense(Design):
         n, n_columns = self.shape
         check_gram(n_columns)
         total = np.zeros((n_columns, n_columns))
-        step = _EXACT_ROWS if self.dtype == np.float32 else max(_EXACT_ROWS, n_columns)
-        for start in range(0, n, step):
-            z = self.array[start : start + step]
-            if weights is None:
-                total += z.T @ z
-            else:
-                total += z.T @ (z * weights[start : start + step, None].astype(self.dtype))
+        if weights is not None:
+            weights = np.ascontiguousarray(weights, dtype=np.float64)
+        if self.array.flags.f_contiguous:  # what lies in memory is the transpose
+            _core.gram(self.array.T, True, weights, total, self.n_threads)
+            return total
+        for rows in row_chunks(n, self.dtype.itemsize * n_columns):
+            z = np.ascontiguousarray(self.array[rows])
+            part = None if weights is None else weights[rows]
+            _core.gram(z, False, part, total, self.n_threads)
         return total
 
     def block(self, columns: ArrayLike) -> NDArray:

@@ -35,7 +35,7 @@ _PACKED_BYTES = 2**27
 _PROFILE_COST = 28
 
 # Columns of a float32 matrix whose products with a vector are summed up in float32.
-_EXACT_COLUMNS = 2048
+_EXACT_COLUMNS = 512
 
 
 class KernelColumns(Design):
@@ -137,7 +137,9 @@ class KernelColumns(Design):
     def _product(self, vector: NDArray, points: _Rows, landmarks: _Rows) -> NDArray:
         """``k(points, landmarks) @ vector``."""
         w = vector.reshape(len(landmarks), -1)
-        if self._core is not None:
+        if type(self._function) is Linear:
+            total = self._product_of_rows(w, points, landmarks)
+        elif self._core is not None:
             total = self._product_in_core(self._core, w, points, landmarks)
         else:
             total = np.zeros((len(points), w.shape[1]))
@@ -146,6 +148,14 @@ class KernelColumns(Design):
                 if points is landmarks and rows != columns:
                     total[columns] += times(tile.T, w[rows])
         return total.reshape(-1, *vector.shape[1:]).astype(vector.dtype, copy=False)
+
+    def _product_of_rows(self, w: NDArray, points: _Rows, landmarks: _Rows) -> NDArray[np.float64]:
+        """The same for inner products of rows, which no entry need be made for."""
+        inner = np.zeros((landmarks[:1].shape[1], w.shape[1]))
+        for part in row_chunks(len(landmarks), landmarks.bytes_per_row):
+            inner += times(landmarks[part].T, w[part])
+        parts = row_chunks(len(points), points.bytes_per_row)
+        return np.concatenate([times(points[part], inner) for part in parts])
 
     def _product_in_core(
         self, core: _Core, w: NDArray, points: _Rows, landmarks: _Rows
@@ -437,12 +447,12 @@ def _spans(
                 yield rows, columns
 
 
-def times(matrix: NDArray, vector: NDArray) -> NDArray[np.float64]:
+def times(matrix: Any, vector: NDArray) -> NDArray[np.float64]:
     """``matrix @ vector``, to the precision that the vector has.
 
     Parameters
     ----------
-    matrix : ndarray of shape (n, p), float32 or float64
+    matrix : ndarray or CSR of shape (n, p), float32 or float64
     vector : ndarray of shape (p,) or (p, k), float32 or float64
 
     Returns
@@ -454,8 +464,8 @@ def times(matrix: NDArray, vector: NDArray) -> NDArray[np.float64]:
     A float64 vector meets a float32 matrix as the sum of two float32 vectors, so that the matrix
     is neither copied nor read twice.
     """
-    if matrix.dtype == np.float64:
-        return matrix @ vector.astype(np.float64, copy=False)
+    if matrix.dtype == np.float64 or sparse.issparse(matrix):
+        return matrix.astype(np.float64, copy=False) @ vector.astype(np.float64, copy=False)
     n, k = matrix.shape[0], vector[0:1].size
     parts = [vector.reshape(-1, k).astype(np.float32)]
     if vector.dtype == np.float64:
