@@ -63,8 +63,8 @@ def test_the_limit_is_the_dense_solution(
     kind, accelerated, weighted, fit_intercept, n_outputs, rng
 ):
     weights = rng.uniform(0, 3, size=N) * (rng.random(N) < 0.9) if weighted else None
-    problem = make(kind, rng, 0.05, weights, fit_intercept, n_outputs)
-    result = exactly(accelerated=accelerated).solve(problem)
+    problem = make(kind, rng, 0.2, weights, fit_intercept, n_outputs)
+    result = exactly(10, accelerated=accelerated).solve(problem)
     assert result.converged
     assert distance(problem, result.coef, dense_solution(problem)) <= 1e-7
     assert result.optimality <= 1e-9
@@ -202,9 +202,9 @@ def test_the_plain_form_is_the_algorithm_of_the_paper(kind, n_epochs, rng):
 def test_the_misprinted_forms_have_another_limit(kind, misprint, rng):
     problem = make(kind, rng, 0.02, fit_intercept=False)
     truth = dense_solution(problem)
-    right = literal(problem, epochs(1), 400)
-    wrong = literal(problem, epochs(1), 400, **misprint)
-    assert distance(problem, right, truth) <= 1e-4
+    right = literal(problem, epochs(1), 150)
+    wrong = literal(problem, epochs(1), 150, **misprint)
+    assert distance(problem, right, truth) <= 1e-3
     assert distance(problem, wrong, truth) > 1e-2
 
 
@@ -222,9 +222,9 @@ def test_every_block_lowers_the_objective(kind, accelerated, rng):
 
 
 def test_combined_epochs_need_fewer_of_them(kind, rng):
-    problem = make(kind, rng, 1e-3)
+    problem = make(kind, rng, 5e-3)
     fast, plain = (
-        quietly(exactly(tol=1e-6, max_iter=800, accelerated=accelerated), problem).n_iter
+        quietly(exactly(tol=1e-5, max_iter=300, accelerated=accelerated), problem).n_iter
         for accelerated in (True, False)
     )
     assert fast <= 0.7 * plain
@@ -235,7 +235,7 @@ def test_combined_epochs_need_fewer_of_them(kind, rng):
 
 def test_a_path_is_its_strengths_one_by_one(kind, accelerated, rng):
     problem = make(kind, rng, n_outputs=2)
-    solver = exactly(tol=1e-6, accelerated=accelerated)
+    solver = exactly(tol=1e-4, accelerated=accelerated)
     results = solver.solve_path(problem, ALPHAS)
     for alpha, result in zip(ALPHAS, results, strict=True):
         penalty = L2(alpha)
@@ -286,19 +286,37 @@ def test_what_is_kept_changes_no_result(kind, room, rng):
         np.testing.assert_allclose(one.coef, other.coef, rtol=1e-9, atol=1e-11)
 
 
-def test_kept_blocks_are_generated_once(kind, monkeypatch, rng):
-    problem = make(kind, rng)
-    generated = []
+def generating(monkeypatch, problem):
+    """Entries of the design that are generated, call by call."""
+    sizes = []
     original = type(problem.design).block
-    monkeypatch.setattr(
-        type(problem.design), "block", lambda self, J: generated.append(1) or original(self, J)
-    )
-    quietly(epochs(4), problem)
-    n_blocks = -(-problem.design.shape[1] // 8)
-    if kind == "exact":
-        assert len(generated) == n_blocks
-    quietly(epochs(4, hold=0), problem)
-    assert len(generated) >= 5 * n_blocks
+
+    def counted(self, J):
+        block = original(self, J)
+        sizes.append(block.size)
+        return block
+
+    monkeypatch.setattr(type(problem.design), "block", counted)
+    return sizes
+
+
+@pytest.mark.parametrize("trace", ["epoch", "block"])
+def test_kept_kernels_are_generated_once_or_half(trace, monkeypatch, rng):
+    problem = make("exact", rng)
+    sizes = generating(monkeypatch, problem)
+    kept = quietly(epochs(4, trace=trace), problem)
+    assert sum(sizes) <= (N**2 if trace == "block" else 0.6 * N**2)
+    sizes.clear()
+    made = quietly(epochs(4, hold=0), problem)
+    assert sum(sizes) == 4 * N**2
+    np.testing.assert_allclose(kept.coef, made.coef, atol=1e-12)
+
+
+def test_what_does_not_fit_is_generated_again(monkeypatch, rng):
+    problem = make("exact", rng)
+    sizes = generating(monkeypatch, problem)
+    quietly(epochs(4, hold=14_000), problem)  # three of six blocks besides factors
+    assert N**2 < sum(sizes) < 4 * N**2
 
 
 @pytest.mark.parametrize("solver", [NewtonCG(tol=1e-10), Cholesky(tol=1e-9)], ids=repr)
@@ -336,10 +354,10 @@ def interrupting(after):
     return callback
 
 
-@pytest.mark.parametrize("after", [1, 2, 5, 9])
+@pytest.mark.parametrize("after", [1, 2, 5])
 def test_an_interrupted_fit_goes_on_to_the_last_bit(kind, accelerated, after, tmp_path, rng):
     problem = make(kind, rng, n_outputs=2)
-    settings = {"tol": 1e-5, "trace": "block", "accelerated": accelerated}
+    settings = {"tol": 1e-3, "trace": "block", "accelerated": accelerated}
     whole = exactly(**settings).solve_path(problem, ALPHAS)
     solver = exactly(checkpoint=tmp_path / "fit", checkpoint_every=2, **settings)
     broken = solver.solve_path(problem, ALPHAS, callback=interrupting(after))
@@ -371,14 +389,14 @@ def test_a_fit_that_draws_its_own_blocks_goes_on_with_them(tmp_path, rng):
 
 def test_checkpoints_of_other_fits_are_refused(tmp_path, rng):
     problem = make("exact", rng)
-    solver = exactly(trace="block", checkpoint=tmp_path, checkpoint_every=1)
+    solver = exactly(trace="block", checkpoint=tmp_path, checkpoint_every=1, tol=1e-2)
     solver.solve(problem, callback=interrupting(2))
     other = Problem(problem.design, problem.y + 1, Squared(), problem.penalty)
     for changed in (
         lambda: solver.solve(other),
         lambda: solver.solve_path(problem, [0.5]),
-        lambda: exactly(block_size=9, trace="block", checkpoint=tmp_path).solve(problem),
-        lambda: exactly(random_state=3, trace="block", checkpoint=tmp_path).solve(problem),
+        lambda: exactly(9, 1e-2, trace="block", checkpoint=tmp_path).solve(problem),
+        lambda: exactly(8, 1e-2, random_state=3, trace="block", checkpoint=tmp_path).solve(problem),
     ):
         with pytest.raises(ValueError, match="checkpoint must be a folder of the same fit"):
             changed()
@@ -393,7 +411,7 @@ def test_files_that_are_no_checkpoint_are_refused(tmp_path, rng):
 
 def test_a_checkpoint_that_cannot_be_written_leaves_the_last_one(monkeypatch, tmp_path, rng):
     problem = make("exact", rng)
-    solver = exactly(trace="block", checkpoint=tmp_path, checkpoint_every=1)
+    solver = exactly(trace="block", checkpoint=tmp_path, checkpoint_every=1, tol=1e-2)
     solver.solve(problem, callback=interrupting(3))
     before = (tmp_path / "block-descent.npz").read_bytes()
 

@@ -228,14 +228,23 @@ class System:
         """What else has a number per column."""
 
     @property
+    def _generators(self) -> list[RowPart]:
+        """All that makes columns."""
+        return self.parts
+
+    @property
     def holds(self) -> float:
         """Share of the columns whose blocks are kept or need not be generated."""
-        return min(part.share_kept for part in self.parts)
+        return min(part.share_kept for part in self._generators)
 
-    def hold(self, n_bytes: float) -> None:
-        """Keep generated blocks for as many bytes."""
-        for part in self.parts:
-            part.budget = n_bytes * part.n_rows / self.n_rows
+    def hold(self, n_bytes: float, blocks: list[NDArray] | None = None) -> None:
+        """Keep generated blocks for as many bytes.
+
+        Where all ``blocks`` fit and it saves work to make them together, that is done now.
+        """
+        n_rows = sum(part.n_rows for part in self._generators)
+        for part in self._generators:
+            part.budget = n_bytes * part.n_rows / n_rows
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         """The arrays of one column per column of x that tell the current point, not copied.

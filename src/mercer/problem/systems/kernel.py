@@ -101,6 +101,13 @@ class KernelSystem(System):
             norms[index] = np.sqrt(np.einsum("ij,ij->j", combined, combined))
         return norms / self._reference
 
+    def hold(self, n_bytes: float, blocks: list[NDArray] | None = None) -> None:
+        super().hold(n_bytes)
+        if blocks is None or len(self.parts) > 1:
+            return
+        with self.phase("generate"):
+            self.parts[0].fill_symmetric(blocks)
+
     # -- the current point -------------------------------------------------------------------
 
     def rebuild(self, blocks: list[NDArray] | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -29,7 +29,9 @@ class NormalSystem(System):
     def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
         super().__init__(problem, alphas)
         penalty = problem.penalty
-        self._matrix = penalty.matrix if isinstance(penalty, RKHSNorm) else None
+        self._matrix: RowPart | None = None
+        if isinstance(penalty, RKHSNorm):
+            self._matrix = RowPart(penalty.matrix, slice(0, self.n_columns), None)
         self._jitter = penalty.jitter if isinstance(penalty, RKHSNorm) else 1.0
         self._of_matrix: NDArray[np.float64] = np.zeros((0, 0))  # M w
         mean = problem.row_mean(self.y) if problem.fit_intercept else np.zeros(self.n_outputs)
@@ -90,11 +92,11 @@ class NormalSystem(System):
             y = np.tile(self.y[part.rows], (1, len(self.alphas)))
             part.state = y - self._forward(part, self.x, blocks)
         if self._matrix is not None:
-            self._of_matrix = _product(self._matrix, self._weights_of(self.x))
+            self._of_matrix = self._matrix.matvec(self._weights_of(self.x), blocks)
 
     def block(self, J: NDArray, gram: bool = True) -> SystemBlock:
         with self.phase("generate"):
-            for part in self.parts:
+            for part in self._generators:
                 part.columns(J)
         with self.phase("reduce"):
             rows, rhs = self._residual_of(J)
@@ -153,7 +155,7 @@ class NormalSystem(System):
         if self._matrix is None:
             return np.where(np.arange(r) < b, 1.0, 0.0)
         penalty = np.zeros((r, r))
-        penalty[:b, :b] = self._matrix.block(J)[J]
+        penalty[:b, :b] = self._matrix.columns(J)[J]
         penalty[np.arange(b), np.arange(b)] += self._jitter
         return penalty
 
@@ -168,9 +170,7 @@ class NormalSystem(System):
                     change -= delta[b]
                 self._change(f"rows{m}", slice(None), change)
             if self._matrix is not None:
-                columns = self._matrix.block(J)
-                change = columns @ delta[:b].astype(columns.dtype)
-                self._change("of_matrix", slice(None), change)
+                self._change("of_matrix", slice(None), self._matrix.product(J, delta[:b]))
 
     def current_residual(self, blocks: list[NDArray]) -> NDArray[np.float64]:
         residual = np.empty(self.shape)
@@ -187,6 +187,10 @@ class NormalSystem(System):
             norms += np.einsum("ij,ij->j", w, self._of_matrix)
         values = 0.5 * (self._sum(squares, "values") / self.n_rows + self.strengths() * norms)
         return values.reshape(-1, self.n_outputs)
+
+    @property
+    def _generators(self) -> list[RowPart]:
+        return self.parts if self._matrix is None else [*self.parts, self._matrix]
 
     def _keep(self, columns: NDArray) -> None:
         if self._matrix is not None:
@@ -245,10 +249,4 @@ class NormalSystem(System):
         w = self._weights_of(x)
         if self._matrix is None:
             return w
-        return _product(self._matrix, w) + self._jitter * w
-
-
-def _product(matrix: Any, w: NDArray[np.float64]) -> NDArray[np.float64]:
-    if not np.any(w):
-        return np.zeros(w.shape)
-    return matrix.matvec(w.astype(matrix.dtype)).astype(np.float64)
+        return self._matrix.matvec(w) + self._jitter * w

@@ -57,6 +57,23 @@ class RowPart:
             self._last = (key, block)
         return block
 
+    def fill_symmetric(self, blocks: list[NDArray]) -> None:
+        """Make and keep all blocks of a symmetric design, each pair of rows once, if they fit."""
+        design, n = self.design, self.n_rows
+        needed = float(design.dtype.itemsize) * n * n
+        if design.nbytes or needed > self.budget:
+            return
+        self.budget -= needed
+        kept = {J.tobytes(): np.empty((n, len(J)), dtype=design.dtype) for J in blocks}
+        for number, rows in enumerate(blocks):
+            some = design.rows(rows)
+            for J in blocks[number:]:
+                tile = some.block(J)
+                kept[J.tobytes()][rows] = tile
+                if J is not rows:
+                    kept[rows.tobytes()][J] = tile.T
+        self._kept.update(kept)
+
     def gram(self, J: NDArray, exact: bool = False) -> NDArray[np.float64]:
         """Z_Jᵀ S Z_J; if exact, products of float32 columns are float64."""
         block = Dense(self.columns(J))

@@ -184,7 +184,8 @@ class BlockCoordinateDescent(Solver):
             local=LocalSolves(_FACTORS * room),
             subspace=Subspace(system, _DEPTH) if self.accelerated else None,
         )
-        system.hold((1 - _FACTORS) * room)
+        # A trace by blocks is to tell what every block takes.
+        system.hold((1 - _FACTORS) * room, None if self.trace == "block" else state.blocks)
         if self._resumed(state, start):
             return state
         if start is not None or not state.blocks:
