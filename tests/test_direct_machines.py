@@ -72,12 +72,13 @@ def test_the_norm_of_the_function_is_that_of_ridge_on_an_exact_finite_map(rng):
     np.testing.assert_allclose(theta[-1], w[-1], atol=1e-10)
 
 
-def test_forms_agree_where_all_rows_are_landmarks(weights, fit_intercept, rng):
+def test_all_rows_for_landmarks_make_the_machine_of_all_rows(weights, fit_intercept, rng):
     problem = exact(rng, weights=weights, fit_intercept=fit_intercept)
-    responses = [
-        problem.responses(Cholesky(tol=1e-3, form=form).solve(problem).coef)
-        for form in ("primal", "dual")
-    ]
+    X = problem.design._left[:]
+    design = KernelColumns(X, KERNEL, landmarks=X.copy())
+    penalty = RKHSNorm(1e-2, design.landmark_design())
+    twin = Problem(design, problem.y, Squared(), penalty, weights, fit_intercept)
+    responses = [one.responses(Cholesky(tol=1e-6).solve(one).coef) for one in (problem, twin)]
     np.testing.assert_allclose(*responses, atol=1e-6)
 
 
@@ -100,9 +101,24 @@ def test_jitter_costs_squares_of_the_weights(rng):
     np.testing.assert_allclose(problem.responses(result.coef), dense_responses(problem), atol=1e-9)
 
 
-def test_a_form_by_rows_is_refused_for_landmarks(rng):
-    with pytest.raises(ValueError, match="form must not be 'dual' with landmarks other than all"):
-        Cholesky(form="dual").solve(restricted(rng))
+def test_the_form_of_the_other_machine_is_refused(rng):
+    for problem, form in ((restricted(rng), "dual"), (exact(rng), "primal")):
+        with pytest.raises(ValueError, match=f"for one of landmarks; got '{form}'"):
+            Cholesky(form=form).solve(problem)
+
+
+def test_float32_landmarks_under_a_weak_penalty_lose_little(rng):
+    X, y = data(rng, n=300)
+    values = []
+    for dtype in (np.float64, np.float32):
+        design = KernelColumns(X.astype(dtype), KERNEL, landmarks=X[:80].astype(dtype))
+        penalty = RKHSNorm(1e-7, design.landmark_design())
+        problem = Problem(design, y, Squared(), penalty)
+        coef = Cholesky().solve(problem).coef.astype(np.float64)
+        system = problem.system()
+        system.start(system.from_theta(coef))
+        values.append(float(system.values().sum()))
+    np.testing.assert_allclose(values[1], values[0], rtol=1e-3)
 
 
 @pytest.mark.parametrize("machine", [exact, restricted])

@@ -6,11 +6,12 @@ which makes leaving each row out in turn a matter of one division.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
 
 from mercer._array import check_memory, row_chunks
 from mercer.penalties import RKHSNorm
@@ -19,7 +20,7 @@ from mercer.problem.rows import as_rows, kernel_matrix
 if TYPE_CHECKING:
     from mercer.problem.objective import Problem
 
-__all__ = ["Dual", "Primal", "spans_all_rows"]
+__all__ = ["Dual", "Primal", "spans_all_rows", "upper_factor"]
 
 
 def spans_all_rows(problem: Problem) -> bool:
@@ -34,15 +35,18 @@ class Primal:
     """The normal matrix of the weights and the intercept, G + alpha P.
 
     G = (1/n) (Z, 1)ᵀ S (Z, 1), and P is the matrix of the penalty: I, or M + jitter I; nothing for
-    the intercept.
+    the intercept. Whitened, Z T⁻¹ takes the place of Z and I that of M = TᵀT: as good as the
+    entries of Z even where the normal matrix itself is singular to rounding, at twice the work.
 
     Parameters
     ----------
     problem : Problem
         With a quadratic loss and a penalty of linear gradient.
+    whiten : bool, default=False
+        For ``RKHSNorm`` only.
     """
 
-    def __init__(self, problem: Problem):
+    def __init__(self, problem: Problem, whiten: bool = False):
         self.problem = problem
         n_columns = problem.design.shape[1]
         self.side = n_columns + problem.fit_intercept
@@ -53,21 +57,56 @@ class Primal:
             f"the normal matrix of {n_columns} columns and its factor",
             "use solver='block' or solver='cg'",
         )
-        gram = problem.design.gram(problem.weights)
-        gram /= problem.n_rows
-        self._gram = gram
-        if problem.fit_intercept:
-            means = problem.mean_rows(np.ones(problem.n_rows, dtype=problem.dtype))
-            self._gram = np.empty((self.side, self.side))
-            self._gram[:-1, :-1] = gram
-            self._gram[-1] = self._gram[:, -1] = means
+        self._triangle: NDArray[np.float64] | None = None
         self._penalty: NDArray[np.float64] | None = None
         if isinstance(penalty, RKHSNorm):
-            self._penalty = np.empty((n_columns, n_columns))
-            for columns in row_chunks(n_columns, 16.0 * n_columns):
-                some = np.arange(columns.start, columns.stop)
-                self._penalty[columns] = penalty.matrix.block(some).T
-            self._penalty[np.diag_indices(n_columns)] += penalty.jitter
+            if whiten:
+                self._triangle = upper_factor(penalty.matrix, penalty.jitter)
+            else:
+                self._penalty = _entries(penalty.matrix)
+                self._penalty[np.diag_indices(n_columns)] += penalty.jitter
+        self._gram = self._gram_of_columns()
+
+    @property
+    def whitened(self) -> bool:
+        """Whether columns are whitened."""
+        return self._triangle is not None
+
+    def _gram_of_columns(self) -> NDArray[np.float64]:
+        """G, of the columns as they are or whitened."""
+        problem = self.problem
+        n_columns = problem.design.shape[1]
+        gram = np.ones((self.side, self.side))
+        inner = gram[:n_columns, :n_columns]
+        if self._triangle is None:
+            inner[...] = problem.design.gram(problem.weights)
+        else:
+            inner[...] = 0.0
+            for some, z in self._row_chunks():
+                z = z[:, :n_columns]
+                weighted = z if problem.weights is None else z * problem.weights[some, None]
+                inner += weighted.T @ z
+        inner /= problem.n_rows
+        if problem.fit_intercept:
+            means = problem.mean_rows(np.ones(problem.n_rows, dtype=problem.dtype))
+            gram[-1] = gram[:, -1] = self._lowered(means.astype(np.float64))
+        return gram
+
+    def _row_chunks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Rows of (Z, 1), whitened if that is asked for, some at a time."""
+        problem = self.problem
+        for some in row_chunks(problem.n_rows, 32.0 * self.side):
+            z = np.ones((some.stop - some.start, self.side))
+            z[:, : problem.design.shape[1]] = problem.design.rows(some).toarray()
+            yield some, self._lowered(z.T).T
+
+    def _lowered(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """T⁻ᵀ v."""
+        if self._triangle is None:
+            return v
+        p = len(self._triangle)
+        v[:p] = linalg.solve_triangular(self._triangle, v[:p], trans="T", check_finite=False)
+        return v
 
     def matrix(self, alpha: float, last: bool = False) -> NDArray[np.float64]:
         """G + alpha P, the caller's to overwrite; ``last`` if no other strength will follow."""
@@ -81,6 +120,16 @@ class Primal:
             inner[rows] += alpha * self._penalty[rows]
         return matrix
 
+    def solve(
+        self, inverse: Callable[[NDArray], NDArray], rhs: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """What θ has to change by for ∇F to change by ``rhs``; ``inverse`` is the matrix's."""
+        x = inverse(self._lowered(rhs.copy()))
+        if self._triangle is not None:
+            p = len(self._triangle)
+            x[:p] = linalg.solve_triangular(self._triangle, x[:p], check_finite=False)
+        return x
+
     def unexplained(self, sqnorms: Callable[[NDArray], NDArray]) -> NDArray[np.float64]:
         """1 − h of every row, h being what its own target adds to its prediction.
 
@@ -91,10 +140,7 @@ class Primal:
         """
         problem = self.problem
         unexplained = np.empty(problem.n_rows)
-        n_columns = problem.design.shape[1]
-        for some in row_chunks(problem.n_rows, 32.0 * self.side):
-            z = np.ones((some.stop - some.start, self.side))
-            z[:, :n_columns] = problem.design.rows(some).toarray()
+        for some, z in self._row_chunks():
             unexplained[some] = sqnorms(z)
         unexplained *= -1.0 / problem.n_rows
         if problem.weights is not None:
@@ -129,7 +175,7 @@ class Dual:
             "use solver='block' or solver='cg'",
         )
         self._spans_all = spans_all_rows(problem)
-        kernel = _entries(problem) if self._spans_all else kernel_matrix(problem.design)
+        kernel = _entries(problem.design) if self._spans_all else kernel_matrix(problem.design)
         weights = np.ones(n) if problem.weights is None else problem.weights
         self._root = np.sqrt(weights)
         self._mean = problem.row_mean(problem.y)
@@ -188,10 +234,32 @@ class Dual:
             return beta / as_rows(own * self._root, beta)
 
 
-def _entries(problem: Problem) -> NDArray[np.float64]:
-    """The kernel matrix of all rows in float64."""
-    n = problem.n_rows
-    kernel = np.empty((n, n))
-    for some in row_chunks(n, float(problem.dtype.itemsize) * n):
-        kernel[some] = problem.design.block(np.arange(some.start, some.stop)).T
-    return kernel
+def upper_factor(matrix: Any, jitter: float = 0.0) -> NDArray[np.float64]:
+    """T, upper triangular, with TᵀT = M + jitter I, raised by what the entries of M do not know.
+
+    Parameters
+    ----------
+    matrix : KernelColumns or other design of shape (p, p)
+        M, symmetric and positive semi-definite but for rounding.
+    jitter : float, default=0.0
+    """
+    entries = _entries(matrix)
+    p = len(entries)
+    diagonal = entries.diagonal() + jitter
+    # Landmarks may be alike.
+    least = 4.0 * np.sqrt(p) * float(np.finfo(matrix.dtype).eps) * float(diagonal.max(initial=0))
+    while True:
+        entries[np.diag_indices(p)] = diagonal + least
+        try:
+            return linalg.cholesky(entries, check_finite=False)
+        except linalg.LinAlgError:
+            least *= 4.0
+
+
+def _entries(matrix: Any) -> NDArray[np.float64]:
+    """All of a symmetric design in float64."""
+    n = matrix.shape[0]
+    entries = np.empty((n, n))
+    for some in row_chunks(n, float(matrix.dtype.itemsize) * n):
+        entries[some] = matrix.block(np.arange(some.start, some.stop)).T
+    return entries

@@ -147,7 +147,7 @@ class ConjugateGradient(Solver):
     """
 
     space: str = "auto"
-    preconditioner: str | Callable[[NDArray], NDArray] | None = "auto"
+    preconditioner: str | Callable[..., NDArray] | None = "auto"
     check_every: int = 50
     rank: int | str = "auto"
     hold: bool = True

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer._validation import name_from
 from mercer.problem import Problem
 from mercer.problem.forms import Dual, Primal, spans_all_rows
 from mercer.problem.systems import NormalSystem
 from mercer.solvers.base import Clock, Solver, State, check_range
+from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.factor import Factor
 
 __all__ = ["Cholesky", "LeftOut", "leave_one_out"]
 
 _FORMS = ("auto", "primal", "dual")
+_POLISHED = 1e-6  # residual at which a model does not tell its equations were hard
 
 
 @dataclass
@@ -35,7 +39,8 @@ class Cholesky(Solver):
     P = k(L, L), and where the landmarks L are all rows K = k(X, X) and w = a. The factor is float64
     whatever the design is. The primal solution is refined until the gradient stops shrinking. A
     matrix without a Cholesky factor, such as that of dependent columns with alpha = 0, is solved by
-    its eigenvectors, which gives the shortest solution.
+    its eigenvectors, which gives the shortest solution; that of landmarks is made again with
+    whitened columns.
 
     Parameters
     ----------
@@ -45,16 +50,15 @@ class Cholesky(Solver):
     max_iter : int, default=1000
         Without effect: there is one iteration.
     form : {"auto", "primal", "dual"}, default="auto"
-        Which matrix. "auto" takes the one of the rows for a kernel machine of all rows, else the
-        smaller one.
+        Which matrix. "auto" takes the smaller one; for a kernel machine, the one of the rows if
+        all of them are landmarks, else that of the columns.
 
     Raises
     ------
     MemoryError
         By ``solve``, before it begins, if the matrix does not fit.
     ValueError
-        By ``solve``, if the form is "dual" and the penalty is the norm of the function, but not on
-        all rows.
+        By ``solve``, if the form is not that of the kernel machine.
 
     References
     ----------
@@ -101,9 +105,11 @@ class Cholesky(Solver):
             matrix = form.matrix(problem.penalty.alpha, last=self._shared is None)
         check_range(problem, matrix.diagonal())
         with state.clock.phase("factor"):
-            factor = Factor(matrix, overwrite=True)
-        if isinstance(form, Primal):
-            self._refine(problem, state, factor)
+            form, factor = _factor(form, matrix, problem.penalty.alpha)
+        if isinstance(form, Primal) and form.whitened:
+            self._polish(state, form, factor)
+        elif isinstance(form, Primal):
+            self._refine(state, form, factor)
         else:
             with state.clock.phase("factor"):
                 beta = factor.solve(form.rhs)
@@ -119,18 +125,32 @@ class Cholesky(Solver):
         shared._shared = _form(problem, self.form)  # type: ignore[misc]
         return shared
 
-    def _refine(self, problem: Problem, state: State, factor: Factor) -> None:
+    def _refine(self, state: State, form: Primal, factor: Factor) -> None:
         """Newton's steps with one factor: what the matrix lost to rounding comes back."""
+        problem = state.problem
         enough = 100 * float(np.finfo(problem.dtype).eps)
         improving = True
         while improving and state.optimality > enough:
             with state.clock.phase("products"):
                 downhill = _downhill(problem, state.x)
             with state.clock.phase("factor"):
-                theta = state.x + factor.solve(downhill)
+                theta = state.x + form.solve(factor.solve, downhill)
             if problem.penalty.quadratic:
                 theta = theta.astype(problem.dtype)
             improving = self._offer(problem, state, theta)
+
+    def _polish(self, state: State, form: Primal, factor: Factor) -> None:
+        """Conjugate gradients: M was raised to have a factor, which may be far from little."""
+
+        def inverse(residual: NDArray, strengths: NDArray) -> NDArray:
+            return form.solve(factor.solve, residual)
+
+        tol = min(self.tol, _POLISHED)
+        polish = ConjugateGradient(tol, 100, preconditioner=inverse, check_every=10, hold=False)
+        with state.clock.phase("products"), warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            result = polish.solve(state.problem, state.x)
+        state.x, state.optimality = result.coef, result.optimality
 
     def _offer(self, problem: Problem, state: State, theta: NDArray) -> bool:
         """Take θ if it is better than what there is; whether it is much better."""
@@ -247,7 +267,8 @@ def _left_out(problem: Problem, alphas: list[float]) -> Iterator[LeftOut]:
     target = problem.y.astype(np.float64)
     for i, alpha in enumerate(alphas):
         one = problem.with_penalty(replace(problem.penalty, alpha=alpha))
-        factor = Factor(form.matrix(alpha, last=i == len(alphas) - 1), overwrite=True)
+        matrix = form.matrix(alpha, last=i == len(alphas) - 1)
+        form, factor = _factor(form, matrix, alpha)
         if isinstance(form, Dual):
             beta = factor.solve(form.rhs)
             theta = form.theta(beta).astype(one.dtype)
@@ -257,19 +278,34 @@ def _left_out(problem: Problem, alphas: list[float]) -> Iterator[LeftOut]:
                 residual = np.where(ignored, target - one.responses(theta), residual)
         else:
             theta = one.initial()
-            theta = (theta + factor.solve(_downhill(one, theta))).astype(one.dtype)
+            theta = (theta + form.solve(factor.solve, _downhill(one, theta))).astype(one.dtype)
             rest = form.unexplained(factor.sqnorms)
             residual = ((target - one.responses(theta)).T / rest).T
         yield LeftOut(alpha, theta, target - residual)
 
 
+def _factor(
+    form: Primal | Dual, matrix: NDArray[np.float64], alpha: float
+) -> tuple[Primal | Dual, Factor]:
+    """The factor of a form's matrix; of its whitened form where rounding made that singular."""
+    restricted = isinstance(form, Primal) and not form.problem.penalty.quadratic
+    factor = Factor(matrix, overwrite=True, eigenvectors=not restricted)
+    if factor.regular or not restricted:
+        return form, factor
+    form = Primal(form.problem, whiten=True)
+    return form, Factor(form.matrix(alpha), overwrite=True)
+
+
 def _form(problem: Problem, form: str) -> Primal | Dual:
     """The matrices of the rows, or of the columns."""
     n, n_columns = problem.design.shape
-    if not problem.penalty.quadratic:
-        if form == "dual" and not spans_all_rows(problem):
-            raise ValueError("form must not be 'dual' with landmarks other than all rows.")
-        rows = form != "primal" and spans_all_rows(problem)
-    else:
+    if problem.penalty.quadratic:
         rows = form == "dual" or (form == "auto" and n < n_columns)
+        return Dual(problem) if rows else Primal(problem)
+    rows = spans_all_rows(problem)
+    if form != "auto" and rows != (form == "dual"):
+        raise ValueError(
+            "form must be 'auto' or 'dual' for a kernel machine of all rows, 'auto' or 'primal' "
+            f"for one of landmarks; got {form!r}."
+        )
     return Dual(problem) if rows else Primal(problem)

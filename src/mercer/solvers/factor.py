@@ -22,6 +22,8 @@ class Factor:
     matrix : ndarray of shape (m, m), float64, C-ordered
     overwrite : bool, default=False
         Whether the matrix may be destroyed, which saves its memory where it is large.
+    eigenvectors : bool, default=True
+        Whether to go on by eigenvectors where there is no inverse; else only ``regular`` is told.
 
     Attributes
     ----------
@@ -29,7 +31,9 @@ class Factor:
         Whether it has an inverse, up to rounding.
     """
 
-    def __init__(self, matrix: NDArray[np.float64], overwrite: bool = False):
+    def __init__(
+        self, matrix: NDArray[np.float64], overwrite: bool = False, eigenvectors: bool = True
+    ):
         side = len(matrix)
         in_place = overwrite and side >= _IN_PLACE
         if not in_place:
@@ -42,9 +46,11 @@ class Factor:
                 self._factor: NDArray | None = factor
                 self.regular = True
                 return
-            if in_place:
+            if in_place and eigenvectors:
                 matrix[...] = factor @ factor.T
         self._factor, self.regular = None, False
+        if not eigenvectors:
+            return
         # Singular to rounding: the eigenvectors say in which directions.
         check_memory(24.0 * side**2, f"the {side} eigenvectors", "raise alpha")
         values, self._vectors = np.linalg.eigh(matrix)

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from mercer._array import available_memory, check_memory, row_chunks
+from mercer._array import available_memory, check_memory
 from mercer.designs import KernelColumns
 from mercer.maps.landmarks import pivoted_cholesky
+from mercer.problem.forms import upper_factor
 
 __all__ = ["LowRank", "Restricted", "low_rank", "rank_for", "restricted"]
 
@@ -203,16 +204,4 @@ def restricted(matrix: KernelColumns, jitter: float, fit_intercept: bool) -> Res
         f"a preconditioner for {p} landmarks",
         "use solver='block', or fewer landmarks",
     )
-    inner = np.empty((p, p))
-    for some in row_chunks(p, 8.0 * p):
-        inner[some] = matrix.block(np.arange(some.start, some.stop)).T
-    # Landmarks may be alike: the diagonal is raised by what their entries do not know.
-    largest = float(inner.diagonal().max())
-    least = jitter + 4.0 * np.sqrt(p) * float(np.finfo(matrix.dtype).eps) * largest
-    diagonal = inner.diagonal().copy()
-    while True:
-        inner[np.diag_indices(p)] = diagonal + least
-        try:
-            return Restricted(linalg.cholesky(inner, check_finite=False), fit_intercept)
-        except linalg.LinAlgError:
-            least *= 4.0
+    return Restricted(upper_factor(matrix, jitter), fit_intercept)
