@@ -1,6 +1,7 @@
 """Exact kernel machines and raw Nyström ones: the map, and the estimators on it."""
 
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -9,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer.maps.exact
-from mercer import KernelClassifier, KernelRegressor, persistence
+from mercer import KernelClassifier, KernelRegressor, config_context, persistence
 from mercer.designs import KernelColumns
 from mercer.kernels import NGram
 from mercer.maps import ExactKernel, Nystroem
@@ -227,6 +228,30 @@ def test_texts_are_data_of_exact_and_raw_machines(solver):
     settings.pop("kernel")
     spanned = KernelRegressor(raw, **settings).fit(texts, stars)
     np.testing.assert_allclose(spanned.predict(texts), exact.predict(texts), atol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg", "block"])
+def test_a_machine_whose_matrix_does_not_fit_is_the_same_machine(solver):
+    X, y = waves(800)
+    settings = {"kernel": "laplacian", "gamma": 0.5, "alpha": 1e-3, "tol": 1e-7, "solver": solver}
+    whole = KernelRegressor("exact", **settings).fit(X, y)
+    with config_context(max_memory="3MB"):  # the matrix takes 5 MB
+        tracemalloc.start()
+        capped = KernelRegressor("exact", **settings).fit(X, y)
+        predicted = capped.predict(X)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 3 * 2**20
+    np.testing.assert_allclose(predicted, whole.predict(X), atol=1e-5)
+
+
+def test_a_matrix_that_does_not_fit_is_refused_with_what_would():
+    X, y = waves(800)
+    with (
+        config_context(max_memory="3MB"),
+        pytest.raises(MemoryError, match=r"800 rows .* needs .* MB .*; use solver='block'"),
+    ):
+        KernelRegressor("exact", solver="cholesky").fit(X, y)
 
 
 # living with scikit-learn

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer._array import available_memory, check_memory, n_threads, row_chunks
+from mercer._array import available_memory, check_memory, chunk_bytes, n_threads, row_chunks
 from mercer._rows import bytes_per_row, selected
 from mercer._validation import column_indices, float_type
 from mercer.designs.base import Design, float_dtype
@@ -190,7 +190,8 @@ class KernelColumns(Design):
     def _tiles(self, points: _Rows, landmarks: _Rows) -> Iterator[tuple[slice, slice, NDArray]]:
         """(rows, columns, entries), a tile in memory at a time; those on and above the diagonal
         where points are the landmarks."""
-        for rows, columns in _spans(points, landmarks, _TILE, points is landmarks):
+        side = min(_TILE, max(1, int((chunk_bytes() / 8) ** 0.5)))
+        for rows, columns in _spans(points, landmarks, side, points is landmarks):
             x = points[rows]
             y = x if points is landmarks and rows == columns else landmarks[columns]
             yield rows, columns, self._entries(x, y)

@@ -171,7 +171,7 @@ class _Judge:
     def _by_held_out(self, map_: FeatureMap, problem: Problem) -> NDArray[np.float64]:
         machine = self.machine
         solver = solvers.get(machine.solver, problem, tol=machine.tol, max_iter=machine.max_iter)
-        if getattr(solver, "checkpoint", None) is not None:
+        if isinstance(solver, solvers.BlockCoordinateDescent):
             solver = replace(solver, checkpoint=None)  # the folder is that of the fit to all rows
         if self.alphas is None:
             results = [solver.solve(problem)]

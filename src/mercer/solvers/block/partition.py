@@ -34,11 +34,11 @@ def size_of_blocks(design: Design) -> int:
     """
     n, n_columns = design.shape
     inputs = getattr(design, "n_inputs", 0)
-    if n_columns <= _ALONE:
-        return max(1, n_columns)
     # A factor takes b³/3 operations; a block of the full kernel, about 2 n b (inputs + 20).
     balanced = np.sqrt(6.0 * n * (min(inputs, _MOST_INPUTS) + 20))
     size = float(np.clip(balanced, _SMALLEST, _LARGEST))
+    if n_columns <= _ALONE:
+        size = max(1.0, n_columns)
     available = available_memory()
     if available is not None:
         room = _SHARE * available
