@@ -134,6 +134,9 @@ def test_the_solver_is_the_papers(classes):
     assert not solver.accelerated
     assert solver.shuffle
     assert (solver.block_size, solver.max_iter, solver.tol) == (64, 3, 0.0)
+    assert solver.hold == 0
+    few = systems.prepared(classes, method="nystroem", size=20, **SYSTEM)
+    assert systems.solver_of(64, few.problem, 3, seed=1).hold == "auto"
 
 
 # --- curves ----------------------------------------------------------------------------------

@@ -32,8 +32,8 @@ def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> l
                 "Figure 3: time of a block",
                 plots.figure3(known),
                 f"Milliseconds of the phases of a block, medians, on {_names(curves)}.",
-                "In later epochs blocks, Gram matrices and factors are kept as far as memory "
-                "goes. The full kernel makes no Gram matrix.",
+                "Blocks of Nyström and of cosines, Gram matrices and factors are kept for later "
+                "epochs; those of the full kernel are discarded, and it makes no Gram matrix.",
             ),
         ]
     if sizes:

@@ -143,13 +143,17 @@ def solver_of(
 ) -> BlockCoordinateDescent:
     """Blocks of a fixed partition, shuffled in every epoch, to no tolerance.
 
-    It is the paper's solver unless it is accelerated.
+    It is the paper's solver unless it is accelerated: blocks of the full kernel are made, used and
+    discarded; those of fewer columns than rows are kept as far as memory goes.
     """
+    design = problem.design
+    discarded = isinstance(design, KernelColumns) and design.symmetric
     return BlockCoordinateDescent(
         tol=0.0,
         max_iter=epochs,
-        block_size=min(block_size, problem.design.shape[1]),
+        block_size=min(block_size, design.shape[1]),
         accelerated=accelerated,
+        hold=0 if discarded else "auto",
         trace=trace,
         random_state=seed,
     )
