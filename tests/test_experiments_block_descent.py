@@ -64,6 +64,8 @@ def test_errors_are_wrong_classes_or_of_the_stars(classes, reviews):
     some = reviews.subset(50, 20)
     sure = np.where(some.y_test[:, None] == np.arange(4), 1.0, -1.0)
     assert reviews.error(some, sure) == pytest.approx(0, abs=1e-4)
+    assert reviews.likeliest(some, sure) == 0
+    assert classes.likeliest(classes.subset(50, 20), right) is None
     middle = np.zeros((20, 4))  # all stars are as likely: their mean is the answer
     expected = np.sqrt(np.mean((some.values.mean() - some.values[some.y_test]) ** 2))
     assert reviews.error(some, middle) == pytest.approx(expected)
@@ -71,6 +73,8 @@ def test_errors_are_wrong_classes_or_of_the_stars(classes, reviews):
     assert found["rmse"] == expected
     size = np.sqrt(np.mean(some.values[some.y_test] ** 2.0))
     assert found["relative_rmse"] == pytest.approx(expected / size)
+    off = np.sqrt(np.mean((some.values[0] - some.values[some.y_test]) ** 2.0))
+    assert reviews.likeliest(some, middle - 0.1 * np.arange(4)) == pytest.approx(off)
 
 
 def test_settings_are_chosen_once_on_training_rows(monkeypatch):

@@ -60,7 +60,8 @@ def course(
     dict
         The results of a record: ``course`` has a list for each of ``epoch`` (a number of blocks
         over that of all), ``seconds``, ``error``, ``objective`` and ``residual`` (None where it
-        was not worked out); ``phases`` has, of points every block, the median seconds of a block
+        was not worked out); ``likeliest`` is the error of stars if the likeliest ones are answered,
+        not their mean; ``phases`` has, of points every block, the median seconds of a block
         by phase in the ``first`` epoch and in ``later`` ones.
     """
     made = prepared(
@@ -91,6 +92,7 @@ def course(
     return {
         "data": loaded.describe(),
         "score": {"test": loaded.score(made.some, errors[-1])},
+        "likeliest": loaded.likeliest(made.some, made.responses(result.coef)),
         "fitted_rows": made.some.X.shape[0],
         "n_outputs": made.problem.n_outputs,
         "n_features": n_unknowns,

@@ -207,6 +207,13 @@ class Loaded:
         """Of test responses: the share of wrong classes, or the root mean square error of stars."""
         return self._error_of(some, responses, some.y_test)
 
+    def likeliest(self, some: Subset, responses: NDArray) -> float | None:
+        """The error of the stars with the largest response; None for classes."""
+        if self.source.task == "classification":
+            return None
+        away = some.values[some.classes(responses)].astype(np.float64) - some.values[some.y_test]
+        return float(np.sqrt(np.mean(away**2)))
+
     def score(self, some: Subset, error: float) -> dict[str, float]:
         """What a record says of an error."""
         if self.source.task == "classification":

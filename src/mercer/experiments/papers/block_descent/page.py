@@ -26,7 +26,8 @@ def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> l
                 plots.figure1(known),
                 f"Test error after every block against seconds, on {_names(curves)}.",
                 "Stars are ends of epochs. Judging does not count. Reviews are rated by the mean "
-                "of the stars under the shares that the responses stand for.",
+                "of the stars under the shares that responses stand for; the paper does not say "
+                "how. A table has the error of the likeliest stars, too.",
             ),
             Shown(
                 "Figure 3: time of a block",

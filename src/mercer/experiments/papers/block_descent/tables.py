@@ -186,6 +186,7 @@ def _curves(records: Sequence[Record]) -> Table:
                 f"{course['epoch'][-1]:g}",
                 *(_error(run, error_at(run, epoch)) for epoch in (1, 3)),
                 _error(run, error_at(run)),
+                _or_dash(run.get("likeliest")),
                 _strength(run),
             ]
         )
@@ -193,11 +194,23 @@ def _curves(records: Sequence[Record]) -> Table:
         error = _error(run, 1.0 - run["score"]["test"]["accuracy"])
         seconds = f"{run['seconds']['fit']:.3g}"
         rows.append(
-            [_name(run), "linear model", "–", "–", seconds, "–", "–", "–", error, _strength(run)]
+            [
+                _name(run),
+                "linear model",
+                "–",
+                "–",
+                seconds,
+                "–",
+                "–",
+                "–",
+                error,
+                "–",
+                _strength(run),
+            ]
         )
     head = ["data", "system", "p", "s, first epoch", "s, all", "epochs"]
-    head += ["error, 1", "error, 3", "error, last", "settings"]
-    return _table("Figure 1: curves", head, rows, range(2, 9))
+    head += ["error, 1", "error, 3", "error, last", "likeliest stars", "settings"]
+    return _table("Figure 1: curves", head, rows, range(2, 10))
 
 
 def _phases(records: Sequence[Record]) -> Table:
