@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer.designs import Dense, KernelColumns
 from mercer.kernels import Gaussian
 from mercer.losses import Squared
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
+from mercer.solvers import BlockCoordinateDescent
 
 KINDS = ("features", "nystroem", "exact")
 KERNEL = Gaussian(0.3)
 N, P = 44, 15
+ALPHAS = [0.3, 0.03, 0.1]
 
 
 def make(kind, rng, alpha=0.02, weights=None, fit_intercept=True, n_outputs=0, dtype=np.float64):
@@ -65,3 +70,24 @@ def _kernel_solution(problem, alpha, s):
         return np.linalg.solve(matrix, rhs)
     matrix = np.block([[matrix, s[:, None]], [np.ones((1, n)), np.zeros((1, 1))]])
     return np.linalg.solve(matrix, np.concatenate([rhs, np.zeros((1, *y.shape[1:]))]))
+
+
+def exactly(block_size=8, tol=1e-9, max_iter=6000, **settings):
+    return BlockCoordinateDescent(tol, max_iter, block_size=block_size, **settings)
+
+
+def epochs(n, block_size=8, **settings):
+    """The plain form for so many epochs."""
+    settings = {"tol": 0.0, "accelerated": False} | settings
+    return BlockCoordinateDescent(max_iter=n, block_size=block_size, **settings)
+
+
+def quietly(solver, problem, **arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return solver.solve(problem, **arguments)
+
+
+def distance(problem, theta, other):
+    """How far the responses of two models are apart: coefficients may be ill-determined."""
+    return np.abs(problem.responses(theta) - problem.responses(other)).max()

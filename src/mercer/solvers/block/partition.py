@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import available_memory
+from mercer._array import available_memory, largest_fitting
 from mercer._random import Slot, Streams
 from mercer.designs import Design, Lazy
 
-__all__ = ["partition", "permutation", "size_of_blocks"]
+__all__ = ["bytes_of_block", "partition", "permutation", "size_of_blocks"]
 
 _SMALLEST, _LARGEST = 512, 6144
 _ALONE = 4000  # columns that are solved as one block: seconds
@@ -25,26 +25,31 @@ def permutation(key: int, epoch: int, n: int) -> NDArray[np.int64]:
     return np.argsort(draws, kind="stable")
 
 
-def size_of_blocks(design: Design) -> int:
+def bytes_of_block(design: Design, size: int) -> float:
+    """Memory at work on one block: its columns, its Gram matrix, a factor and a copy."""
+    return float(design.dtype.itemsize) * design.shape[0] * size + 32.0 * size**2
+
+
+def size_of_blocks(design: Design, vectors: float = 0.0) -> int:
     """A block size that costs little memory and no more for its factor than for its columns.
 
     Parameters
     ----------
     design : Design of shape (n, D)
+    vectors : float, default=0.0
+        Bytes that are taken besides the blocks.
     """
     n, n_columns = design.shape
     inputs = getattr(design, "n_inputs", 0)
     # A factor takes b³/3 operations; a block of the full kernel, about 2 n b (inputs + 20).
-    balanced = np.sqrt(6.0 * n * (min(inputs, _MOST_INPUTS) + 20))
-    size = float(np.clip(balanced, _SMALLEST, _LARGEST))
-    if n_columns <= _ALONE:
-        size = max(1.0, n_columns)
+    balanced = int(np.sqrt(6.0 * n * (min(inputs, _MOST_INPUTS) + 20)))
+    size = min(max(balanced, _SMALLEST), _LARGEST) if n_columns > _ALONE else max(1, n_columns)
     available = available_memory()
     if available is not None:
-        room = _SHARE * available
-        size = min(size, max(1.0, room / (design.dtype.itemsize * n)), max(1.0, (room / 32) ** 0.5))
+        room = max(0.0, _SHARE * (available - vectors))
+        size = max(1, largest_fitting(lambda b: bytes_of_block(design, b), size, room))
     n_blocks = int(np.ceil(n_columns / size))
-    return int(np.ceil(n_columns / n_blocks))
+    return int(np.ceil(n_columns / n_blocks)) if n_blocks else 1
 
 
 def partition(design: Design, size: int, key: int, shuffle: bool) -> list[NDArray[np.int64]]:

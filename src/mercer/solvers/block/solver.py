@@ -11,14 +11,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import available_memory
+from mercer._array import available_memory, check_setting
 from mercer._random import key_from
 from mercer._validation import flag, name_from, positive_integer
-from mercer.problem import Problem
+from mercer.problem import Problem, System
 from mercer.solvers.base import Clock, Result, Solver, check_range, start_of
 from mercer.solvers.block.checkpoint import Checkpoint, fingerprint
 from mercer.solvers.block.local import LocalSolves
-from mercer.solvers.block.partition import partition, permutation, size_of_blocks
+from mercer.solvers.block.partition import bytes_of_block, partition, permutation, size_of_blocks
 from mercer.solvers.block.state import BlockState
 from mercer.solvers.block.subspace import Subspace
 
@@ -27,6 +27,7 @@ __all__ = ["BlockCoordinateDescent"]
 _HELD = 0.5  # share of the memory for what is kept from one epoch to the next
 _FACTORS = 0.25  # share of that for factors
 _DEPTH = 5  # epochs that are combined
+_VECTORS = 5  # numbers for every row, column of x and epoch that is not looked back on
 _NEAR = 2.0  # times the goal: what blocks have seen is right to about as much
 _TRACES = ("epoch", "block")
 
@@ -87,7 +88,7 @@ class BlockCoordinateDescent(Solver):
     >>> from mercer.designs import Dense
     >>> from mercer.losses import Squared
     >>> from mercer.penalties import L2
-    >>> from mercer.problem import Problem
+    >>> from mercer.problem import Problem, System
     >>> from mercer.solvers import BlockCoordinateDescent
     >>> problem = Problem(Dense(np.eye(2)), [1.0, 3.0], Squared(), L2(0.5))
     >>> BlockCoordinateDescent(tol=1e-10, block_size=1).solve(problem).coef.round(6)
@@ -168,11 +169,8 @@ class BlockCoordinateDescent(Solver):
         system = problem.system(alphas)
         system.phase = clock.phase
         theta = start_of(problem, start)
+        size, room = self._plan(system)
         system.start(system.from_theta(theta))
-        size = self.block_size
-        if size == "auto":
-            size = size_of_blocks(problem.design)
-        room = self._room()
         state = BlockState(
             problem=problem,
             clock=clock,
@@ -180,7 +178,7 @@ class BlockCoordinateDescent(Solver):
             system=system,
             alphas=system.alphas.copy(),
             key=key,
-            blocks=partition(problem.design, int(size), key, self.shuffle),
+            blocks=partition(problem.design, size, key, self.shuffle),
             index=np.arange(len(alphas)),
             relative=np.ones(len(alphas)),
             n_iter=np.zeros(len(alphas), dtype=np.int64),
@@ -198,12 +196,28 @@ class BlockCoordinateDescent(Solver):
         self._leave(state)
         return state
 
-    def _room(self) -> float:
-        """Bytes for what is kept from one epoch to the next."""
-        if self.hold != "auto":
-            return float(self.hold)
+    def _plan(self, system: System) -> tuple[int, float]:
+        """Columns of a block, and bytes for what is kept from one epoch to the next."""
+        design = system.problem.design
+        n_long = design.shape[0] + 2.0 * system.shape[0]
+        vectors = 8.0 * system.shape[1] * n_long * (_VECTORS + 2 * _DEPTH * self.accelerated)
+        size = self.block_size
+        if isinstance(size, str):
+            size = size_of_blocks(design, vectors)
+        size = min(size, max(1, design.shape[1]))
+        check_setting(
+            "block_size",
+            size,
+            lambda b: vectors + bytes_of_block(design, b),
+            f"block coordinate descent with blocks of {size} columns of {design.shape[0]} rows",
+            "take fewer rows, outputs or alphas",
+        )
         available = available_memory()
-        return 0.0 if available is None else _HELD * available
+        if self.hold != "auto":
+            return size, float(self.hold)
+        if available is None:
+            return size, 0.0
+        return size, _HELD * (available - vectors - bytes_of_block(design, size))
 
     def _epoch(self, state: BlockState, callback: Callable[[Any], bool | None] | None) -> bool:
         """One look at every block; whether the callback wants to stop."""
