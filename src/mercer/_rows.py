@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._array import check_memory
+from mercer._array import check_memory, chunk_bytes
 
 __all__ = ["PreparedRows", "bytes_per_row", "is_large", "is_sparse", "selected"]
 
@@ -102,7 +102,7 @@ def is_large(X: Any) -> bool:
     if isinstance(X, PreparedRows):
         return True
     is_matrix = isinstance(X, (np.ndarray, sparse.csr_array, sparse.csr_matrix)) and X.ndim == 2
-    return is_matrix and _nbytes(X) > _LARGE
+    return is_matrix and _nbytes(X) > min(_LARGE, chunk_bytes())
 
 
 def is_sparse(X: Any) -> bool:
