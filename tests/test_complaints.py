@@ -3,6 +3,8 @@
 Each test is one kind of complaint; those about single functions stand beside their tests.
 """
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -141,3 +143,16 @@ def test_a_wrong_bandwidth_would_be_noticed():
     error = np.abs(Z @ Z.T - Gaussian(0.05)(X)).max()
     assert error < 0.04
     assert np.abs(Z @ Z.T - Gaussian(0.05 * np.sqrt(2))(X)).max() > 2 * error
+
+
+def test_choosing_by_left_out_rows_takes_no_memory_for_every_strength():
+    X, y = table(400)
+    peaks = []
+    for alphas in ([1e-2, 1e-1], np.geomspace(1e-5, 1.0, 20)):
+        model = KernelRegressor("exact", alphas=alphas, selection="loo", gamma=0.1)
+        tracemalloc.start()
+        model.fit(X, y.astype(float))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    # 18 more solutions of 400 numbers, and no further matrix of 400 x 400.
+    assert peaks[1] - peaks[0] < 8 * 400 * 400 / 2

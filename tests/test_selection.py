@@ -196,6 +196,18 @@ def test_rows_are_left_out_unasked_where_that_is_cheap():
     assert classes.selection_ == "holdout"
 
 
+@pytest.mark.parametrize("gamma_path", [None, [0.1, 1.0]], ids=["one", "path"])
+def test_leaving_out_leaves_nothing_to_solve(gamma_path):
+    X, y = waves()
+    settings = {"selection": "loo", "gamma_path": gamma_path, "feature_map": "exact"}
+    found = model(**settings).fit(X, y)
+    assert found.solver_ == "cholesky"
+    assert found.path_["n_iter"].tolist() == [0, 0, 0, 0]
+    assert found.converged_
+    other = model(**settings, solver="block").fit(X, y)
+    np.testing.assert_allclose(found.path_["coef"], other.path_["coef"], rtol=1e-4, atol=1e-6)
+
+
 def test_many_rows_and_features_are_held_out(monkeypatch):
     X, y = waves(100)  # 100 * 64**2 products, or 80 of those
     monkeypatch.setattr("mercer.estimators.selection._CHEAP_SIDE", 65)

@@ -132,14 +132,13 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         if weights is not None and not weights.all():
             rows = np.flatnonzero(weights)  # no weight is the same as not being there
             seen, target, weights = selected(X, rows), target[rows], weights[rows]
-        design, continues = self._prepare(seen, target, weights, loss)
+        design, continues, thetas = self._prepare(seen, target, weights, loss)
         problem = self._problem(design, target, weights, loss)
-        solver = solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
         listener = self._bridge(context, X, y)
         if self.alphas is not None:
-            results = solver.solve_path(problem, self.path_["alpha"], listener)
-            self._adopt_path(solver, results)
+            self._adopt_path(*self._followed(problem, thetas, listener))
         else:
+            solver = solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
             # Other outputs or classes than last time have nothing to continue from.
             continues = continues and np.shape(self.intercept_) == target.shape[1:]
             start = self._start() if continues else None
@@ -149,8 +148,9 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
 
     def _prepare(
         self, X: Any, target: NDArray, weights: NDArray | None, loss: Any
-    ) -> tuple[Design, bool]:
-        """The design of the data, and whether scaler and map are those of the last fit."""
+    ) -> tuple[Design, bool, list[NDArray] | None]:
+        """The design of the data, whether scaler and map are those of the last fit, and solutions
+        for every alpha if choosing among them gave any."""
         map_ = maps.get(
             self.feature_map,
             kernel=self.kernel,
@@ -169,7 +169,7 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         if again and self._width_ == X.shape[1:]:
             scaled, fitted = self._scaled_rows(X), self.feature_map_
             if not isinstance(fitted, maps.ExactKernel) or fitted.was_fitted_to(scaled):
-                return fitted.design(scaled), True
+                return fitted.design(scaled), True, None
         # Nothing of them if this fit is interrupted.
         for name in ("_settings_", "gamma_path_", "path_", "selection_"):
             self.__dict__.pop(name, None)
@@ -177,13 +177,15 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         scaled = self._scaled_rows(X)
         if self.gamma_path is None:
             map_ = with_resolved_gamma(map_, scaled, weights)
+        thetas = None
         if self.gamma_path is not None or self.alphas is not None:
-            map_, alpha = chosen(self, map_, scaled, target, weights, loss)
-            if alpha is not None:
-                self.alpha_ = alpha
+            choice = chosen(self, map_, scaled, target, weights, loss)
+            map_, thetas = choice.map_, choice.thetas
+            if choice.alpha is not None:
+                self.alpha_ = choice.alpha
         design = map_.fit_design(scaled)
         self.feature_map_, self._settings_, self._width_ = map_, settings, X.shape[1:]
-        return design, False
+        return design, False, thetas
 
     def _problem(
         self, design: Design, target: NDArray, weights: NDArray | None, loss: Any
@@ -254,6 +256,22 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         if result.interrupted:
             # The model reached so far is in place; the caller's loop still has to stop.
             raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
+
+    def _followed(
+        self, problem: Problem, thetas: list[NDArray] | None, listener: Any
+    ) -> tuple[Any, list[Any]]:
+        """The solver of a path, and its results for every alpha."""
+        alphas = self.path_["alpha"].tolist()
+        if thetas is None or self.solver not in ("auto", "cholesky"):
+            solver = solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
+            return solver, solver.solve_path(problem, alphas, listener)
+        # To leave out every row takes the direct solutions for all of them: they are looked at.
+        direct = solvers.Cholesky(tol=self.tol, max_iter=self.max_iter)
+        results = []
+        for alpha, theta in zip(alphas, thetas, strict=True):
+            at = problem.with_penalty(replace(problem.penalty, alpha=alpha))
+            results.append(direct.solve(at, theta, listener))
+        return direct, results
 
     def _adopt_path(self, solver: Any, results: list[Any]) -> None:
         """Keep the solutions of all alphas, and make the chosen one the fitted model."""

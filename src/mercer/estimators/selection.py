@@ -23,7 +23,16 @@ from mercer.problem import Problem
 if TYPE_CHECKING:
     from mercer.estimators.base import KernelMachine
 
-__all__ = ["Part", "checked_path", "chosen", "held_out", "mean_loss", "responses", "split_key"]
+__all__ = [
+    "Choice",
+    "Part",
+    "checked_path",
+    "chosen",
+    "held_out",
+    "mean_loss",
+    "responses",
+    "split_key",
+]
 
 # Up to this number of rows, or as many products with fewer columns, every row is left out unasked:
 # a second or so for every alpha.
@@ -37,8 +46,8 @@ def chosen(
     target: NDArray,
     weights: NDArray | None,
     loss: Any,
-) -> tuple[FeatureMap, float | None]:
-    """``map_``, unfitted, at the gamma of ``machine.gamma_path`` and the alpha that predict best.
+) -> Choice:
+    """``map_`` at the gamma of ``machine.gamma_path`` and the alpha that predict best.
 
     All gammas see the same rows and the same random numbers, and share one design for all alphas.
     Leaves ``machine.gamma_path_`` and the scores of ``machine.path_`` behind, if there is anything
@@ -55,9 +64,7 @@ def chosen(
 
     Returns
     -------
-    map_ : FeatureMap
-    alpha : float or None
-        None where ``machine.alphas`` is.
+    Choice
     """
     data = Part(X, target, weights)
     alphas = None if machine.alphas is None else checked_path(machine.alphas, "alphas")
@@ -81,11 +88,11 @@ def chosen(
         if alphas is not None:
             machine.gamma_path_["alpha"] = np.array(alphas)[winners]
     machine.selection_ = "loo" if judge.leaves_one_out else "holdout"
-    map_ = _at(map_, gammas[best])
-    if alphas is None:
-        return map_, None
-    machine.path_ = {"alpha": np.array(alphas), "score": scores[best]}
-    return map_, alphas[winners[best]]
+    alpha = None
+    if alphas is not None:
+        alpha = alphas[winners[best]]
+        machine.path_ = {"alpha": np.array(alphas), "score": scores[best]}
+    return Choice(_at(map_, gammas[best]), alpha, trials[best].thetas)
 
 
 @dataclass
@@ -103,10 +110,30 @@ class Part:
 
 
 @dataclass
+class Choice:
+    """What is to be fitted.
+
+    Attributes
+    ----------
+    map_ : FeatureMap
+        Unfitted, at the gamma that was chosen.
+    alpha : float or None
+        None where there was no choice of it.
+    thetas : list of ndarray or None
+        Solutions for all rows and every alpha, where judging them took these.
+    """
+
+    map_: FeatureMap
+    alpha: float | None
+    thetas: list[NDArray] | None
+
+
+@dataclass
 class _Trial:
     """What one gamma gave."""
 
     scores: NDArray[np.float64]  # one per alpha, or a single one
+    thetas: list[NDArray] | None
     n_features: int
     seconds: float
 
@@ -118,8 +145,8 @@ def _at(map_: FeatureMap, gamma: float | None) -> FeatureMap:
 def _trial(judge: _Judge, map_: FeatureMap) -> _Trial:
     start = time.perf_counter()
     with _quietly():
-        scores = judge.scores(map_)
-    return _Trial(scores, map_.n_features_out_, time.perf_counter() - start)
+        scores, thetas = judge.scores(map_)
+    return _Trial(np.array(scores), thetas, map_.n_features_out_, time.perf_counter() - start)
 
 
 class _Judge:
@@ -144,19 +171,20 @@ class _Judge:
             held = held_out(key, data.target, strata, machine.validation_fraction)
             self.fitted, self.judged = data.rows(~held), data.rows(held)
 
-    def scores(self, map_: FeatureMap) -> NDArray[np.float64]:
-        """Of every alpha, or of the machine's own; greater is better."""
+    def scores(self, map_: FeatureMap) -> tuple[list[float], list[NDArray] | None]:
+        """Of every alpha, or of the machine's own, greater is better; solutions for all rows."""
         if self.leaves_one_out:
-            return self._by_leaving_out(self._problem(map_, self.data))
+            return self._by_leaving_out(map_)
         problem = self._problem(map_, self.fitted)
         if self._undecided:
             self._undecided = False
             self.leaves_one_out = _is_cheap(problem)
             if self.leaves_one_out:
-                return self._by_leaving_out(self._problem(map_, self.data))
-        return self._by_held_out(map_, problem)
+                return self._by_leaving_out(map_)
+        return self._by_held_out(map_, problem), None
 
-    def _by_leaving_out(self, problem: Problem) -> NDArray[np.float64]:
+    def _by_leaving_out(self, map_: FeatureMap) -> tuple[list[float], list[NDArray]]:
+        problem = self._problem(map_, self.data)
         if "a linear system" not in problem.capabilities:
             raise ValueError(
                 "selection='loo' needs a quadratic loss and penalty; got loss "
@@ -165,10 +193,13 @@ class _Judge:
         if problem.n_rows < 2:
             raise ValueError("selection='loo' needs two rows or more; got n_samples=1.")
         alphas = [problem.penalty.alpha] if self.alphas is None else self.alphas
-        found = solvers.leave_one_out(problem, alphas)
-        return np.array([self._score(each.predictions, self.data) for each in found])
+        scores, thetas = [], []
+        for found in solvers.leave_one_out(problem, alphas):
+            scores.append(self._score(found.predictions, self.data))
+            thetas.append(found.coef)
+        return scores, thetas
 
-    def _by_held_out(self, map_: FeatureMap, problem: Problem) -> NDArray[np.float64]:
+    def _by_held_out(self, map_: FeatureMap, problem: Problem) -> list[float]:
         machine = self.machine
         solver = solvers.get(machine.solver, problem, tol=machine.tol, max_iter=machine.max_iter)
         if isinstance(solver, solvers.BlockCoordinateDescent):
@@ -183,7 +214,7 @@ class _Judge:
                 machine._adopt(solver, result)
         thetas = np.stack([result.coef for result in results])
         found = responses(machine, map_, thetas, self.judged)
-        return np.array([self._score(each, self.judged) for each in found])
+        return [self._score(each, self.judged) for each in found]
 
     def _problem(self, map_: FeatureMap, part: Part) -> Problem:
         design = map_.fit_design(part.X)
