@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.options import Task
+from mercer.cli.options import Task, waiting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -31,7 +32,7 @@ class Labelled:
         self.task_note = task_note
 
 
-def labelled(text: str, target: str | None, task: Task) -> Labelled:
+def labelled(text: str, target: str | None, task: Task, out_of_core: bool = False) -> Labelled:
     """The data set that ``text`` names, a known one or a file, with a target to fit."""
     from mercer import datasets
 
@@ -39,13 +40,11 @@ def labelled(text: str, target: str | None, task: Task) -> Labelled:
     if not path.is_file():
         if not _is_known(text):
             raise _unknown(text, datasets.names())
+        _check_in_memory(text, out_of_core)
         return _known(text, target, task)
-    table, test = _read_with_test(path, target)
+    table, test = _read_with_test(path, target, out_of_core)
     if table.y is None:
-        names = f", one of {', '.join(table.feature_names[:6])}" if table.feature_names else ""
-        raise ValueError(
-            f"{text} does not say what to predict; name the column with --target{names}"
-        )
+        raise _no_target(text, table.feature_names)
     kind, note = as_task(table.y, task)
     data = datasets.Dataset(
         name=path.name.partition(".")[0],
@@ -60,7 +59,9 @@ def labelled(text: str, target: str | None, task: Task) -> Labelled:
     return Labelled(data, table.target_name or target, note)
 
 
-def unlabelled(text: str, saved: SavedModel) -> tuple[Any, NDArray | None]:
+def unlabelled(
+    text: str, saved: SavedModel, out_of_core: bool = False
+) -> tuple[Any, NDArray | None]:
     """The rows to predict, in the columns of the model, and their targets where they are there."""
     from mercer import datasets
 
@@ -68,12 +69,13 @@ def unlabelled(text: str, saved: SavedModel) -> tuple[Any, NDArray | None]:
     if not path.is_file():
         if not _is_known(text):
             raise _unknown(text, datasets.names())
+        _check_in_memory(text, out_of_core)
         data = datasets.load(text)
         use_test = data.X_test is not None
         X, y, names = data.X_test if use_test else data.X, data.y_test, data.feature_names
         y = y if use_test else data.y
     else:
-        table = _read_for(path, saved)
+        table = _read_for(path, saved, out_of_core)
         X, y, names = table.X, table.y, table.feature_names
     d = saved.model.n_features_in_
     if X.shape[1] != d:
@@ -121,11 +123,40 @@ def _known(name: str, target: str | None, task: Task) -> Labelled:
     return Labelled(data, None, f"task: {data.task}, as known of {name}")
 
 
-def _read_with_test(path: Path, target: str | None) -> tuple[Table, tuple[Any, NDArray] | None]:
+def _check_in_memory(text: str, out_of_core: bool) -> None:
+    if out_of_core:
+        raise ValueError(f"--out-of-core needs a Parquet file; got the known data set {text}.")
+
+
+def _no_target(text: str, columns: Sequence[str] | None) -> ValueError:
+    names = f", one of {', '.join(columns[:6])}" if columns else ""
+    return ValueError(f"{text} does not say what to predict; name the column with --target{names}")
+
+
+def _stays_in_file(path: Path, out_of_core: bool) -> bool:
+    """Whether a table is to be read a number of rows at a time: asked for, or too large."""
+    from mercer._array import available_memory
+    from mercer.datasets import mapped
+
+    if out_of_core or not mapped.is_parquet(path):
+        return out_of_core
+    available = available_memory()
+    # A table is read before it is made an array.
+    return available is not None and 2.0 * mapped.array_bytes(path) > available
+
+
+def _read_with_test(
+    path: Path, target: str | None, out_of_core: bool
+) -> tuple[Table, tuple[Any, NDArray] | None]:
     """A file's table, and the test part where it holds one (NPZ alone can)."""
     from mercer import datasets
     from mercer.datasets.readers import read_parts
 
+    if _stays_in_file(path, out_of_core):
+        if target is None:
+            raise _no_target(str(path), None)
+        with waiting(f"reading {path} into files beside it"):
+            return datasets.memory_mapped(path, target), None
     try:
         table = datasets.read(path, target)
     except datasets.DataError as error:
@@ -140,25 +171,31 @@ def _read_with_test(path: Path, target: str | None) -> tuple[Table, tuple[Any, N
     return table, (parts["X_test"], parts["y_test"])
 
 
-def _read_for(path: Path, saved: SavedModel) -> Table:
+def _read_for(path: Path, saved: SavedModel, out_of_core: bool) -> Table:
     """A file's rows in the columns that a model wants, with the target if it is there."""
     from mercer import datasets
 
     d = saved.model.n_features_in_
     names = saved.feature_names
+    stays = _stays_in_file(path, out_of_core)
     if names is None:
+        if stays:
+            return datasets.memory_mapped(path)
         table = _read_unnamed(path, d)
         if table.X.shape[1] != d + 1 or saved.target is None:
             return table
         return datasets.read(path, saved.target)
+    read: Any = datasets.memory_mapped if stays else datasets.read
     try:
-        return datasets.read(path, saved.target, columns=names)
+        return read(path, saved.target, columns=names)
     except datasets.DataError:
         pass  # without the target, or with gaps in it, the rows can be predicted all the same
     try:
-        return datasets.read(path, columns=names)
+        return read(path, columns=names)
     except datasets.DataError as error:
         refused = error
+    if stays:
+        raise refused
     try:
         table = _read_unnamed(path, d)
     except datasets.DataError:

@@ -13,6 +13,8 @@ from mercer.cli.options import (
     Data,
     Jobs,
     Json,
+    MaxMemory,
+    OutOfCore,
     Seed,
     Target,
     Task,
@@ -134,6 +136,8 @@ def fit(
     seed: Seed = 0,
     n_jobs: Jobs = None,
     scale: Scale = True,
+    max_memory: MaxMemory = None,
+    out_of_core: OutOfCore = False,
     as_json: Json = False,
 ) -> None:
     """Fit a model to a table and write it to a file.
@@ -158,7 +162,7 @@ def fit(
     settings |= {"random_state": seed, "n_jobs": n_jobs, "scale": scale}
     from mercer.cli.data import labelled
 
-    found = labelled(data, target, task)
+    found = labelled(data, target, task, out_of_core)
     say(found.task_note)
     model, seconds = _fitted(found.data, settings, sparse)
     summary = _write(found.data, found.target, model, settings, out)

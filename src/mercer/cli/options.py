@@ -21,6 +21,8 @@ __all__ = [
     "Data",
     "Jobs",
     "Json",
+    "MaxMemory",
+    "OutOfCore",
     "Seed",
     "Target",
     "Task",
@@ -52,6 +54,34 @@ Seed = Annotated[
 ]
 Jobs = Annotated[
     int | None, typer.Option("--n-jobs", help="Threads; -1 or nothing takes every core.")
+]
+
+
+def _limit(context: typer.Context, size: str | None) -> str | None:
+    """Keep to so much memory until the command is over."""
+    if size is not None:
+        from mercer._config import config_context
+
+        context.with_resource(config_context(max_memory=size))
+    return size
+
+
+MaxMemory = Annotated[
+    str | None,
+    typer.Option(
+        "--max-memory",
+        metavar="SIZE",
+        callback=_limit,
+        help="Memory to work with, such as 8GB; by default what there is.",
+    ),
+]
+OutOfCore = Annotated[
+    bool,
+    typer.Option(
+        "--out-of-core",
+        help="Keep the rows of a Parquet file in files beside it and read what is worked on; done "
+        "without asking where they would not fit into memory.",
+    ),
 ]
 
 

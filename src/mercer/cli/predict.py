@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mercer.cli.options import Data, Json, check_writable, print_json, waiting
+from mercer.cli.options import Data, Json, MaxMemory, OutOfCore, check_writable, print_json, waiting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,6 +35,8 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of each class.")
     ] = False,
+    max_memory: MaxMemory = None,
+    out_of_core: OutOfCore = False,
     as_json: Json = False,
 ) -> None:
     """Predict the rows of a table with a fitted model.
@@ -49,7 +51,7 @@ def predict(
 
     saved = persistence.load_saved(model)
     _check_proba(saved, proba)
-    X, y = unlabelled(data, saved)
+    X, y = unlabelled(data, saved, out_of_core)
     with waiting(f"predicting {X.shape[0]} rows"):
         predicted = saved.model.predict(X)
         columns = _columns(predicted)
