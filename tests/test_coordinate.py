@@ -237,6 +237,8 @@ def test_a_path_is_separate_solves_and_forms_every_gram_entry_once(rng):
         for alpha, result in zip(alphas, path(problem, alphas, solver), strict=True):
             alone = solver.solve(problem.with_penalty(L1(alpha)))
             np.testing.assert_allclose(result.coef, alone.coef, atol=2e-6)
+        upwards = solver.solve_path(problem, alphas[::-1])
+        np.testing.assert_array_equal(upwards[0].coef, result.coef)
 
 
 def test_a_start_at_the_solution_needs_no_step(loss, rng):

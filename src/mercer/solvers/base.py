@@ -298,7 +298,8 @@ class Solver:
                 last = Result(last.coef, 0, False, np.inf, [], True, last.criterion)
             else:
                 at = problem.with_penalty(replace(problem.penalty, alpha=values[number]))
-                last = solver.solve(at, None if last is None else last.coef, callback)
+                start = None if last is None or not np.any(at.weights_of(last.coef)) else last.coef
+                last = solver.solve(at, start, callback)
             results[number] = last
         return [results[number] for number in range(len(values))]
 

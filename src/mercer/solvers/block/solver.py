@@ -140,6 +140,20 @@ class BlockCoordinateDescent(Solver):
 
         Each is what ``solve`` returns for it alone, to rounding; a strength whose residual is small
         enough leaves.
+
+        Parameters
+        ----------
+        problem : Problem
+            Its penalty gives everything but alpha.
+        alphas : iterable of float
+        callback : callable, optional
+            As in ``solve``; its state has ``coefs``, one θ for every strength. Returning True stops
+            all of them.
+
+        Returns
+        -------
+        list of Result
+            In the order of ``alphas``.
         """
         return self._solve(problem, list(alphas), None, callback)
 

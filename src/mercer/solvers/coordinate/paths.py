@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
 from dataclasses import replace
 
 import numpy as np
 
 from mercer.problem import Problem
 from mercer.solvers.base import Result, Solver
-from mercer.solvers.coordinate.columns import GramPool, columns_of
 from mercer.solvers.coordinate.solver import CoordinateDescent
 
 __all__ = ["path"]
@@ -46,9 +44,7 @@ def path(problem: Problem, alphas: Iterable[float], solver: Solver | None = None
     >>> [result.coef.round(6).tolist() for result in path(problem, [1.5, 0.5])]
     [[1.0, 0.0], [3.0, 1.0]]
     """
-    solver = CoordinateDescent() if solver is None else copy(solver)
-    if isinstance(solver, CoordinateDescent):
-        solver.keep(GramPool(columns_of(problem.design), centred=problem.fit_intercept))
+    solver = (CoordinateDescent() if solver is None else solver)._for_path(problem)
     results: list[Result] = []
     for alpha in alphas:
         problem = problem.with_penalty(replace(problem.penalty, alpha=float(alpha)))

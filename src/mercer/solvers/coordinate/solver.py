@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -171,6 +172,12 @@ class CoordinateDescent(Solver):
     def keep(self, pool: GramPool) -> None:
         """Take Gram matrices from there, for problems on its design."""
         self._pool = pool
+
+    def _for_path(self, problem: Problem) -> CoordinateDescent:
+        """A copy that keeps the Gram matrices of its working sets."""
+        other = copy(self)
+        other.keep(GramPool(columns_of(problem.design), centred=problem.fit_intercept))
+        return other
 
     def criterion(self, problem: Problem) -> str:
         return "duality gap" if problem.loss.convex else "stationarity"
