@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.callback import ScoringMonitor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import KernelClassifier, KernelRegressor, persistence, solvers
@@ -128,6 +129,28 @@ def test_alphas_and_gammas_are_chosen_together():
         alone = model(gamma=gamma).fit(X, y)
         assert alone.alpha_ == alpha
         assert alone.path_["score"].max() == pytest.approx(score, rel=1e-9)
+
+
+@pytest.mark.parametrize("selection", ["holdout", "loo"])
+def test_several_outputs_share_a_path(selection):
+    X, y = waves()
+    Y = np.column_stack([y, -2 * y])
+    both = model(selection=selection).fit(X, Y)
+    alone = model(selection=selection).fit(X, y)
+    np.testing.assert_allclose(both.path_["score"], 5 * alone.path_["score"], rtol=1e-6)
+    assert both.path_["coef"].shape == (4, 2, 64)
+    assert both.path_["intercept"].shape == (4, 2)
+    one, other = both.at_alpha(ALPHAS[2]).predict(X), alone.at_alpha(ALPHAS[2]).predict(X)
+    np.testing.assert_allclose(one, np.column_stack([other, -2 * other]), atol=1e-6)
+
+
+@pytest.mark.parametrize("feature_map", ["fourier", "exact"])
+def test_callbacks_see_every_strength(feature_map):
+    X, y = waves()
+    monitor = ScoringMonitor(scoring="r2")
+    found = model(feature_map=feature_map, solver="cg").set_callbacks(monitor).fit(X, y)
+    rows = [row for row in monitor.get_logs().data if row["task_name"] == "iteration"]
+    assert len(rows) >= found.path_["n_iter"].max() > 0
 
 
 def test_rows_without_weight_are_not_there():

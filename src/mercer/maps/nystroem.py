@@ -70,7 +70,9 @@ default="gaussian"
         "rpcholesky".
     whiten : bool, default=True
         False gives the kernel against the landmarks as it is, z(x) = k(x, L): inner products then
-        approximate nothing, but a model in the span of the landmarks is linear in them.
+        approximate nothing, but a model in the span of the landmarks is linear in them. Its design
+        holds no features, and the estimators take the norm of the function, wᵀ k(L, L) w, for
+        ``penalty="l2"``: the model is that of whitened features.
     random_state : int, RandomState, Generator or None, default=None
         An integer makes the map reproducible.
     n_jobs : int or None, default=None
