@@ -91,14 +91,23 @@ class Target:
 
 
 class Benchmark:
-    """A script's run: compares cases as they come, prints a table each, ends with the JSON file."""
+    """A script's run: compares cases as they come, prints a table each, ends with the JSON file.
 
-    def __init__(self, description: str):
+    ``arguments`` may add options of the script's own, found in ``options``.
+    """
+
+    def __init__(
+        self,
+        description: str,
+        arguments: Callable[[argparse.ArgumentParser], object] | None = None,
+    ):
         parser = argparse.ArgumentParser(description=description)
         parser.add_argument("--repeats", type=int, default=7, help="repeats per contender")
         parser.add_argument("--quick", action="store_true", help="small data, three repeats")
         parser.add_argument("--json", type=Path, help="also write the medians to this file")
-        options = parser.parse_args()
+        if arguments is not None:
+            arguments(parser)
+        self.options = options = parser.parse_args()
         self.quick: bool = options.quick
         self.repeats: int = 3 if options.quick else options.repeats
         self._path: Path | None = options.json
@@ -145,9 +154,13 @@ class Benchmark:
                     )
         self.write("\n" + table(rows))
 
+    def keep(self, title: str, **facts: object) -> None:
+        """Keep figures that are no comparison for the JSON file."""
+        self._records.append({"title": title, "case": "", "seconds": {}, "ratios": {}, **facts})
+
     def note(self, title: str, **facts: object) -> None:
         """Keep figures that are no comparison for the JSON file, and print them."""
-        self._records.append({"title": title, "case": "", "seconds": {}, "ratios": {}, **facts})
+        self.keep(title, **facts)
         self.write(f"\n{title}\n" + "\n".join(f"  {name}: {fact}" for name, fact in facts.items()))
 
     def finish(self) -> None:

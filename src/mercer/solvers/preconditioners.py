@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+from scipy.linalg import lapack
 
 from mercer._array import available_memory, check_memory
 from mercer.designs import KernelColumns
@@ -122,9 +122,10 @@ class Restricted:
 
     ::
 
-        (1/p) (M, 1)ᵀ (M, 1) + alpha diag(M, 0),    M = k(L, L) = TᵀT
+        (1/p) (M, 1)ᵀ (M, 1) + alpha diag(M, 0) = RᵀR,    R = A diag(T, 1),    M = k(L, L) = TᵀT
 
-    is inverted by two triangular factors: T, and one of ((1/p) T Tᵀ + alpha I) with the intercept.
+    where AᵀA is (1/p) T Tᵀ + alpha I with the intercept. The inverse of R is kept as such: products
+    with it run on the threads of the products with the kernel.
 
     Parameters
     ----------
@@ -136,27 +137,24 @@ class Restricted:
     def __init__(self, triangle: NDArray[np.float64], fit_intercept: bool):
         self._triangle = triangle
         self._fit_intercept = fit_intercept
-        self._inner: tuple[float, NDArray[np.float64]] | None = None
+        self._last: tuple[float, NDArray[np.float64]] | None = None
 
     def __call__(
         self, v: NDArray[np.float64], strengths: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """The inverse times v (p + 1, C), with a strength (C,) for every column."""
-        p = len(self._triangle)
-        out = v.copy()
-        out[:p] = linalg.solve_triangular(self._triangle, v[:p], trans="T", check_finite=False)
+        out = np.empty(v.shape)
         for alpha in np.unique(strengths):
             columns = strengths == alpha
-            inner = (self._factor(float(alpha)), False)
-            out[:, columns] = linalg.cho_solve(inner, out[:, columns], check_finite=False)
-        out[:p] = linalg.solve_triangular(self._triangle, out[:p], check_finite=False)
+            inverse = self._inverse(float(alpha))
+            out[:, columns] = inverse @ (inverse.T @ v[:, columns])
         return out
 
-    def _factor(self, alpha: float) -> NDArray[np.float64]:
-        """The upper factor of the inner matrix of one strength; the last one is kept."""
-        if self._inner is not None and self._inner[0] == alpha:
-            return self._inner[1]
-        self._inner = None
+    def _inverse(self, alpha: float) -> NDArray[np.float64]:
+        """R⁻¹ of one strength; the last one is kept."""
+        if self._last is not None and self._last[0] == alpha:
+            return self._last[1]
+        self._last = None
         p = len(self._triangle)
         side = p + self._fit_intercept
         check_memory(
@@ -173,9 +171,13 @@ class Restricted:
             inner[p, p] = 1.0
         least = side * float(np.finfo(np.float64).eps) * float(inner.diagonal().max())
         inner[np.diag_indices(side)] += least
-        factor = linalg.cholesky(inner.T, overwrite_a=True, check_finite=False)
-        self._inner = (alpha, factor)
-        return factor
+        upper = np.linalg.cholesky(inner).T
+        inner[:, :p] = upper[:, :p] @ self._triangle
+        inner[:, p:] = upper[:, p:]
+        # The transpose of a C-ordered array is what LAPACK takes without a copy.
+        inverse = lapack.dtrtri(inner.T, lower=1, overwrite_c=1)[0].T
+        self._last = (alpha, inverse)
+        return inverse
 
 
 def restricted(matrix: KernelColumns, jitter: float, fit_intercept: bool) -> Restricted:
