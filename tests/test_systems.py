@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import mercer.problem.sharded
+import mercer.problem.systems.kernel
+import mercer.problem.systems.normal
 from _problems import make as make_problem
 from _systems import KINDS, N, P, dense_solution, make
 from mercer.losses import Logistic
@@ -229,5 +231,10 @@ def test_constant_targets_are_solved_at_the_start(kind, rng):
     assert system.relative(system.residual(system.x)).max() == 0
 
 
-def test_examples_of_shared_problems(check_examples):
-    check_examples(mercer.problem.sharded)
+@pytest.mark.parametrize(
+    "module",
+    [mercer.problem.sharded, mercer.problem.systems.kernel, mercer.problem.systems.normal],
+    ids=lambda module: module.__name__.rsplit(".", 1)[-1],
+)
+def test_examples(module, check_examples):
+    check_examples(module)

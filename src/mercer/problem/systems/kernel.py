@@ -23,6 +23,34 @@ class KernelSystem(System):
     √S 1, and a combination of the two has both.
 
     The state is the residual of the equations; the diagonal n α has no 1/n in front of the kernel.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a quadratic loss, and ``RKHSNorm`` of the design itself.
+    alphas : array of shape (q,)
+
+    References
+    ----------
+    Tu, Roelofs, Venkataraman and Recht (2016), Large scale kernel learning using block coordinate
+    descent, algorithm 1, with n λ in the systems of the blocks.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import KernelColumns
+    >>> from mercer.kernels import Gaussian
+    >>> from mercer.losses import Squared
+    >>> from mercer.penalties import RKHSNorm
+    >>> from mercer.problem import Problem
+    >>> kernel = KernelColumns(np.array([[0.0], [9.0]]), Gaussian(1.0))
+    >>> problem = Problem(kernel, [1.0, 3.0], Squared(), RKHSNorm(0.5, kernel))
+    >>> system = problem.system()
+    >>> system.start(system.initial())
+    >>> block = system.block(np.array([0, 1]))
+    >>> system.move(block, np.linalg.solve(block.matrix(0.5), block.rhs))
+    >>> system.theta(system.x)  # coefficients that add up to zero, and the intercept
+    array([-0.5,  0.5,  2. ])
     """
 
     knows_residual: ClassVar[bool] = True

@@ -24,6 +24,33 @@ class NormalSystem(System):
     every row; with M, the products M w are kept beside it, so that landmarks need not be rows.
 
     The intercept joins every block: it is best for the weights after each of them.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a quadratic loss and penalty "l2" or "rkhs".
+    alphas : array of shape (q,)
+
+    References
+    ----------
+    Tu, Roelofs, Venkataraman and Recht (2016), Large scale kernel learning using block coordinate
+    descent, equations (3) and (4).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Dense
+    >>> from mercer.losses import Squared
+    >>> from mercer.penalties import L2
+    >>> from mercer.problem import Problem
+    >>> problem = Problem(Dense(np.eye(2)), [1.0, 3.0], Squared(), L2(), None, False)
+    >>> system = problem.system([0.5, 1.5])
+    >>> system.rhs()
+    array([[0.5, 0.5],
+           [1.5, 1.5]])
+    >>> system.product(np.ones((2, 2)))
+    array([[1., 2.],
+           [1., 2.]])
     """
 
     def __init__(self, problem: Problem, alphas: NDArray[np.float64]):

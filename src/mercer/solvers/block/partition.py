@@ -8,11 +8,13 @@ from numpy.typing import NDArray
 from mercer._array import available_memory, largest_fitting
 from mercer._random import Slot, Streams
 from mercer.designs import Design, Lazy
+from mercer.problem import System
 
 __all__ = ["bytes_of_block", "partition", "permutation", "size_of_blocks"]
 
 _SMALLEST, _LARGEST = 512, 6144
 _ALONE = 4000  # columns that are solved as one block: seconds
+_EPOCHS = 10.0  # in which what is kept of a block is made use of
 _MOST_INPUTS = 1000  # CSR and counts of words have more, but few that are not zero
 _SHARE = 0.2  # of the memory for one generated block
 
@@ -30,26 +32,46 @@ def bytes_of_block(design: Design, size: int) -> float:
     return float(design.dtype.itemsize) * design.shape[0] * size + 32.0 * size**2
 
 
-def size_of_blocks(design: Design, vectors: float = 0.0) -> int:
-    """A block size that costs little memory and no more for its factor than for its columns.
+def size_of_blocks(system: System, vectors: float = 0.0, kept: float = np.inf) -> int:
+    """Columns of a block: as many as memory and the work on a block alone allow.
+
+    Larger blocks need fewer epochs. What they cost beyond their columns, a factor of b³/3
+    operations for the kernel machine and a Gram matrix of n b² for normal equations, may be as much
+    as the columns of some epochs if it is kept, and of one epoch if it does not fit.
 
     Parameters
     ----------
-    design : Design of shape (n, D)
+    system : System
     vectors : float, default=0.0
         Bytes that are taken besides the blocks.
+    kept : float, default=inf
+        Bytes for what is kept of the blocks besides their columns.
     """
-    n, n_columns = design.shape
-    inputs = getattr(design, "n_inputs", 0)
-    # A factor takes b³/3 operations; a block of the full kernel, about 2 n b (inputs + 20).
-    balanced = int(np.sqrt(6.0 * n * (min(inputs, _MOST_INPUTS) + 20)))
-    size = min(max(balanced, _SMALLEST), _LARGEST) if n_columns > _ALONE else max(1, n_columns)
+    size = _balanced(system, _EPOCHS)
+    if 8.0 * system.n_columns * size * len(system.alphas) > kept:
+        size = _balanced(system, 1.0)
+    design, n_columns = system.problem.design, system.n_columns
     available = available_memory()
     if available is not None:
         room = max(0.0, _SHARE * (available - vectors))
         size = max(1, largest_fitting(lambda b: bytes_of_block(design, b), size, room))
     n_blocks = int(np.ceil(n_columns / size))
     return int(np.ceil(n_columns / n_blocks)) if n_blocks else 1
+
+
+def _balanced(system: System, n_epochs: float) -> int:
+    """A block size whose own work is that on its columns in so many epochs."""
+    design = system.problem.design
+    n, n_columns = design.shape
+    inputs = min(getattr(design, "n_inputs", 0), _MOST_INPUTS)
+    entry = 2.0 * inputs + 20.0 + 4.0 * system.shape[1]  # operations for it in every epoch
+    if system.knows_residual:
+        balanced = int(np.sqrt(3.0 * n_epochs * n * entry))
+    else:
+        balanced = int(n_epochs * entry)
+    if n_columns <= _ALONE:
+        return max(1, n_columns)
+    return min(max(balanced, _SMALLEST), _LARGEST)
 
 
 def partition(design: Design, size: int, key: int, shuffle: bool) -> list[NDArray[np.int64]]:

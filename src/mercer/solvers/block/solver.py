@@ -200,9 +200,10 @@ class BlockCoordinateDescent(Solver):
             local=LocalSolves(_FACTORS * room),
             subspace=Subspace(system, _DEPTH) if self.accelerated else None,
         )
+        resumed = self._resumed(state, start)
         # A trace by blocks is to tell what every block takes.
         system.hold((1 - _FACTORS) * room, None if self.trace == "block" else state.blocks)
-        if self._resumed(state, start):
+        if resumed:
             return state
         if start is not None or not state.blocks:
             state.relative = self._residuals(state)
@@ -215,9 +216,11 @@ class BlockCoordinateDescent(Solver):
         design = system.problem.design
         n_long = design.shape[0] + 2.0 * system.shape[0]
         vectors = 8.0 * system.shape[1] * n_long * (_VECTORS + 2 * _DEPTH * self.accelerated)
+        available = available_memory()
+        room = float(self.hold) if self.hold != "auto" else _HELD * ((available or 0) - vectors)
         size = self.block_size
         if isinstance(size, str):
-            size = size_of_blocks(design, vectors)
+            size = size_of_blocks(system, vectors, _FACTORS * room)
         size = min(size, max(1, design.shape[1]))
         check_setting(
             "block_size",
@@ -226,12 +229,9 @@ class BlockCoordinateDescent(Solver):
             f"block coordinate descent with blocks of {size} columns of {design.shape[0]} rows",
             "take fewer rows, outputs or alphas",
         )
-        available = available_memory()
-        if self.hold != "auto":
-            return size, float(self.hold)
-        if available is None:
-            return size, 0.0
-        return size, _HELD * (available - vectors - bytes_of_block(design, size))
+        if self.hold == "auto":
+            room -= _HELD * bytes_of_block(design, size)
+        return size, room
 
     def _epoch(self, state: BlockState, callback: Callable[[Any], bool | None] | None) -> bool:
         """One look at every block; whether the callback wants to stop."""
