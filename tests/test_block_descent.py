@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer.solvers.block.solver
@@ -20,6 +21,7 @@ from _systems import (
     quietly,
 )
 from mercer.designs import Dense, KernelColumns, Lazy
+from mercer.kernels import NGram
 from mercer.losses import Logistic, Squared
 from mercer.maps import RandomFourier
 from mercer.penalties import L2, RKHSNorm
@@ -121,6 +123,20 @@ def test_columns_made_when_asked_for_are_columns(rng):
     held = Problem(Dense(features.transform(X)), y, Squared(), L2(0.01))
     solver = exactly(shuffle=False)
     np.testing.assert_allclose(solver.solve(lazy).coef, solver.solve(held).coef, atol=1e-6)
+
+
+@pytest.mark.parametrize("what", ["texts", "sparse rows"])
+def test_texts_and_sparse_rows_have_kernel_machines(what, rng):
+    y = rng.normal(size=30)
+    if what == "texts":
+        words = np.array(["red", "green", "blue", "grey", "pink"])
+        X = np.array([" ".join(rng.choice(words, 6)) for _ in y], dtype=object)
+        design = KernelColumns(X, NGram(orders=(1, 2)))
+    else:
+        design = KernelColumns(sparse.random_array((30, 8), density=0.4, rng=rng).tocsr(), KERNEL)
+    problem = Problem(design, y, Squared(), RKHSNorm(0.1, design))
+    result = exactly().solve(problem)
+    assert distance(problem, result.coef, dense_solution(problem)) <= 1e-7
 
 
 def test_float32_reaches_what_its_products_can_tell(kind, rng):
