@@ -261,7 +261,8 @@ def _direct(runs: Sequence[Record]) -> Found:
     if not known:
         return _MISSING
     numbers = "; ".join(
-        f"{METHODS[m]} {_epochs(run['close'])}, {run['away']:.1g} in the end"
+        f"{METHODS[m]} {_epochs(run['close'])}, {run['away']:.1g} in the end; accelerated "
+        f"{_epochs(run['accelerated']['close'])}"
         for m, run in known.items()
     )
     good = sum(run["close"] is not None for run in known.values())
