@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from mercer._array import available_memory
 from mercer._validation import name_from
-from mercer.designs import Dense
+from mercer.designs import Dense, Lazy
 from mercer.problem import Problem
+from mercer.problem.systems import KernelSystem
 from mercer.solvers.async_svrg import AsyncSVRG, simulate_delays, step_bounds
 from mercer.solvers.base import Result, Solver, TraceRow
 from mercer.solvers.block import BlockCoordinateDescent
@@ -65,6 +66,7 @@ SOLVERS: dict[str, type[Solver]] = {
 }
 
 _DIRECT_SIDE = 4000  # largest matrix to factorise unasked: seconds, and 128 MB
+_ALL_ROWS = 8000  # the same for the kernel matrix of all rows, which is made but once
 _SMALL = 2**22  # entries below which any design is as good as dense
 
 
@@ -76,9 +78,16 @@ def names() -> list[str]:
 def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
     """The solver that suits the loss and the size of a problem.
 
-    A penalty with an l1 part gets coordinate descent. Otherwise a quadratic loss gets the direct
-    solver where the smaller side of the design is small, the design is dense or small itself, and
-    the matrix fits; else conjugate gradients. Any other loss gets Newton's method.
+    A penalty with an l1 part gets coordinate descent, and a loss that is not quadratic Newton's
+    method. What is left are linear equations:
+
+    - Ridge problems get the direct solver where the smaller side of the design is at most 4000, the
+      design is dense or small itself, and the matrix fits; block descent where columns are made
+      anew for every product, as those of a ``Lazy`` design; else conjugate gradients.
+    - Kernel machines (``RKHSNorm``) get the direct solver up to 8000 rows, or 4000 landmarks, where
+      the matrix fits; else preconditioned conjugate gradients, which reach the same residual in
+      fewer looks at the kernel than block descent; and block descent for so many landmarks that
+      their own kernel matrix does not fit three times.
 
     Parameters
     ----------
@@ -94,14 +103,33 @@ def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
         return CoordinateDescent(tol=tol, max_iter=max_iter)
     if not problem.loss.quadratic:
         return NewtonCG(tol=tol, max_iter=max_iter)
-    n, n_columns = problem.design.shape
+    kind = _for_ridge(problem) if problem.penalty.quadratic else _for_machines(problem)
+    return kind(tol=tol, max_iter=max_iter)
+
+
+def _for_ridge(problem: Problem) -> type[Solver]:
+    design = problem.design
+    n, n_columns = design.shape
     side = min(n, n_columns + 1)
-    cheap = isinstance(problem.design, Dense) or n * n_columns <= _SMALL
+    small = n * n_columns <= _SMALL
+    if (isinstance(design, Dense) or small) and _fits(24 * side**2) and side <= _DIRECT_SIDE:
+        return Cholesky
+    return BlockCoordinateDescent if isinstance(design, Lazy) else ConjugateGradient
+
+
+def _for_machines(problem: Problem) -> type[Solver]:
+    n, n_landmarks = problem.design.shape
+    if isinstance(problem.system(), KernelSystem):
+        return Cholesky if n <= _ALL_ROWS and _fits(16 * n**2) else ConjugateGradient
+    if not _fits(24 * n_landmarks**2):
+        return BlockCoordinateDescent
+    direct = n_landmarks <= _DIRECT_SIDE and _fits(32 * n_landmarks**2)
+    return Cholesky if direct else ConjugateGradient
+
+
+def _fits(n_bytes: int) -> bool:
     available = available_memory()
-    fits = available is None or 24 * side**2 <= available
-    if cheap and fits and side <= _DIRECT_SIDE:
-        return Cholesky(tol=tol, max_iter=max_iter)
-    return ConjugateGradient(tol=tol, max_iter=max_iter)
+    return available is None or n_bytes <= available
 
 
 def get(
