@@ -112,53 +112,63 @@ bool fill_kernel(const KernelLoops<T, In>& loops, const KernelWork<In>& work, in
     return small;
 }
 
-// The longest scaled row, squared.
-inline double largest_square(const float* rows, std::size_t n, const KernelWork<float>& work,
-                             int n_threads) {
+// The longest scaled row, squared, and how many are longer than `length`, squared.
+struct Lengths {
+    double longest = 0;
+    std::size_t n_longer = 0;
+};
+inline Lengths lengths_of(const float* rows, std::size_t n, const KernelWork<float>& work,
+                          double length, int n_threads) {
     constexpr std::size_t block = 1024;
-    std::vector<double> largest((n + block - 1) / block);
+    std::vector<Lengths> found((n + block - 1) / block);
     if (n * work.d < kWorthThreads) n_threads = 1;
-    parallel_for(largest.size(), n_threads, [&](std::size_t b, int) {
+    parallel_for(found.size(), n_threads, [&](std::size_t b, int) {
         for (std::size_t i = b * block; i < std::min((b + 1) * block, n); ++i) {
             const double square =
                 kernel_loops().squared_norm(rows + i * work.d, work.centre, work.scale, work.d);
-            if (!(square <= largest[b])) largest[b] = square;
+            if (!(square <= found[b].longest)) found[b].longest = square;
+            found[b].n_longer += !(square <= length);
         }
     });
-    double result = 0;
-    for (double square : largest)
-        if (!(square <= result)) result = square;
-    return result;
+    Lengths all;
+    for (const Lengths& part : found) {
+        if (!(part.longest <= all.longest)) all.longest = part.longest;
+        all.n_longer += part.n_longer;
+    }
+    return all;
 }
 
 // The error that kernels of float32 rows may have: 1e-6, or 2e-5 where speed counts for more.
 enum class Accuracy { full, single };
 
-// How long scaled rows may be, squared, for float32 arithmetic to be that accurate. The expanded
-// square has an error of about the squared lengths times 1e-7, which the root of a small distance
-// magnifies.
-inline double longest_in_float32(KernelKind kind, Accuracy accuracy) {
-    const bool single = accuracy == Accuracy::single;
-    switch (kind) {
-    case KernelKind::gaussian:
-    case KernelKind::rational: return single ? 48.0 : 1.5;
-    case KernelKind::exponential: return single ? 16.0 : 0.0;
-    case KernelKind::matern_3_2:
-    case KernelKind::matern_5_2: return single ? 16.0 : 0.0;
-    default: return 0.0;
-    }
-}
-
 // Whether float32 arithmetic gives the kernel as accurately as that. What is summed up from
-// differences has a small relative error.
+// differences has a small relative error; the expanded square has an error of about the squared
+// lengths times 1e-7. Of long rows, the squares that would show it are computed once more, which
+// only a few rows may want.
 inline bool is_right_in_float32(const KernelWork<float>& work, Accuracy accuracy, int n_threads) {
+    const bool single = accuracy == Accuracy::single;
     const auto ordinary = [](double scale) { return scale > 1e-12 && scale < 1e12; };
-    if (work.kind == KernelKind::laplacian ||
-        (work.kind == KernelKind::cauchy && accuracy == Accuracy::single))
-        return std::all_of(work.scale, work.scale + work.d, ordinary);
-    const double longest = longest_in_float32(work.kind, accuracy);
-    return longest > 0 && largest_square(work.x, work.n, work, n_threads) <= longest &&
-           (work.x == work.y || largest_square(work.y, work.m, work, n_threads) <= longest);
+    const auto none_longer = [&](const float* rows, std::size_t n) {
+        return lengths_of(rows, n, work, 1.5, n_threads).n_longer == 0;
+    };
+    const auto few_long = [&](const float* rows, std::size_t n) {
+        const Lengths lengths = lengths_of(rows, n, work, 32.0, n_threads);
+        return lengths.n_longer * 16 <= n && lengths.longest < 1e30;
+    };
+    const auto both = [&](auto test) {
+        return test(work.x, work.n) && (work.x == work.y || test(work.y, work.m));
+    };
+    switch (work.kind) {
+    case KernelKind::laplacian: return std::all_of(work.scale, work.scale + work.d, ordinary);
+    case KernelKind::cauchy:
+        return single && std::all_of(work.scale, work.scale + work.d, ordinary);
+    case KernelKind::gaussian:
+    case KernelKind::rational: return single ? both(few_long) : both(none_longer);
+    case KernelKind::exponential:
+    case KernelKind::matern_3_2:
+    case KernelKind::matern_5_2: return single && both(few_long);
+    default: return false;
+    }
 }
 
 // Fills `out`; false, with `out` undefined, if squared distances overflow.

@@ -26,12 +26,18 @@ static constexpr bool is_direct(KernelKind kind) {
 
 constexpr std::size_t kKernelRows = 96;  // a multiple of every left_width
 
-// Below this fraction of |x|^2 + |y|^2 the expanded square |x|^2 + |y|^2 - 2 xy has lost too many
-// digits to be kept, and is computed from the rows as they came. A root magnifies what is lost.
+// An expanded square |x|^2 + |y|^2 - 2 xy that is small beside S = |x|^2 + |y|^2 has lost too many
+// digits to be kept, and is computed from the rows as they came: below
+// share * S + beyond * max(S - from, 0). In float32 it has an error of up to 3e-7 S, which a root
+// magnifies, and which shows in the kernel only where the square is small and S is not.
 template <class T>
-constexpr T cancelled(KernelKind kind) {
-    if (sizeof(T) == 8) return T(1e-6);
-    return kind == KernelKind::exponential ? T(1e-3) : T(1e-5);
+struct Cancelled {
+    T share, beyond, from;
+};
+template <class T>
+constexpr Cancelled<T> cancelled(KernelKind kind) {
+    if (sizeof(T) == 8) return {T(1e-6), T(0), T(0)};
+    return {kind == KernelKind::exponential ? T(1e-3) : T(1e-5), T(1e-2), T(32)};
 }
 
 // A block of rows against one panel of others, both packed in panels. T is the type of the

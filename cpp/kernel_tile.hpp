@@ -86,7 +86,13 @@ double scaled_square(const X* x, const Y* y, const double* scale, std::size_t d)
 template <class T, class In>
 void square_panels(KernelKind kind, const KernelTile<T, In>& tile, std::size_t first, T* values) {
     constexpr std::size_t right = kRight<T>;
-    const T doubtful = cancelled<T>(kind);
+    const Cancelled<T> lost = cancelled<T>(kind);
+    const auto doubtful = [=](Vector<T> squares) MERCER_INLINE_BODY {
+        const Vector<T> share = broadcast(lost.share) * squares;
+        if constexpr (sizeof(T) == 8) return share;
+        return share +
+               broadcast(lost.beyond) * larger(squares - broadcast(lost.from), broadcast(T(0)));
+    };
     Vector<T> nearest = broadcast(T(1));
     const std::size_t rows = tile.rows - first < kLeft ? tile.rows - first : kLeft;
     for (std::size_t i = 0; i < rows; ++i)
@@ -95,14 +101,15 @@ void square_panels(KernelKind kind, const KernelTile<T, In>& tile, std::size_t f
             const Vector<T> squares =
                 broadcast(tile.left_squares[first + i]) + load(tile.right_squares + j);
             const Vector<T> square = squares - broadcast(T(2)) * load(value);
-            nearest = smaller(nearest, square - broadcast(doubtful) * squares);
+            nearest = smaller(nearest, square - doubtful(squares));
             store(value, larger(square, broadcast(T(0))));
         }
     if (!any_not_positive<T>(nearest)) return;
     for (std::size_t i = 0; i < rows; ++i)
         for (std::size_t j = 0; j < tile.columns; ++j) {
             const T squares = tile.left_squares[first + i] + tile.right_squares[j];
-            if (values[i * right + j] <= doubtful * squares)
+            const T beyond = squares > lost.from ? lost.beyond * (squares - lost.from) : T(0);
+            if (values[i * right + j] <= lost.share * squares + beyond)
                 values[i * right + j] =
                     static_cast<T>(scaled_square(tile.x + (first + i) * tile.depth,
                                                  tile.y + j * tile.depth, tile.scale, tile.depth));

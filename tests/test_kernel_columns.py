@@ -25,7 +25,8 @@ TEXTS = np.array(["the cat sat", "the cat ran off", "dogs bark", "a cat sat down
 
 @pytest.fixture(autouse=True)
 def small_tiles(monkeypatch):
-    monkeypatch.setattr(module, "_TILE", 17)
+    monkeypatch.setattr(module, "_TILE", 29)
+    monkeypatch.setattr(module, "_PACKED_BYTES", 17 * D * 8)
 
 
 def _rows(n, dtype=np.float64, seed=0):
@@ -156,6 +157,7 @@ def test_a_design_is_held_if_it_fits_and_only_then():
 
 def test_products_and_blocks_take_bounded_memory(monkeypatch):
     monkeypatch.setattr(module, "_TILE", 256)
+    monkeypatch.setattr(module, "_PACKED_BYTES", 2**20)
     X = _rows(4000, np.float32)
     design = KernelColumns(X, KERNELS["gaussian"])
     v = np.ones((4000, 2))

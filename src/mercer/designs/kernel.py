@@ -166,7 +166,7 @@ class KernelColumns(Design):
         w = np.ascontiguousarray(w, dtype=np.result_type(w, self.dtype))
         total = np.zeros((len(points), w.shape[1]))
         # To use a tile twice costs more for each column of w, and saves what an entry costs.
-        both_ways = points is landmarks and 2 * w.shape[1] < d + _PROFILE_COST
+        both_ways = points is landmarks and 3 * w.shape[1] < d + _PROFILE_COST
         side = max(1, min(_PACKED_BYTES, chunk_bytes()) // max(1, d * self.dtype.itemsize))
         for rows, columns in _spans(points, landmarks, side, both_ways):
             same = both_ways and rows == columns

@@ -1,0 +1,99 @@
+// The part of check.cpp that is about products of kernels that are not held, and Gram matrices.
+#include "gram.hpp"
+#include "kernel_product.hpp"
+#include "random.hpp"
+
+#include <array>
+#include <cmath>
+
+using namespace mercer;
+
+namespace {
+
+template <class T>
+std::vector<T> uniform(std::uint64_t key, std::size_t size) {
+    std::vector<double> numbers(size);
+    random_fill(key, 2, 0, size, to_open_unit_interval, numbers.data());
+    return {numbers.begin(), numbers.end()};
+}
+
+double largest_difference(const std::vector<double>& a, const std::vector<double>& b) {
+    double largest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(a[i] - b[i]));
+    return largest;
+}
+
+// Both products with the entries that kernel_block makes, against those that are not held.
+template <class In, class S>
+bool products_are_right(std::size_t n, std::size_t m, std::size_t d, std::size_t k,
+                        KernelKind kind) {
+    const auto X = uniform<In>(1, n * d), Y = uniform<In>(2, m * d);
+    const auto w = uniform<S>(3, m * k), v = uniform<S>(4, n * k);
+    const std::vector<double> centre(d, 0.5), scale(d, 1 / std::sqrt(static_cast<double>(d)));
+    const auto work = [&](const std::vector<In>& x, const std::vector<In>& y, In* out) {
+        return KernelWork<In>{kind, x.data(),      y.data(),     x.size() / d, y.size() / d,
+                              d,    centre.data(), scale.data(), 2.5,          out};
+    };
+    std::vector<In> K(n * m), own(n * n);
+    bool right = kernel_block(work(X, Y, K.data()), Accuracy::full, 3) &&
+                 kernel_block(work(X, X, own.data()), Accuracy::full, 3);
+    std::vector<double> points(n * k), landmarks(m * k), alike(n * k);
+    std::vector<double> of_points(n * k), of_landmarks(m * k), of_alike(n * k);
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t c = 0; c < k; ++c) {
+            for (std::size_t j = 0; j < m; ++j) {
+                const auto entry = static_cast<double>(K[i * m + j]);
+                points[i * k + c] += entry * static_cast<double>(w[j * k + c]);
+                landmarks[j * k + c] += entry * static_cast<double>(v[i * k + c]);
+            }
+            for (std::size_t j = 0; j < n; ++j)
+                alike[i * k + c] +=
+                    static_cast<double>(own[i * n + j]) * static_cast<double>(v[j * k + c]);
+        }
+    right = right && kernel_product<In, S>({work(X, Y, nullptr), k, w.data(), of_points.data(),
+                                            v.data(), of_landmarks.data(), false},
+                                           Accuracy::full, 3);
+    right = right && kernel_product<In, S>({work(X, X, nullptr), k, v.data(), of_alike.data(),
+                                            nullptr, nullptr, true},
+                                           Accuracy::full, 3);
+    const double tolerance = static_cast<double>(n + m) * (sizeof(In) == 4 ? 1e-6 : 1e-12);
+    return right && largest_difference(points, of_points) < tolerance &&
+           largest_difference(landmarks, of_landmarks) < tolerance &&
+           largest_difference(alike, of_alike) < tolerance;
+}
+
+template <class T>
+bool grams_are_right(std::size_t n, std::size_t d, bool transposed) {
+    const auto Z = uniform<T>(5, n * d);
+    const auto weights = uniform<double>(6, n);
+    std::vector<double> exact(d * d), out(d * d);
+    for (std::size_t row = 0; row < n; ++row)
+        for (std::size_t i = 0; i < d; ++i)
+            for (std::size_t j = 0; j < d; ++j) {
+                const auto at = [&](std::size_t column) {
+                    return static_cast<double>(transposed ? Z[column * n + row]
+                                                          : Z[row * d + column]);
+                };
+                exact[i * d + j] += weights[row] * at(i) * at(j);
+            }
+    gram<T>({Z.data(), n, d, transposed, weights.data(), out.data()}, 3);
+    return largest_difference(exact, out) <
+           static_cast<double>(n) * (sizeof(T) == 4 ? 1e-6 : 1e-13);
+}
+
+}  // namespace
+
+bool products_not_held_are_right() {
+    bool right = true;
+    for (auto kind : {KernelKind::gaussian, KernelKind::laplacian, KernelKind::matern_5_2})
+        for (auto [n, m, d, k] :
+             {std::array<std::size_t, 4>{1, 1, 1, 1}, {300, 97, 5, 3}, {1000, 130, 40, 13}}) {
+            right = right && products_are_right<float, float>(n, m, d, k, kind) &&
+                    products_are_right<float, double>(n, m, d, k, kind) &&
+                    products_are_right<double, double>(n, m, d, k, kind);
+        }
+    for (bool transposed : {false, true})
+        right = right && grams_are_right<float>(1100, 97, transposed) &&
+                grams_are_right<double>(300, 130, transposed) && grams_are_right<float>(3, 1, true);
+    return right;
+}
