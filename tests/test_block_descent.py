@@ -232,6 +232,16 @@ def test_combined_epochs_need_fewer_of_them(kind, rng):
     assert fast <= 0.7 * plain
 
 
+def test_functions_across_the_blocks_take_what_is_smooth(monkeypatch, rng):
+    X = rng.normal(size=(300, 2))
+    design = KernelColumns(X, KERNEL)
+    problem = Problem(design, np.sin(X).sum(axis=1), Squared(), RKHSNorm(1e-4, design))
+    solver = exactly(60, 1e-3)
+    few = solver.solve(problem).n_iter
+    monkeypatch.setattr(mercer.solvers.block.solver, "_FUNCTIONS", 0)
+    assert few <= 0.7 * solver.solve(problem).n_iter
+
+
 # -- several strengths -----------------------------------------------------------------------
 
 

@@ -160,6 +160,26 @@ def test_energies_of_changes_follow_from_the_state(problem, rng):
     np.testing.assert_allclose(slope, D.T @ left, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", ["exact"])
+@pytest.mark.parametrize("n_workers", [1, 3])
+def test_functions_of_a_few_rows_are_directions_of_the_equations(problem, n_workers, rng):
+    system = ShardedProblem(problem, n_workers).system(ALPHAS)
+    system.start(rng.normal(scale=0.3, size=system.shape))
+    functions = system.functions(np.array([3, 9, 30]), None)
+    matrix, left = dense(system, system.width), system.residual(system.x)[:, system.of(1)]
+    U, D = functions.x, rng.normal(size=(N, 4))
+    changes = {"x": D}
+    changes |= {f"rows{m}": -(matrix @ D)[part.rows] for m, part in enumerate(system.parts)}
+    diagonal, cross, slope = system.energy_of_functions(functions, changes, 1)
+    np.testing.assert_allclose(np.diag(diagonal), U.T @ matrix @ U, atol=1e-11)
+    np.testing.assert_allclose(cross, U.T @ matrix @ D, atol=1e-11)
+    np.testing.assert_allclose(slope, U.T @ left, atol=1e-11)
+    change = system.change_by_functions(functions, np.ones((3, 2)), 1)
+    np.testing.assert_allclose(change["x"], U @ np.ones((3, 2)), atol=1e-13)
+    rows = np.concatenate([change[f"rows{m}"] for m in range(n_workers)])
+    np.testing.assert_allclose(rows, -matrix @ change["x"], atol=1e-11)
+
+
 def test_strengths_that_stay_are_not_touched_by_those_that_leave(problem, rng):
     system = some(problem, rng)
     values = system.values()

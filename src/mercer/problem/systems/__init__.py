@@ -9,13 +9,21 @@ from numpy.typing import ArrayLike
 
 from mercer.penalties import RKHSNorm
 from mercer.problem.systems.base import Meter, System, SystemBlock
-from mercer.problem.systems.kernel import KernelSystem
+from mercer.problem.systems.kernel import Functions, KernelSystem
 from mercer.problem.systems.normal import NormalSystem
 
 if TYPE_CHECKING:
     from mercer.problem.objective import Problem
 
-__all__ = ["KernelSystem", "Meter", "NormalSystem", "System", "SystemBlock", "linear_system"]
+__all__ = [
+    "Functions",
+    "KernelSystem",
+    "Meter",
+    "NormalSystem",
+    "System",
+    "SystemBlock",
+    "linear_system",
+]
 
 
 def linear_system(problem: Problem, alphas: ArrayLike | None = None) -> System:

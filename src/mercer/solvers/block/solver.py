@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._array import available_memory, check_setting
 from mercer._random import key_from
 from mercer._validation import flag, name_from, positive_integer
-from mercer.problem import Problem, System
+from mercer.problem import KernelSystem, Problem, System
 from mercer.solvers.base import Clock, Result, Solver, check_range, start_of
 from mercer.solvers.block.checkpoint import Checkpoint, fingerprint
 from mercer.solvers.block.local import LocalSolves
@@ -27,6 +27,9 @@ __all__ = ["BlockCoordinateDescent"]
 _HELD = 0.5  # share of the memory for what is kept from one epoch to the next
 _FACTORS = 0.25  # share of that for factors
 _DEPTH = 5  # epochs that are combined
+_FUNCTIONS = 256  # columns of the kernel that are combined with them
+_FEW = 40  # rows from which on they are
+_SMALL = 0.05  # share of the memory for them
 _VECTORS = 5  # numbers for every row, column of x and epoch that is not looked back on
 _NEAR = 2.0  # times the goal: what blocks have seen is right to about as much
 _TRACES = ("epoch", "block")
@@ -62,8 +65,10 @@ class BlockCoordinateDescent(Solver):
     shuffle : bool, default=True
         Random blocks in a fresh random order every epoch; else blocks of neighbours in order.
     accelerated : bool, default=True
-        After every epoch, minimise over the changes of the last ones together. It needs no further
-        look at the rows; without it, this is the algorithm of the paper.
+        After every epoch, minimise over the changes of the last ones together, and for the kernel
+        machine of all rows over the kernel's columns at a few of them as well. But for the products
+        with those few it needs no further look at the rows; without it, this is the algorithm of
+        the paper.
     hold : int or "auto", default="auto"
         Bytes for blocks, Gram matrices and factors that are kept from one epoch to the next; "auto"
         is half of the memory that is available.
@@ -88,7 +93,7 @@ class BlockCoordinateDescent(Solver):
     >>> from mercer.designs import Dense
     >>> from mercer.losses import Squared
     >>> from mercer.penalties import L2
-    >>> from mercer.problem import Problem, System
+    >>> from mercer.problem import KernelSystem, Problem, System
     >>> from mercer.solvers import BlockCoordinateDescent
     >>> problem = Problem(Dense(np.eye(2)), [1.0, 3.0], Squared(), L2(0.5))
     >>> BlockCoordinateDescent(tol=1e-10, block_size=1).solve(problem).coef.round(6)
@@ -203,6 +208,8 @@ class BlockCoordinateDescent(Solver):
         resumed = self._resumed(state, start)
         # A trace by blocks is to tell what every block takes.
         system.hold((1 - _FACTORS) * room, None if self.trace == "block" else state.blocks)
+        # Not what is kept by and by: an interrupted fit has less of it when it goes on.
+        state.held = system.holds == 1
         if resumed:
             return state
         if start is not None or not state.blocks:
@@ -215,7 +222,9 @@ class BlockCoordinateDescent(Solver):
         """Columns of a block, and bytes for what is kept from one epoch to the next."""
         design = system.problem.design
         n_long = design.shape[0] + 2.0 * system.shape[0]
+        functions = 24.0 * design.shape[0] * self._n_functions(system, held=True)
         vectors = 8.0 * system.shape[1] * n_long * (_VECTORS + 2 * _DEPTH * self.accelerated)
+        vectors += functions
         available = available_memory()
         room = float(self.hold) if self.hold != "auto" else _HELD * ((available or 0) - vectors)
         size = self.block_size
@@ -255,6 +264,8 @@ class BlockCoordinateDescent(Solver):
         state.position = 0
         if state.subspace is not None and n_blocks > 1:
             with state.clock.phase("accelerate"):
+                if state.iteration and state.subspace.functions is None:
+                    self._draw_functions(state, state.subspace)
                 state.subspace.improve(state.relative[state.index])
         state.iteration += 1
         state.n_iter[state.index] += 1
@@ -263,6 +274,29 @@ class BlockCoordinateDescent(Solver):
         stopped = self._stops(state, callback)
         self._leave(state)
         return stopped
+
+    def _draw_functions(self, state: BlockState, subspace: Subspace) -> None:
+        """Directions across all blocks, from the second epoch on: some problems need but one."""
+        system = state.system
+        rank = self._n_functions(system, state.held)
+        if rank and isinstance(system, KernelSystem):
+            positions = permutation(state.key, -2, system.n_rows)[:rank]
+            blocks = state.blocks if state.held else None
+            subspace.functions = system.functions(np.sort(positions), blocks)
+
+    def _n_functions(self, system: System, held: bool) -> int:
+        """As many as memory allows, and as cost no more than some epochs."""
+        n = system.n_rows
+        if not (self.accelerated and system.knows_residual) or n < _FEW:
+            return 0
+        rank = min(_FUNCTIONS, n // 8)
+        available = available_memory()
+        if available is not None:
+            rank = min(rank, int(_SMALL * available / (24.0 * n)))
+        if not held:
+            inputs = getattr(system.problem.design, "n_inputs", 0)
+            rank = min(rank, 2 * inputs + 20 + 2 * system.width)
+        return rank
 
     def _one_block(self, state: BlockState, number: int) -> None:
         system = state.system
@@ -289,13 +323,13 @@ class BlockCoordinateDescent(Solver):
             relative = self._residuals(state)
             if state.problem.dtype == np.float32 and relative.min() <= self.tol:
                 with state.clock.phase("reduce"):
-                    system.rebuild(state.blocks)
+                    system.rebuild(state.blocks if state.held else None)
                 relative = self._residuals(state)
             looks = np.ones(len(relative), dtype=bool)
         else:
             relative = system.relative(np.sqrt(state.squares)[None]).max(axis=1)
             looks = relative <= _NEAR * self.tol
-            if state.iteration == 1 and (system.holds == 1 or len(state.blocks) == 1):
+            if state.iteration == 1 and (state.held or len(state.blocks) == 1):
                 looks[:] = True  # the first blocks have seen everything
             if looks.any():
                 relative = np.where(looks, self._residuals(state), relative)

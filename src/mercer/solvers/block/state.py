@@ -48,6 +48,7 @@ class BlockState(State):
     checkpoint: Checkpoint | None = None
     finished: dict[int, NDArray] = field(default_factory=dict)
     squares: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    held: bool = False  # whether all blocks are in memory from the first epoch on
     position: int = 0
     n_blocks: int = 0
     estimated: bool = True  # whether ``relative`` is what blocks saw, not the residual at x

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.problem.systems import System
+from mercer.problem.systems import Functions, KernelSystem, System
 
 __all__ = ["Subspace"]
 
@@ -26,12 +26,18 @@ class Subspace:
     system : System
     depth : int
         How many epochs are looked back on.
+
+    Attributes
+    ----------
+    functions : Functions or None
+        Directions of the kernel machine that are there in every epoch.
     """
 
     def __init__(self, system: System, depth: int):
         self.system = system
         self.depth = max(1, min(depth, _WIDEST // system.width))
         self.changes: list[dict[str, NDArray]] = []
+        self.functions: Functions | None = None
         self._rounding = _NEGLIGIBLE * float(np.finfo(system.problem.dtype).eps)
 
     def begin(self) -> None:
@@ -49,16 +55,32 @@ class Subspace:
         del self.changes[: -self.depth]
         for place in range(len(self.system.alphas)):
             own = self.system.of(place)
-            basis = {
-                name: np.hstack([change[name][:, own] for change in self.changes])
-                for name in arrays
-            }
             least = max(self._rounding, _CANCELLED / max(_CANCELLED, float(relative[place])))
-            weights = _minimiser(*self.system.energy(basis, place), least)
-            for name, array in arrays.items():
-                change = basis[name] @ weights
-                array[:, own] += change
+            for name, change in self._best(place, own, least).items():
+                arrays[name][:, own] += change
                 newest[name][:, own] += change
+
+    def _best(self, place: int, own: slice, least: float) -> dict[str, NDArray]:
+        """What the best combination changes in the arrays of one strength."""
+        basis = {
+            name: np.hstack([change[name][:, own] for change in self.changes])
+            for name in self.changes[0]
+        }
+        gram, slope = self.system.energy(basis, place)
+        system, functions = self.system, self.functions
+        if functions is None or not isinstance(system, KernelSystem):
+            weights = _minimiser(gram, slope, gram.diagonal(), least)
+            return {name: array @ weights for name, array in basis.items()}
+        # Functions are orthogonal to each other: they are eliminated, and what is left is small.
+        diagonal, cross, own_slope = system.energy_of_functions(functions, basis, place)
+        inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
+        left = gram - cross.T @ (inverse * cross)
+        left_slope = slope - cross.T @ (inverse * own_slope)
+        weights = _minimiser(left, left_slope, gram.diagonal(), least)
+        change = system.change_by_functions(
+            functions, inverse * (own_slope - cross @ weights), place
+        )
+        return {name: change[name] + array @ weights for name, array in basis.items()}
 
     def keep(self, columns: NDArray) -> None:
         """Let all other columns go."""
@@ -85,15 +107,18 @@ class Subspace:
 
 
 def _minimiser(
-    gram: NDArray[np.float64], slope: NDArray[np.float64], least: float
+    gram: NDArray[np.float64], slope: NDArray[np.float64], sizes: NDArray[np.float64], least: float
 ) -> NDArray[np.float64]:
-    """c with gram c = slope, without directions whose share of the energy is below ``least``."""
-    size = np.sqrt(np.maximum(gram.diagonal(), 0.0))
-    inverse = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+    """c with gram c = slope, without directions whose share of the energy is below ``least``.
+
+    ``sizes`` are the energies that shares are of.
+    """
+    root = np.sqrt(np.maximum(sizes, 0.0))
+    inverse = np.divide(1.0, root, out=np.zeros_like(root), where=root > 0)
     scaled = inverse[:, None] * (0.5 * (gram + gram.T)) * inverse
     if not (np.all(np.isfinite(scaled)) and np.all(np.isfinite(slope))):
         return np.zeros_like(slope)
     values, vectors = np.linalg.eigh(scaled)
-    kept = values > max(least * values.max(initial=0.0), 0.0)
+    kept = values > least * max(1.0, values.max(initial=0.0))
     vectors = inverse[:, None] * vectors[:, kept]
     return vectors @ ((vectors.T @ slope) / values[kept, None])
