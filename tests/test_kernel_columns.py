@@ -188,3 +188,18 @@ def test_what_does_not_fit_is_said():
         design.matvec(np.ones(4))
     with pytest.raises(ValueError, match="columns must be at least 0 and below 5; got 5"):
         design.block([5])
+
+
+@pytest.mark.parametrize(("d", "density"), [(20, 0.1), (900, 0.01), (900, 0.2)])
+@pytest.mark.parametrize("mixed", [False, True], ids=["csr", "csr and dense"])
+def test_csr_rows_give_what_dense_ones_give(d, density, mixed, symmetric):
+    """Whether they are written out for the core, being few or full, or stay sparse."""
+    rng = np.random.default_rng(6)
+    X = sparse.random_array((40, d), density=density, format="csr", random_state=rng)
+    L = None if symmetric else X[:15]
+    design = KernelColumns(X, KERNELS["gaussian"], L.toarray() if mixed and L is not None else L)
+    K = KERNELS["gaussian"](X.toarray(), None if L is None else L.toarray())
+    w = rng.normal(size=(K.shape[1], 2))
+    np.testing.assert_allclose(design.matvec(w), K @ w, atol=1e-12)
+    np.testing.assert_allclose(design.block([1, 0]), K[:, [1, 0]], atol=1e-14)
+    np.testing.assert_allclose(design.held().toarray(), K, atol=1e-14)

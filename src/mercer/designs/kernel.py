@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
 from mercer._array import available_memory, check_memory, chunk_bytes, n_threads, row_chunks
-from mercer._rows import bytes_per_row, selected
 from mercer._validation import column_indices, float_type
 from mercer.designs.base import Design, float_dtype
 from mercer.designs.held import Dense
-from mercer.kernels import Kernel, Linear, NGram, Stationary
+from mercer.designs.kernel_rows import (
+    InCore,
+    KernelRows,
+    Prepare,
+    in_core,
+    spans,
+    times,
+    worth_filling,
+)
+from mercer.kernels import Kernel, Linear, NGram
 from mercer.kernels.distances import add_products, fill
 
 __all__ = ["KernelColumns", "KernelMatrix"]
 
-Prepare = Callable[[Any], Any]
-_Core = tuple[str, float, NDArray[np.float64]]
 
 # Share of the available memory that a held matrix may take unless the caller says otherwise.
 _HELD_SHARE = 0.5
@@ -31,11 +36,11 @@ _TILE = 2896
 # Bytes of rows that the core packs at a time.
 _PACKED_BYTES = 2**27
 
+# Inputs up to which entries of the core cost less than to write them a second time.
+_FEW_INPUTS = 100
+
 # What the profile of an entry costs, counted in inputs of a row.
 _PROFILE_COST = 28
-
-# Columns of a float32 matrix whose products with a vector are summed up in float32.
-_EXACT_COLUMNS = 512
 
 
 class KernelColumns(Design):
@@ -106,17 +111,17 @@ class KernelColumns(Design):
             X, landmarks = kernel.counts(X, landmarks)
             kernel = Linear()
         self._function = kernel
-        left = _Rows(X, prepare, self.dtype)
-        right = left if landmarks is None else _Rows(landmarks, None, self.dtype).alike(left)
-        self._core = _in_core(kernel, right)
+        left = KernelRows(X, prepare, self.dtype, worth_filling(kernel, X))
+        right = left if landmarks is None else KernelRows(landmarks, None, self.dtype).alike(left)
+        self._core = in_core(kernel, right)
         self._link(left, right)
 
-    def _link(self, left: _Rows, right: _Rows) -> None:
+    def _link(self, left: KernelRows, right: KernelRows) -> None:
         """Take these rows and landmarks."""
         self._left, self._right, self.symmetric = left, right, left is right
         self.shape = (len(left), len(right))
 
-    def _of(self, left: _Rows, right: _Rows) -> KernelColumns:
+    def _of(self, left: KernelRows, right: KernelRows) -> KernelColumns:
         """The same kernel of other rows."""
         other = object.__new__(KernelColumns)
         kept = ("kernel", "dtype", "n_threads", "_function", "_core")
@@ -134,7 +139,7 @@ class KernelColumns(Design):
         """``Z.T @ v`` for v of shape (n,) or (n, k); float64 if v is."""
         return self._product(self._vector(v, self.shape[0], "v"), self._right, self._left)
 
-    def _product(self, vector: NDArray, points: _Rows, landmarks: _Rows) -> NDArray:
+    def _product(self, vector: NDArray, points: KernelRows, landmarks: KernelRows) -> NDArray:
         """``k(points, landmarks) @ vector``."""
         w = vector.reshape(len(landmarks), -1)
         if type(self._function) is Linear:
@@ -149,7 +154,9 @@ class KernelColumns(Design):
                     total[columns] += times(tile.T, w[rows])
         return total.reshape(-1, *vector.shape[1:]).astype(vector.dtype, copy=False)
 
-    def _product_of_rows(self, w: NDArray, points: _Rows, landmarks: _Rows) -> NDArray[np.float64]:
+    def _product_of_rows(
+        self, w: NDArray, points: KernelRows, landmarks: KernelRows
+    ) -> NDArray[np.float64]:
         """The same for inner products of rows, which no entry need be made for."""
         inner = np.zeros((landmarks[:1].shape[1], w.shape[1]))
         for part in row_chunks(len(landmarks), landmarks.bytes_per_row):
@@ -158,7 +165,7 @@ class KernelColumns(Design):
         return np.concatenate([times(points[part], inner) for part in parts])
 
     def _product_in_core(
-        self, core: _Core, w: NDArray, points: _Rows, landmarks: _Rows
+        self, core: InCore, w: NDArray, points: KernelRows, landmarks: KernelRows
     ) -> NDArray[np.float64]:
         """The same where entries never leave the core."""
         name, parameter, scale = core
@@ -168,7 +175,7 @@ class KernelColumns(Design):
         # To use a tile twice costs more for each column of w, and saves what an entry costs.
         both_ways = points is landmarks and 3 * w.shape[1] < d + _PROFILE_COST
         side = max(1, min(_PACKED_BYTES, chunk_bytes()) // max(1, d * self.dtype.itemsize))
-        for rows, columns in _spans(points, landmarks, side, both_ways):
+        for rows, columns in spans(points, landmarks, side, both_ways):
             same = both_ways and rows == columns
             x, y = points[rows], None if same else landmarks[columns]
             v, other = (w[rows], total[columns]) if both_ways and not same else (None, None)
@@ -187,11 +194,13 @@ class KernelColumns(Design):
                 total[rows] += squares @ ones[columns]
         return total
 
-    def _tiles(self, points: _Rows, landmarks: _Rows) -> Iterator[tuple[slice, slice, NDArray]]:
+    def _tiles(
+        self, points: KernelRows, landmarks: KernelRows
+    ) -> Iterator[tuple[slice, slice, NDArray]]:
         """(rows, columns, entries), a tile in memory at a time; those on and above the diagonal
         where points are the landmarks."""
         side = min(_TILE, max(1, int((chunk_bytes() / 8) ** 0.5)))
-        for rows, columns in _spans(points, landmarks, side, points is landmarks):
+        for rows, columns in spans(points, landmarks, side, points is landmarks):
             x = points[rows]
             y = x if points is landmarks and rows == columns else landmarks[columns]
             yield rows, columns, self._entries(x, y)
@@ -340,12 +349,16 @@ class KernelMatrix(KernelColumns):
             self.matrix = matrix
             return
         self.matrix = np.empty(self.shape, dtype=self.dtype)
+        if self._core is not None and len(self._core[2]) <= _FEW_INPUTS:
+            for rows in self._chunks(self.shape[0], 0):  # cheaper to make than to transpose
+                self._fill(self.matrix[rows], self._left[rows], self._right[:])
+            return
         for rows, columns, tile in design._tiles(self._left, self._right):
             self.matrix[rows, columns] = tile
             if self.symmetric and rows != columns:
                 self.matrix[columns, rows] = tile.T
 
-    def _product(self, vector: NDArray, points: _Rows, landmarks: _Rows) -> NDArray:
+    def _product(self, vector: NDArray, points: KernelRows, landmarks: KernelRows) -> NDArray:
         product = times(self.matrix if points is self._left else self.matrix.T, vector)
         return product.astype(vector.dtype, copy=False)
 
@@ -375,109 +388,6 @@ class KernelMatrix(KernelColumns):
     @property
     def nbytes(self) -> int:
         return self.matrix.nbytes
-
-
-class _Rows:
-    """Rows of data as a kernel takes them, a selection at a time.
-
-    Parameters
-    ----------
-    data : array or CSR of shape (n, d), or texts
-    prepare : callable or None
-        What selected rows go through.
-    dtype : dtype
-        What selected rows have if they are numbers.
-    """
-
-    def __init__(self, data: Any, prepare: Prepare | None, dtype: np.dtype):
-        self.data, self.prepare, self.dtype = data, prepare, dtype
-
-    def __len__(self) -> int:
-        return self.data.shape[0]
-
-    def __getitem__(self, index: Any) -> Any:
-        rows = self.data[index]
-        if self.prepare is not None:
-            rows = self.prepare(rows)
-        if rows.dtype.kind == "O":
-            return rows
-        if sparse.issparse(rows):
-            return rows.astype(self.dtype, copy=False)
-        return np.ascontiguousarray(rows, dtype=self.dtype)
-
-    def taken(self, index: Any) -> _Rows:
-        """A selection of the rows, prepared as these are."""
-        return _Rows(selected(self.data, index), self.prepare, self.dtype)
-
-    def alike(self, other: _Rows) -> _Rows:
-        """These rows, dense or CSR as those of ``other`` are when they are selected."""
-        if other is self or self.data.dtype.kind == "O":
-            return self
-        example = other[:1]
-        if example.shape[1] != self.data.shape[1]:
-            raise ValueError(
-                "X and landmarks must have the same number of columns; "
-                f"got {example.shape[1]} and {self.data.shape[1]}."
-            )
-        if sparse.issparse(example) == sparse.issparse(self[:1]):
-            return self
-        data = self.data.toarray() if sparse.issparse(self.data) else sparse.csr_array(self.data)
-        return _Rows(data, self.prepare, self.dtype)
-
-    @property
-    def bytes_per_row(self) -> float:
-        """Of selected rows that are not prepared."""
-        return 0.0 if self.data.dtype.kind == "O" else 2.0 * bytes_per_row(self.data)
-
-
-def _in_core(kernel: Kernel, rows: _Rows) -> _Core | None:
-    """What the core calls the kernel, its parameter and the scale of inputs, if it has it."""
-    if not isinstance(kernel, Stationary) or sparse.issparse(example := rows[:1]):
-        return None
-    found = kernel._in_core()
-    return None if found is None else (*found, kernel.input_scale(example.shape[1]))
-
-
-def _spans(
-    points: _Rows, landmarks: _Rows, side: int, upper: bool
-) -> Iterator[tuple[slice, slice]]:
-    """Rows and columns of the tiles of a matrix, or of its upper triangle."""
-    for rows in row_chunks(len(points), 1.0, side):
-        for columns in row_chunks(len(landmarks), 1.0, side):
-            if not upper or columns.start >= rows.start:
-                yield rows, columns
-
-
-def times(matrix: Any, vector: NDArray) -> NDArray[np.float64]:
-    """``matrix @ vector``, to the precision that the vector has.
-
-    Parameters
-    ----------
-    matrix : ndarray or CSR of shape (n, p), float32 or float64
-    vector : ndarray of shape (p,) or (p, k), float32 or float64
-
-    Returns
-    -------
-    ndarray of shape (n,) or (n, k), float64
-
-    Notes
-    -----
-    A float64 vector meets a float32 matrix as the sum of two float32 vectors, so that the matrix
-    is neither copied nor read twice.
-    """
-    if matrix.dtype == np.float64 or sparse.issparse(matrix):
-        return matrix.astype(np.float64, copy=False) @ vector.astype(np.float64, copy=False)
-    n, k = matrix.shape[0], vector[0:1].size
-    parts = [vector.reshape(-1, k).astype(np.float32)]
-    if vector.dtype == np.float64:
-        parts.append((vector.reshape(-1, k) - parts[0]).astype(np.float32))
-    both = np.hstack(parts)
-    total = np.zeros((n, both.shape[1]))
-    for columns in row_chunks(matrix.shape[1], 1.0, _EXACT_COLUMNS):
-        total += matrix[:, columns] @ both[columns]
-    if len(parts) == 2:
-        total = total[:, :k] + total[:, k:]
-    return total.reshape(n, *vector.shape[1:])
 
 
 def _index(columns: ArrayLike, n_columns: int) -> NDArray[np.int64]:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.designs import Dense, Design, KernelColumns
-from mercer.designs.kernel import times
+from mercer.designs.kernel_rows import times
 
 __all__ = ["RowPart"]
 
