@@ -150,7 +150,10 @@ def test_another_penalty_leaves_the_first_problem_alone(rng):
 @pytest.mark.parametrize("solver", [Cholesky(), ConjugateGradient(), NewtonCG()], ids=str)
 def test_solvers_for_smooth_penalties_refuse_an_l1_part(solver, rng):
     problem = Problem(Dense(rng.normal(size=(N, D))), rng.normal(size=N), Squared(), L1(0.1))
-    with pytest.raises(ValueError, match=r"needs a (linear system|penalty of linear gradient).*; got .* penalty 'l1'"):
+    with pytest.raises(
+        ValueError,
+        match=r"needs a (linear system|penalty of linear gradient).*; got .* penalty 'l1'",
+    ):
         solver.solve(problem)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mercer.penalties import RKHSNorm
-from mercer.problem.systems.base import Meter, System, SystemBlock
-from mercer.problem.systems.kernel import Functions, KernelSystem
+from mercer.problem.systems.base import Functions, Meter, System, SystemBlock
+from mercer.problem.systems.kernel import KernelSystem
 from mercer.problem.systems.normal import NormalSystem
 
 if TYPE_CHECKING:

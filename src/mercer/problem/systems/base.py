@@ -16,7 +16,7 @@ from mercer.problem.systems.parts import RowPart
 if TYPE_CHECKING:
     from mercer.problem.objective import Problem
 
-__all__ = ["Meter", "System", "SystemBlock"]
+__all__ = ["Functions", "Meter", "System", "SystemBlock"]
 
 
 @dataclass
@@ -53,6 +53,25 @@ class SystemBlock:
         else:
             matrix[np.diag_indices(len(matrix))] += alpha * self.penalty
         return matrix
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Directions that lie across all blocks, orthogonal in the energy of every strength.
+
+    Attributes
+    ----------
+    arrays : dict of arrays with r columns
+        What each changes in the arrays of ``state``, but for what the strength multiplies there.
+    energies : ndarray of shape (r,)
+        Their energies without a penalty.
+    norm : float
+        What a unit of strength adds to all of them.
+    """
+
+    arrays: dict[str, NDArray[np.float64]]
+    energies: NDArray[np.float64]
+    norm: float = 1.0
 
 
 @dataclass
@@ -289,6 +308,29 @@ class System:
             Dᵀ (r − M x).
         """
         raise NotImplementedError
+
+    # -- functions of a few rows -----------------------------------------------------------
+
+    @property
+    def n_anchors(self) -> int:
+        """How many rows, or landmarks, ``functions`` may choose from."""
+        raise NotImplementedError
+
+    def functions(self, anchors: NDArray, blocks: list[NDArray] | None) -> Functions:
+        """The span of the kernel at some rows or landmarks: what is smooth, and slow in blocks."""
+        raise NotImplementedError
+
+    def energy_of_functions(
+        self, functions: Functions, changes: dict[str, NDArray], index: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Energies of functions with changes, (r, d), and their slopes, (r, width)."""
+        raise NotImplementedError
+
+    def change_by_functions(
+        self, functions: Functions, weights: NDArray[np.float64], index: int
+    ) -> dict[str, NDArray[np.float64]]:
+        """What a combination of functions changes in the arrays of ``state``."""
+        return {name: array @ weights for name, array in functions.arrays.items()}
 
     # -- machines ----------------------------------------------------------------------------
 

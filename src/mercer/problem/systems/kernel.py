@@ -2,36 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.problem.systems.base import System, SystemBlock
+from mercer.problem.systems.base import Functions, System, SystemBlock
 
 if TYPE_CHECKING:
     from mercer.problem.objective import Problem
 
-__all__ = ["Functions", "KernelSystem"]
-
-
-@dataclass(frozen=True)
-class Functions:
-    """Directions that lie across all blocks, orthogonal to each other and under the kernel.
-
-    Attributes
-    ----------
-    x : ndarray of shape (n, r)
-    product : ndarray of shape (n, r)
-        √S K √S x.
-    energies : ndarray of shape (r,)
-        xᵀ √S K √S x, its diagonal: it has nothing else.
-    """
-
-    x: NDArray[np.float64]
-    product: NDArray[np.float64]
-    energies: NDArray[np.float64]
+__all__ = ["KernelSystem"]
 
 
 class KernelSystem(System):
@@ -225,43 +206,40 @@ class KernelSystem(System):
 
     # -- functions of a few rows -----------------------------------------------------------
 
-    def functions(self, positions: NDArray, blocks: list[NDArray] | None) -> Functions:
-        """The span of the kernel's columns at some rows: what is smooth, and slow in blocks."""
-        columns = np.concatenate([part.design.block(positions) for part in self.parts])
+    @property
+    def n_anchors(self) -> int:
+        return self.n_rows
+
+    def functions(self, anchors: NDArray, blocks: list[NDArray] | None) -> Functions:
+        columns = np.concatenate([part.design.block(anchors) for part in self.parts])
         self._send("functions", columns.size * self.n_levels)
         x = np.linalg.qr(self._scaled(columns.astype(np.float64)))[0]
         single = self._scaled(x).astype(self.problem.dtype)
         product = np.concatenate([part.matvec(single, blocks) for part in self.parts])
         product = self._scaled(product)
         energies, turn = np.linalg.eigh(x.T @ product)
-        return Functions(x @ turn, product @ turn, energies)
+        product = product @ turn
+        rows = {f"rows{m}": -product[part.rows] for m, part in enumerate(self.parts)}
+        return Functions({"x": x @ turn, **rows}, energies, float(self.n_rows))
 
     def energy_of_functions(
         self, functions: Functions, changes: dict[str, NDArray], index: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-        """Energies of functions, with each other and with changes, and slopes; see ``energy``.
-
-        Returns
-        -------
-        diagonal : ndarray of shape (r,)
-        cross : ndarray of shape (r, d)
-        slope : ndarray of shape (r, width)
-        """
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         crosses, slopes = [], []
         for m, part in enumerate(self.parts):
-            x = functions.x[part.rows]
+            x = functions.arrays["x"][part.rows]
             crosses.append(-x.T @ changes[f"rows{m}"])
             slopes.append(x.T @ part.state[:, self.of(index)])
-        diagonal = functions.energies + self.n_rows * self.alphas[index]
-        return diagonal, self._sum(crosses, "energy"), self._sum(slopes, "energy")
+        return self._sum(crosses, "energy"), self._sum(slopes, "energy")
 
     def change_by_functions(
         self, functions: Functions, weights: NDArray[np.float64], index: int
     ) -> dict[str, NDArray[np.float64]]:
-        """What a combination of functions changes in the arrays of ``state``."""
-        x = functions.x @ weights
-        rows = -(functions.product @ weights) - self.n_rows * self.alphas[index] * x
-        return {"x": x, **{f"rows{m}": rows[part.rows] for m, part in enumerate(self.parts)}}
+        change = super().change_by_functions(functions, weights, index)
+        own = self.n_rows * self.alphas[index] * change["x"]
+        for m, part in enumerate(self.parts):
+            change[f"rows{m}"] -= own[part.rows]
+        return change
 
     def keep(self, index: NDArray) -> None:
         super().keep(index)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.penalties import RKHSNorm
-from mercer.problem.systems.base import System, SystemBlock
+from mercer.problem.systems.base import Functions, System, SystemBlock
 from mercer.problem.systems.parts import RowPart
 
 if TYPE_CHECKING:
@@ -226,19 +226,69 @@ class NormalSystem(System):
     def energy(
         self, changes: dict[str, NDArray], index: int
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        own, alpha = self.of(index), self.alphas[index]
-        weights = self._weights_of(changes["x"])
-        penalised = self._jitter * weights
+        return self._pairing(changes, changes, index), self._slope(changes, index)
+
+    def _pairing(
+        self, left: dict[str, NDArray], right: dict[str, NDArray], index: int
+    ) -> NDArray[np.float64]:
+        """leftᵀ M right."""
+        sums = [
+            left[f"rows{m}"].T @ part.weighted(right[f"rows{m}"])
+            for m, part in enumerate(self.parts)
+        ]
+        norms = self._norms(left).T @ self._weights_of(right["x"])
+        return self._sum(sums, "energy") / self.n_rows + self.alphas[index] * norms
+
+    def _slope(self, changes: dict[str, NDArray], index: int) -> NDArray[np.float64]:
+        """changesᵀ (r − M x)."""
+        own = self.of(index)
+        sums = [
+            changes[f"rows{m}"].T @ part.weighted(part.state[:, own])
+            for m, part in enumerate(self.parts)
+        ]
+        norms = self._norms(changes).T @ self._weights_of(self.x)[:, own]
+        return -self._sum(sums, "energy") / self.n_rows - self.alphas[index] * norms
+
+    def _norms(self, changes: dict[str, NDArray]) -> NDArray[np.float64]:
+        """P times the weights of changes."""
+        norms = self._jitter * self._weights_of(changes["x"])
+        return norms if self._matrix is None else norms + changes["of_matrix"]
+
+    # -- functions of a few rows -----------------------------------------------------------
+
+    @property
+    def n_anchors(self) -> int:
+        return self.n_rows if self._matrix is None else self.n_columns
+
+    def functions(self, anchors: NDArray, blocks: list[NDArray] | None) -> Functions:
+        if self._matrix is None:
+            w = np.concatenate([_features(part, anchors) for part in self.parts]).T
+            rows = [part.matvec(w.astype(self.problem.dtype), blocks) for part in self.parts]
+        else:
+            w = np.zeros((self.n_columns, len(anchors)))
+            w[anchors, np.arange(len(anchors))] = 1.0
+            rows = [part.design.block(anchors).astype(np.float64) for part in self.parts]
+        self._send("functions", w.size * self.n_levels)
+        x = np.zeros((self.shape[0], w.shape[1]))
+        self._weights_of(x)[...] = w
+        if self.problem.fit_intercept:
+            sums = [p.weighted(v).sum(axis=0) for p, v in zip(self.parts, rows, strict=True)]
+            x[-1] = -self._sum(sums, "functions") / self.n_rows
+            rows = [v + x[-1] for v in rows]
+        arrays = {"x": x, **{f"rows{m}": -v for m, v in enumerate(rows)}}
         if self._matrix is not None:
-            penalised += changes["of_matrix"]
-        gram = alpha * (weights.T @ penalised)
-        slope = -alpha * (penalised.T @ self._weights_of(self.x)[:, own])
-        rows = [changes[f"rows{m}"] for m in range(len(self.parts))]
-        weighted = [part.weighted(v) for part, v in zip(self.parts, rows, strict=True)]
-        of_rows = [v.T @ sv for v, sv in zip(rows, weighted, strict=True)]
-        gram += self._sum(of_rows, "energy") / self.n_rows
-        left = [sv.T @ p.state[:, own] for p, sv in zip(self.parts, weighted, strict=True)]
-        return gram, slope - self._sum(left, "energy") / self.n_rows
+            arrays["of_matrix"] = self._matrix.design.block(anchors).astype(np.float64)
+        grams = [v.T @ p.weighted(v) for p, v in zip(self.parts, rows, strict=True)]
+        of_rows = self._sum(grams, "functions") / self.n_rows
+        least = float(np.finfo(self.problem.dtype).eps) * len(anchors)
+        energies, turn = _diagonalised(of_rows, w.T @ self._norms(arrays), least)
+        return Functions({name: array @ turn for name, array in arrays.items()}, energies)
+
+    def energy_of_functions(
+        self, functions: Functions, changes: dict[str, NDArray], index: int
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        arrays = functions.arrays
+        return self._pairing(arrays, changes, index), self._slope(arrays, index)
 
     def state(self) -> dict[str, NDArray[np.float64]]:
         state = super().state()
@@ -277,3 +327,20 @@ class NormalSystem(System):
         if self._matrix is None:
             return w
         return self._matrix.matvec(w) + self._jitter * w
+
+
+def _features(part: RowPart, rows: NDArray) -> NDArray[np.float64]:
+    """The rows of the design that are here, of those numbered."""
+    _, local = part.locate(rows)
+    return np.asarray(part.design.rows(local).toarray(), dtype=np.float64)
+
+
+def _diagonalised(
+    A: NDArray[np.float64], B: NDArray[np.float64], least: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """e and T with Tᵀ A T = diag(e) and Tᵀ B T = I, where B is above ``least`` of its largest."""
+    values, vectors = np.linalg.eigh(0.5 * (B + B.T))
+    kept = values > least * values.max(initial=0.0)
+    vectors = vectors[:, kept] / np.sqrt(values[kept])
+    energies, turn = np.linalg.eigh(vectors.T @ A @ vectors)
+    return energies, vectors @ turn

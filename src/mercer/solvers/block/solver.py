@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._array import available_memory, check_setting
 from mercer._random import key_from
 from mercer._validation import flag, name_from, positive_integer
-from mercer.problem import KernelSystem, Problem, System
+from mercer.problem import Problem, System
 from mercer.solvers.base import Clock, Result, Solver, check_range, start_of
 from mercer.solvers.block.checkpoint import Checkpoint, fingerprint
 from mercer.solvers.block.local import LocalSolves
@@ -28,7 +28,6 @@ _HELD = 0.5  # share of the memory for what is kept from one epoch to the next
 _FACTORS = 0.25  # share of that for factors
 _DEPTH = 5  # epochs that are combined
 _FUNCTIONS = 256  # columns of the kernel that are combined with them
-_FEW = 40  # rows from which on they are
 _SMALL = 0.05  # share of the memory for them
 _VECTORS = 5  # numbers for every row, column of x and epoch that is not looked back on
 _NEAR = 2.0  # times the goal: what blocks have seen is right to about as much
@@ -65,10 +64,10 @@ class BlockCoordinateDescent(Solver):
     shuffle : bool, default=True
         Random blocks in a fresh random order every epoch; else blocks of neighbours in order.
     accelerated : bool, default=True
-        After every epoch, minimise over the changes of the last ones together, and for the kernel
-        machine of all rows over the kernel's columns at a few of them as well. But for the products
-        with those few it needs no further look at the rows; without it, this is the algorithm of
-        the paper.
+        After every epoch, minimise over the changes of the last ones together, and over functions
+        of a few rows or landmarks, which are smooth and lie in no single block. But for the
+        products with those few it needs no further look at the rows; without it, this is the
+        algorithm of the paper.
     hold : int or "auto", default="auto"
         Bytes for blocks, Gram matrices and factors that are kept from one epoch to the next; "auto"
         is half of the memory that is available.
@@ -93,7 +92,7 @@ class BlockCoordinateDescent(Solver):
     >>> from mercer.designs import Dense
     >>> from mercer.losses import Squared
     >>> from mercer.penalties import L2
-    >>> from mercer.problem import KernelSystem, Problem, System
+    >>> from mercer.problem import Problem, System
     >>> from mercer.solvers import BlockCoordinateDescent
     >>> problem = Problem(Dense(np.eye(2)), [1.0, 3.0], Squared(), L2(0.5))
     >>> BlockCoordinateDescent(tol=1e-10, block_size=1).solve(problem).coef.round(6)
@@ -222,7 +221,7 @@ class BlockCoordinateDescent(Solver):
         """Columns of a block, and bytes for what is kept from one epoch to the next."""
         design = system.problem.design
         n_long = design.shape[0] + 2.0 * system.shape[0]
-        functions = 24.0 * design.shape[0] * self._n_functions(system, held=True)
+        functions = 24.0 * n_long * self._n_functions(system, held=True)
         vectors = 8.0 * system.shape[1] * n_long * (_VECTORS + 2 * _DEPTH * self.accelerated)
         vectors += functions
         available = available_memory()
@@ -279,20 +278,20 @@ class BlockCoordinateDescent(Solver):
         """Directions across all blocks, from the second epoch on: some problems need but one."""
         system = state.system
         rank = self._n_functions(system, state.held)
-        if rank and isinstance(system, KernelSystem):
-            positions = permutation(state.key, -2, system.n_rows)[:rank]
+        if rank:
+            anchors = permutation(state.key, -2, system.n_anchors)[:rank]
             blocks = state.blocks if state.held else None
-            subspace.functions = system.functions(np.sort(positions), blocks)
+            subspace.functions = system.functions(np.sort(anchors), blocks)
 
     def _n_functions(self, system: System, held: bool) -> int:
         """As many as memory allows, and as cost no more than some epochs."""
-        n = system.n_rows
-        if not (self.accelerated and system.knows_residual) or n < _FEW:
+        if not self.accelerated:
             return 0
-        rank = min(_FUNCTIONS, n // 8)
+        rank = min(_FUNCTIONS, system.n_rows // 8, system.n_columns // 8)
         available = available_memory()
         if available is not None:
-            rank = min(rank, int(_SMALL * available / (24.0 * n)))
+            n_long = system.n_rows + 2.0 * system.shape[0]
+            rank = min(rank, int(_SMALL * available / (24.0 * n_long)))
         if not held:
             inputs = getattr(system.problem.design, "n_inputs", 0)
             rank = min(rank, 2 * inputs + 20 + 2 * system.width)

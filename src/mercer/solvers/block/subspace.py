@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.problem.systems import Functions, KernelSystem, System
+from mercer.problem.systems import Functions, System
 
 __all__ = ["Subspace"]
 
@@ -68,11 +68,12 @@ class Subspace:
         }
         gram, slope = self.system.energy(basis, place)
         system, functions = self.system, self.functions
-        if functions is None or not isinstance(system, KernelSystem):
+        if functions is None:
             weights = _minimiser(gram, slope, gram.diagonal(), least)
             return {name: array @ weights for name, array in basis.items()}
         # Functions are orthogonal to each other: they are eliminated, and what is left is small.
-        diagonal, cross, own_slope = system.energy_of_functions(functions, basis, place)
+        diagonal = functions.energies + functions.norm * system.alphas[place]
+        cross, own_slope = system.energy_of_functions(functions, basis, place)
         inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
         left = gram - cross.T @ (inverse * cross)
         left_slope = slope - cross.T @ (inverse * own_slope)
