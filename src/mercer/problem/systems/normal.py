@@ -280,7 +280,8 @@ class NormalSystem(System):
             arrays["of_matrix"] = self._matrix.design.block(anchors).astype(np.float64)
         grams = [v.T @ p.weighted(v) for p, v in zip(self.parts, rows, strict=True)]
         of_rows = self._sum(grams, "functions") / self.n_rows
-        least = float(np.finfo(self.problem.dtype).eps) * len(anchors)
+        # Of float32 kernels, smaller ones are rounding that division would blow up.
+        least = 30.0 * float(np.finfo(self.problem.dtype).eps) * len(anchors)
         energies, turn = _diagonalised(of_rows, w.T @ self._norms(arrays), least)
         return Functions({name: array @ turn for name, array in arrays.items()}, energies)
 
