@@ -10,6 +10,7 @@ import mercer.solvers.preconditioners
 from _machines import KERNEL, exact, restricted
 from _problems import make
 from mercer.designs import KernelColumns
+from mercer.designs.kernel_rows import times
 from mercer.losses import Squared
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
@@ -120,6 +121,22 @@ def test_float32_kernels_reach_what_their_entries_allow(rng):
     result = ConjugateGradient(tol=1e-5).solve(problem)
     assert result.converged
     assert result.coef.dtype == np.float32
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("shape", [(300, 5100), (5100, 3), (4, 0)], ids=str)
+def test_products_of_float32_matrices_with_float64_vectors_lose_nothing(order, shape, rng):
+    matrix = np.asarray(rng.normal(size=shape), dtype=np.float32, order=order)
+    for columns in ((), (1,), (3,)):
+        vector = rng.normal(size=(shape[1], *columns))
+        expected = matrix.astype(np.float64) @ vector
+        np.testing.assert_allclose(times(matrix, vector), expected, rtol=1e-12, atol=1e-11)
+
+
+def test_float32_kernels_lose_nothing_but_what_their_entries_have_lost(rng):
+    # Sums in float32 would end near 1e-4.
+    result = ConjugateGradient(tol=1e-8).solve(exact(rng, 200, alpha=1e-5, dtype=np.float32))
+    assert result.converged
 
 
 def test_a_goal_beyond_rounding_is_given_up_with_a_warning(rng):

@@ -23,6 +23,10 @@ InCore = tuple[str, float, NDArray[np.float64]]
 # Columns of a float32 matrix whose products with a vector are summed up in float32.
 _EXACT_COLUMNS = 512
 
+# Rows and columns of a float32 matrix that are widened to float64 in the cache; a power of two
+# would send them to few of its lines.
+_WIDE_TILE = (128, 5000)
+
 # CSR rows are better written out where they have few inputs, or at least this share of non-zeros.
 _FEW_INPUTS = 512
 _FILLED_SHARE = 0.05
@@ -128,19 +132,34 @@ def times(matrix: Any, vector: NDArray) -> NDArray[np.float64]:
 
     Notes
     -----
-    A float64 vector meets a float32 matrix as the sum of two float32 vectors, so that the matrix
-    is neither copied nor read twice.
+    A float64 vector meets a float32 matrix tile by tile, each widened in the cache: few columns
+    wait for the memory anyway, so that it costs no more than a product in float32.
     """
     if matrix.dtype == np.float64 or sparse.issparse(matrix):
         return matrix.astype(np.float64, copy=False) @ vector.astype(np.float64, copy=False)
-    n, k = matrix.shape[0], vector[0:1].size
-    parts = [vector.reshape(-1, k).astype(np.float32)]
     if vector.dtype == np.float64:
-        parts.append((vector.reshape(-1, k) - parts[0]).astype(np.float32))
-    both = np.hstack(parts)
-    total = np.zeros((n, both.shape[1]))
+        return _widened(matrix, vector)
+    total = np.zeros((matrix.shape[0], *vector.shape[1:]))
     for columns in row_chunks(matrix.shape[1], 1.0, _EXACT_COLUMNS):
-        total += matrix[:, columns] @ both[columns]
-    if len(parts) == 2:
-        total = total[:, :k] + total[:, k:]
-    return total.reshape(n, *vector.shape[1:])
+        total += matrix[:, columns] @ vector[columns]
+    return total
+
+
+def _widened(matrix: NDArray, vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    """``matrix @ vector`` in float64 for a float32 matrix of either order."""
+    n, p = matrix.shape
+    k = int(np.prod(vector.shape[1:]))
+    flat = np.ascontiguousarray(vector.reshape(p, k).T)
+    by_rows = matrix.strides[0] >= matrix.strides[1]
+    source = matrix if by_rows else matrix.T
+    total = np.zeros((k, n))
+    tile = np.empty(_WIDE_TILE)
+    for i in row_chunks(source.shape[0], 1.0, _WIDE_TILE[0]):
+        for j in row_chunks(source.shape[1], 1.0, _WIDE_TILE[1]):
+            wide = tile[: i.stop - i.start, : j.stop - j.start]
+            wide[...] = source[i, j]
+            if by_rows:
+                total[:, i] += flat[:, j] @ wide.T
+            else:
+                total[:, j] += flat[:, i] @ wide
+    return np.ascontiguousarray(total.T).reshape(n, *vector.shape[1:])
