@@ -9,13 +9,14 @@ import pytest
 import mercer
 from mercer import KernelClassifier, KernelRegressor
 from mercer.maps import Nystroem
+from mercer.solvers import BlockCoordinateDescent
 
 N, D = 20_000, 40
 SETTINGS = {
     "binning": {"n_components": 16, "gamma": 0.001, "solver": "cg", "tol": 1e-2},
     "fourier": {"n_components": 24},
     "fastfood": {"n_components": 24},
-    "nystroem": {"n_components": 16},
+    "nystroem": {"n_components": 24, "solver": "auto", "tol": 1e-8},
     "linear": {},
     "tefm": {"n_components": 8},
 }
@@ -67,6 +68,21 @@ def test_a_memory_map_is_fitted_and_predicted_without_a_copy(name, data, in_piec
     assert fit.bytes < 0.75 * X.nbytes
     assert predict.bytes < 0.25 * X.nbytes
     assert np.isfinite(predicted).all()
+
+
+@pytest.mark.parametrize("name", ["fourier", "nystroem"])
+def test_conjugate_gradients_keep_to_the_memory_allowed(name, data, tmp_path, monkeypatch):
+    monkeypatch.setattr("mercer._array._CHUNK_SHARE", 8)
+    X, y = data[0][:5000], data[1][:5000]
+    np.save(tmp_path / "X.npy", X.astype(np.float32))
+    X = np.load(tmp_path / "X.npy", mmap_mode="r")
+    settings = {"solver": "cg", "n_components": 100, "tol": 1e-5, "max_iter": 500, "alpha": 0.3}
+    whole = model(name, **settings).fit(np.array(X), y).predict(X[:500])
+    needed = 100 * X.shape[0] * X.itemsize
+    with mercer.config_context(max_memory=needed // 2), Peak() as peak:
+        capped = model(name, **settings).fit(X, y).predict(X[:500])
+    assert peak.bytes < 0.6 * needed
+    np.testing.assert_allclose(capped, whole, atol=1e-4 * np.abs(whole).max())
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -165,3 +181,24 @@ def test_a_copy_that_cannot_be_avoided_is_refused_where_it_would_not_fit(data, i
         pytest.raises(MemoryError, match=r"a prepared copy of 20000 rows of 40 inputs needs 6.*MB"),
     ):
         KernelRegressor("stump", n_components=8, random_state=0).fit(X, y)
+
+
+@pytest.mark.parametrize("settings", [{}, {"alphas": [1e-4, 1e-2]}], ids=["one alpha", "a path"])
+def test_an_interrupted_block_fit_leaves_a_model_that_predicts(settings, data):
+    X, y = data[0][:400], data[1][:400]
+    seen = []
+
+    class Stop(BlockCoordinateDescent):
+        def _one_block(self, state, number):
+            if len(state.blocks) > 1 and state.problem.n_rows == 400:
+                seen.append(number)
+                if len(seen) == 5:
+                    raise KeyboardInterrupt
+            super()._one_block(state, number)
+
+    machine = KernelRegressor("exact", solver=Stop(block_size=50, tol=1e-12), **settings)
+    with pytest.raises(KeyboardInterrupt, match="the model holds the last iterate"):
+        machine.fit(X, y)
+    assert len(seen) == 5
+    left = np.mean((machine.predict(X) - y) ** 2)
+    assert left < y.var()

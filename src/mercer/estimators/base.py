@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from mercer import maps, penalties, solvers
-from mercer._array import check_memory
+from mercer._array import available_memory, check_memory
 from mercer._rows import selected
 from mercer._validation import float_type
 from mercer.designs import Dense, Design, KernelColumns
@@ -233,7 +233,13 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         given = () if map_.landmarks is None or isinstance(map_.landmarks, str) else map_.landmarks
         wanted = map_.n_components or len(given)
         linear = isinstance(self.penalty, str) and self.penalty == "l2" and loss.quadratic
-        if min(n_samples, wanted) <= _WHITENED or not linear or not self._solves_systems():
+        if not linear or not self._solves_systems():
+            return map_
+        # Whitened features that are made again in every pass cost far more than the kernel alone,
+        # which conjugate gradients, with their preconditioner, need no more passes of.
+        available = available_memory()
+        held = available is None or 8.0 * n_samples * wanted <= available / 2
+        if min(n_samples, wanted) <= _WHITENED and (held or self.solver not in ("auto", "cg")):
             return map_
         return map_.set_params(whiten=False)
 
