@@ -93,13 +93,15 @@ class Target:
 class Benchmark:
     """A script's run: compares cases as they come, prints a table each, ends with the JSON file.
 
-    ``arguments`` may add options of the script's own, found in ``options``.
+    ``arguments`` may add options of the script's own, found in ``options``; ``how`` says what the
+    figures are where they are no medians.
     """
 
     def __init__(
         self,
         description: str,
         arguments: Callable[[argparse.ArgumentParser], object] | None = None,
+        how: str | None = None,
     ):
         parser = argparse.ArgumentParser(description=description)
         parser.add_argument("--repeats", type=int, default=7, help="repeats per contender")
@@ -113,7 +115,8 @@ class Benchmark:
         self._path: Path | None = options.json
         self._records: list[dict[str, object]] = []
         facts = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
-        self.write(f"{description}\n{facts}\nMilliseconds, medians of {self.repeats} repeats.")
+        how = how or f"Milliseconds, medians of {self.repeats} repeats."
+        self.write(f"{description}\n{facts}\n{how}")
 
     def write(self, text: str) -> None:
         sys.stdout.write(text + "\n")
