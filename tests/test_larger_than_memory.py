@@ -1,5 +1,6 @@
 """Data that stay in their file: never copied, and the same model as from an array."""
 
+import re
 import tracemalloc
 import warnings
 
@@ -202,3 +203,15 @@ def test_an_interrupted_block_fit_leaves_a_model_that_predicts(settings, data):
     assert len(seen) == 5
     left = np.mean((machine.predict(X) - y) ** 2)
     assert left < y.var()
+
+
+def test_a_refused_machine_says_for_how_many_rows_there_is_room(data):
+    X, y = data[0][:2000], data[1][:2000]
+    with (
+        mercer.config_context(max_memory="16MB"),
+        pytest.raises(MemoryError, match=r"2000 rows .* needs 61.0 MB .* at most \d+ rows") as said,
+    ):
+        KernelRegressor("exact", solver="cholesky").fit(X, y)
+    n = int(re.search(r"(\d+) rows\.$", str(said.value))[1])
+    with mercer.config_context(max_memory="16MB"):
+        KernelRegressor("exact", solver="cholesky").fit(X[: n // 2], y[: n // 2])

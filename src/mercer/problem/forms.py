@@ -55,7 +55,10 @@ class Primal:
         check_memory(
             8.0 * held * self.side**2,
             f"the normal matrix of {n_columns} columns and its factor",
-            "use solver='block' or solver='cg'",
+            lambda room: (
+                "use solver='block' or solver='cg', or at most "
+                f"{int((room / (8.0 * held)) ** 0.5)} columns"
+            ),
         )
         self._triangle: NDArray[np.float64] | None = None
         self._penalty: NDArray[np.float64] | None = None
@@ -172,7 +175,9 @@ class Dual:
         check_memory(
             16.0 * n * n,
             f"the kernel matrix of {n} rows and its factor",
-            "use solver='block' or solver='cg'",
+            lambda room: (
+                f"use solver='block' or solver='cg', or at most {int((room / 16.0) ** 0.5)} rows"
+            ),
         )
         self._spans_all = spans_all_rows(problem)
         kernel = _entries(problem.design) if self._spans_all else kernel_matrix(problem.design)
