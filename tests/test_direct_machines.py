@@ -51,6 +51,16 @@ def test_the_machine_of_all_rows_is_stationary(weights, fit_intercept, rng):
         assert abs(a.sum()) <= 1e-10
 
 
+def test_equations_of_float32_rows_are_solved_as_products_see_them(weights, fit_intercept, rng):
+    # Entries of columns and of products may be rounded differently.
+    problem = exact(rng, alpha=1e-5, weights=weights, fit_intercept=fit_intercept, dtype=np.float32)
+    block = problem.design.block
+    noise = 1e-6 * np.abs(rng.normal(size=(40, 40))).astype(np.float32)
+    problem.design.block = lambda columns: block(columns) + (noise + noise.T)[:, columns]
+    result = Cholesky(tol=1e-4).solve(problem)
+    assert result.optimality < 2e-5
+
+
 def test_the_machine_of_all_rows_is_kernel_ridge(rng):
     problem = exact(rng, n_outputs=2, fit_intercept=False)
     X, y = data(np.random.default_rng(20240607), n_outputs=2)

@@ -217,6 +217,22 @@ class Dual:
             theta[-1] = self._mean - self._means @ a
         return theta
 
+    def solve(
+        self, inverse: Callable[[NDArray], NDArray], residual: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """What θ of a kernel machine of all rows lacks, given √S (y − b − K a) − n alpha β."""
+        problem = self.problem
+        change = np.zeros(problem.shape)
+        root = as_rows(self._root, residual)
+        if problem.fit_intercept:
+            change[-1] = self._root @ residual / problem.n_rows
+            residual = residual - root * change[-1]
+        a = root * inverse(residual)
+        problem.weights_of(change)[...] = a
+        if problem.fit_intercept:
+            change[-1] -= self._means @ a
+        return change
+
     def left_out(
         self, alpha: float, beta: NDArray[np.float64], inverse_diagonal: NDArray[np.float64]
     ) -> NDArray[np.float64]:

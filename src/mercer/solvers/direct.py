@@ -23,6 +23,7 @@ from mercer.solvers.factor import Factor
 __all__ = ["Cholesky", "LeftOut", "leave_one_out"]
 
 _FORMS = ("auto", "primal", "dual")
+_EXACT = 1e-8  # residual of the equations of the rows that is not worth another look
 _POLISHED = 1e-6  # residual at which a model does not tell its equations were hard
 
 
@@ -115,7 +116,8 @@ class Cholesky(Solver):
                 beta = factor.solve(form.rhs)
             with state.clock.phase("products"):
                 theta = form.theta(beta)
-            self._offer(problem, state, theta)
+            if self._offer(problem, state, theta) and not problem.penalty.quadratic:
+                self._refine(state, form, factor)
         state.x = state.x.astype(problem.dtype, copy=False)
         if state.optimality > self.tol:
             state.stalled = f"stalled at the limit of {problem.dtype}"
@@ -125,10 +127,12 @@ class Cholesky(Solver):
         shared._shared = _form(problem, self.form)  # type: ignore[misc]
         return shared
 
-    def _refine(self, state: State, form: Primal, factor: Factor) -> None:
+    def _refine(self, state: State, form: Primal | Dual, factor: Factor) -> None:
         """Newton's steps with one factor: what the matrix lost to rounding comes back."""
         problem = state.problem
         enough = 100 * float(np.finfo(problem.dtype).eps)
+        if isinstance(form, Dual):  # another look at all pairs of rows has to be worth it
+            enough = max(enough, _EXACT)
         improving = True
         while improving and state.optimality > enough:
             with state.clock.phase("products"):
@@ -176,9 +180,13 @@ def _optimality(problem: Problem, theta: NDArray) -> float:
 
 
 def _downhill(problem: Problem, theta: NDArray) -> NDArray[np.float64]:
-    """−∇F(θ)."""
+    """−∇F(θ), or the residual of the equations of the rows for a machine of all of them."""
     if problem.penalty.quadratic:
         return -problem.gradient(theta).astype(np.float64)
+    if spans_all_rows(problem):
+        system = problem.system()
+        residual = system.residual(system.from_theta(theta))[:, : problem.n_outputs]
+        return residual.reshape(problem.y.shape)
     system = NormalSystem(problem, np.array([problem.penalty.alpha]))
     return system.residual(system.from_theta(theta)).reshape(problem.shape)
 
