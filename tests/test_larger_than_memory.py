@@ -74,15 +74,15 @@ def test_a_memory_map_is_fitted_and_predicted_without_a_copy(name, data, in_piec
 @pytest.mark.parametrize("name", ["fourier", "nystroem"])
 def test_conjugate_gradients_keep_to_the_memory_allowed(name, data, tmp_path, monkeypatch):
     monkeypatch.setattr("mercer._array._CHUNK_SHARE", 8)
-    X, y = data[0][:5000], data[1][:5000]
+    X, y = data
     np.save(tmp_path / "X.npy", X.astype(np.float32))
     X = np.load(tmp_path / "X.npy", mmap_mode="r")
-    settings = {"solver": "cg", "n_components": 100, "tol": 1e-5, "max_iter": 500, "alpha": 0.3}
+    settings = {"solver": "cg", "n_components": 200, "tol": 1e-5, "max_iter": 500, "alpha": 0.3}
     whole = model(name, **settings).fit(np.array(X), y).predict(X[:500])
-    needed = 100 * X.shape[0] * X.itemsize
+    needed = 200 * X.shape[0] * X.itemsize
     with mercer.config_context(max_memory=needed // 2), Peak() as peak:
         capped = model(name, **settings).fit(X, y).predict(X[:500])
-    assert peak.bytes < 0.6 * needed
+    assert peak.bytes < 0.75 * needed
     np.testing.assert_allclose(capped, whole, atol=1e-4 * np.abs(whole).max())
 
 
