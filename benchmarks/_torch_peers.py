@@ -83,6 +83,19 @@ def eigenpro(
     return Fit(weights.numpy(), time.perf_counter() - begun, passes)
 
 
+def _falkon_factors(inner: torch.Tensor, alpha: float) -> tuple[torch.Tensor, torch.Tensor]:
+    """T and A, upper triangular: TᵀT = K(L, L) and AᵀA = T Tᵀ / p + alpha I."""
+    p = len(inner)
+    inner.diagonal().add_(1e-7 * p**0.5)
+    T = torch.linalg.cholesky(inner, upper=True)
+    A = torch.linalg.cholesky(T @ T.T / p + alpha * torch.eye(p, dtype=T.dtype), upper=True)
+    return T.float(), A.float()
+
+
+def _solve(upper: torch.Tensor, v: torch.Tensor, transposed: bool = False) -> torch.Tensor:
+    return torch.linalg.solve_triangular(upper.T if transposed else upper, v, upper=not transposed)
+
+
 def falkon(
     X: NDArray,
     y: NDArray,
@@ -116,22 +129,17 @@ def falkon(
             block = gaussian(rows[some], centres, gamma) if kept is None else kept[some]
             yield some, block
 
-    def solve(upper, v, transposed=False):
-        return torch.linalg.solve_triangular(
-            upper.T if transposed else upper, v, upper=not transposed
-        )
-
     def whitened(v):
         """A⁻ᵀ T⁻ᵀ v."""
-        return solve(A, solve(T, v, True), True)
+        return _solve(A, _solve(T, v, True), True)
 
     def product(v):
-        inside = solve(A, v)
-        weights = solve(T, inside)
+        inside = _solve(A, v)
+        weights = _solve(T, inside)
         total = torch.zeros_like(weights)
         for _, block in blocks():
             total += block.T @ (block @ weights)
-        return solve(A, solve(T, total, True) / n + alpha * inside, True)
+        return _solve(A, _solve(T, total, True) / n + alpha * inside, True)
 
     right = torch.zeros(p, targets.shape[1])
     for some, block in blocks():
@@ -151,4 +159,4 @@ def falkon(
             break
         direction = residual + after / slope * direction
         slope = after
-    return Fit(solve(T, solve(A, x)).numpy(), time.perf_counter() - begun, passes)
+    return Fit(_solve(T, _solve(A, x)).numpy(), time.perf_counter() - begun, passes)

@@ -204,9 +204,9 @@ def pivoted_cholesky(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Randomly pivoted Cholesky: pivots and F with FᵀF about a positive semi-definite matrix K.
 
-    Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, CPAM 2024. A block of candidates is
-    drawn at once and thinned by rejection, which leaves the law of the pivots as it is: Epperly,
-    Tropp and Webber, Embrace rejection, 2024.
+    A block of candidates is drawn at once and thinned by rejection, which leaves the law of the
+    pivots as it is. Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, CPAM 2024, and
+    Embrace rejection, 2024.
 
     Parameters
     ----------
@@ -228,19 +228,16 @@ def pivoted_cholesky(
         With one key, the first of those for a larger m.
     factor : ndarray of shape (rank, n)
     """
-    n = len(diagonal)
-    factor = np.empty((m, n))
+    factor, pivots = np.empty((m, len(diagonal))), np.empty(m, dtype=np.int64)
     left = diagonal.astype(np.float64)
     smallest = cut_off * left.sum()
-    pivots = np.empty(m, dtype=np.int64)
     count = turn = 0
     while count < m and left.sum() > smallest:
         uniform = Streams(key, np.array([turn])).uniform(2 * _BLOCK, Slot.PIVOT)[0]
         reach = np.cumsum(left)
         drawn = np.searchsorted(reach, uniform[:_BLOCK] * reach[-1], side="right")
         turn += 1
-        known = factor[:count, drawn]
-        residual = corner(drawn) - known.T @ known
+        residual = corner(drawn) - factor[:count, drawn].T @ factor[:count, drawn]
         accepted, triangle = _thinned(residual, left[drawn], uniform[_BLOCK:], m - count)
         if not len(accepted):
             continue
