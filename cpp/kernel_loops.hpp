@@ -35,7 +35,7 @@ struct Cancelled {
     T share, beyond, from;
 };
 template <class T>
-constexpr Cancelled<T> cancelled(KernelKind kind) {
+static constexpr Cancelled<T> cancelled(KernelKind kind) {
     if (sizeof(T) == 8) return {T(1e-6), T(0), T(0)};
     return {kind == KernelKind::exponential ? T(1e-3) : T(1e-5), T(1e-2), T(32)};
 }

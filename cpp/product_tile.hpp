@@ -56,7 +56,8 @@ void sum_columns_of(const In* tile, std::size_t rows, const S* weights, double* 
 template <class In, class S>
 std::size_t weights_at_once(std::size_t left) {
     constexpr std::size_t most = kMostWeights<In, S>;
-    for (std::size_t count : {1, 2, 4, 6})
+    constexpr std::size_t counts[] = {1, 2, 4, 6};
+    for (std::size_t count : counts)
         if (left <= count && count < most) return count;
     return most;
 }

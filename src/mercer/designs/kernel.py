@@ -28,7 +28,7 @@ __all__ = ["KernelColumns", "KernelMatrix"]
 
 
 # Share of the available memory that a held matrix may take unless the caller says otherwise.
-_HELD_SHARE = 0.5
+_HELD_SHARE = 0.7
 
 # Rows and columns of a tile: its entries are as many as a chunk's memory holds in float64.
 _TILE = 2896
@@ -285,7 +285,7 @@ class KernelColumns(Design):
         Parameters
         ----------
         budget : float or None, default=None
-            Bytes that the matrix may take; None means half of what is available.
+            Bytes that the matrix may take; None means seven tenths of what is available.
 
         Returns
         -------
