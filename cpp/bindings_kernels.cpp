@@ -1,6 +1,7 @@
 // Kernel matrices for the Python module, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
 #include "gram.hpp"
+#include "held_product.hpp"
 #include "kernel_product.hpp"
 
 #include <nanobind/nanobind.h>
@@ -123,6 +124,22 @@ void add_gram(nb::handle Z, bool transposed, nb::handle weights_, nb::handle out
     });
 }
 
+void multiply_held(nb::handle M, bool transposed, nb::handle weights_, nb::handle out_,
+                   int n_threads) {
+    const Buffer matrix(M.ptr(), "M", {Type::f32}, 2);
+    const Buffer weights(weights_.ptr(), "weights", {Type::f64}, 2);
+    const Buffer out(out_.ptr(), "out", {Type::f64}, 2, true);
+    const std::size_t n = matrix.extent(0), p = matrix.extent(1);
+    const std::size_t k = weights.extent(transposed);
+    transposed ? weights.expect_shape({n, k}) : weights.expect_shape({k, p});
+    transposed ? out.expect_shape({k, p}) : out.expect_shape({n, k});
+    const HeldWork work{
+        matrix.data<const float>(), n, p, k, transposed, weights.data<const double>(),
+        out.data<double>()};
+    nb::gil_scoped_release released;
+    held_product(work, n_threads);
+}
+
 }  // namespace
 
 KernelKind kernel_named(const std::string& name) {
@@ -140,5 +157,7 @@ void add_kernels(nb::module_& m) {
     m.def("kernel_product", &multiply_kernel, "kernel"_a, "X"_a, "Y"_a.none(), "centre"_a,
           "scale"_a, "parameter"_a, "w"_a, "out"_a, "v"_a.none(), "out_of_y"_a.none(),
           "n_threads"_a, "single"_a = false);
+    m.def("held_product", &multiply_held, "M"_a, "transposed"_a, "weights"_a, "out"_a,
+          "n_threads"_a);
     m.def("gram", &add_gram, "Z"_a, "transposed"_a, "weights"_a.none(), "out"_a, "n_threads"_a);
 }

@@ -84,6 +84,16 @@ struct ProductLoops {
     void (*join_lanes)(S* sums, std::size_t count, double* totals);
 };
 
+// Part of a float32 matrix that is held, weights in float64 and what becomes of their product.
+struct HeldTile {
+    const float* matrix;  // (rows, columns), a row every step
+    std::size_t step, rows, columns;
+    const double* weights;  // (k, columns) by rows, (rows, k) by columns, a row every weights_step
+    std::size_t weights_step, k;
+    double* sums;  // (rows, k) by rows, (k, columns) by columns
+    std::size_t sums_step;
+};
+
 struct KernelTables {
     KernelLoops<float, float> f32;
     KernelLoops<double, float> f32_in_f64;
@@ -94,6 +104,8 @@ struct KernelTables {
     ProductLoops<float, float> product_f32;
     ProductLoops<float, double> product_f32_in_f64;
     ProductLoops<double, double> product_f64;
+    void (*held_rows)(const HeldTile& tile);     // sums += matrix * weights'
+    void (*held_columns)(const HeldTile& tile);  // sums += weights' * matrix
 };
 
 }  // namespace mercer

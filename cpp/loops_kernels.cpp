@@ -1,5 +1,6 @@
 // Loops of kernel matrices, compiled once per instruction-set level with contraction of a*b+c
 // allowed, into a table and nothing else: the only symbol of this file.
+#include "held_tile.hpp"
 #include "kernel_tile.hpp"
 #include "product_tile.hpp"
 
@@ -21,7 +22,8 @@ double squared_norm(const float* x, const double* centre, const double* scale, s
 
 extern const KernelTables MERCER_JOIN(kernels_loops_, MERCER_LEVEL);
 const KernelTables MERCER_JOIN(kernels_loops_, MERCER_LEVEL) = {
-    kernels<float, float>,  kernels<double, float>,  kernels<double, double>, squared_norm,
-    products<float, float>, products<float, double>, products<double, double>};
+    kernels<float, float>,  kernels<double, float>,  kernels<double, double>,  squared_norm,
+    products<float, float>, products<float, double>, products<double, double>, multiply_rows,
+    multiply_columns};
 
 }  // namespace mercer

@@ -173,3 +173,29 @@ def test_a_gram_matrix_of_another_shape_is_named():
         _core.gram(np.ones((3, 2)), False, None, np.ones((3, 3)), 1)
     with pytest.raises(ValueError, match=r"weights must have shape \(3\); got \(2\)\."):
         _core.gram(np.ones((3, 2)), False, np.ones(2), np.ones((2, 2)), 1)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (5, 7, 2), (67, 1030, 11), (130, 33, 3), (64, 2050, 6)]
+)
+def test_a_held_matrix_is_multiplied_in_float64(shape, transposed):
+    n, p, k = shape
+    rng = np.random.default_rng(0)
+    M = rng.normal(size=(n, p)).astype(np.float32)
+    weights = rng.normal(size=(n, k) if transposed else (k, p))
+    before = rng.normal(size=(k, p) if transposed else (n, k))
+    wide = M.astype(np.float64)
+    expected = before + (weights.T @ wide if transposed else wide @ weights.T)
+    results = []
+    for threads in (1, 2, 3):
+        out = before.copy()
+        _core.held_product(M, transposed, weights, out, threads)
+        np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-11)
+        results.append(out)
+    assert all(np.array_equal(results[0], other) for other in results)
+
+
+def test_a_held_matrix_refuses_weights_of_another_shape():
+    with pytest.raises(ValueError, match="weights"):
+        _core.held_product(np.ones((2, 3), np.float32), False, np.ones((1, 2)), np.ones((2, 1)), 1)

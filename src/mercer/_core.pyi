@@ -375,6 +375,18 @@ def kernel_product(
     ``kernel_block``. Results depend on the number of threads to rounding, and on nothing else.
     """
 
+def held_product(
+    M: NDArray[np.float32],
+    transposed: bool,
+    weights: NDArray[np.float64],
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> None:
+    """out (n, k) += M weights' for M (n, p) and weights (k, p), or, if ``transposed``,
+    out (k, p) += weights' M for weights (n, k). Numbers are widened before they are multiplied. The
+    number of threads changes no bit.
+    """
+
 def gram(
     Z: NDArray[Any],
     transposed: bool,

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._array import row_chunks
+from mercer import _core
+from mercer._array import n_threads, row_chunks
 from mercer._rows import bytes_per_row, is_sparse, selected
 from mercer.kernels import Kernel, Stationary
 
@@ -22,10 +23,6 @@ InCore = tuple[str, float, NDArray[np.float64]]
 
 # Columns of a float32 matrix whose products with a vector are summed up in float32.
 _EXACT_COLUMNS = 512
-
-# Rows and columns of a float32 matrix that are widened to float64 in the cache; a power of two
-# would send them to few of its lines.
-_WIDE_TILE = (128, 5000)
 
 # CSR rows are better written out where they have few inputs, or at least this share of non-zeros.
 _FEW_INPUTS = 512
@@ -132,8 +129,8 @@ def times(matrix: Any, vector: NDArray) -> NDArray[np.float64]:
 
     Notes
     -----
-    A float64 vector meets a float32 matrix tile by tile, each widened in the cache: few columns
-    wait for the memory anyway, so that it costs no more than a product in float32.
+    A float64 vector meets a float32 matrix whose numbers are widened in the core: few columns wait
+    for the memory anyway, so that it costs no more than a product in float32.
     """
     if matrix.dtype == np.float64 or sparse.issparse(matrix):
         return matrix.astype(np.float64, copy=False) @ vector.astype(np.float64, copy=False)
@@ -148,18 +145,15 @@ def times(matrix: Any, vector: NDArray) -> NDArray[np.float64]:
 def _widened(matrix: NDArray, vector: NDArray[np.float64]) -> NDArray[np.float64]:
     """``matrix @ vector`` in float64 for a float32 matrix of either order."""
     n, p = matrix.shape
-    k = int(np.prod(vector.shape[1:]))
-    flat = np.ascontiguousarray(vector.reshape(p, k).T)
-    by_rows = matrix.strides[0] >= matrix.strides[1]
-    source = matrix if by_rows else matrix.T
-    total = np.zeros((k, n))
-    tile = np.empty(_WIDE_TILE)
-    for i in row_chunks(source.shape[0], 1.0, _WIDE_TILE[0]):
-        for j in row_chunks(source.shape[1], 1.0, _WIDE_TILE[1]):
-            wide = tile[: i.stop - i.start, : j.stop - j.start]
-            wide[...] = source[i, j]
-            if by_rows:
-                total[:, i] += flat[:, j] @ wide.T
-            else:
-                total[:, j] += flat[:, i] @ wide
-    return np.ascontiguousarray(total.T).reshape(n, *vector.shape[1:])
+    flat = np.ascontiguousarray(vector.reshape(p, -1))
+    transposed = matrix.strides[0] < matrix.strides[1]
+    if transposed:
+        held = np.ascontiguousarray(matrix.T)
+        total = np.zeros((flat.shape[1], n))
+        _core.held_product(held, True, flat, total, n_threads())
+        total = np.ascontiguousarray(total.T)
+    else:
+        held, weights = np.ascontiguousarray(matrix), np.ascontiguousarray(flat.T)
+        total = np.zeros((n, flat.shape[1]))
+        _core.held_product(held, False, weights, total, n_threads())
+    return total.reshape(n, *vector.shape[1:])
