@@ -1,5 +1,6 @@
 // The part of check.cpp that is about products of kernels that are not held, and Gram matrices.
 #include "gram.hpp"
+#include "held_product.hpp"
 #include "kernel_product.hpp"
 #include "random.hpp"
 
@@ -81,6 +82,25 @@ bool grams_are_right(std::size_t n, std::size_t d, bool transposed) {
            static_cast<double>(n) * (sizeof(T) == 4 ? 1e-6 : 1e-13);
 }
 
+// By rows and by columns, against plain sums.
+bool held_products_are_right(std::size_t n, std::size_t p, std::size_t k) {
+    const auto matrix = uniform<float>(7, n * p);
+    const auto w = uniform<double>(8, k * p), v = uniform<double>(9, n * k);
+    std::vector<double> by_rows(n * k), of_rows(n * k), by_columns(k * p), of_columns(k * p);
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < p; ++j)
+            for (std::size_t c = 0; c < k; ++c) {
+                const auto entry = static_cast<double>(matrix[i * p + j]);
+                by_rows[i * k + c] += entry * w[c * p + j];
+                by_columns[c * p + j] += entry * v[i * k + c];
+            }
+    held_product({matrix.data(), n, p, k, false, w.data(), of_rows.data()}, 3);
+    held_product({matrix.data(), n, p, k, true, v.data(), of_columns.data()}, 3);
+    const double tolerance = static_cast<double>(n + p) * 1e-13;
+    return largest_difference(by_rows, of_rows) < tolerance &&
+           largest_difference(by_columns, of_columns) < tolerance;
+}
+
 }  // namespace
 
 bool products_not_held_are_right() {
@@ -92,6 +112,8 @@ bool products_not_held_are_right() {
                     products_are_right<float, double>(n, m, d, k, kind) &&
                     products_are_right<double, double>(n, m, d, k, kind);
         }
+    for (auto [n, p, k] : {std::array<std::size_t, 3>{1, 1, 1}, {67, 1030, 9}, {200, 2100, 3}})
+        right = right && held_products_are_right(n, p, k);
     for (bool transposed : {false, true})
         right = right && grams_are_right<float>(1100, 97, transposed) &&
                 grams_are_right<double>(300, 130, transposed) && grams_are_right<float>(3, 1, true);

@@ -15,6 +15,7 @@ from scipy import linalg
 
 from mercer._array import check_memory, row_chunks
 from mercer.penalties import RKHSNorm
+from mercer.problem.cholesky import LARGE, lower_in_place
 from mercer.problem.rows import as_rows, kernel_matrix
 
 if TYPE_CHECKING:
@@ -271,6 +272,11 @@ def upper_factor(matrix: Any, jitter: float = 0.0) -> NDArray[np.float64]:
     least = 4.0 * np.sqrt(p) * float(np.finfo(matrix.dtype).eps) * float(diagonal.max(initial=0))
     while True:
         entries[np.diag_indices(p)] = diagonal + least
+        if p >= LARGE:
+            if lower_in_place(entries):
+                return entries.T
+            least *= 4.0
+            continue
         try:
             return linalg.cholesky(entries, check_finite=False)
         except linalg.LinAlgError:

@@ -8,6 +8,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from mercer._array import check_memory
+from mercer.problem.cholesky import lower, lower_in_place
 
 __all__ = ["Factor"]
 
@@ -39,7 +40,7 @@ class Factor:
         if not in_place:
             check_memory(8.0 * side**2, "the Cholesky factor", "use solver='block' or solver='cg'")
         cutoff = side * np.finfo(np.float64).eps
-        factor = _lower_in_place(matrix) if in_place else _lower(matrix)
+        factor = _lower_over(matrix) if in_place else _lower(matrix)
         if factor is not None:
             pivots = np.square(np.diag(factor))
             if pivots.min() > cutoff * pivots.max():
@@ -88,21 +89,10 @@ class Factor:
 
 def _lower(matrix: NDArray[np.float64]) -> NDArray | None:
     try:
-        # NumPy's factorisation, not SciPy's: the threads of the products before are theirs.
-        return np.linalg.cholesky(matrix)
+        return lower(matrix)
     except np.linalg.LinAlgError:
         return None
 
 
-def _lower_in_place(matrix: NDArray[np.float64]) -> NDArray | None:
-    """The lower factor in the place of the matrix, which comes back whole where there is none."""
-    diagonal = matrix.diagonal().copy()
-    factor, info = lapack.dpotrf(matrix.T, lower=0, clean=0, overwrite_a=1)
-    if info == 0:
-        for i in range(len(matrix)):
-            matrix[i, i + 1 :] = 0.0
-        return factor.T
-    for i in range(len(matrix)):  # the other triangle is as it was
-        matrix[i, :i] = matrix[:i, i]
-    matrix[np.diag_indices(len(matrix))] = diagonal
-    return None
+def _lower_over(matrix: NDArray[np.float64]) -> NDArray | None:
+    return matrix if lower_in_place(matrix) else None

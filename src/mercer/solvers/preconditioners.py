@@ -12,6 +12,7 @@ from scipy.linalg import lapack
 from mercer._array import available_memory, check_memory
 from mercer.designs import KernelColumns
 from mercer.maps.landmarks import pivoted_cholesky
+from mercer.problem.cholesky import lower
 from mercer.problem.forms import upper_factor
 
 __all__ = ["LowRank", "Restricted", "low_rank", "rank_for", "restricted"]
@@ -175,7 +176,7 @@ class Restricted:
             inner[p, p] = 1.0
         least = side * float(np.finfo(np.float64).eps) * float(inner.diagonal().max())
         inner[np.diag_indices(side)] += least
-        upper = np.linalg.cholesky(inner).T
+        upper = lower(inner).T
         inner[:, :p] = upper[:, :p] @ self._triangle
         inner[:, p:] = upper[:, p:]
         # The transpose of a C-ordered array is what LAPACK takes without a copy.
