@@ -145,15 +145,16 @@ def times(matrix: Any, vector: NDArray) -> NDArray[np.float64]:
 def _widened(matrix: NDArray, vector: NDArray[np.float64]) -> NDArray[np.float64]:
     """``matrix @ vector`` in float64 for a float32 matrix of either order."""
     n, p = matrix.shape
-    flat = np.ascontiguousarray(vector.reshape(p, -1))
+    k = int(np.prod(vector.shape[1:]))
+    flat = np.ascontiguousarray(vector.reshape(p, k))
     transposed = matrix.strides[0] < matrix.strides[1]
     if transposed:
         held = np.ascontiguousarray(matrix.T)
-        total = np.zeros((flat.shape[1], n))
+        total = np.zeros((k, n))
         _core.held_product(held, True, flat, total, n_threads())
         total = np.ascontiguousarray(total.T)
     else:
         held, weights = np.ascontiguousarray(matrix), np.ascontiguousarray(flat.T)
-        total = np.zeros((n, flat.shape[1]))
+        total = np.zeros((n, k))
         _core.held_product(held, False, weights, total, n_threads())
     return total.reshape(n, *vector.shape[1:])
