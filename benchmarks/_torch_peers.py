@@ -86,14 +86,24 @@ def eigenpro(
 def _falkon_factors(inner: torch.Tensor, alpha: float) -> tuple[torch.Tensor, torch.Tensor]:
     """T and A, upper triangular: TᵀT = K(L, L) and AᵀA = T Tᵀ / p + alpha I."""
     p = len(inner)
-    inner.diagonal().add_(1e-7 * p**0.5)
-    T = torch.linalg.cholesky(inner, upper=True)
+    T = _upper_factor(inner, 1e-7 * p**0.5)
     A = torch.linalg.cholesky(T @ T.T / p + alpha * torch.eye(p, dtype=T.dtype), upper=True)
     return T.float(), A.float()
 
 
 def _solve(upper: torch.Tensor, v: torch.Tensor, transposed: bool = False) -> torch.Tensor:
     return torch.linalg.solve_triangular(upper.T if transposed else upper, v, upper=not transposed)
+
+
+def _upper_factor(matrix: torch.Tensor, jitter: float) -> torch.Tensor:
+    """Of a matrix that rounding to float32 may have made indefinite, with as much more as helps."""
+    own = matrix.diagonal().clone()
+    while True:
+        matrix.diagonal().copy_(own + jitter)
+        factor, failed = torch.linalg.cholesky_ex(matrix, upper=True)
+        if not failed:
+            return factor
+        jitter *= 4
 
 
 def falkon(
@@ -116,8 +126,7 @@ def falkon(
     targets = torch.from_numpy(y.astype(np.float32))
     n, p = len(rows), len(centres)
     inner = gaussian(centres, centres, gamma).double()
-    inner.diagonal().add_(1e-7 * p**0.5)
-    T = torch.linalg.cholesky(inner, upper=True)
+    T = _upper_factor(inner, 1e-7 * p**0.5)
     A = torch.linalg.cholesky(T @ T.T / p + alpha * torch.eye(p, dtype=T.dtype), upper=True).float()
     T = T.float()
     chunk = max(1, _CHUNK // (4 * p))

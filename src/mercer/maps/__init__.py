@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 from mercer import kernels
 from mercer._validation import scale_of_distance
-from mercer.maps.base import FeatureMap, IdentityMap
+from mercer.maps.base import FeatureMap
 from mercer.maps.binning import RandomBinning
 from mercer.maps.compact import CompactFeatures
 from mercer.maps.embedding import SubspaceEmbedding
@@ -17,6 +17,7 @@ from mercer.maps.exact import ExactKernel
 from mercer.maps.fourier import RandomFourier
 from mercer.maps.hadamard import Fastfood
 from mercer.maps.halfspaces import Halfspaces
+from mercer.maps.identity import IdentityMap
 from mercer.maps.members import Members
 from mercer.maps.nystroem import Nystroem
 from mercer.maps.text import HashedNGrams

@@ -8,11 +8,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
-    OneToOneFeatureMixin,
     TransformerMixin,
     clone,
 )
@@ -21,11 +19,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer import kernels
 from mercer._array import available_memory, check_memory, row_chunks
 from mercer._random import key_from
-from mercer._rows import PreparedRows, is_large, is_sparse
+from mercer._rows import PreparedRows, is_large
 from mercer._validation import FLOATS, canonical, column_indices, float_type, scale_of_distance
-from mercer.designs import Dense, Design, Lazy, Sparse
+from mercer.designs import Dense, Design, Lazy
 
-__all__ = ["FeatureMap", "IdentityMap"]
+__all__ = ["FeatureMap"]
 
 
 @dataclass
@@ -462,44 +460,3 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-class IdentityMap(OneToOneFeatureMixin, FeatureMap):
-    """The data themselves as features: a linear model on the same terms as a kernel machine.
-
-    Parameters
-    ----------
-    n_jobs : int or None, default=None
-        Threads for the products of its design; None means all.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer.maps import IdentityMap
-    >>> IdentityMap().fit_transform(np.eye(2))
-    array([[1., 0.],
-           [0., 1.]])
-    """
-
-    def __init__(self, *, n_jobs: int | None = None):
-        self.n_jobs = n_jobs
-
-    def _fit(self, X: Any) -> None:
-        self.n_features_out_ = X.shape[1]
-
-    def _transform(self, X: Any) -> Any:
-        return X
-
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
-        block = X[:, columns]
-        return block.toarray() if sparse.issparse(block) else block
-
-    def _design(self, X: Any) -> Design:
-        if isinstance(X, PreparedRows) and not is_sparse(X):
-            return super()._design(X)
-        X = X.together() if isinstance(X, PreparedRows) else X
-        return Sparse(X, self.n_jobs) if sparse.issparse(X) else Dense(X, self.n_jobs)
-
-    @property
-    def _goes_by_rows(self) -> bool:
-        return True

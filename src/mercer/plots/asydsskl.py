@@ -17,7 +17,15 @@ from mercer.plots.panels import (
     thousands,
     titled,
 )
-from mercer.plots.readings import Record, by_data, data_kind, error, is_regression, paper_name
+from mercer.plots.readings import (
+    Record,
+    by_data,
+    data_kind,
+    error,
+    is_regression,
+    of_task,
+    paper_name,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +38,6 @@ __all__ = [
     "curves",
     "figure1",
     "figure2",
-    "of_task",
     "robustness",
     "speedups",
     "unit",
@@ -57,24 +64,6 @@ LOSS_LOOKS = {
 }
 _AID: dict[str, Any] = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "butt", "zorder": 1}
 _MOST_ACROSS = 3
-
-
-def of_task(records: Iterable[Record], *tasks: str) -> list[Record]:
-    """The runs of some kinds that came to an end.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-    *tasks : {"curve", "answers", "measured", "delayed", "robust", "shape"}
-
-    Examples
-    --------
-    >>> of_task([{"task": "curve"}, {"task": "curve", "failed": "no memory."}], "curve")
-    [{'task': 'curve'}]
-    """
-    return [
-        record for record in records if record.get("task") in tasks and not record.get("failed")
-    ]
 
 
 def curves(records: Iterable[Record]) -> list[Record]:

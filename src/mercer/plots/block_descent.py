@@ -19,7 +19,7 @@ from mercer.plots.panels import (
     thousands,
     titled,
 )
-from mercer.plots.readings import Record, by_data, data_kind, is_regression, paper_name
+from mercer.plots.readings import Record, by_data, data_kind, is_regression, of_task, paper_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,7 +34,6 @@ __all__ = [
     "figure3",
     "figure4",
     "long_runs",
-    "of_task",
     "unit",
 ]
 
@@ -57,24 +56,6 @@ PHASES = {
 
 _EARLY = 5
 _MOST_ACROSS = 3
-
-
-def of_task(records: Iterable[Record], *tasks: str) -> list[Record]:
-    """The runs of some kinds that came to an end.
-
-    Parameters
-    ----------
-    records : iterable of mapping
-    *tasks : {"curve", "linear", "sizes", "accelerated", "path", "rates"}
-
-    Examples
-    --------
-    >>> of_task([{"task": "curve"}, {"task": "curve", "failed": "no memory."}], "curve")
-    [{'task': 'curve'}]
-    """
-    return [
-        record for record in records if record.get("task") in tasks and not record.get("failed")
-    ]
 
 
 def long_runs(records: Iterable[Record]) -> list[Record]:

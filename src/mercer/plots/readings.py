@@ -19,6 +19,7 @@ __all__ = [
     "exact_kernel",
     "gamma_sweep",
     "is_regression",
+    "of_task",
     "over_seeds",
     "paper_name",
     "score",
@@ -49,6 +50,25 @@ def is_regression(record: Record) -> bool:
     False
     """
     return any("relative_rmse" in (part or {}) for part in record["score"].values())
+
+
+def of_task(records: Iterable[Record], *tasks: str) -> list[Record]:
+    """The runs of some kinds that came to an end.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+    *tasks : str
+        What runs of a study say in "task".
+
+    Examples
+    --------
+    >>> of_task([{"task": "curve"}, {"task": "curve", "failed": "no memory."}], "curve")
+    [{'task': 'curve'}]
+    """
+    return [
+        record for record in records if record.get("task") in tasks and not record.get("failed")
+    ]
 
 
 def score(record: Record, part: str = "test") -> float:

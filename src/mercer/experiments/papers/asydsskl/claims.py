@@ -10,8 +10,8 @@ import numpy as np
 from mercer.experiments.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding
 from mercer.experiments.papers.asydsskl.grid import METHODS, ROBUST
 from mercer.experiments.papers.measures import percent
-from mercer.plots.asydsskl import of_task, speedups
-from mercer.plots.readings import by_data, error, is_regression
+from mercer.plots.asydsskl import speedups
+from mercer.plots.readings import by_data, error, is_regression, of_task
 
 __all__ = ["CLAIMS", "leaders"]
 

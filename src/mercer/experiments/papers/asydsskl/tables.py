@@ -9,8 +9,8 @@ import numpy as np
 
 from mercer.experiments.papers.asydsskl.grid import METHODS
 from mercer.experiments.papers.asydsskl.robustness import LOSSES
-from mercer.plots.asydsskl import curves, of_task, speedups
-from mercer.plots.readings import by_data, data_kind, error, is_regression
+from mercer.plots.asydsskl import curves, speedups
+from mercer.plots.readings import by_data, data_kind, error, is_regression, of_task
 
 __all__ = ["measured"]
 

@@ -42,7 +42,7 @@ def _draw(
 
 def _summarised(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The ends of the curves."""
-    from mercer.plots.block_descent import of_task
+    from mercer.plots.readings import of_task
 
     return of_task(found, "curve")
 

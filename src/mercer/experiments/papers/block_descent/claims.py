@@ -9,8 +9,8 @@ import numpy as np
 
 from mercer.experiments.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding
 from mercer.experiments.papers.block_descent.grid import EARLY, METHODS
-from mercer.plots.block_descent import error_at, long_runs, of_task
-from mercer.plots.readings import by_data, is_regression
+from mercer.plots.block_descent import error_at, long_runs
+from mercer.plots.readings import by_data, is_regression, of_task
 
 __all__ = ["CLAIMS"]
 

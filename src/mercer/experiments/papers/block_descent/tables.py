@@ -16,8 +16,8 @@ from mercer.experiments.papers.block_descent.reference import (
     PAPER_DATA,
     SAID,
 )
-from mercer.plots.block_descent import PHASES, error_at, of_task
-from mercer.plots.readings import by_data, data_kind, is_regression
+from mercer.plots.block_descent import PHASES, error_at
+from mercer.plots.readings import by_data, data_kind, is_regression, of_task
 
 __all__ = ["measured"]
 

@@ -1,0 +1,57 @@
+"""The data themselves as features."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import OneToOneFeatureMixin
+
+from mercer._rows import PreparedRows, is_sparse
+from mercer.designs import Dense, Design, Sparse
+from mercer.maps.base import FeatureMap
+
+__all__ = ["IdentityMap"]
+
+
+class IdentityMap(OneToOneFeatureMixin, FeatureMap):
+    """The data themselves as features: a linear model on the same terms as a kernel machine.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        Threads for the products of its design; None means all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.maps import IdentityMap
+    >>> IdentityMap().fit_transform(np.eye(2))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+
+    def __init__(self, *, n_jobs: int | None = None):
+        self.n_jobs = n_jobs
+
+    def _fit(self, X: Any) -> None:
+        self.n_features_out_ = X.shape[1]
+
+    def _transform(self, X: Any) -> Any:
+        return X
+
+    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+        block = X[:, columns]
+        return block.toarray() if sparse.issparse(block) else block
+
+    def _design(self, X: Any) -> Design:
+        if isinstance(X, PreparedRows) and not is_sparse(X):
+            return super()._design(X)
+        X = X.together() if isinstance(X, PreparedRows) else X
+        return Sparse(X, self.n_jobs) if sparse.issparse(X) else Dense(X, self.n_jobs)
+
+    @property
+    def _goes_by_rows(self) -> bool:
+        return True
