@@ -126,9 +126,7 @@ def falkon(
     targets = torch.from_numpy(y.astype(np.float32))
     n, p = len(rows), len(centres)
     inner = gaussian(centres, centres, gamma).double()
-    T = _upper_factor(inner, 1e-7 * p**0.5)
-    A = torch.linalg.cholesky(T @ T.T / p + alpha * torch.eye(p, dtype=T.dtype), upper=True).float()
-    T = T.float()
+    T, A = _falkon_factors(inner, alpha)
     chunk = max(1, _CHUNK // (4 * p))
     kept = gaussian(rows, centres, gamma) if 4.0 * n * p <= hold else None
 

@@ -118,6 +118,13 @@ def timed(solver: Solver, problem: Problem, cap: float) -> tuple[float, float, N
     return time.perf_counter() - begun, result.n_iter, result.coef
 
 
+def asked_for(contenders: dict[str, Callable[[], Run]], only: list[str]) -> dict:
+    """Those of some names; all if there are none."""
+    if unknown := set(only) - set(contenders):
+        raise SystemExit(f"--only: {sorted(unknown)} is not among {', '.join(contenders)}")
+    return {name: contenders[name] for name in only or contenders}
+
+
 def show(benchmark: Benchmark, title: str, runs: Iterable[tuple[str, dict[str, str]]]) -> None:
     """Print a row as soon as it is there, then all of them as a table with ratios."""
     rows, seconds = [], {}
@@ -175,7 +182,7 @@ def exact(benchmark: Benchmark, data: Data, alpha: float) -> None:
 
     def runs() -> Iterable[tuple[str, dict[str, str]]]:
         system = problem.system()
-        for name, contender in contenders.items():
+        for name, contender in asked_for(contenders, options.only).items():
             time.sleep(REST)
             run = contender()
             x = system.from_theta(run.coef)
@@ -230,7 +237,7 @@ def landmarks(benchmark: Benchmark, data: Data, p: int, alpha: float) -> None:
     def runs() -> Iterable[tuple[str, dict[str, str]]]:
         system = problem.system()
         done = []
-        for name, contender in contenders.items():
+        for name, contender in asked_for(contenders, options.only).items():
             time.sleep(REST)
             run = contender()
             facts = {"seconds": f"{run.seconds:.2f}", "passes": f"{run.passes:g}"}
@@ -345,6 +352,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--n", type=int, default=0, help="rows of the machine of all rows")
     parser.add_argument("--cap", type=float, default=60.0, help="seconds a contender may take")
     parser.add_argument("--tol", type=float, default=1e-3, help="relative residual to stop at")
+    parser.add_argument(
+        "--only", nargs="+", default=[], metavar="NAME", help="contenders; all by default"
+    )
+    parser.add_argument("--landmarks", type=int, nargs="+", default=[], help="how many")
     parser.add_argument("--large", action="store_true", help="up to 60 000 rows, 100 000 features")
     parser.add_argument(
         "--parts",
@@ -364,7 +375,8 @@ def main() -> None:
         exact(run, data_of("cod-rna-train", 1500 if quick else sizes[0]), 1e-5)
     if "landmarks" in parts:
         data = data_of("cod-rna-train", 3000 if quick else 40_000)
-        for p in [300] if quick else [1000, 5000, 10_000, 20_000] if large else [1000, 4000]:
+        counts = [300] if quick else [1000, 5000, 10_000, 20_000] if large else [1000, 4000]
+        for p in run.options.landmarks or counts:
             landmarks(run, data, p, 1e-6)
     if "features" in parts:
         data = data_of("kddcup10", 5000 if quick else 494_020)

@@ -9,12 +9,13 @@ from sklearn.exceptions import ConvergenceWarning
 import mercer.solvers.preconditioners
 from _machines import KERNEL, exact, restricted
 from _problems import make
-from mercer.designs import KernelColumns
+from mercer.designs import KernelColumns, KernelMatrix
 from mercer.designs.kernel_rows import times
+from mercer.kernels import Gaussian
 from mercer.losses import Squared
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
-from mercer.solvers import Cholesky, ConjugateGradient
+from mercer.solvers import BlockCoordinateDescent, Cholesky, ConjugateGradient, krylov
 from mercer.solvers.preconditioners import LowRank, low_rank, rank_for
 from mercer.solvers.preconditioners import restricted as of_landmarks
 
@@ -225,6 +226,59 @@ def test_the_preconditioner_of_landmarks_is_their_own_equations(intercept, rng):
     v = rng.normal(size=(12 + intercept, 2))
     inverse = of_landmarks(design, 0.0, intercept)(v, np.full(2, 0.1))
     np.testing.assert_allclose(twin.system().product(inverse[:, :1]), v[:, :1], atol=1e-8)
+
+
+def smooth(rng, dtype):
+    """Landmarks whose columns are all but dependent, more than float32 can tell apart."""
+    X = rng.normal(size=(900, 2)).astype(np.float32)
+    y = np.sin(X[:, 0]) + rng.normal(size=900)
+    design = KernelColumns(X, Gaussian(0.1), landmarks=X[:400], dtype=dtype)
+    norm = RKHSNorm(1e-6, design.landmark_design())
+    return Problem(design, y.astype(dtype), Squared(), norm)
+
+
+def test_the_norm_of_float32_columns_is_a_norm(rng):
+    assert np.linalg.eigvalsh(smooth(rng, np.float32).penalty.matrix.toarray()).min() > -1e-12
+
+
+@pytest.mark.parametrize("solver", [Cholesky(0.1), BlockCoordinateDescent(1e-3, 100)])
+def test_smooth_kernels_of_landmarks_in_float32_are_solved(solver, rng):
+    seed = int(rng.integers(1000))
+    problem, wide = (smooth(np.random.default_rng(seed), t) for t in (np.float32, np.float64))
+    least = wide.value(Cholesky().solve(wide).coef)
+    assert problem.value(solver.solve(problem).coef) < 1.001 * least
+
+
+def test_weights_that_are_rounding_alone_are_given_up_with_a_warning(rng):
+    problem = smooth(rng, np.float32)
+    with pytest.warns(ConvergenceWarning, match=r"stalled at the limit of float32"):
+        result = ConjugateGradient(tol=1e-3).solve(problem)
+    assert not result.converged
+    assert problem.value(result.coef) <= problem.value(problem.initial())
+
+
+@pytest.mark.parametrize(
+    ("hold", "dtype", "n_inputs", "n_outputs", "kept"),
+    [
+        ("auto", np.float32, 8, 1, False),
+        ("auto", np.float32, 40, 1, True),
+        ("auto", np.float32, 8, 40, True),
+        ("auto", np.float64, 8, 1, True),
+        (True, np.float32, 8, 1, True),
+        (False, np.float32, 40, 1, False),
+    ],
+)
+def test_matrices_are_held_where_that_pays(hold, dtype, n_inputs, n_outputs, kept, rng):
+    design = KernelColumns(rng.normal(size=(30, n_inputs)).astype(dtype), Gaussian(0.1))
+    y = rng.normal(size=(30, n_outputs)).astype(dtype)
+    problem = Problem(design, y, Squared(), RKHSNorm(0.1, design))
+    assert isinstance(krylov.held(problem, hold).design, KernelMatrix) is kept
+    assert ConjugateGradient(hold=hold).solve(problem).converged
+
+
+def test_hold_is_yes_no_or_auto():
+    with pytest.raises(TypeError, match=r"hold must be True, False or 'auto'; got 'always'"):
+        ConjugateGradient(hold="always")
 
 
 def test_ranks_grow_with_the_root_of_the_rows_and_obey_the_memory(monkeypatch):

@@ -39,6 +39,9 @@ _PACKED_BYTES = 2**27
 # Inputs up to which entries of the core cost less than to write them a second time.
 _FEW_INPUTS = 100
 
+# Of so many inputs products make each pair of rows in the time its entry takes to come from memory.
+_QUICK_INPUTS = 16
+
 # What the profile of an entry costs, counted in inputs of a row.
 _PROFILE_COST = 28
 
@@ -228,10 +231,17 @@ class KernelColumns(Design):
         return self.landmark_design().block(columns)
 
     def landmark_design(self) -> KernelColumns:
-        """``k(L, L)``, symmetric; this design itself where the landmarks are the rows."""
+        """``k(L, L)``, symmetric; this design itself where the landmarks are the rows.
+
+        In float64, as what is to be a norm must not be negative: the rounding of float32 makes
+        matrices of smooth kernels indefinite.
+        """
         if self.symmetric:
             return self
-        return self._of(self._right, self._right)
+        rows = self._right.wide()
+        other = self._of(rows, rows)
+        other.dtype = np.dtype(np.float64)
+        return other
 
     def rows(self, index: Any) -> KernelColumns:
         """The design of a selection of rows; no longer symmetric."""
@@ -278,6 +288,12 @@ class KernelColumns(Design):
         )
 
     # ---- memory ---------------------------------------------------------------------------------
+
+    @property
+    def quick(self) -> bool:
+        """Whether products make entries about as fast as memory would deliver them."""
+        few = self._core is not None and len(self._core[2]) <= _QUICK_INPUTS
+        return few and self.symmetric and self.dtype == np.float32
 
     def held(self, budget: float | None = None) -> KernelColumns:
         """This design with its matrix in memory where it fits, otherwise itself.

@@ -64,6 +64,10 @@ class KernelRows:
         """A selection of the rows, prepared as these are."""
         return KernelRows(selected(self.data, index), self.prepare, self.dtype, self.filled)
 
+    def wide(self) -> KernelRows:
+        """These rows in float64."""
+        return KernelRows(self.data, self.prepare, np.dtype(np.float64), self.filled)
+
     def alike(self, other: KernelRows) -> KernelRows:
         """These rows, dense or CSR as those of ``other`` are when they are selected."""
         if other is self or self.data.dtype.kind == "O":

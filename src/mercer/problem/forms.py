@@ -65,7 +65,7 @@ class Primal:
         self._penalty: NDArray[np.float64] | None = None
         if isinstance(penalty, RKHSNorm):
             if whiten:
-                self._triangle = upper_factor(penalty.matrix, penalty.jitter)
+                self._triangle = upper_factor(penalty.matrix, penalty.jitter, problem.dtype)
             else:
                 self._penalty = _entries(penalty.matrix)
                 self._penalty[np.diag_indices(n_columns)] += penalty.jitter
@@ -256,7 +256,7 @@ class Dual:
             return beta / as_rows(own * self._root, beta)
 
 
-def upper_factor(matrix: Any, jitter: float = 0.0) -> NDArray[np.float64]:
+def upper_factor(matrix: Any, jitter: float = 0.0, dtype: Any = None) -> NDArray[np.float64]:
     """T, upper triangular, with TᵀT = M + jitter I, raised by what the entries of M do not know.
 
     Parameters
@@ -264,12 +264,15 @@ def upper_factor(matrix: Any, jitter: float = 0.0) -> NDArray[np.float64]:
     matrix : KernelColumns or other design of shape (p, p)
         M, symmetric and positive semi-definite but for rounding.
     jitter : float, default=0.0
+    dtype : dtype, default=None
+        Of what T is to whiten, where it knows less than M: T would blow up its rounding.
     """
     entries = _entries(matrix)
     p = len(entries)
     diagonal = entries.diagonal() + jitter
     # Landmarks may be alike.
-    least = 4.0 * np.sqrt(p) * float(np.finfo(matrix.dtype).eps) * float(diagonal.max(initial=0))
+    eps = float(np.finfo(dtype or matrix.dtype).eps)
+    least = 4.0 * np.sqrt(p) * eps * float(diagonal.max(initial=0))
     while True:
         entries[np.diag_indices(p)] = diagonal + least
         if p >= LARGE:

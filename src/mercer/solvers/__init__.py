@@ -85,9 +85,9 @@ def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
       design is dense or small itself, and the matrix fits; block descent where columns are made
       anew for every product, as those of a ``Lazy`` design; else conjugate gradients.
     - Kernel machines (``RKHSNorm``) get the direct solver up to 8000 rows, or 4000 landmarks, where
-      the matrix fits; else preconditioned conjugate gradients, which reach the same residual in
-      fewer looks at the kernel than block descent; and block descent for so many landmarks that
-      their own kernel matrix does not fit three times.
+      the matrix fits. More rows get preconditioned conjugate gradients, which reach the same
+      residual in fewer looks at the kernel than block descent; more landmarks get block descent,
+      which is about done when the factors of their preconditioner are made.
 
     Parameters
     ----------
@@ -121,10 +121,8 @@ def _for_machines(problem: Problem) -> type[Solver]:
     n, n_landmarks = problem.design.shape
     if isinstance(problem.system(), KernelSystem):
         return Cholesky if n <= _ALL_ROWS and _fits(16 * n**2) else ConjugateGradient
-    if not _fits(24 * n_landmarks**2):
-        return BlockCoordinateDescent
     direct = n_landmarks <= _DIRECT_SIDE and _fits(32 * n_landmarks**2)
-    return Cholesky if direct else ConjugateGradient
+    return Cholesky if direct else BlockCoordinateDescent
 
 
 def _fits(n_bytes: int) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._random import key_from
-from mercer._validation import flag, name_from, positive_integer
+from mercer._validation import name_from, positive_integer
 from mercer.problem import Problem, RowSpace
 from mercer.problem.rows import add_scaled
 from mercer.problem.systems import KernelSystem
@@ -93,8 +93,8 @@ class ConjugateGradient(Solver):
     With the norm of the function for a penalty (``RKHSNorm``) the equations are those of a kernel
     machine: (K + n alpha I) a = y − b for all rows, where several strengths share each product
     with K, or the normal equations in the span of landmarks. The kernel matrix is held in memory
-    if it fits, and otherwise made anew for every product. Without a preconditioner such equations
-    take hundreds of iterations.
+    if it fits and that pays, and otherwise made anew for every product. Without a preconditioner
+    such equations take hundreds of iterations.
 
     Parameters
     ----------
@@ -121,8 +121,9 @@ class ConjugateGradient(Solver):
     rank : int or "auto", default="auto"
         Rows of F; "auto" is 10 √n where the memory allows, and fewer where alpha is so large that
         they serve it: F then costs about what some products with K do.
-    hold : bool, default=True
-        Whether to keep a kernel matrix in memory where it fits.
+    hold : bool or "auto", default="auto"
+        Whether to keep a kernel matrix in memory where it fits; "auto" does so unless products make
+        it anew as fast: in float32, with few inputs and a kernel of the core.
     random_state : int, RandomState, Generator or None, default=0
         Of the pivots.
 
@@ -150,7 +151,7 @@ class ConjugateGradient(Solver):
     preconditioner: str | Callable[..., NDArray] | None = "auto"
     check_every: int = 50
     rank: int | str = "auto"
-    hold: bool = True
+    hold: bool | str = "auto"
     random_state: Any = 0
 
     name: ClassVar[str] = "cg"
@@ -172,7 +173,8 @@ class ConjugateGradient(Solver):
             )
         if self.rank != "auto":
             self.rank = positive_integer(self.rank, "rank")
-        flag(self.hold, "hold")
+        if self.hold != "auto" and not isinstance(self.hold, (bool, np.bool_)):
+            raise TypeError(f"hold must be True, False or 'auto'; got {self.hold!r}.")
 
     def criterion(self, problem: Problem) -> str:
         return "gradient" if problem.penalty.quadratic else "residual"
@@ -199,7 +201,7 @@ class ConjugateGradient(Solver):
         values = [float(alpha) for alpha in alphas]
         if problem.penalty.quadratic:
             return super().solve_path(problem, values, callback)
-        problem = krylov.held(problem) if self.hold else problem
+        problem = krylov.held(problem, self.hold)
         if values and isinstance(problem.system(values), KernelSystem):
             return self._machines(problem, values, None, callback)
         return super().solve_path(problem, values, callback)
@@ -236,7 +238,7 @@ class ConjugateGradient(Solver):
         stopped = interrupted = False
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             with clock.phase("hold"):
-                problem = krylov.held(problem) if self.hold else problem
+                problem = krylov.held(problem, self.hold)
             system = problem.system(alphas)
             with clock.phase("precondition"):
                 key = key_from(self.random_state)
@@ -250,10 +252,12 @@ class ConjugateGradient(Solver):
                         stopped = callback is not None and bool(callback(state))
             except KeyboardInterrupt:
                 interrupted = True
-        if not (stopped or interrupted or np.all(state.relative <= self.tol)):
+        lost = krylov.lost(state, theta)
+        if lost or not (stopped or interrupted or np.all(state.relative <= self.tol)):
             worst = float(state.relative.max())
-            stalled = "" if len(state.index) else f"stalled at the limit of {problem.dtype}"
-            self._warn(replace(state, optimality=worst, stalled=stalled))
+            stalled = lost or not len(state.index)
+            limit = f"stalled at the limit of {problem.dtype}" if stalled else ""
+            self._warn(replace(state, optimality=worst, stalled=limit))
         return state.results(self.tol, interrupted)
 
     def _advance(self, state: krylov.KrylovState) -> None:

@@ -144,17 +144,32 @@ class Cholesky(Solver):
             improving = self._offer(problem, state, theta)
 
     def _polish(self, state: State, form: Primal, factor: Factor) -> None:
-        """Conjugate gradients: M was raised to have a factor, which may be far from little."""
+        """A step, then conjugate gradients: M was raised to have a factor, perhaps by much.
+
+        Rounding makes residuals of many alike columns a poor guide: the objective decides.
+        """
+        problem = state.problem
+
+        def take(theta: NDArray, optimality: float | None = None) -> None:
+            if problem.value(theta) <= problem.value(state.x):
+                known = optimality is not None
+                state.x = theta
+                state.optimality = optimality if known else _optimality(problem, theta)
+
+        with state.clock.phase("factor"):
+            step = form.solve(factor.solve, _downhill(problem, state.x))
+        with state.clock.phase("products"):
+            take((state.x + step).astype(problem.dtype))
 
         def inverse(residual: NDArray, strengths: NDArray) -> NDArray:
             return form.solve(factor.solve, residual)
 
         tol = min(self.tol, _POLISHED)
-        polish = ConjugateGradient(tol, 100, preconditioner=inverse, check_every=10, hold=False)
+        polish = ConjugateGradient(tol, 100, preconditioner=inverse, check_every=10)
         with state.clock.phase("products"), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result = polish.solve(state.problem, state.x)
-        state.x, state.optimality = result.coef, result.optimality
+            result = polish.solve(problem, state.x)
+            take(result.coef, result.optimality)
 
     def _offer(self, problem: Problem, state: State, theta: NDArray) -> bool:
         """Take θ if it is better than what there is; whether it is much better."""

@@ -16,10 +16,11 @@ from mercer.problem.systems import KernelSystem, System
 from mercer.solvers.base import Clock, Result, State, TraceRow, check_range
 from mercer.solvers.preconditioners import low_rank, rank_for, restricted
 
-__all__ = ["KrylovState", "Precondition", "held", "preconditioner"]
+__all__ = ["KrylovState", "Precondition", "held", "lost", "preconditioner"]
 
 _STRIKES = 3  # looks at the truth that may find nothing better before a strength is given up
 _GAIN = 0.5  # what counts as better
+_FEW_OUTPUTS = 16  # for which it does not pay to hold a matrix that is quickly made
 _DRIFT = 2.0  # how much more than the recurrence the truth may be
 
 Precondition = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
@@ -226,10 +227,12 @@ class KrylovState(State):
         ]
 
 
-def held(problem: Problem) -> Problem:
-    """The problem with its kernel matrices in memory where they fit."""
+def held(problem: Problem, hold: bool | str) -> Problem:
+    """The problem with its kernel matrices in memory where they fit, and where that pays."""
     design, penalty = problem.design, problem.penalty
-    if not isinstance(design, KernelColumns):
+    if not hold or not isinstance(design, KernelColumns):
+        return problem
+    if hold == "auto" and design.quick and problem.n_outputs <= _FEW_OUTPUTS:
         return problem
     other = copy.copy(problem)
     other.design = design.held()
@@ -242,6 +245,21 @@ def held(problem: Problem) -> Problem:
     return other
 
 
+def lost(state: KrylovState, start: NDArray) -> bool:
+    """Whether a machine of landmarks ended worse than it began, and so is back at its start.
+
+    Where columns are nearly dependent and entries float32, weights grow until their rounding is all
+    that is left.
+    """
+    if isinstance(state.system, KernelSystem) or not state.iteration:
+        return False
+    if state.problem.value(state.coef) <= state.problem.value(start):
+        return False
+    state.finished[0], state.index = start, state.index[:0]
+    state.relative[0] = state.traces[0][0].optimality
+    return True
+
+
 def preconditioner(system: System, kind: Any, rank: int | str, key: int) -> Precondition:
     """What approximates the inverse of the equations, by name or as given."""
     problem = system.problem
@@ -251,7 +269,9 @@ def preconditioner(system: System, kind: Any, rank: int | str, key: int) -> Prec
         return lambda residual, strengths: residual
     if not isinstance(system, KernelSystem):
         penalty: Any = problem.penalty
-        return restricted(penalty.matrix, penalty.jitter, problem.fit_intercept)
+        return restricted(
+            penalty.matrix, penalty.jitter, problem.fit_intercept, problem.design.dtype
+        )
     n = problem.n_rows
     root = None if problem.weights is None else np.sqrt(problem.weights)
     design: Any = problem.design

@@ -5,6 +5,8 @@ Each is made once for the kernel and serves every strength of the penalty.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
@@ -185,7 +187,9 @@ class Restricted:
         return inverse
 
 
-def restricted(matrix: KernelColumns, jitter: float, fit_intercept: bool) -> Restricted:
+def restricted(
+    matrix: KernelColumns, jitter: float, fit_intercept: bool, dtype: Any = None
+) -> Restricted:
     """The preconditioner of Falkon, with the intercept.
 
     Parameters
@@ -195,6 +199,8 @@ def restricted(matrix: KernelColumns, jitter: float, fit_intercept: bool) -> Res
     jitter : float
         What the penalty adds to its diagonal.
     fit_intercept : bool
+    dtype : dtype, default=None
+        Of the columns of all rows, where it knows less than M.
 
     Raises
     ------
@@ -211,4 +217,4 @@ def restricted(matrix: KernelColumns, jitter: float, fit_intercept: bool) -> Res
         f"a preconditioner for {p} landmarks",
         "use solver='block', or fewer landmarks",
     )
-    return Restricted(upper_factor(matrix, jitter), fit_intercept)
+    return Restricted(upper_factor(matrix, jitter, dtype), fit_intercept)
