@@ -152,9 +152,8 @@ class Cholesky(Solver):
 
         def take(theta: NDArray, optimality: float | None = None) -> None:
             if problem.value(theta) <= problem.value(state.x):
-                known = optimality is not None
                 state.x = theta
-                state.optimality = optimality if known else _optimality(problem, theta)
+                state.optimality = _optimality(problem, theta) if optimality is None else optimality
 
         with state.clock.phase("factor"):
             step = form.solve(factor.solve, _downhill(problem, state.x))
