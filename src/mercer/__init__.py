@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         SparseKernelClassifier,
         SparseKernelRegressor,
     )
+    from mercer.preparation import TablePreparer
 
 __all__ = [
     "DoublySGDClassifier",
@@ -28,6 +29,7 @@ __all__ = [
     "KernelRegressor",
     "SparseKernelClassifier",
     "SparseKernelRegressor",
+    "TablePreparer",
     "config_context",
     "get_config",
     "set_config",
@@ -41,6 +43,10 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 def __getattr__(name: str) -> Any:
     # The estimators bring SciPy and scikit-learn along, for which ``mercer --help`` need not wait.
+    if name == "TablePreparer":
+        from mercer.preparation import TablePreparer
+
+        return TablePreparer
     if name in __all__:
         from mercer import estimators
 

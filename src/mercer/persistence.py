@@ -29,6 +29,7 @@ _TRUSTED_MODULES = (
     "mercer.maps",
     "mercer.penalties",
     "mercer.persistence",
+    "mercer.preparation",
     "mercer.solvers",
 )
 

@@ -1,0 +1,5 @@
+"""From raw tables to numbers that kernels can compare."""
+
+from mercer.preparation.preparer import TablePreparer
+
+__all__ = ["TablePreparer"]

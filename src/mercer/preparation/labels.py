@@ -1,0 +1,125 @@
+"""Labels as numbers: a column for each, or what the targets of their rows are on average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.preparation.columns import Labels
+
+__all__ = ["Counts", "OneHot", "TargetCodes"]
+
+_SHRINKAGE = 10.0  # rows that the mean of all counts for in the code of a label
+
+
+@dataclass
+class OneHot:
+    """A column of 0 and 1 for each label; labels that the fit did not meet have none.
+
+    Where rows without a label were met, these count as a label; two labels need one column.
+    """
+
+    texts: list[str] = field(default_factory=list)
+    missing: bool = False
+
+    def fit(self, labels: Labels) -> OneHot:
+        """Learn which labels there are."""
+        met = np.unique(labels.codes)
+        self.texts = sorted(labels.texts[code] for code in met if code >= 0)
+        self.missing = bool(len(met)) and met[0] < 0
+        return self
+
+    def transform(self, labels: Labels) -> NDArray[np.float64]:
+        """(n, m) for the labels of n rows."""
+        places = labels.numbered(self.texts)
+        if self.missing:
+            places = np.where(places < 0, len(self.texts) + 1, places)
+        wanted = [*range(len(self.texts)), *([len(self.texts) + 1] if self.missing else [])]
+        if len(wanted) == 2:
+            wanted = wanted[1:]
+        return (places[:, None] == np.array(wanted, dtype=np.int64)).astype(np.float64)
+
+    def names(self, name: str) -> list[str]:
+        """Of the columns that come out."""
+        texts = [*self.texts, *(["missing"] if self.missing else [])]
+        return [f"{name}={text}" for text in (texts[1:] if len(texts) == 2 else texts)]
+
+
+@dataclass
+class TargetCodes:
+    """The mean target of the rows with a label, drawn towards that of all rows.
+
+    A label of c rows with mean m gets (c m + 10 M) / (c + 10), M the mean of all; labels not met
+    and missing ones get M. The rows of the fit get codes that their own targets, and those of a
+    fifth of the other rows, have no part in. Codes are in units of their own spread.
+    """
+
+    texts: list[str] = field(default_factory=list)
+    codes: NDArray = field(default_factory=lambda: np.empty((0, 0)))
+    unit: NDArray = field(default_factory=lambda: np.empty(0))
+    outputs: list[str] = field(default_factory=list)
+
+    def fit_transform(
+        self, labels: Labels, target: NDArray, outputs: list[str], fold: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Learn from targets (n, k) and code the rows of the fit, each fold by the others."""
+        met = np.unique(labels.codes)
+        self.texts, self.outputs = [labels.texts[code] for code in met if code >= 0], outputs
+        places = labels.numbered(self.texts)
+        centre = target.mean(axis=0)
+        self.codes = _shrunk(places, target - centre, len(self.texts))
+        out = np.zeros(target.shape)
+        for which in np.unique(fold):
+            others = fold != which
+            middle = target[others].mean(axis=0) if others.any() else centre
+            codes = _shrunk(places[others], target[others] - middle, len(self.texts))
+            out[~others] = codes[places[~others]]
+        spread = np.sqrt(np.mean(np.square(out), axis=0))
+        self.unit = np.where(spread > 0, spread, 1.0)
+        return out / self.unit
+
+    def transform(self, labels: Labels) -> NDArray[np.float64]:
+        """(n, k) for the labels of n rows."""
+        return self.codes[labels.numbered(self.texts)] / self.unit
+
+    def names(self, name: str) -> list[str]:
+        """Of the columns that come out."""
+        return [f"{name}:{output}" for output in self.outputs]
+
+
+def _shrunk(places: NDArray, target: NDArray, n_labels: int) -> NDArray[np.float64]:
+    """Codes for the labels, for those that were not met and for what is missing, as -1."""
+    codes = np.zeros((n_labels + 2, target.shape[1]))
+    known = (places >= 0) & (places < n_labels)
+    counts = np.bincount(places[known], minlength=n_labels)
+    for j, column in enumerate(target.T):
+        sums = np.bincount(places[known], column[known], minlength=n_labels)
+        codes[:n_labels, j] = sums / (counts + _SHRINKAGE)
+    return codes
+
+
+@dataclass
+class Counts:
+    """The logarithm of how many rows of the fit had a label, where there are no targets."""
+
+    texts: list[str] = field(default_factory=list)
+    codes: NDArray = field(default_factory=lambda: np.empty(0))
+
+    def fit(self, labels: Labels) -> Counts:
+        """Count the labels."""
+        met, counts = np.unique(labels.codes, return_counts=True)
+        self.texts = [labels.texts[code] for code in met if code >= 0]
+        codes = np.log1p(counts[met >= 0])
+        centre, spread = (codes.mean(), codes.std()) if len(codes) else (0.0, 0.0)
+        self.codes = np.concatenate([(codes - centre) / (spread or 1.0), [0.0, 0.0]])
+        return self
+
+    def transform(self, labels: Labels) -> NDArray[np.float64]:
+        """(n, 1) for the labels of n rows."""
+        return self.codes[labels.numbered(self.texts)][:, None]
+
+    def names(self, name: str) -> list[str]:
+        """Of the column that comes out."""
+        return [f"{name}:count"]

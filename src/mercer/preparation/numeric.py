@@ -1,0 +1,138 @@
+"""Numbers on one scale: standard, robust or by quantiles."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["TREATMENTS", "Numbers", "Values"]
+
+TREATMENTS = ("robust", "standard", "quantile")
+
+_LEVELS = 201
+_BEND = 3.0  # robust values are bent so that none is beyond this
+_FAR = 1e150  # what has a square
+# Shares of the rows whose spread is one unit, the first pair that has any.
+_SPREADS = ((0.25, 0.75), (0.1, 0.9), (0.05, 0.95), (0.01, 0.99), (0.0, 1.0))
+_NORMAL = 1.349  # between the quartiles of the standard normal law
+
+
+@dataclass
+class Numbers:
+    """Columns of numbers brought to one scale, and marks where nothing is known.
+
+    ``standard`` gives mean 0 and variance 1. ``robust`` measures from the median in units of the
+    spread of the inner half, z, bends that to z / sqrt(1 + (z / 3)**2), which no outlier leaves,
+    and makes it mean 0 and variance 1. ``quantile`` gives ranks among the rows of the fit.
+    ``robust`` and ``quantile`` make columns of two values 0 and 1. What is missing gets the mean.
+    """
+
+    treatment: str
+    indicators: bool
+    centre: NDArray = field(default_factory=lambda: np.empty(0))
+    unit: NDArray = field(default_factory=lambda: np.empty(0))
+    mean: NDArray = field(default_factory=lambda: np.empty(0))
+    deviation: NDArray = field(default_factory=lambda: np.empty(0))
+    binary: NDArray = field(default_factory=lambda: np.empty(0, dtype=bool))
+    tables: list[tuple[NDArray, NDArray]] = field(default_factory=list)
+    marked: NDArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+
+    def fit(self, X: NDArray, rows: NDArray) -> Numbers:
+        """Learn from X, of shape (n, p); quantiles from ``rows`` of it."""
+        unknown = np.isnan(X)
+        self.marked = np.flatnonzero(unknown.any(axis=0)) if self.indicators else np.arange(0)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.filterwarnings("ignore", category=RuntimeWarning)  # columns without a number
+            low, high = np.nanmin(X, axis=0), np.nanmax(X, axis=0)
+            self.binary = ((low == X) | (high == X) | unknown).all(axis=0)
+            if self.treatment == "standard":
+                self.binary[:] = False
+            few = X[rows].astype(np.float64)
+            self.centre, self.unit = low.astype(np.float64), high.astype(np.float64) - low
+            if self.treatment == "robust":
+                self._spread(few)
+            elif self.treatment == "quantile":
+                self.tables = [_ranks(column) for column in few.T]
+            self.unit = np.where((self.unit > 0) & np.isfinite(self.unit), self.unit, 1.0)
+            self.centre = np.where(np.isfinite(self.centre), self.centre, 0.0)
+            bent = self._bent(X)
+            self.mean, self.deviation = np.nanmean(bent, axis=0), np.nanstd(bent, axis=0)
+        self.mean = np.where(self.binary | ~np.isfinite(self.mean), 0.0, self.mean)
+        usable = ~self.binary & (self.deviation > 0)
+        self.deviation = np.where(usable, self.deviation, 1.0)
+        return self
+
+    def transform(self, X: NDArray) -> NDArray:
+        """The columns of numbers, then a column of 0 and 1 for each where some were missing."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = (self._bent(X) - self.mean) / self.deviation
+        if len(self.marked):
+            marks = np.isnan(X[:, self.marked])
+        unknown = np.isnan(out)
+        if unknown.any():
+            out[unknown] = 0.0
+            middle = np.flatnonzero(self.binary)  # whose mean is not 0
+            out[:, middle] += 0.5 * unknown[:, middle]
+        if len(self.marked):
+            out = np.column_stack([out, marks])
+        return out
+
+    def names(self, names: list[str]) -> list[str]:
+        """Of the columns that come out, for those that go in."""
+        return names + [f"{names[j]}=missing" for j in self.marked]
+
+    def origins(self) -> NDArray[np.int64]:
+        """For each column that comes out, that of the columns that go in."""
+        return np.concatenate([np.arange(len(self.centre)), self.marked])
+
+    def _spread(self, few: NDArray) -> None:
+        """The median of every column and the spread of its inner rows."""
+        levels = sorted({0.5, *(level for pair in _SPREADS for level in pair)})
+        unit = np.zeros(few.shape[1])
+        if not few.size:
+            return
+        found = dict(zip(levels, np.nanquantile(few, levels, axis=0), strict=True))
+        for low, high in _SPREADS:
+            spread = found[high] - found[low]
+            unit = np.where(unit > 0, unit, spread)
+        width = np.where(unit > 0, unit / _NORMAL, self.unit)
+        self.centre = np.where(self.binary, self.centre, found[0.5])
+        self.unit = np.where(self.binary, self.unit, width)
+
+    def _bent(self, X: NDArray) -> NDArray[np.float64]:
+        z = (X.astype(np.float64) - self.centre) / self.unit
+        if self.treatment == "robust":
+            z = np.clip(z, -_FAR, _FAR)
+            z = np.where(self.binary, z, z / np.sqrt(1 + np.square(z / _BEND)))
+        if self.treatment == "quantile":
+            for j in np.flatnonzero(~self.binary):
+                z[:, j] = np.interp(X[:, j], *self.tables[j])
+        return z
+
+
+def _ranks(column: NDArray) -> tuple[NDArray, NDArray]:
+    """Values of a column and their ranks in [0, 1]; a value that many rows have gets its middle."""
+    levels = np.linspace(0, 1, _LEVELS)
+    known = column[~np.isnan(column)]
+    if not len(known):
+        return np.zeros(1), np.zeros(1)
+    values, group = np.unique(np.quantile(known, levels), return_inverse=True)
+    return values, np.bincount(group, levels) / np.bincount(group)
+
+
+@dataclass
+class Values:
+    """A column of few whole numbers as a column of 0 and 1 for each of them."""
+
+    values: NDArray
+
+    def transform(self, column: NDArray) -> NDArray:
+        """One column in, of shape (n,), one for every value out."""
+        return (column[:, None] == self.values).astype(np.float64)
+
+    def names(self, name: str) -> list[str]:
+        """Of the columns that come out."""
+        return [f"{name}={value:g}" for value in self.values]

@@ -1,0 +1,383 @@
+"""The transformer from raw tables to numbers on one scale."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.preprocessing import MaxAbsScaler
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import (
+    _check_feature_names_in,
+    check_array,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
+
+from mercer._random import Slot, Streams, distinct, key_from
+from mercer._validation import flag, name_from
+from mercer.preparation.calendar import PARTS, cycles, days
+from mercer.preparation.columns import Columns, Labels, is_frame, read
+from mercer.preparation.labels import Counts, OneHot, TargetCodes
+from mercer.preparation.numeric import TREATMENTS, Numbers, Values
+
+__all__ = ["TablePreparer"]
+
+_FOLDS = 5
+_SAMPLE = 20_000  # rows that quantiles are taken from
+_LOOK = 512  # rows by which columns that may be equal are found
+
+
+class TablePreparer(TransformerMixin, BaseEstimator):
+    """Numbers on one scale from a raw table: what kernels, which compare rows, ask for.
+
+    Columns of numbers, booleans and time spans are brought to one scale; labels (strings,
+    categories) become a column of 0 and 1 each or, where they are many, codes of their targets;
+    dates become days and places in the year, the week and the day. Columns that are constant or
+    repeat another one are left out. CSR matrices are only scaled, each column by its largest
+    absolute value.
+
+    Parameters
+    ----------
+    numbers : {"robust", "standard", "quantile"}, default="robust"
+        "standard" gives mean 0 and variance 1. "robust" first measures from the median in units of
+        the spread z of the inner half of the rows and bends it to z / sqrt(1 + (z / 3)**2), so that
+        no outlier is far. "quantile" takes ranks. These two make columns of two values 0 and 1.
+    max_labels : int, default=20
+        A column with at most so many different labels becomes a column of 0 and 1 for each of them;
+        with more, a code: the mean target of its rows, drawn towards that of all, computed for the
+        rows of ``fit_transform`` without their own targets. Without targets the code is the
+        logarithm of the label's count. At least 0.
+    max_integers : int, default=0
+        A column of whole numbers with 3 to so many different values becomes a column of 0 and 1 for
+        each of them. 0 leaves them numbers.
+    indicators : bool, default=True
+        Whether a column of numbers or dates in which some are missing gets a column of 0 and 1 that
+        says where. What is missing itself gets the mean.
+    target : {"auto", "continuous", "classes"}, default="auto"
+        What y holds, for the codes; "auto" takes fractions for continuous and all else for classes.
+    random_state : int, RandomState, Generator or None, default=None
+        Draws the rows that quantiles are taken from, where there are many, and the folds.
+
+    Attributes
+    ----------
+    kinds_ : list of str
+        "number", "label" or "date" for every input column.
+    origins_ : ndarray of shape (n_features_out,)
+        For every column that comes out the input column that it was made of.
+    n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where the table has names.
+
+    Raises
+    ------
+    ValueError, TypeError
+        In one sentence, for settings or columns that make no sense, and for infinite numbers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import TablePreparer
+    >>> table = np.array([[1.0, "red"], [3.0, "blue"], [np.nan, "red"]], dtype=object)
+    >>> preparer = TablePreparer(numbers="standard").fit(table)
+    >>> preparer.get_feature_names_out().tolist()
+    ['x0', 'x0=missing', 'x1=red']
+    >>> preparer.transform([[2.0, "green"], [3.0, "red"]])
+    array([[0., 0., 0.],
+           [1., 0., 1.]])
+    """
+
+    def __init__(
+        self,
+        numbers="robust",
+        *,
+        max_labels=20,
+        max_integers=0,
+        indicators=True,
+        target="auto",
+        random_state=None,
+    ):
+        self.numbers = numbers
+        self.max_labels = max_labels
+        self.max_integers = max_integers
+        self.indicators = indicators
+        self.target = target
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the columns and their scales.
+
+        Parameters
+        ----------
+        X : frame of pandas or polars, array or CSR of shape (n, d)
+        y : array of shape (n,) or (n, k), default=None
+            Targets; only columns of many labels look at them.
+
+        Returns
+        -------
+        self
+        """
+        self.fit_transform(X, y)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+        """Learn from X and transform it, codes of many labels without each row's own target.
+
+        Parameters
+        ----------
+        X : frame of pandas or polars, array or CSR of shape (n, d)
+        y : array of shape (n,) or (n, k), default=None
+
+        Returns
+        -------
+        array of shape (n, m), or CSR of shape (n, d)
+        """
+        self._check_settings()
+        X = self._checked(X, reset=True)
+        self.sparse_scaler_ = None
+        if sparse.issparse(X):
+            self.sparse_scaler_ = MaxAbsScaler().fit(X)
+            self.kinds_ = ["number"] * X.shape[1]
+            self.origins_ = np.arange(X.shape[1])
+            return self.sparse_scaler_.transform(X)
+        names = self._names()
+        columns = read(X, names)
+        if y is not None:
+            check_consistent_length(columns.numbers, y)
+        self.kinds_ = columns.kinds()
+        self._key = key_from(self.random_state)
+        pieces = self._fit_pieces(columns, y)
+        out = np.column_stack(pieces)
+        self._kept_ = _worth_keeping(out)
+        self.origins_ = self._all_origins()[self._kept_]
+        return self._finished(out, columns)
+
+    def transform(self, X: Any) -> Any:
+        """Rows on the scales that were learnt; labels that were not met have no column.
+
+        Parameters
+        ----------
+        X : frame of pandas or polars, array or CSR of shape (n, d)
+
+        Returns
+        -------
+        array of shape (n, m), or CSR of shape (n, d)
+        """
+        check_is_fitted(self, "kinds_")
+        X = self._checked(X, reset=False)
+        if self.sparse_scaler_ is not None:
+            return self.sparse_scaler_.transform(sparse.csr_array(X))
+        if sparse.issparse(X):
+            X = X.toarray()
+        columns = read(X, self._names(), self.kinds_)
+        pieces = [self.numbers_.transform(self._block(columns))]
+        for place, part in self.parts_:
+            pieces.append(part.transform(self._of(columns, place, part)))
+        pieces.extend(cycles(columns.dates[place]) for place in self._places("date"))
+        return self._finished(np.column_stack(pieces), columns)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
+        """Names of the columns that come out, such as ``age`` or ``city=Paris``.
+
+        Parameters
+        ----------
+        input_features : array of str, default=None
+            Names of the input columns; None takes those of the fit, else x0, x1 and so on.
+
+        Returns
+        -------
+        ndarray of str objects of shape (m,)
+        """
+        check_is_fitted(self, "kinds_")
+        given = _check_feature_names_in(self, input_features)
+        names = [str(name) for name in given]
+        if self.sparse_scaler_ is not None:
+            return np.array(names, dtype=object)
+        inputs = [names[place] for place in self._number_places_]
+        found = self.numbers_.names(inputs)
+        for place, part in self.parts_:
+            found.extend(part.names(names[place]))
+        for place in self._places("date"):
+            found.extend(f"{names[place]}:{wave}" for wave in PARTS)
+        return np.array(found, dtype=object)[self._kept_]
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _check_settings(self) -> None:
+        name_from(self.numbers, TREATMENTS, "numbers")
+        name_from(self.target, ("auto", "continuous", "classes"), "target")
+        flag(self.indicators, "indicators")
+        for name in ("max_labels", "max_integers"):
+            value = getattr(self, name)
+            if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+                raise TypeError(f"{name} must be an integer; got {value!r}.")
+            if value < 0:
+                raise ValueError(f"{name} must be at least 0; got {value!r}.")
+
+    def _fit_pieces(self, columns: Columns, y: Any) -> list[NDArray]:
+        n = columns.n_rows
+        few = self._few_integers(columns)
+        self.parts_: list[tuple[int, Any]] = [(place, Values(v)) for place, v in few.items()]
+        plain = [place for place in columns.places.tolist() if place not in few]
+        self._number_places_ = plain + self._places("date")
+        block = self._block(columns)
+        rows = np.arange(n) if n <= _SAMPLE else distinct(self._key, n, _SAMPLE, Slot.SHUFFLE)
+        self.numbers_ = Numbers(self.numbers, bool(self.indicators)).fit(block, rows)
+        pieces = [self.numbers_.transform(block)]
+        for place, part in self.parts_:
+            pieces.append(part.transform(self._of(columns, place, part)))
+        for place, labels in columns.labels.items():
+            part, piece = self._fit_labels(labels, y)
+            self.parts_.append((place, part))
+            pieces.append(piece)
+        pieces.extend(cycles(columns.dates[place]) for place in self._places("date"))
+        return pieces
+
+    def _few_integers(self, columns: Columns) -> dict[int, NDArray]:
+        """The values of the columns of few whole numbers, by place."""
+        few = {}
+        for place, column in zip(columns.places.tolist(), columns.numbers.T, strict=True):
+            if not self.max_integers:
+                break
+            if len(np.unique(column[: 8 * self.max_integers + 64])) > self.max_integers + 1:
+                continue
+            values = np.unique(column[~np.isnan(column)])
+            whole = bool((values == np.round(values)).all())
+            if whole and 3 <= len(values) <= self.max_integers:
+                few[place] = values.astype(np.float64)
+        return few
+
+    def _fit_labels(self, labels: Labels, y: Any) -> tuple[Any, NDArray]:
+        if len(np.unique(labels.codes)) <= self.max_labels + 1:
+            part = OneHot().fit(labels)
+            if len(part.texts) <= self.max_labels:
+                return part, part.transform(labels)
+        if y is None:
+            counts = Counts().fit(labels)
+            return counts, counts.transform(labels)
+        target, outputs = self._target_columns(y)
+        fold = Streams(self._key, np.arange(len(target))).uniform(1, Slot.PART)[:, 0]
+        codes = TargetCodes()
+        folds = np.floor(_FOLDS * fold).astype(np.int64)
+        return codes, codes.fit_transform(labels, target, outputs, folds)
+
+    def _target_columns(self, y: Any) -> tuple[NDArray, list[str]]:
+        """Targets as numbers (n, k), and the names of the k codes."""
+        y = np.asarray(y)
+        kind = type_of_target(y) if self.target == "auto" else self.target
+        if kind.startswith("continuous") or y.ndim == 2:
+            target = y.reshape(len(y), -1).astype(np.float64)
+            return target, ["code"] if target.shape[1] == 1 else [
+                f"code {j}" for j in range(target.shape[1])
+            ]
+        classes = np.unique(y)
+        classes = classes[1:] if len(classes) == 2 else classes
+        names = ["code"] if len(classes) == 1 else [f"code {label}" for label in classes]
+        return (y[:, None] == classes).astype(np.float64), names
+
+    # -- columns -----------------------------------------------------------------------------
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        if is_frame(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            check_array(np.empty(X.shape, dtype=np.bool_), dtype=None, estimator=self)
+            return X
+        if not (sparse.issparse(X) or hasattr(X, "dtype")):
+            X = _as_array(X)
+        kind = getattr(X, "dtype", np.dtype(object)).kind
+        if kind in "OUSMm" and not sparse.issparse(X):
+            validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
+            return np.asarray(X)
+        return validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse="csr",
+            dtype="numeric",
+            ensure_all_finite=not sparse.issparse(X) and "allow-nan",
+        )
+
+    def _names(self) -> list[str]:
+        given = getattr(self, "feature_names_in_", None)
+        if given is not None:
+            return [str(name) for name in given]
+        return [f"x{j}" for j in range(self.n_features_in_)]
+
+    def _places(self, kind: str) -> list[int]:
+        return [place for place, own in enumerate(self.kinds_) if own == kind]
+
+    def _block(self, columns: Columns) -> NDArray:
+        """The numbers that are treated as such, then the days of the dates."""
+        dates = self._places("date")
+        plain = self._number_places_[: len(self._number_places_) - len(dates)]
+        block = columns.numbers
+        if len(plain) < len(columns.places):
+            block = block[:, np.isin(columns.places, plain)]
+        if dates:
+            block = np.column_stack([block, *(days(columns.dates[place]) for place in dates)])
+        if np.isinf(block).any():
+            at = self._number_places_[int(np.flatnonzero(np.isinf(block).any(axis=0))[0])]
+            raise ValueError(
+                f"X must not hold infinity; column {self._names()[at]!r} does (NaN may stand for "
+                "what is missing)."
+            )
+        return block
+
+    @staticmethod
+    def _of(columns: Columns, place: int, part: Any) -> Any:
+        """What a part transforms."""
+        if isinstance(part, Values):
+            return columns.numbers[:, int(np.flatnonzero(columns.places == place)[0])]
+        return columns.labels[place]
+
+    def _all_origins(self) -> NDArray[np.int64]:
+        """The input column of every column there would be if none were left out."""
+        found = [np.array(self._number_places_, dtype=np.int64)[self.numbers_.origins()]]
+        found += [np.full(len(part.names("")), place) for place, part in self.parts_]
+        found += [np.full(len(PARTS), place) for place in self._places("date")]
+        return np.concatenate(found)
+
+    def _finished(self, out: NDArray, columns: Columns) -> NDArray:
+        wide = columns.numbers.dtype == np.float32 and not columns.dates
+        dtype = np.float32 if wide else np.float64
+        if self._kept_.all():
+            return np.ascontiguousarray(out, dtype=dtype)
+        return np.ascontiguousarray(out[:, self._kept_], dtype=dtype)
+
+
+def _as_array(X: Any) -> Any:
+    """Lists of rows as an array that keeps numbers numbers beside strings."""
+    try:
+        found = np.asarray(X)
+    except ValueError:
+        return X
+    return np.asarray(X, dtype=object) if found.dtype.kind in "US" else found
+
+
+def _worth_keeping(out: NDArray) -> NDArray[np.bool_]:
+    """Which columns are neither constant nor equal to one before; the first if none is."""
+    kept = out.min(axis=0) < out.max(axis=0)
+    look = np.ascontiguousarray(out[:_LOOK].T)
+    seen: dict[bytes, list[int]] = {}
+    for j in np.flatnonzero(kept):
+        alike = seen.setdefault(look[j].tobytes(), [])
+        if any(np.array_equal(out[:, i], out[:, j]) for i in alike):
+            kept[j] = False
+        else:
+            alike.append(int(j))
+    if not kept.any():
+        kept[:1] = True
+    return kept
