@@ -4,12 +4,14 @@ from mercer.estimators.classification import KernelClassifier
 from mercer.estimators.doubly import DoublySGDClassifier, DoublySGDRegressor
 from mercer.estimators.dual import DualKernelSVC
 from mercer.estimators.regression import KernelRegressor
+from mercer.estimators.scales import GradientScaler
 from mercer.estimators.sparse_models import SparseKernelClassifier, SparseKernelRegressor
 
 __all__ = [
     "DoublySGDClassifier",
     "DoublySGDRegressor",
     "DualKernelSVC",
+    "GradientScaler",
     "KernelClassifier",
     "KernelRegressor",
     "SparseKernelClassifier",

@@ -1,0 +1,268 @@
+"""Scales of the inputs, learned from how a quick smooth fit changes along each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.multiclass import type_of_target
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mercer._random import Slot, distinct, key_from
+from mercer._validation import flag, name_from, positive_integer
+from mercer.kernels import Gaussian
+from mercer.kernels.distances import typical_distance
+from mercer.maps import RandomFourier
+
+__all__ = ["GradientScaler"]
+
+_METRICS = {"cityblock": 1.0, "euclidean": 1.0, "sqeuclidean": 0.5}
+_WIDTHS = (0.35, 1.0)  # of the frequencies, in units of one over the typical length of a row
+_RIDGES = (0.03, 0.3, 3.0)
+_SHARE = 0.75  # of the rows that width and ridge are tried on
+_FLOOR = 1e-3  # the least scale, in units of the largest
+_ROWS = 1000  # that gradients are averaged over
+_PAIRED = 400  # rows whose distances are looked at
+
+
+class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Inputs multiplied by how much the target changes along them.
+
+    A ridge fit f of random cosines is made on some rows; the root mean square of its derivative
+    along an input becomes the scale of that input; and again, from the scaled inputs. These are the
+    diagonal of the average gradient outer product M = mean(∇f ∇fᵀ), whose root takes their place
+    with ``full=True``: then inputs are also turned. Finally all are multiplied by one number that
+    brings the median distance between rows to 1, so that gamma of a kernel of that distance is
+    in units of it.
+
+    Parameters
+    ----------
+    power : float, default=1.0
+        What learned scales are raised to, from 0, where no input is preferred, to 1.
+    rounds : int, default=2
+        How often scales are learned anew, >= 1.
+    full : bool, default=False
+        Whether M itself is learned instead of its diagonal.
+    metric : {"cityblock", "euclidean", "sqeuclidean"}, default="cityblock"
+        Distance whose median becomes 1.
+    n_components : int, default=400
+        Cosines of the fit.
+    max_rows : int, default=1500
+        Rows it is made on, a random sample where there are more.
+    target : {"auto", "continuous", "classes"}, default="auto"
+        What y holds; "auto" takes fractions for continuous and all else for classes.
+    random_state : int, RandomState, Generator or None, default=None
+
+    Attributes
+    ----------
+    scales_ : ndarray of shape (d,)
+        Of every input, the largest being 1: the lengths of the columns of ``matrix_``.
+    matrix_ : ndarray of shape (d,) or (d, d)
+        What rows are multiplied by.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        In one sentence, for settings or data that make no sense.
+
+    References
+    ----------
+    Radhakrishnan, Beaglehole, Pandit and Belkin, Mechanism for feature learning in neural networks
+    and backpropagation-free machine learning models, Science 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import GradientScaler
+    >>> X = np.random.default_rng(0).normal(size=(500, 3))
+    >>> scaler = GradientScaler(random_state=0).fit(X, np.sin(2 * X[:, 1]))
+    >>> scaler.scales_.round(1)
+    array([0., 1., 0.])
+    """
+
+    def __init__(
+        self,
+        power=1.0,
+        *,
+        rounds=2,
+        full=False,
+        metric="cityblock",
+        n_components=400,
+        max_rows=1500,
+        target="auto",
+        random_state=None,
+    ):
+        self.power = power
+        self.rounds = rounds
+        self.full = full
+        self.metric = metric
+        self.n_components = n_components
+        self.max_rows = max_rows
+        self.target = target
+        self.random_state = random_state
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = self.power != 0
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the scales.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+            On one scale already, as TablePreparer leaves it.
+        y : array of shape (n,) or (n, k)
+            Targets or labels; not needed with ``power=0``.
+
+        Returns
+        -------
+        self
+        """
+        self._check_settings()
+        options = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+        if self.power == 0:
+            X = validate_data(self, X, **options)
+        else:
+            X, y = validate_data(self, X, y, multi_output=True, **options)
+        key = key_from(self.random_state)
+        n, most = X.shape[0], int(self.max_rows)
+        rows = distinct(key, n, most, Slot.SHUFFLE) if n > most else np.arange(n)
+        some = X[rows]
+        matrix = np.ones(X.shape[1])
+        if self.power != 0 and len(rows) > 3:
+            dense = some.toarray() if sparse.issparse(some) else some
+            target = _as_columns(np.asarray(y)[rows], self.target)
+            matrix = self._learned(dense.astype(np.float64), target, key)
+        distance = typical_distance(self.metric, _times(some[:_PAIRED], matrix))
+        self.matrix_ = matrix * distance ** -_METRICS[self.metric]
+        lengths = np.abs(matrix) if matrix.ndim == 1 else np.sqrt(np.sum(matrix**2, axis=1))
+        self.scales_ = lengths / lengths.max()
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Rows in the scaled inputs.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+
+        Returns
+        -------
+        array or CSR of shape (n, d), in the dtype of X
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
+        return _times(X, self.matrix_)
+
+    def _check_settings(self) -> None:
+        if isinstance(self.power, bool) or not isinstance(self.power, (int, float, np.number)):
+            raise TypeError(f"power must be a number; got {self.power!r}.")
+        if not 0 <= self.power <= 1:
+            raise ValueError(f"power must be between 0 and 1; got {self.power!r}.")
+        for name in ("rounds", "n_components", "max_rows"):
+            positive_integer(getattr(self, name), name)
+        flag(self.full, "full")
+        name_from(self.metric, _METRICS, "metric")
+        name_from(self.target, ("auto", "continuous", "classes"), "target")
+
+    def _learned(self, X: NDArray, target: NDArray, key: int) -> NDArray:
+        """What to multiply rows by, the largest scale being 1."""
+        map_ = RandomFourier(Gaussian(0.5), n_components=self.n_components)
+        map_.random_state = np.random.default_rng(key)
+        frequencies, phases = map_.fit(X).parameters(np.arange(self.n_components))
+        matrix = np.ones(X.shape[1])
+        for _ in range(self.rounds):
+            fit = _smooth_fit(_times(X, matrix), target, frequencies.T, phases)
+            products = np.zeros((X.shape[1],) * (2 if self.full else 1))
+            for slopes in fit.gradients(_times(X[:_ROWS], matrix)):
+                slopes = _times(slopes, matrix.T)  # along the inputs as they came
+                products += slopes.T @ slopes if self.full else np.sum(slopes**2, axis=0)
+            matrix = _root(products, 0.5)
+            if not np.any(matrix):
+                return np.ones(X.shape[1])
+            matrix = matrix / matrix.max()
+        return _root(products, 0.5 * float(self.power))
+
+
+@dataclass
+class _SmoothFit:
+    """f(x) = cos(x W + b) A, of k outputs."""
+
+    frequencies: NDArray  # W, (d, D)
+    phases: NDArray
+    coef: NDArray  # A, (D, k)
+
+    def gradients(self, X: NDArray) -> Iterator[NDArray]:
+        """∇f at the rows of X, (n, d), for every output."""
+        sines = -np.sin(X @ self.frequencies + self.phases)
+        for weights in self.coef.T:
+            yield (sines * weights) @ self.frequencies.T
+
+
+def _smooth_fit(X: NDArray, target: NDArray, frequencies: NDArray, phases: NDArray) -> _SmoothFit:
+    """The width and ridge that predict the last rows best from the first, fitted to all."""
+    length = np.sqrt(np.mean(np.sum(X**2, axis=1))) or 1.0
+    n_first = max(1, int(_SHARE * len(X)))
+    identity = np.eye(len(phases))
+    best: tuple[float, NDArray, float, NDArray] | None = None
+    for width in _WIDTHS:
+        scaled = frequencies * (width / length)
+        Z = np.cos(X @ scaled + phases)
+        unit = 0.5 * len(phases)  # mean square of a row's features
+        gram, sums = Z[:n_first].T @ Z[:n_first], Z[:n_first].T @ target[:n_first]
+        for ridge in _RIDGES:
+            coef = np.linalg.solve(gram + ridge * unit * identity, sums)
+            error = float(np.mean(np.square(Z[n_first:] @ coef - target[n_first:])))
+            if best is None or error < best[0]:
+                best = error, scaled, ridge * unit, Z
+    if best is None:
+        raise ValueError("the target must be finite; no smooth fit of it has a finite error.")
+    _, scaled, ridge, Z = best
+    return _SmoothFit(scaled, phases, np.linalg.solve(Z.T @ Z + ridge * identity, Z.T @ target))
+
+
+def _as_columns(y: NDArray, kind: str) -> NDArray[np.float64]:
+    """Targets (n, k) of mean 0, classes as columns of -1 and 1."""
+    if kind == "auto":
+        kind = "continuous" if type_of_target(y).startswith("continuous") else "classes"
+    if kind == "classes" and y.ndim == 1:
+        labels = np.unique(y)
+        labels = labels[1:] if len(labels) == 2 else labels
+        y = np.where(y[:, None] == labels, 1.0, -1.0)
+    target = y.reshape(len(y), -1).astype(np.float64)
+    target = target - target.mean(axis=0)
+    spread = float(target.std()) if kind != "classes" else 1.0
+    return target / (spread or 1.0)
+
+
+def _root(products: NDArray, power: float) -> NDArray:
+    """A power of M or of its diagonal; no scale is below a thousandth of the largest."""
+    if products.ndim == 1:
+        if not np.any(products):
+            return products
+        scales = (products / products.max()) ** power
+        return np.maximum(scales, _FLOOR)
+    values, vectors = np.linalg.eigh(products)
+    if values.max() <= 0:
+        return np.zeros_like(products)
+    scales = np.maximum(np.maximum(values / values.max(), 0) ** power, _FLOOR)
+    return (vectors * scales) @ vectors.T
+
+
+def _times(X: Any, matrix: NDArray) -> Any:
+    """X with its columns scaled, or turned by a square matrix, in the dtype of X."""
+    if matrix.ndim == 1:
+        if sparse.issparse(X):
+            return sparse.csr_array(X.multiply(matrix[None, :].astype(X.dtype)))
+        return X * matrix.astype(X.dtype)
+    return X @ matrix.astype(X.dtype)

@@ -1,0 +1,124 @@
+"""Learned scales: what they find, and that they are what they say."""
+
+import numpy as np
+import pytest
+from scipy import sparse
+from scipy.spatial.distance import pdist
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from mercer import GradientScaler, KernelRegressor, persistence
+from mercer.estimators.scales import _smooth_fit
+
+
+@pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
+@parametrize_with_checks([GradientScaler(), GradientScaler(0.0), GradientScaler(full=True)])
+def test_scikit_learn_conventions(estimator, check):
+    check(estimator)
+
+
+def ridge_of_one_direction(n=800, d=6, seed=0):
+    """Rows, a target that changes along one direction alone, and that direction."""
+    rng = np.random.default_rng(seed)
+    X, direction = rng.normal(size=(n, d)), rng.normal(size=d)
+    direction /= np.linalg.norm(direction)
+    return X, np.sin(2 * X @ direction), direction
+
+
+def test_gradients_are_those_of_the_fit():
+    rng = np.random.default_rng(0)
+    X, target = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
+    fit = _smooth_fit(X, target, rng.normal(size=(3, 20)), rng.uniform(size=20))
+
+    def value(rows):
+        return np.cos(rows @ fit.frequencies + fit.phases) @ fit.coef
+
+    for j in range(3):
+        step = 1e-6 * np.eye(3)[j]
+        slope = (value(X + step) - value(X - step)) / 2e-6
+        for output, gradient in enumerate(fit.gradients(X)):
+            np.testing.assert_allclose(gradient[:, j], slope[:, output], atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["continuous", "classes"])
+def test_inputs_that_do_not_matter_get_small_scales(kind):
+    X = np.random.default_rng(0).normal(size=(800, 5))
+    y = np.sin(2 * X[:, 1]) + X[:, 3]
+    scaler = GradientScaler(random_state=0).fit(X, y if kind == "continuous" else y > 0)
+    assert scaler.scales_[[1, 3]].min() > 3 * scaler.scales_[[0, 2, 4]].max()
+
+
+def test_the_full_matrix_turns_inputs_to_the_one_direction_that_matters():
+    X, y, direction = ridge_of_one_direction()
+    matrix = GradientScaler(full=True, random_state=0).fit(X, y).matrix_
+    values, vectors = np.linalg.eigh(matrix)
+    assert abs(vectors[:, -1] @ direction) > 0.99
+    assert values[-1] > 5 * values[-2]
+
+
+def test_learned_scales_lower_the_error_where_few_inputs_matter():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1200, 12))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] ** 2
+    errors = []
+    for power in (0.0, 1.0):
+        scaled = GradientScaler(power, random_state=0).fit(X[:800], y[:800]).transform(X)
+        model = KernelRegressor(gamma=1.0, scale=False, random_state=0).fit(scaled[:800], y[:800])
+        errors.append(np.mean((model.predict(scaled[800:]) - y[800:]) ** 2))
+    assert errors[1] < 0.6 * errors[0]
+
+
+@pytest.mark.parametrize("metric", ["cityblock", "euclidean", "sqeuclidean"])
+@pytest.mark.parametrize("settings", [{"power": 0.0}, {"power": 1.0}, {"full": True}])
+def test_the_median_distance_becomes_one(metric, settings):
+    X, y, _ = ridge_of_one_direction(300)
+    out = GradientScaler(metric=metric, random_state=0, **settings).fit_transform(X, y)
+    np.testing.assert_allclose(np.median(pdist(out, metric)), 1, rtol=0.02)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_transform_is_a_product_with_the_matrix(full):
+    X, y, _ = ridge_of_one_direction(200)
+    scaler = GradientScaler(full=full, random_state=0).fit(X, y)
+    matrix = scaler.matrix_ if full else np.diag(scaler.matrix_)
+    np.testing.assert_allclose(scaler.transform(X), X @ matrix, atol=1e-12)
+    np.testing.assert_allclose(scaler.scales_.max(), 1)
+
+
+def test_sparse_rows_are_scaled_as_dense_ones():
+    X = sparse.random_array((200, 6), density=0.4, format="csr", random_state=0)
+    y = X[:, [2]].toarray().ravel()
+    by_rows = GradientScaler(random_state=0).fit(X, y)
+    np.testing.assert_allclose(
+        by_rows.transform(X).toarray(),
+        GradientScaler(random_state=0).fit_transform(X.toarray(), y),
+        rtol=1e-6,
+    )
+
+
+def test_a_constant_target_prefers_no_input():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    assert GradientScaler(random_state=0).fit(X, np.ones(50)).scales_.tolist() == [1, 1, 1]
+
+
+def test_one_seed_one_outcome_and_files_keep_it(tmp_path):
+    X, y, _ = ridge_of_one_direction(200)
+    first, second = (GradientScaler(random_state=1).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(first.matrix_, second.matrix_)
+    persistence.save(first, tmp_path / "s.skops", task="regression")
+    again = persistence.load(tmp_path / "s.skops")
+    np.testing.assert_array_equal(again.transform(X), first.transform(X))
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"power": 2.0}, "power must be between 0 and 1; got 2.0"),
+        ({"power": "a"}, "power must be a number; got 'a'"),
+        ({"rounds": 0}, "rounds must be at least 1; got 0"),
+        ({"metric": "hamming"}, "metric must be one of"),
+        ({"full": 1}, "full must be True or False; got 1"),
+    ],
+)
+def test_settings_that_make_no_sense_get_a_sentence(settings, sentence):
+    with pytest.raises((ValueError, TypeError), match=sentence):
+        GradientScaler(**settings).fit([[0.0], [1.0]], [0.0, 1.5])
