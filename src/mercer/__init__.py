@@ -11,6 +11,8 @@ from mercer._config import config_context, get_config, set_config
 
 if TYPE_CHECKING:
     from mercer.estimators import (
+        AutoKernelClassifier,
+        AutoKernelRegressor,
         DoublySGDClassifier,
         DoublySGDRegressor,
         DualKernelSVC,
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
     from mercer.preparation import TablePreparer
 
 __all__ = [
+    "AutoKernelClassifier",
+    "AutoKernelRegressor",
     "DoublySGDClassifier",
     "DoublySGDRegressor",
     "DualKernelSVC",

@@ -1,5 +1,6 @@
 """Estimators: a feature map, a loss, a penalty and a solver behind scikit-learn's interface."""
 
+from mercer.estimators.auto import AutoKernelClassifier, AutoKernelRegressor
 from mercer.estimators.classification import KernelClassifier
 from mercer.estimators.doubly import DoublySGDClassifier, DoublySGDRegressor
 from mercer.estimators.dual import DualKernelSVC
@@ -8,6 +9,8 @@ from mercer.estimators.scales import GradientScaler
 from mercer.estimators.sparse_models import SparseKernelClassifier, SparseKernelRegressor
 
 __all__ = [
+    "AutoKernelClassifier",
+    "AutoKernelRegressor",
     "DoublySGDClassifier",
     "DoublySGDRegressor",
     "DualKernelSVC",

@@ -16,18 +16,17 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mercer._random import Slot, distinct, key_from
 from mercer._validation import flag, name_from, positive_integer
 from mercer.kernels import Gaussian
-from mercer.kernels.distances import typical_distance
 from mercer.maps import RandomFourier
 
-__all__ = ["GradientScaler"]
+__all__ = ["GradientScaler", "at_unit_distance"]
 
-_METRICS = {"cityblock": 1.0, "euclidean": 1.0, "sqeuclidean": 0.5}
+_METRICS = ("cityblock", "euclidean", "sqeuclidean")
 _WIDTHS = (0.35, 1.0)  # of the frequencies, in units of one over the typical length of a row
 _RIDGES = (0.03, 0.3, 3.0)
 _SHARE = 0.75  # of the rows that width and ridge are tried on
 _FLOOR = 1e-3  # the least scale, in units of the largest
 _ROWS = 1000  # that gradients are averaged over
-_PAIRED = 400  # rows whose distances are looked at
+_PAIRED, _OTHERS = 400, 6  # rows whose distances are looked at, to so many less one others
 
 
 class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -50,9 +49,9 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         Whether M itself is learned instead of its diagonal.
     metric : {"cityblock", "euclidean", "sqeuclidean"}, default="cityblock"
         Distance whose median becomes 1.
-    n_components : int, default=400
+    n_components : int, default=300
         Cosines of the fit.
-    max_rows : int, default=1500
+    max_rows : int, default=1200
         Rows it is made on, a random sample where there are more.
     target : {"auto", "continuous", "classes"}, default="auto"
         What y holds; "auto" takes fractions for continuous and all else for classes.
@@ -93,8 +92,8 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         rounds=2,
         full=False,
         metric="cityblock",
-        n_components=400,
-        max_rows=1500,
+        n_components=300,
+        max_rows=1200,
         target="auto",
         random_state=None,
     ):
@@ -142,9 +141,9 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.power != 0 and len(rows) > 3:
             dense = some.toarray() if sparse.issparse(some) else some
             target = _as_columns(np.asarray(y)[rows], self.target)
-            matrix = self._learned(dense.astype(np.float64), target, key)
-        distance = typical_distance(self.metric, _times(some[:_PAIRED], matrix))
-        self.matrix_ = matrix * distance ** -_METRICS[self.metric]
+            products = self._learned(dense.astype(np.float32), target.astype(np.float32), key)
+            matrix = _root(products, float(self.power))
+        self.matrix_ = at_unit_distance(some, matrix, self.metric)
         lengths = np.abs(matrix) if matrix.ndim == 1 else np.sqrt(np.sum(matrix**2, axis=1))
         self.scales_ = lengths / lengths.max()
         return self
@@ -176,22 +175,37 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         name_from(self.target, ("auto", "continuous", "classes"), "target")
 
     def _learned(self, X: NDArray, target: NDArray, key: int) -> NDArray:
-        """What to multiply rows by, the largest scale being 1."""
+        """M, or its diagonal."""
         map_ = RandomFourier(Gaussian(0.5), n_components=self.n_components)
         map_.random_state = np.random.default_rng(key)
         frequencies, phases = map_.fit(X).parameters(np.arange(self.n_components))
-        matrix = np.ones(X.shape[1])
+        drawn = frequencies.T.astype(X.dtype), phases.astype(X.dtype)
+        products = np.ones(X.shape[1])
         for _ in range(self.rounds):
-            fit = _smooth_fit(_times(X, matrix), target, frequencies.T, phases)
+            matrix = _root(products, 1.0)
+            fit = _smooth_fit(_times(X, matrix), target, *drawn)
             products = np.zeros((X.shape[1],) * (2 if self.full else 1))
             for slopes in fit.gradients(_times(X[:_ROWS], matrix)):
                 slopes = _times(slopes, matrix.T)  # along the inputs as they came
                 products += slopes.T @ slopes if self.full else np.sum(slopes**2, axis=0)
-            matrix = _root(products, 0.5)
-            if not np.any(matrix):
-                return np.ones(X.shape[1])
-            matrix = matrix / matrix.max()
-        return _root(products, 0.5 * float(self.power))
+        return products
+
+
+def at_unit_distance(X: Any, matrix: NDArray, metric: str) -> NDArray:
+    """``matrix`` times the number that brings the median distance between rows to 1.
+
+    Each of some rows is compared with a few others; equal ones do not count.
+    """
+    rows = _times(X[:_PAIRED], matrix)
+    rows = rows.toarray() if sparse.issparse(rows) else rows
+    power = 1 if metric == "cityblock" else 2
+    found = [
+        np.sum(np.abs(rows - np.roll(rows, shift, axis=0)) ** power, axis=1, dtype=np.float64)
+        for shift in range(1, min(_OTHERS, len(rows)))
+    ]
+    apart = np.concatenate([np.zeros(1), *found])
+    apart = apart[apart > 0]
+    return matrix * (float(np.median(apart)) if len(apart) else 1.0) ** (-1 / power)
 
 
 @dataclass
@@ -211,24 +225,24 @@ class _SmoothFit:
 
 def _smooth_fit(X: NDArray, target: NDArray, frequencies: NDArray, phases: NDArray) -> _SmoothFit:
     """The width and ridge that predict the last rows best from the first, fitted to all."""
-    length = np.sqrt(np.mean(np.sum(X**2, axis=1))) or 1.0
+    length = float(np.sqrt(np.mean(np.sum(X**2, axis=1)))) or 1.0
     n_first = max(1, int(_SHARE * len(X)))
-    identity = np.eye(len(phases))
-    best: tuple[float, NDArray, float, NDArray] | None = None
+    identity = np.eye(len(phases), dtype=X.dtype)
+    best: tuple[float, NDArray, Any, NDArray] | None = None
     for width in _WIDTHS:
-        scaled = frequencies * (width / length)
+        scaled = frequencies * X.dtype.type(width / length)
         Z = np.cos(X @ scaled + phases)
-        unit = 0.5 * len(phases)  # mean square of a row's features
+        unit = X.dtype.type(0.5 * len(phases))  # mean square of a row's features
         gram, sums = Z[:n_first].T @ Z[:n_first], Z[:n_first].T @ target[:n_first]
         for ridge in _RIDGES:
-            coef = np.linalg.solve(gram + ridge * unit * identity, sums)
+            strength = X.dtype.type(ridge) * unit
+            coef = np.linalg.solve(gram + strength * identity, sums)
             error = float(np.mean(np.square(Z[n_first:] @ coef - target[n_first:])))
-            if best is None or error < best[0]:
-                best = error, scaled, ridge * unit, Z
-    if best is None:
-        raise ValueError("the target must be finite; no smooth fit of it has a finite error.")
-    _, scaled, ridge, Z = best
-    return _SmoothFit(scaled, phases, np.linalg.solve(Z.T @ Z + ridge * identity, Z.T @ target))
+            if best is None or error < best[0] or not np.isfinite(best[0]):
+                best = error, scaled, strength, Z
+    _, scaled, strength, Z = best  # type: ignore[misc]
+    coef = np.linalg.solve(Z.T @ Z + strength * identity, Z.T @ target)
+    return _SmoothFit(scaled, phases, coef)
 
 
 def _as_columns(y: NDArray, kind: str) -> NDArray[np.float64]:
@@ -246,16 +260,19 @@ def _as_columns(y: NDArray, kind: str) -> NDArray[np.float64]:
 
 
 def _root(products: NDArray, power: float) -> NDArray:
-    """A power of M or of its diagonal; no scale is below a thousandth of the largest."""
+    """A power of the root of M, or of its diagonal; no scale is below a thousandth of the largest.
+
+    Where nothing changes along any input, none is preferred.
+    """
     if products.ndim == 1:
-        if not np.any(products):
-            return products
-        scales = (products / products.max()) ** power
-        return np.maximum(scales, _FLOOR)
+        highest = products.max()
+        if highest <= 0:
+            return np.ones_like(products)
+        return np.maximum(np.sqrt(products / highest), _FLOOR) ** power
     values, vectors = np.linalg.eigh(products)
     if values.max() <= 0:
-        return np.zeros_like(products)
-    scales = np.maximum(np.maximum(values / values.max(), 0) ** power, _FLOOR)
+        return np.eye(len(products))
+    scales = np.maximum(np.sqrt(np.maximum(values / values.max(), 0)), _FLOOR) ** power
     return (vectors * scales) @ vectors.T
 
 

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.utils.validation import check_array, validate_data
 
-__all__ = ["Columns", "Labels", "is_frame", "read"]
+__all__ = ["Columns", "Labels", "checked_table", "read"]
 
 _SHORT = ("f2", "f4", "i1", "i2", "u1", "u2", "b1")  # held exactly by float32
 
@@ -66,7 +68,50 @@ class Columns:
         return kinds
 
 
-def is_frame(X: Any) -> bool:
+def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
+    """A frame as it is, or an array or CSR matrix, of the width and names of the estimator's.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Learns width and names if ``reset``, else they have to agree.
+    X : frame of pandas or polars, array-like or sparse of shape (n, d)
+
+    Raises
+    ------
+    ValueError, TypeError
+        If X is no table, is empty, is complex, or holds infinity.
+    """
+    if _is_frame(X):
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        check_array(np.empty(X.shape, dtype=np.bool_), dtype=None, estimator=estimator)
+        return X
+    if not (sparse.issparse(X) or hasattr(X, "dtype")):
+        X = _as_array(X)
+    kind = getattr(X, "dtype", np.dtype(object)).kind
+    if kind in "OUSMm" and not sparse.issparse(X):
+        validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
+        return np.asarray(X)
+    return validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse="csr",
+        dtype="numeric",
+        ensure_all_finite=not sparse.issparse(X) and "allow-nan",
+    )
+
+
+def _as_array(X: Any) -> Any:
+    """Lists of rows as an array that keeps numbers numbers beside strings."""
+    try:
+        found = np.asarray(X)
+    except ValueError:
+        return X
+    return np.asarray(X, dtype=object) if found.dtype.kind in "US" else found
+
+
+def _is_frame(X: Any) -> bool:
     """Whether X is a table of pandas or polars."""
     return type(X).__module__.partition(".")[0] in ("pandas", "polars") and hasattr(X, "columns")
 
@@ -114,7 +159,7 @@ def read(X: Any, names: list[str], kinds: list[str] | None = None) -> Columns:
 
 def _each(X: Any) -> Iterator[Any]:
     """The columns of a frame or an array."""
-    if not is_frame(X):
+    if not _is_frame(X):
         yield from X.T
     elif type(X).__module__.startswith("polars"):
         yield from X.get_columns()

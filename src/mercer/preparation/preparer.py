@@ -13,16 +13,14 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import (
     _check_feature_names_in,
-    check_array,
     check_consistent_length,
     check_is_fitted,
-    validate_data,
 )
 
 from mercer._random import Slot, Streams, distinct, key_from
 from mercer._validation import flag, name_from
 from mercer.preparation.calendar import PARTS, cycles, days
-from mercer.preparation.columns import Columns, Labels, is_frame, read
+from mercer.preparation.columns import Columns, Labels, checked_table, read
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
 from mercer.preparation.numeric import TREATMENTS, Numbers, Values
 
@@ -61,6 +59,8 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         says where. What is missing itself gets the mean.
     target : {"auto", "continuous", "classes"}, default="auto"
         What y holds, for the codes; "auto" takes fractions for continuous and all else for classes.
+    dtype : {"float32", "float64"} or None, default=None
+        Of what comes out; None means float32 for float32 and short integers, else float64.
     random_state : int, RandomState, Generator or None, default=None
         Draws the rows that quantiles are taken from, where there are many, and the folds.
 
@@ -100,6 +100,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         max_integers=0,
         indicators=True,
         target="auto",
+        dtype=None,
         random_state=None,
     ):
         self.numbers = numbers
@@ -107,6 +108,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         self.max_integers = max_integers
         self.indicators = indicators
         self.target = target
+        self.dtype = dtype
         self.random_state = random_state
 
     def __sklearn_tags__(self):
@@ -146,13 +148,13 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         array of shape (n, m), or CSR of shape (n, d)
         """
         self._check_settings()
-        X = self._checked(X, reset=True)
+        X = checked_table(self, X, reset=True)
         self.sparse_scaler_ = None
         if sparse.issparse(X):
             self.sparse_scaler_ = MaxAbsScaler().fit(X)
             self.kinds_ = ["number"] * X.shape[1]
             self.origins_ = np.arange(X.shape[1])
-            return self.sparse_scaler_.transform(X)
+            return self._in_dtype(self.sparse_scaler_.transform(X))
         names = self._names()
         columns = read(X, names)
         if y is not None:
@@ -177,9 +179,9 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         array of shape (n, m), or CSR of shape (n, d)
         """
         check_is_fitted(self, "kinds_")
-        X = self._checked(X, reset=False)
+        X = checked_table(self, X, reset=False)
         if self.sparse_scaler_ is not None:
-            return self.sparse_scaler_.transform(sparse.csr_array(X))
+            return self._in_dtype(self.sparse_scaler_.transform(sparse.csr_array(X)))
         if sparse.issparse(X):
             X = X.toarray()
         columns = read(X, self._names(), self.kinds_)
@@ -214,12 +216,19 @@ class TablePreparer(TransformerMixin, BaseEstimator):
             found.extend(f"{names[place]}:{wave}" for wave in PARTS)
         return np.array(found, dtype=object)[self._kept_]
 
+    @property
+    def has_few_integers(self) -> bool:
+        """Whether some column of few whole numbers became a column for each of them."""
+        return any(isinstance(part, Values) for _, part in self.parts_)
+
     # -- fitting -----------------------------------------------------------------------------
 
     def _check_settings(self) -> None:
         name_from(self.numbers, TREATMENTS, "numbers")
         name_from(self.target, ("auto", "continuous", "classes"), "target")
         flag(self.indicators, "indicators")
+        if self.dtype is not None:
+            name_from(self.dtype, ("float32", "float64"), "dtype")
         for name in ("max_labels", "max_integers"):
             value = getattr(self, name)
             if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
@@ -290,26 +299,6 @@ class TablePreparer(TransformerMixin, BaseEstimator):
 
     # -- columns -----------------------------------------------------------------------------
 
-    def _checked(self, X: Any, reset: bool) -> Any:
-        if is_frame(X):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            check_array(np.empty(X.shape, dtype=np.bool_), dtype=None, estimator=self)
-            return X
-        if not (sparse.issparse(X) or hasattr(X, "dtype")):
-            X = _as_array(X)
-        kind = getattr(X, "dtype", np.dtype(object)).kind
-        if kind in "OUSMm" and not sparse.issparse(X):
-            validate_data(self, X, reset=reset, dtype=None, ensure_all_finite=False)
-            return np.asarray(X)
-        return validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse="csr",
-            dtype="numeric",
-            ensure_all_finite=not sparse.issparse(X) and "allow-nan",
-        )
-
     def _names(self) -> list[str]:
         given = getattr(self, "feature_names_in_", None)
         if given is not None:
@@ -350,21 +339,15 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         found += [np.full(len(PARTS), place) for place in self._places("date")]
         return np.concatenate(found)
 
+    def _in_dtype(self, X: Any) -> Any:
+        return X if self.dtype is None else X.astype(self.dtype, copy=False)
+
     def _finished(self, out: NDArray, columns: Columns) -> NDArray:
-        wide = columns.numbers.dtype == np.float32 and not columns.dates
-        dtype = np.float32 if wide else np.float64
+        short = columns.numbers.dtype == np.float32 and not columns.dates
+        dtype = np.dtype(self.dtype or ("float32" if short else "float64"))
         if self._kept_.all():
             return np.ascontiguousarray(out, dtype=dtype)
         return np.ascontiguousarray(out[:, self._kept_], dtype=dtype)
-
-
-def _as_array(X: Any) -> Any:
-    """Lists of rows as an array that keeps numbers numbers beside strings."""
-    try:
-        found = np.asarray(X)
-    except ValueError:
-        return X
-    return np.asarray(X, dtype=object) if found.dtype.kind in "US" else found
 
 
 def _worth_keeping(out: NDArray) -> NDArray[np.bool_]:

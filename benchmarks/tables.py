@@ -1,0 +1,207 @@
+"""Raw tables with no settings: mercer's automatic and plain estimators beside boosting.
+
+Every contender gets the same rows with its defaults, in one process; what is chosen is chosen on a
+part of the training rows. Sets of the registry are used where they are at hand (a folder named by
+MERCER_DATA, or the cache); scikit-learn's own always. LightGBM and XGBoost take part if they are
+installed. Errors are shares of wrong classes or root mean squares in units of the deviation.
+
+    python benchmarks/tables.py --seeds 5 --rows 20000 --json tables.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import statistics
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn import datasets as sklearn_sets
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.model_selection import train_test_split
+
+import mercer
+from _side_by_side import environment, table
+from mercer import datasets
+from mercer.experiments.memory import PeakMemory
+
+NUMBERS = ("cadata", "cpu", "house-16h", "blogfeedback")
+TWO_CLASSES = ("cod-rna-train", "covtype-sample", "susy-sample", "a9a", "ijcnn1-train", "w8a-train")
+MORE_CLASSES = ("covtype-mult-sample", "covtype-mult-first20k", "letter", "pendigits", "mnist")
+REGISTRY = (*NUMBERS, *TWO_CLASSES, *MORE_CLASSES, "ujiindoorloc-floor")
+SHIPPED = ("diabetes", "breast_cancer", "wine", "digits", "iris")
+GENERATED = ("friedman1", "friedman2", "friedman3")
+NOISE = {"friedman1": 1.0, "friedman2": 50.0, "friedman3": 0.1}
+BOOSTERS = ("LightGBM", "XGBoost")
+WORSE = 1.05  # times the error of the worse booster, which ours is never to exceed
+SLOWER = 3.0  # times the faster booster, within which ours is to be
+
+Split = tuple[Any, NDArray, Any, NDArray]
+
+
+def sets(names: list[str], seed: int, rows: int) -> Iterator[tuple[str, str, Split]]:
+    """Name, task and training and test rows, at most ``rows`` of each."""
+    for name in names or [*REGISTRY, *SHIPPED, *GENERATED]:
+        if name in SHIPPED:
+            X, y = getattr(sklearn_sets, f"load_{name}")(return_X_y=True)
+            task = "regression" if name == "diabetes" else "classification"
+        elif name in GENERATED:
+            make = getattr(sklearn_sets, f"make_{name}")
+            X, y = make(n_samples=10_000, noise=NOISE[name], random_state=seed)
+            task = "regression"
+        else:
+            try:
+                data = datasets.load(name)
+            except (datasets.DataError, ImportError):
+                continue
+            if data.X_test is not None:
+                parts = data.split()
+                yield name, data.task, capped(parts, seed, rows)
+                continue
+            X, y, task = data.X, data.y, data.task
+        strata = y if task == "classification" and np.bincount(codes(y)).min() > 1 else None
+        split = train_test_split(X, y, test_size=0.25, random_state=seed, stratify=strata)
+        yield name, task, thinned(*split, seed=seed, rows=rows)
+
+
+def codes(y: NDArray) -> NDArray:
+    return np.unique(y, return_inverse=True)[1]
+
+
+def capped(parts: Any, seed: int, rows: int) -> Split:
+    return thinned(parts.X_train, parts.X_test, parts.y_train, parts.y_test, seed=seed, rows=rows)
+
+
+def thinned(X: Any, X_test: Any, y: NDArray, y_test: NDArray, *, seed: int, rows: int) -> Split:
+    rng = np.random.default_rng(seed)
+    train, test = rng.permutation(len(y))[:rows], rng.permutation(len(y_test))[:rows]
+    return X[train], y[train], X_test[test], y_test[test]
+
+
+def contenders(task: str, seed: int) -> dict[str, Callable[[], Any]]:
+    """A way to make each contender with its defaults."""
+    kind = "Classifier" if task == "classification" else "Regressor"
+    hist = HistGradientBoostingClassifier if kind == "Classifier" else HistGradientBoostingRegressor
+    found: dict[str, Callable[[], Any]] = {
+        "mercer auto": lambda: getattr(mercer, f"AutoKernel{kind}")(random_state=seed),
+        "mercer plain": lambda: getattr(mercer, f"Kernel{kind}")(random_state=seed),
+        "HistGradientBoosting": lambda: hist(random_state=seed),
+    }
+    for name, module, prefix, quiet in (
+        ("LightGBM", "lightgbm", "LGBM", {"verbose": -1}),
+        ("XGBoost", "xgboost", "XGB", {}),
+    ):
+        try:
+            maker = getattr(importlib.import_module(module), f"{prefix}{kind}")
+        except ImportError:
+            continue
+        found[name] = lambda maker=maker, quiet=quiet: maker(random_state=seed, **quiet)
+    return found
+
+
+def run(make: Callable[[], Any], task: str, split: Split) -> dict[str, Any]:
+    """Error, seconds and memory of one contender."""
+    X, y, X_test, y_test = split
+    classes = np.unique(y)
+    target = np.searchsorted(classes, y) if task == "classification" else y
+    model = make()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with PeakMemory() as memory:
+            start = time.perf_counter()
+            model.fit(X, target)
+            fitted = time.perf_counter()
+        predicted = np.asarray(model.predict(X_test))
+    seconds = {"fit_seconds": fitted - start, "predict_seconds": time.perf_counter() - fitted}
+    if task == "classification":
+        error = float(np.mean(classes[predicted.astype(int)] != y_test))
+    else:
+        error = float(np.sqrt(np.mean((predicted - y_test) ** 2)) / np.std(y_test))
+    chosen = getattr(model, "best_settings_", None)
+    return {"error": error, **seconds, "memory": memory.added, "chosen": chosen}
+
+
+def report(records: list[dict[str, Any]]) -> str:
+    """A row per set, then ranks, wins and how often the targets are met."""
+    names = list(dict.fromkeys(r["contender"] for r in records))
+    lines, ranks, verdicts = [], {name: [] for name in names}, []
+    for data in dict.fromkeys(r["data"] for r in records):
+        own = {
+            name: [r for r in records if r["data"] == data and r["contender"] == name]
+            for name in names
+        }
+        own = {name: found for name, found in own.items() if found}
+        error = {n: statistics.fmean(r["error"] for r in found) for n, found in own.items()}
+        seconds = {
+            n: statistics.median(r["fit_seconds"] for r in found) for n, found in own.items()
+        }
+        for name in own:
+            ranks[name].append(1 + sum(error[other] < error[name] for other in own))
+        line = {"data": data, "rows": str(next(iter(own.values()))[0]["rows"])}
+        line |= {name: f"{error[name]:.4f} ({seconds[name]:.2f})" for name in own}
+        boosters = [name for name in BOOSTERS if name in own]
+        if boosters and "mercer auto" in own:
+            verdict = judged(error, seconds, boosters)
+            verdicts.append(verdict)
+            line["verdict"] = f"{verdict['outcome']}, {verdict['ratio']:.1f}x the time"
+        lines.append(line)
+    text = "Error (fit seconds), means over the seeds.\n" + table(lines)
+    text += "\n\n" + "\n".join(
+        f"{name}: mean rank {statistics.fmean(found):.2f}, first on {found.count(1)} of "
+        f"{len(found)}"
+        for name, found in ranks.items()
+        if found
+    )
+    if verdicts:
+        outcomes = [verdict["outcome"] for verdict in verdicts]
+        text += (
+            f"\nmercer auto against the better booster: {outcomes.count('win')} wins, "
+            f"{outcomes.count('between') + outcomes.count('loss')} losses, of these "
+            f"{outcomes.count('loss')} by more than 5 % to the worse one; within {SLOWER:g}x the "
+            f"faster one's time on {sum(v['ratio'] <= SLOWER for v in verdicts)} of {len(verdicts)}"
+        )
+    return text
+
+
+def judged(error: dict[str, float], seconds: dict[str, float], boosters: list[str]) -> Any:
+    """Whether ours wins, lies between, or loses to both, and its time against the faster one."""
+    ours = error["mercer auto"]
+    best, worst = (pick(error[name] for name in boosters) for pick in (min, max))
+    outcome = "win" if ours < best else "between" if ours <= WORSE * worst else "loss"
+    return {
+        "outcome": outcome,
+        "ratio": seconds["mercer auto"] / min(seconds[name] for name in boosters),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="*", default=[], help="names; by default all there are")
+    parser.add_argument("--seeds", type=int, default=5, help="splits of every set")
+    parser.add_argument("--rows", type=int, default=20_000, help="most training and test rows")
+    parser.add_argument("--quick", action="store_true", help="two seeds, 2 000 rows")
+    parser.add_argument("--json", type=Path, help="also write every run to this file")
+    options = parser.parse_args()
+    seeds, rows = (2, 2000) if options.quick else (options.seeds, options.rows)
+    records: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        for name, task, split in sets(options.sets, seed, rows):
+            for which, make in contenders(task, seed).items():
+                facts = {"data": name, "seed": seed, "contender": which, "rows": len(split[1])}
+                records.append(facts | run(make, task, split))
+    facts = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
+    sys.stdout.write(f"{facts}\n{report(records)}\n")
+    if options.json:
+        content = {"environment": environment(), "runs": records}
+        options.json.write_text(json.dumps(content, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""What automatic regression and classification share: search, final fit, held-out figures."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import Pipeline
+
+from mercer._array import n_threads
+from mercer._random import key_from
+from mercer._validation import positive_number
+from mercer.estimators.auto.goals import Classes, Numbers
+from mercer.estimators.auto.search import Search, feature_map, rows_of
+from mercer.estimators.auto.targets import LogTargetRegressor
+from mercer.estimators.auto.trials import METRICS, Settings
+from mercer.estimators.scales import GradientScaler
+from mercer.maps import ExactKernel, FeatureMap
+from mercer.preparation import TablePreparer
+
+__all__ = ["AutoKernelMachine"]
+
+_FEW_INTEGERS = 20  # values of a column that may be a category
+_FEW_COLUMNS = 200  # that categories of whole numbers may become
+_SEARCH_SHARE = 0.4  # of the time budget
+_RESERVE = 0.6  # of what is left of it is planned for the final fit
+_EXACT_ROWS = 8000  # up to which the exact kernel takes no longer than features that are as good
+_DIRECT_ROWS = 2000  # up to which one factor takes less time than iterations
+_MOST_EXACT_ROWS = 30_000  # whose kernel matrix may be held, if there is time
+_LOOK = 2000  # rows that the columns' kinds are looked at
+_FEATURES = {"laplacian": 1024, "gaussian": 2048}
+_LEAST_FEATURES = 32
+_CODES = 2**28  # rows times features from which there are fewer features
+_QUICK_FEATURES = 256  # of the model that an interrupted search leaves
+
+
+class AutoKernelMachine(BaseEstimator):
+    """Treatment, scales, kernel and strength chosen on held-out rows, then a fit to all."""
+
+    best_estimator_: Any
+    best_settings_: dict[str, Any]
+
+    def __init__(self, *, time_budget=None, random_state=None, n_jobs=None):
+        self.time_budget = time_budget
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+    def _model(self, map_: FeatureMap, **settings: Any) -> Any:
+        """The kernel machine at the end of the pipeline."""
+        raise NotImplementedError
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
+        """Search, then fit to all rows; X is checked, y are targets or labels as given."""
+        start = time.perf_counter()
+        budget = np.inf
+        if self.time_budget is not None:
+            budget = positive_number(self.time_budget, "time_budget")
+        n_threads(self.n_jobs)
+        key = key_from(self.random_state)
+        search = Search(X, y, goal, key, self.n_jobs, start + _SEARCH_SHARE * budget)
+        self.interrupted_ = False
+        n_components: int | None = None
+        try:
+            search.run(self._treatments(X), X.shape[1])
+            seconds_left = start + budget - time.perf_counter()
+            exact = not sparse.issparse(X) and self._is_exact(search, len(y), seconds_left)
+            search.finish(exact, X.shape[1])
+            if not exact:
+                seconds_left = start + budget - time.perf_counter()
+                n_components = self._n_components(search, len(y), seconds_left)
+        except KeyboardInterrupt:
+            self.interrupted_ = True
+        searched = time.perf_counter()
+        self._keep(search)
+        settings = Settings() if search.best is None else search.best.settings
+        if self.interrupted_:
+            self._fit_quickly(X, y, search, settings, key)
+        else:
+            self._fit_finally(X, y, search, settings, key, n_components)
+        self.search_seconds_ = searched - start
+        self.fit_seconds_ = time.perf_counter() - searched
+        self.n_features_in_ = X.shape[1]
+        self._measure_inputs(X, y, goal)
+
+    def _treatments(self, X: Any) -> list[tuple[str, int]]:
+        """What to do with the columns, the likeliest first."""
+        if sparse.issparse(X):
+            return [("robust", 0)]
+        found = [("robust", 0), ("standard", 0), ("quantile", 0)]
+        some = rows_of(X, np.arange(min(_LOOK, X.shape[0])))
+        preparer = TablePreparer(max_integers=_FEW_INTEGERS, random_state=0).fit(some)
+        n_columns = len(preparer.get_feature_names_out())
+        if preparer.has_few_integers and n_columns <= max(_FEW_COLUMNS, 2 * X.shape[1]):
+            found.append(("robust", _FEW_INTEGERS))
+        return found
+
+    def _pipeline(self, settings: Settings, n: int, key: int, n_components: int | None) -> Any:
+        """An unfitted estimator with the settings, for n rows; exact without ``n_components``."""
+        seed = int(key % 2**31)
+        preparer = TablePreparer(
+            settings.numbers,
+            max_integers=settings.max_integers,
+            target=self._target_kind,
+            dtype="float32",
+            random_state=seed,
+        )
+        scaler = GradientScaler(
+            settings.power,
+            metric=METRICS[settings.kernel],
+            target=self._target_kind,
+            random_state=seed,
+        )
+        if n_components is None:
+            map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
+            solver = "cholesky" if n <= _DIRECT_ROWS else "cg"
+        else:
+            map_ = feature_map(settings, n_components, key, self.n_jobs)
+            map_, solver = map_.set_params(gamma=settings.gamma), "auto"
+        model = self._model(map_, alpha=settings.ridge / n, solver=solver)
+        return Pipeline([("preparer", preparer), ("scaler", scaler), ("model", model)])
+
+    def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:
+        """Whether the exact kernel machine is within reach: by rows, or by the time there is."""
+        if not np.isfinite(seconds_left):
+            return n <= _EXACT_ROWS
+        if not search.records:
+            return False
+        last = search.records[-1]
+        needed = last.seconds * max(n / last.rows, 1.0) ** 2
+        return n <= _MOST_EXACT_ROWS and needed < _RESERVE * seconds_left
+
+    def _n_components(self, search: Search, n: int, seconds_left: float) -> int:
+        """As many features as help, and as there is time for."""
+        kernel = "laplacian" if search.best is None else search.best.settings.kernel
+        most = min(_FEATURES[kernel], max(_LEAST_FEATURES, _CODES // n))
+        if not np.isfinite(seconds_left):
+            return most
+        trials = [r for r in search.records if r.stage == "features"]
+        if not trials:  # no time even for these
+            return _LEAST_FEATURES
+        per_feature = n * max(r.seconds / r.rows for r in trials) / search.n_components
+        return int(np.clip(_RESERVE * seconds_left / per_feature, _LEAST_FEATURES, most))
+
+    def _fit_finally(
+        self,
+        X: Any,
+        y: NDArray,
+        search: Search,
+        settings: Settings,
+        key: int,
+        n_components: int | None,
+    ) -> None:
+        estimator = self._pipeline(settings, len(y), key, n_components)
+        self.best_estimator_ = self._of_target(estimator, settings, search)
+        try:
+            with warnings.catch_warnings():  # learned scales differ on purpose
+                warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
+                self.best_estimator_.fit(X, y)
+        except KeyboardInterrupt:
+            self.interrupted_ = True
+            if not hasattr(self._kernel_machine(), "coef_"):
+                self._fit_quickly(X, y, search, settings, key)
+
+    def _fit_quickly(
+        self, X: Any, y: NDArray, search: Search, settings: Settings, key: int
+    ) -> None:
+        """The best model so far, of the rows that were searched, after an interruption."""
+        rows = np.sort(search.parts[0].fitted)
+        estimator = self._pipeline(settings, len(rows), key, _QUICK_FEATURES)
+        self.best_estimator_ = self._of_target(estimator, settings, search)
+        self.best_estimator_.fit(rows_of(X, rows), y[rows])
+        warnings.warn(
+            f"fit was interrupted; the model is the best one so far, fitted to {len(rows)} of "
+            f"{len(y)} rows.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+    def _of_target(self, estimator: Any, settings: Settings, search: Search) -> Any:
+        """The estimator, or one of the logarithms of the targets."""
+        if settings.transform != "log" or search.held_responses is None:
+            return estimator
+        truth = search.goal.truth(search.held_rows, "log")
+        return LogTargetRegressor(estimator, (truth - search.held_responses)[:, 0])
+
+    def _keep(self, search: Search) -> None:
+        """Make a table of what was tried, and calibrate by the held-out rows."""
+        records = search.records
+        self.search_results_ = {
+            "stage": np.array([r.stage for r in records], dtype=str),
+            "rows": np.array([r.rows for r in records], dtype=np.int64),
+            **{
+                name: np.array([getattr(r.settings, name) for r in records])
+                for name in Settings.__dataclass_fields__
+            },
+            **{
+                name: np.array([getattr(r, name) for r in records], dtype=np.float64)
+                for name in ("loss", "error", "seconds")
+            },
+            "chosen": np.array([r is search.best for r in records], dtype=bool),
+        }
+        best = Settings() if search.best is None else search.best.settings
+        self.best_settings_ = {name: getattr(best, name) for name in Settings.__dataclass_fields__}
+        self._calibrate(search)
+
+    def _calibrate(self, search: Search) -> None:
+        raise NotImplementedError
+
+    def _measure_inputs(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
+        """How much of the distance between rows is due to each input column."""
+        steps = self._steps()
+        some = rows_of(X, np.arange(min(_LOOK, X.shape[0])))
+        rows = steps["scaler"].transform(steps["preparer"].transform(some))
+        spread = abs(rows - rows[np.roll(np.arange(rows.shape[0]), 1)]).mean(axis=0)
+        shares = np.bincount(
+            steps["preparer"].origins_, np.asarray(spread).ravel(), minlength=X.shape[1]
+        )
+        self.input_shares_ = shares / (shares.sum() or 1.0)
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    @property
+    def _target_kind(self) -> str:
+        raise NotImplementedError
+
+    def _steps(self) -> Any:
+        estimator = self.best_estimator_
+        if isinstance(estimator, LogTargetRegressor):
+            estimator = getattr(estimator, "regressor_", estimator.regressor)
+        return estimator.named_steps
+
+    def _kernel_machine(self) -> Any:
+        return self._steps()["model"]

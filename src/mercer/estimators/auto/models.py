@@ -1,0 +1,338 @@
+"""The two automatic estimators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, check_X_y
+
+from mercer.estimators.auto.base import AutoKernelMachine
+from mercer.estimators.auto.calibration import Conformal, Probabilities
+from mercer.estimators.auto.goals import Classes, Numbers
+from mercer.estimators.auto.search import Search
+from mercer.estimators.auto.targets import LogTargetRegressor
+from mercer.estimators.classification import KernelClassifier
+from mercer.estimators.regression import KernelRegressor
+from mercer.maps import FeatureMap
+from mercer.preparation import checked_table
+
+__all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
+
+
+class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
+    """Kernel regression on raw tables, with nothing to set.
+
+    The treatment of the columns, scales of the inputs learned from the target, the kernel, its
+    gamma and the strength of the penalty are chosen by successive halving: all of them on a few
+    hundred rows with the exact kernel, the better ones on more, gamma and strength once more with
+    the random features that replace the kernel. Targets that vary by factors are fitted as
+    logarithms where that serves. Then one model is fitted to all rows. Whatever is chosen is judged
+    on rows held out of the training data.
+
+    Parameters
+    ----------
+    time_budget : float or None, default=None
+        Seconds that ``fit`` may take, > 0. None means as long as the search asks for, a second or
+        so on some ten thousand rows.
+    random_state : int, RandomState, Generator or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None and -1 mean all cores.
+
+    Attributes
+    ----------
+    best_estimator_ : Pipeline or LogTargetRegressor
+        ``preparer``, ``scaler`` and ``model``, ordinary estimators: to be cloned and fitted again,
+        saved, or looked at.
+    best_settings_ : dict
+        What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
+        :class:`mercer.GradientScaler`, "kernel", "gamma" (of inputs whose median distance is 1),
+        "ridge" and "transform".
+    search_results_ : dict of arrays
+        A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
+        held-out rows (mean squared error in units of the variance, and its root), "seconds" and
+        "chosen".
+    input_shares_ : ndarray of shape (n_features_in_,)
+        How much of the distance between rows, as the kernel sees it, is due to each input column.
+    search_seconds_, fit_seconds_ : float
+    interrupted_ : bool
+        Whether the user interrupted; the model is then the best one so far.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        At fit, in one sentence, for data or settings that make no sense.
+
+    Warns
+    -----
+    UserWarning
+        If fit was interrupted before a model of all rows was made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import AutoKernelRegressor
+    >>> X = np.random.default_rng(0).normal(size=(300, 4))
+    >>> model = AutoKernelRegressor(random_state=0).fit(X, np.sin(X[:, 2]))
+    >>> int(model.input_shares_.argmax())
+    2
+    >>> model.predict_interval(X[:2], coverage=0.8).shape
+    (2, 2)
+    """
+
+    @property
+    def _target_kind(self) -> str:
+        return "continuous"
+
+    def fit(self, X: Any, y: Any) -> AutoKernelRegressor:
+        """Choose and fit.
+
+        Parameters
+        ----------
+        X : frame of pandas or polars, array or CSR of shape (n_samples, n_features)
+            Numbers, labels, booleans and dates; what is missing is None or NaN.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+
+        Returns
+        -------
+        self
+        """
+        X = checked_table(self, X, reset=True)
+        _, y = check_X_y(np.zeros((X.shape[0], 1)), y, multi_output=True, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        if len(y) < 2:
+            raise ValueError(f"X must have at least 2 rows; got n_samples={len(y)}.")
+        self._fit(X, y, Numbers(y.reshape(len(y), -1)))
+        return self
+
+    def predict(self, X: Any) -> NDArray:
+        """Predicted targets.
+
+        Parameters
+        ----------
+        X : frame, array or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        check_is_fitted(self, "best_estimator_")
+        predicted = self.best_estimator_.predict(checked_table(self, X, reset=False))
+        return predicted.astype(np.float64, copy=False)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray:
+        """Intervals that hold the targets of new rows with at least some probability.
+
+        Their width is that of the errors on the rows held out in the search (split-conformal
+        prediction), by a model of fewer rows than the final one, so that they err on the wide side;
+        for logarithms of targets they grow with the prediction.
+
+        Parameters
+        ----------
+        X : frame, array or CSR of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Above 0 and below 1.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
+            Lower and upper ends; infinite where the rows held out are too few for ``coverage``.
+        """
+        check_is_fitted(self, "best_estimator_")
+        X = checked_table(self, X, reset=False)
+        reach = self.conformal_.bound(coverage)
+        estimator = self.best_estimator_
+        if isinstance(estimator, LogTargetRegressor):
+            middle, shift = estimator.regressor_.predict(X), estimator.shift_
+            ends = [shift.unbounded(middle - reach), shift.unbounded(middle + reach)]
+        else:
+            middle = estimator.predict(X)
+            ends = [middle - reach, middle + reach]
+        return np.stack(ends, axis=-1)
+
+    def _model(self, map_: FeatureMap, **settings: Any) -> Any:
+        return KernelRegressor(map_, scale=False, **settings)
+
+    def _calibrate(self, search: Search) -> None:
+        if search.best is None or search.held_responses is None:
+            self.conformal_ = Conformal(
+                np.empty((0, *search.goal.truth(np.arange(1), "").shape[1:]))
+            )
+            return
+        truth = search.goal.truth(search.held_rows, search.best.settings.transform)
+        scores = np.abs(truth - search.held_responses)
+        self.conformal_ = Conformal.of(scores[:, 0] if scores.shape[1] == 1 else scores)
+
+
+class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
+    """Kernel classification on raw tables, with nothing to set.
+
+    The treatment of the columns, scales of the inputs learned from the labels, the kernel, its
+    gamma and the strength of the penalty are chosen by successive halving: all of them on a few
+    hundred rows with the exact kernel, the better ones on more, gamma and strength once more with
+    the random features that replace the kernel. Then one model is fitted to all rows. Whatever is
+    chosen is judged on rows held out of the training data, which calibrate the probabilities, too.
+
+    Parameters
+    ----------
+    time_budget : float or None, default=None
+        Seconds that ``fit`` may take, > 0. None means as long as the search asks for, a second or
+        so on some ten thousand rows.
+    random_state : int, RandomState, Generator or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None and -1 mean all cores.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Sorted; columns of probabilities follow it.
+    best_estimator_ : Pipeline
+        ``preparer``, ``scaler`` and ``model``, ordinary estimators: to be cloned and fitted again,
+        saved, or looked at.
+    best_settings_ : dict
+        What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
+        :class:`mercer.GradientScaler`, "kernel", "gamma" (of inputs whose median distance is 1) and
+        "ridge".
+    search_results_ : dict of arrays
+        A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
+        held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the
+        share of wrong classes), "seconds" and "chosen".
+    input_shares_ : ndarray of shape (n_features_in_,)
+        How much of the distance between rows, as the kernel sees it, is due to each input column.
+    search_seconds_, fit_seconds_ : float
+    interrupted_ : bool
+        Whether the user interrupted; the model is then the best one so far.
+    n_features_in_ : int
+
+    Raises
+    ------
+    ValueError, TypeError
+        At fit, in one sentence, for data or settings that make no sense.
+
+    Warns
+    -----
+    UserWarning
+        If fit was interrupted before a model of all rows was made.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import AutoKernelClassifier
+    >>> X = np.random.default_rng(0).normal(size=(300, 4))
+    >>> y = np.where(np.hypot(X[:, 0], X[:, 1]) < 1, "inside", "outside")
+    >>> model = AutoKernelClassifier(random_state=0).fit(X, y)
+    >>> model.predict([[0.0, 0.0, 1.0, 1.0], [2.0, 2.0, 0.0, 0.0]]).tolist()
+    ['inside', 'outside']
+    """
+
+    @property
+    def _target_kind(self) -> str:
+        return "classes"
+
+    def fit(self, X: Any, y: Any) -> AutoKernelClassifier:
+        """Choose and fit.
+
+        Parameters
+        ----------
+        X : frame of pandas or polars, array or CSR of shape (n_samples, n_features)
+            Numbers, labels, booleans and dates; what is missing is None or NaN.
+        y : array of shape (n_samples,)
+            Labels of any type that sorts.
+
+        Returns
+        -------
+        self
+        """
+        X = checked_table(self, X, reset=True)
+        _, y = check_X_y(np.zeros((X.shape[0], 1)), y)
+        check_classification_targets(y)
+        self.classes_, labels = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
+            )
+        self._fit(X, y, Classes(labels, len(self.classes_)))
+        return self
+
+    def decision_function(self, X: Any) -> NDArray:
+        """Responses: positive for the second of two classes, else one per class.
+
+        Parameters
+        ----------
+        X : frame, array or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        check_is_fitted(self, "best_estimator_")
+        return self.best_estimator_.decision_function(checked_table(self, X, reset=False))
+
+    def predict(self, X: Any) -> NDArray:
+        """Predicted labels.
+
+        Parameters
+        ----------
+        X : frame, array or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        responses = self.decision_function(X)
+        return self.classes_[KernelClassifier._winners(responses)]
+
+    def predict_proba(self, X: Any) -> NDArray:
+        """Probabilities of the classes, calibrated on the rows held out in the search.
+
+        The likeliest class is always the predicted one.
+
+        Parameters
+        ----------
+        X : frame, array or CSR of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        responses = self.decision_function(X)
+        return self.probabilities_(responses)
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray:
+        """Sets of classes that hold those of new rows with at least some probability.
+
+        A class belongs to the set if its probability is not lower than that of the true class of
+        all but a share ``1 - coverage`` of the rows held out in the search (split-conformal
+        prediction).
+
+        Parameters
+        ----------
+        X : frame, array or CSR of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Above 0 and below 1.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_samples, n_classes)
+            Whether a class belongs to the set; all do where the rows held out are too few.
+        """
+        proba = self.predict_proba(X)
+        return 1 - proba <= self.conformal_.bound(coverage)
+
+    def _model(self, map_: FeatureMap, **settings: Any) -> Any:
+        return KernelClassifier(map_, scale=False, **settings)
+
+    def _calibrate(self, search: Search) -> None:
+        self.probabilities_, self.conformal_ = Probabilities(), Conformal(np.empty(0))
+        if search.held_responses is None or not isinstance(search.goal, Classes):
+            return
+        responses = search.held_responses
+        responses = responses[:, 0] if responses.shape[1] == 1 else responses
+        labels = search.goal.labels[search.held_rows]
+        self.probabilities_ = Probabilities.fitted(responses, labels)
+        proba = self.probabilities_(responses)
+        self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels])

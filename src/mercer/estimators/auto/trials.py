@@ -1,0 +1,89 @@
+"""One choice of settings on some rows: fitted, and judged on rows it has not seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from mercer import kernels
+from mercer.losses import Squared
+from mercer.maps import FeatureMap
+from mercer.penalties import L2
+from mercer.problem import Problem
+from mercer.solvers import ConjugateGradient
+
+__all__ = ["METRICS", "Settings", "exact_responses", "feature_responses"]
+
+METRICS = {"laplacian": "cityblock", "gaussian": "sqeuclidean"}
+
+_ROUGH = 0.02  # ridge below which factors are taken in float64
+_TOL = 1e-2
+_MAX_ITER = 300
+
+
+@dataclass(frozen=True, order=True)
+class Settings:
+    """What is chosen.
+
+    Parameters
+    ----------
+    numbers : str
+        Treatment of numbers, see ``TablePreparer``.
+    max_integers : int
+        See ``TablePreparer``.
+    power : float
+        Of learned scales, see ``GradientScaler``.
+    kernel : {"laplacian", "gaussian"}
+    gamma : float
+        Of inputs whose median distance is 1.
+    ridge : float
+        In the system (K + ridge I) a = y.
+    transform : {"identity", "log"}
+        Of the target.
+    """
+
+    numbers: str = "robust"
+    max_integers: int = 0
+    power: float = 0.0
+    kernel: str = "laplacian"
+    gamma: float = 1.0
+    ridge: float = 0.3
+    transform: str = "identity"
+
+
+def exact_responses(
+    kernel: kernels.Kernel, fitted: Any, held: Any, target: NDArray, ridges: Sequence[float]
+) -> Iterator[tuple[float, NDArray]]:
+    """Responses to the held rows of the exact kernel machine, for every ridge: (h, k)."""
+    matrix, across = kernel(fitted), kernel(held, fitted)
+    for ridge in ridges:
+        system = matrix.astype(np.float64 if ridge < _ROUGH else matrix.dtype)
+        system.flat[:: len(system) + 1] += ridge
+        try:
+            factor = np.linalg.cholesky(system)
+        except np.linalg.LinAlgError:
+            continue
+        rhs = target.astype(system.dtype, copy=False)
+        yield ridge, across @ linalg.cho_solve((factor, True), rhs, check_finite=False)
+
+
+def feature_responses(
+    map_: FeatureMap, fitted: Any, held: Any, target: NDArray, ridges: Sequence[float]
+) -> Iterator[tuple[float, NDArray]]:
+    """Responses to the held rows of ridge regression on features, for every ridge: (h, k)."""
+    design = map_.fit_design(fitted)
+    theta: NDArray | None = None
+    for ridge in sorted(ridges, reverse=True):
+        penalty = L2(ridge / design.shape[0])
+        problem = Problem(design, target, Squared(), penalty, fit_intercept=False)
+        solver = ConjugateGradient(tol=_TOL, max_iter=_MAX_ITER)
+        theta = solver.solve(problem, theta).coef
+        out = np.empty((held.shape[0], target.shape[1]))
+        for rows, piece in map_.designs(held):
+            out[rows] = piece.matvec(theta)
+        yield ridge, out

@@ -1,0 +1,175 @@
+"""The parts of the automatic choice: targets, splits, trials and what held-out rows tell."""
+
+import numpy as np
+import pytest
+from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LinearRegression
+from sklearn.metrics import log_loss
+
+from mercer import kernels
+from mercer.estimators.auto import LogTargetRegressor
+from mercer.estimators.auto.calibration import Conformal, Probabilities
+from mercer.estimators.auto.goals import Classes, Numbers
+from mercer.estimators.auto.search import Search, _splits
+from mercer.estimators.auto.targets import log_shift, smeared
+from mercer.estimators.auto.trials import exact_responses, feature_responses
+from mercer.maps import IdentityMap
+
+# trials
+
+
+def test_exact_responses_are_kernel_ridge():
+    rng = np.random.default_rng(0)
+    X, target, held = rng.normal(size=(40, 3)), rng.normal(size=(40, 2)), rng.normal(size=(7, 3))
+    kernel = kernels.Laplacian(0.5)
+    for ridge, responses in exact_responses(kernel, X, held, target, [0.1, 0.001]):
+        theirs = KernelRidge(alpha=ridge, kernel="laplacian", gamma=0.5)
+        np.testing.assert_allclose(responses, theirs.fit(X, target).predict(held), rtol=1e-6)
+
+
+def test_feature_responses_are_ridge_of_the_features():
+    rng = np.random.default_rng(0)
+    X, target, held = rng.normal(size=(60, 3)), rng.normal(size=(60, 1)), rng.normal(size=(7, 3))
+    found = dict(feature_responses(IdentityMap(), X, held, target, [0.5, 5.0]))
+    for ridge, responses in found.items():
+        w = np.linalg.solve(X.T @ X + ridge * np.eye(3), X.T @ target)
+        np.testing.assert_allclose(responses, held @ w, atol=0.02)
+
+
+# parts of the rows
+
+
+@pytest.mark.parametrize("n", [5, 60, 5000])
+def test_no_row_is_fitted_and_held_out(n):
+    goal = Numbers(np.arange(float(n))[:, None])
+    for fitted, held in _splits(goal, 1, n):
+        assert len(fitted)
+        assert len(held)
+        assert not set(fitted) & set(held)
+
+
+def test_few_rows_are_all_held_out_once():
+    held = [held for _, held in _splits(Numbers(np.arange(60.0)[:, None]), 1, 60)]
+    assert sorted(np.concatenate(held)) == list(range(60))
+
+
+def test_every_class_has_its_share_of_the_first_rows():
+    labels = np.repeat([0, 1, 2], [4000, 900, 100])
+    [(fitted, held)] = _splits(Classes(labels, 3), 1, 5000)
+    for rows in (fitted[:500], held):
+        shares = np.bincount(labels[rows], minlength=3) / len(rows)
+        np.testing.assert_allclose(shares, [0.8, 0.18, 0.02], atol=0.005)
+
+
+def test_the_rows_held_out_change_no_response():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1500, 3)), rng.normal(size=1500)
+    first = Search(X, y, Numbers(y[:, None]), 7, 1, np.inf)
+    [(_, held)] = _splits(first.goal, 7, 1500)
+    other = y.copy()
+    other[held] += 100.0
+    second = Search(X, other, Numbers(y[:, None]), 7, 1, np.inf)
+    for search in (first, second):
+        search.run([("robust", 0)], 3)
+    losses = [[record.loss for record in search.records] for search in (first, second)]
+    assert losses[0] == losses[1]
+
+
+# targets
+
+
+def test_logarithms_come_back():
+    y = np.array([-5.0, -1.0, 0.0, 0.5, 3.0, 800.0])
+    shift = log_shift(y)
+    np.testing.assert_allclose(shift.backward(shift.forward(y)), y, atol=1e-9)
+    assert (np.diff(shift.forward(y)) > 0).all()
+    assert shift.backward(np.array([1e9, -1e9])).tolist() == [800.0, -5.0]
+
+
+def test_smearing_gives_means_not_medians():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20_000, 1))
+    noise = rng.normal(size=20_000)
+    y = np.exp(X[:, 0] + noise)
+    model = LogTargetRegressor(LinearRegression(), 0 * noise).fit(X, y)
+    residuals = model.shift_.forward(y) - model.regressor_.predict(X)
+    smeared_model = LogTargetRegressor(LinearRegression(), residuals).fit(X, y)
+    assert model.predict(X).mean() < 0.8 * y.mean()
+    np.testing.assert_allclose(smeared_model.predict(X).mean(), y.mean(), rtol=0.2)
+
+
+def test_smearing_without_residuals_turns_back():
+    shift = log_shift(np.arange(1.0, 9.0))
+    t = shift.forward(np.array([2.0, 5.0]))
+    np.testing.assert_allclose(smeared(shift, t, np.zeros(3)), [2.0, 5.0])
+
+
+@pytest.mark.parametrize("transform", ["identity", "log"])
+def test_responses_turn_fits_of_the_target_back(transform):
+    y = np.random.default_rng(0).lognormal(size=(50, 1))
+    goal = Numbers(y)
+    rows = np.arange(30)
+    encoding = next(e for e in goal.encodings(rows) if e.transform == transform)
+    truth = goal.truth(rows, transform)
+    np.testing.assert_allclose(encoding.responses(encoding.target), truth, atol=1e-12)
+    np.testing.assert_allclose(goal.losses(truth, rows, transform)[0], 0, atol=1e-12)
+
+
+def test_targets_of_both_signs_without_long_tails_are_left_alone():
+    y = np.random.default_rng(0).normal(size=(500, 1))
+    assert [e.transform for e in Numbers(y).encodings(np.arange(500))] == ["identity"]
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_losses_of_classes_are_squares_and_wrong_shares(n_classes):
+    labels = np.random.default_rng(0).integers(0, n_classes, 100)
+    goal = Classes(labels, n_classes)
+    rows = np.arange(100)
+    truth = goal.truth(rows, "identity")
+    assert goal.losses(truth, rows, "identity") == (0, 0)
+    assert goal.losses(-truth, rows, "identity")[0] == 4
+
+
+# what held-out rows tell
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_sum_to_one_and_keep_the_winner(n_classes):
+    rng = np.random.default_rng(0)
+    responses = rng.normal(size=200) if n_classes == 2 else rng.dirichlet(np.ones(3), 200) * 2 - 1
+    proba = Probabilities(0.03, 2.0)(responses)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    winners = (responses > 0).astype(int) if n_classes == 2 else responses.argmax(axis=1)
+    np.testing.assert_array_equal(proba.argmax(axis=1), winners)
+
+
+def test_calibration_undoes_overconfident_and_timid_responses():
+    rng = np.random.default_rng(0)
+    truth = rng.uniform(size=4000)
+    labels = (rng.uniform(size=4000) < truth).astype(int)
+    best = log_loss(labels, truth)
+    for sharpness in (0.5, 3.0):
+        responses = np.tanh(sharpness * np.arctanh(2 * truth - 1))
+        calibrated = Probabilities.fitted(responses[:2000], labels[:2000])(responses[2000:])
+        assert log_loss(labels[2000:], calibrated) < best + 0.02
+
+
+def test_bounds_are_kept_by_new_rows_with_the_probability_asked_for():
+    rng = np.random.default_rng(0)
+    kept = [
+        np.mean(rng.exponential(size=200) <= Conformal.of(rng.exponential(size=49)).bound(0.8))
+        for _ in range(400)
+    ]
+    assert abs(np.mean(kept) - 0.8) < 0.015
+
+
+def test_bounds_of_too_few_rows_are_infinite():
+    assert Conformal.of(np.arange(8.0)).bound(0.9) == np.inf
+    assert Conformal.of(np.arange(9.0)).bound(0.9) == 8
+    assert Conformal(np.empty((0, 2))).bound(0.5).tolist() == [np.inf, np.inf]
+
+
+@pytest.mark.parametrize("coverage", [0.0, 1.0, -1, "high", True])
+def test_coverages_that_make_no_sense_get_a_sentence(coverage):
+    with pytest.raises((ValueError, TypeError), match="coverage must be"):
+        Conformal.of(np.arange(9.0)).bound(coverage)
