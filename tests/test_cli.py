@@ -245,6 +245,7 @@ def test_no_command_gives_the_help(mercer):
 
 # --- errors ----------------------------------------------------------------------------------
 
+PLAIN = ("--map", "binning")
 FIT = ("fit", "table.csv", "--target", "label", "--out", "out.skops")
 WRONG = [
     (("fitt",), 2, "did you mean fit"),
@@ -263,10 +264,12 @@ WRONG = [
     (("fit", "none/table.csv", "--out", "o.skops"), 1, "there is no file"),
     (("fit", "table.csv", "--out", "o.skops"), 1, "--target"),
     (("fit", "table.csv", "--target", "lable", "--out", "o.skops"), 1, "did you mean 'label'"),
-    (("fit", "table.csv", "--target", "a", "--out", "o.skops"), 1, "not numeric"),
+    (("fit", "table.csv", "--target", "a", "--out", "o.skops", *PLAIN), 1, "not numeric"),
     ((*FIT, "--task", "regression"), 1, "needs numbers"),
     (("fit", "empty.csv", "--target", "y", "--out", "o.skops"), 1, "empty"),
-    (("fit", "gap.csv", "--target", "y", "--out", "o.skops"), 1, "missing values"),
+    (("fit", "gap.csv", "--target", "y", "--out", "o.skops", *PLAIN), 1, "missing values"),
+    ((*FIT, *PLAIN, "--time-budget", "1"), 1, "--time-budget must be left out"),
+    ((*FIT, "--time-budget", "0"), 1, "time_budget must be positive"),
     (("fit", "one.csv", "--target", "y", "--out", "o.skops"), 1, "class"),
     (("fit", "broken.svm", "--out", "o.skops"), 1, "line 2"),
     (("fit", "table.csv", "--target", "label", "--out", "none/o.skops"), 1, "no folder none"),

@@ -434,6 +434,23 @@ def test_what_cannot_be_opened_is_said(tmp_path, put, monkeypatch):
         datasets.read(path)
 
 
+def test_raw_tables_keep_texts_dates_and_gaps(put):
+    path = put("t.csv", "n,t,d,b,y\n1.5,cat,2020-01-02,true,1\n,,,,2\n")
+    table = datasets.read(path, "y", raw=True)
+    assert table.X.dtype == object
+    number, text, when, boolean = table.X[0]
+    assert (number, text, boolean) == (1.5, "cat", 1)
+    assert str(when) == "2020-01-02 00:00:00"
+    assert np.isnan(table.X[1, 0])
+    assert table.X[1, 1] is None
+    assert table.X[1, 2] is None
+
+
+def test_raw_tables_of_numbers_are_float64_with_nan(put):
+    table = datasets.read(put("t.csv", "a,b,y\n1,2,1\n,3,2\n"), "y", raw=True)
+    np.testing.assert_array_equal(table.X, [[1.0, 2.0], [np.nan, 3.0]])
+
+
 @pytest.mark.parametrize(
     ("name", "content", "options", "message"),
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,13 @@ class Labelled:
         self.task_note = task_note
 
 
-def labelled(text: str, target: str | None, task: Task, out_of_core: bool = False) -> Labelled:
-    """The data set that ``text`` names, a known one or a file, with a target to fit."""
+def labelled(
+    text: str, target: str | None, task: Task, out_of_core: bool = False, raw: bool = False
+) -> Labelled:
+    """The data set that ``text`` names, a known one or a file, with a target to fit.
+
+    Columns of texts and dates and missing cells are welcome if ``raw``.
+    """
     from mercer import datasets
 
     path = Path(text)
@@ -42,7 +48,7 @@ def labelled(text: str, target: str | None, task: Task, out_of_core: bool = Fals
             raise _unknown(text, datasets.names())
         _check_in_memory(text, out_of_core)
         return _known(text, target, task)
-    table, test = _read_with_test(path, target, out_of_core)
+    table, test = _read_with_test(path, target, out_of_core, raw)
     if table.y is None:
         raise _no_target(text, table.feature_names)
     kind, note = as_task(table.y, task)
@@ -146,7 +152,7 @@ def _stays_in_file(path: Path, out_of_core: bool) -> bool:
 
 
 def _read_with_test(
-    path: Path, target: str | None, out_of_core: bool
+    path: Path, target: str | None, out_of_core: bool, raw: bool
 ) -> tuple[Table, tuple[Any, NDArray] | None]:
     """A file's table, and the test part where it holds one (NPZ alone can)."""
     from mercer import datasets
@@ -158,7 +164,7 @@ def _read_with_test(
         with waiting(f"reading {path} into files beside it"):
             return datasets.memory_mapped(path, target), None
     try:
-        table = datasets.read(path, target)
+        table = datasets.read(path, target, raw=raw)
     except datasets.DataError as error:
         if target is None and "not numeric" in str(error):
             raise ValueError(f"{error}; --target names the column to predict") from error
@@ -177,15 +183,16 @@ def _read_for(path: Path, saved: SavedModel, out_of_core: bool) -> Table:
 
     d = saved.model.n_features_in_
     names = saved.feature_names
+    raw = hasattr(saved.model, "best_estimator_")  # an automatic model takes tables as they are
     stays = _stays_in_file(path, out_of_core)
     if names is None:
         if stays:
             return datasets.memory_mapped(path)
-        table = _read_unnamed(path, d)
+        table = _read_unnamed(path, d, raw)
         if table.X.shape[1] != d + 1 or saved.target is None:
             return table
-        return datasets.read(path, saved.target)
-    read: Any = datasets.memory_mapped if stays else datasets.read
+        return datasets.read(path, saved.target, raw=raw)
+    read: Any = datasets.memory_mapped if stays else partial(datasets.read, raw=raw)
     try:
         return read(path, saved.target, columns=names)
     except datasets.DataError:
@@ -197,7 +204,7 @@ def _read_for(path: Path, saved: SavedModel, out_of_core: bool) -> Table:
     if stays:
         raise refused
     try:
-        table = _read_unnamed(path, d)
+        table = _read_unnamed(path, d, raw)
     except datasets.DataError:
         raise refused from None
     if table.feature_names is not None:
@@ -205,19 +212,19 @@ def _read_for(path: Path, saved: SavedModel, out_of_core: bool) -> Table:
     return table  # a format without names: the order of the columns has to be trusted
 
 
-def _read_unnamed(path: Path, d: int) -> Table:
+def _read_unnamed(path: Path, d: int, raw: bool) -> Table:
     """A file without column names: LIBSVM text has to be told how many features there are."""
     from mercer import datasets
 
-    table = datasets.read(path)
+    table = datasets.read(path, raw=raw)
     if table.X.shape[1] < d and not isinstance(table.X, np.ndarray):
         return datasets.read(path, n_features=d)
     return table
 
 
 def _floats(X: Any) -> Any:
-    """Floating point, in the precision that holds the values as they are."""
-    if X.dtype.kind == "f" and X.dtype.itemsize >= 4:
+    """Floating point, in the precision that holds the values as they are; objects stay objects."""
+    if X.dtype.kind == "O" or (X.dtype.kind == "f" and X.dtype.itemsize >= 4):
         return X
     return X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
 

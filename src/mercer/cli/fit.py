@@ -107,6 +107,11 @@ Scale = Annotated[
 ]
 
 
+TimeBudget = Annotated[
+    float | None,
+    typer.Option("--time-budget", help="Seconds that the automatic choice and the fit may take."),
+]
+
 _JUDGES = {"holdout": "held-out rows", "loo": "every row, left out in turn"}
 
 
@@ -138,9 +143,14 @@ def fit(
     scale: Scale = True,
     max_memory: MaxMemory = None,
     out_of_core: OutOfCore = False,
+    time_budget: TimeBudget = None,
     as_json: Json = False,
 ) -> None:
     """Fit a model to a table and write it to a file.
+
+    With no option that says how, everything is chosen on held-out rows: the treatment of numbers,
+    texts, dates and missing cells, scales, kernel and strength. Any such option asks for a plain
+    model of numbers instead.
 
     Prints the score on the test part where DATA has one, else that on the training rows, and says
     which.
@@ -159,12 +169,19 @@ def fit(
         "checkpoint": _folder(checkpoint, solver),
     }
     settings = {name: value for name, value in settings.items() if value is not None}
-    settings |= {"random_state": seed, "n_jobs": n_jobs, "scale": scale}
+    automatic = not settings and not sparse and scale
+    settings |= {"random_state": seed, "n_jobs": n_jobs}
+    if automatic:
+        settings["time_budget"] = time_budget
+    elif time_budget is not None:
+        raise ValueError("--time-budget must be left out beside options that say how to fit.")
+    else:
+        settings["scale"] = scale
     from mercer.cli.data import labelled
 
-    found = labelled(data, target, task, out_of_core)
+    found = labelled(data, target, task, out_of_core, raw=automatic)
     say(found.task_note)
-    model, seconds = _fitted(found.data, settings, sparse)
+    model, seconds = _fitted(found.data, settings, sparse, automatic)
     summary = _write(found.data, found.target, model, settings, out)
     summary["seconds"] = seconds
     summary["n_drawn"] = getattr(model, "n_drawn_", None)
@@ -201,10 +218,13 @@ def _folder(checkpoint: Path | None, solver: str | None) -> str | None:
     return str(checkpoint)
 
 
-def _fitted(data: Dataset, settings: dict[str, Any], sparse: bool) -> tuple[Any, float]:
+def _fitted(
+    data: Dataset, settings: dict[str, Any], sparse: bool, automatic: bool
+) -> tuple[Any, float]:
     import mercer
 
     kind = "KernelClassifier" if data.task == "classification" else "KernelRegressor"
+    kind = f"Auto{kind}" if automatic else kind
     if sparse:
         for name, other in (("gamma_path", "gamma"), ("alphas", "alpha")):
             if name in settings:
@@ -241,6 +261,7 @@ def _write(
         feature_names=names,
         settings={**settings, "data": data.name},
     )
+    machine = getattr(model, "kernel_machine_", model)
     return {
         "model": str(out),
         "bytes": size,
@@ -249,16 +270,18 @@ def _write(
         "target": target,
         "n": data.X.shape[0],
         "d": data.X.shape[1],
-        "n_features": model.feature_map_.n_features_out_,
+        "n_features": machine.feature_map_.n_features_out_,
         "gamma_path": getattr(model, "gamma_path_", None),
-        "gamma": _gamma(model),
-        "alpha": getattr(model, "alpha_", None),
+        "gamma": _gamma(machine),
+        "alpha": getattr(machine, "alpha_", None),
+        "chosen": getattr(model, "best_settings_", None),
+        "n_tried": len(getattr(model, "search_results_", {}).get("loss", ())),
         "judged_by": _JUDGES.get(getattr(model, "selection_", "")),
         "path": _without_coefficients(getattr(model, "path_", None)),
         "settings": settings,
-        "solver": model.solver_,
-        "n_iter": model.n_iter_,
-        "converged": model.converged_,
+        "solver": machine.solver_,
+        "n_iter": machine.n_iter_,
+        "converged": machine.converged_,
     }
 
 
@@ -296,6 +319,8 @@ def _tell(summary: dict[str, Any]) -> None:
         f"{drawn} in "
         f"{summary['seconds']:.2f} s ({summary['solver']}, {summary['n_iter']} iterations)"
     )
+    if summary["chosen"] is not None:
+        typer.echo(_choice(summary["chosen"], summary["n_tried"]))
     for name, path, chosen in (
         ("gamma", summary["gamma_path"], summary["gamma"]),
         ("alpha", summary["path"], summary["alpha"]),
@@ -306,3 +331,15 @@ def _tell(summary: dict[str, Any]) -> None:
             )
     typer.echo(f"{score} on the {summary['scored_on']}")
     typer.echo(f"wrote {summary['model']} ({format_bytes(summary['bytes'])})")
+
+
+def _choice(chosen: dict[str, Any], n_tried: int) -> str:
+    """What was chosen automatically, in a line."""
+    scales = f"learned scales ** {chosen['power']:g}" if chosen["power"] else "equal scales"
+    labels = ", few integers as labels" if chosen["max_integers"] else ""
+    target = ", logarithms of the target" if chosen["transform"] == "log" else ""
+    return (
+        f"chosen from {n_tried} on held-out rows: {chosen['numbers']} numbers{labels}, {scales}, "
+        f"{chosen['kernel']} kernel, gamma {chosen['gamma']:g} of the median distance, ridge "
+        f"{chosen['ridge']:g}{target}"
+    )

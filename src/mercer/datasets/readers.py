@@ -30,11 +30,12 @@ def read(
     n_features: int | None = None,
     header: bool | None = None,
     zero_based: bool | None = None,
+    raw: bool = False,
 ) -> Table:
     """Read a data file: LIBSVM text, CSV, Parquet or NPZ, told apart by their content.
 
-    Text may be compressed (gzip, bzip2, xz). Missing and infinite values are errors, since no
-    estimator here takes them.
+    Text may be compressed (gzip, bzip2, xz). Missing and infinite values are errors unless ``raw``,
+    since few estimators take them.
 
     Parameters
     ----------
@@ -54,13 +55,17 @@ def read(
     zero_based : bool, default=None
         LIBSVM: whether indices count from 0; None takes them so if index 0 occurs. Name it for
         a small file from 0 whose rows may all lack the first feature.
+    raw : bool, default=False
+        CSV, Parquet: whether features may be texts and dates, and cells missing, as
+        :class:`mercer.TablePreparer` takes them.
 
     Returns
     -------
     Table
         `X` (float64, or float32 where all is stored so; NPZ keeps its dtype; sparse for LIBSVM
-        and CSR), `y`, `feature_names`, `target_name`. Query ids and comments of LIBSVM text are
-        not kept; of an NPZ with a training and a test part the training part is returned.
+        and CSR; raw tables that are not all numbers are objects), `y`, `feature_names`,
+        `target_name`. Query ids and comments of LIBSVM text are not kept; of an NPZ with a training
+        and a test part the training part is returned.
 
     Raises
     ------
@@ -93,10 +98,10 @@ def read(
         table = _read_npz(source, target)
     elif kind == "parquet":
         _refuse(kind, source, header=header, zero_based=zero_based)
-        table = read_parquet(source, target, columns)
+        table = read_parquet(source, target, columns, raw)
     else:
         _refuse(kind, source, zero_based=zero_based)
-        table = read_csv(source, target, columns, header)
+        table = read_csv(source, target, columns, header, raw)
     if n_features is not None and table.X.shape[1] != n_features:
         raise DataError(
             f"{source} holds {table.X.shape[1]} features, n_features={n_features} were expected"

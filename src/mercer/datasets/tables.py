@@ -35,7 +35,11 @@ class _Layout:
 
 
 def read_csv(
-    source: Input, target: str | int | None, columns: Sequence[str] | None, header: bool | None
+    source: Input,
+    target: str | int | None,
+    columns: Sequence[str] | None,
+    header: bool | None,
+    raw: bool = False,
 ) -> Table:
     """Read delimited text: quoted cells, with or without a header line, ',' ';' or tab."""
     arrow = _pyarrow()
@@ -49,7 +53,8 @@ def read_csv(
             table = _parse(source, layout, names, target_at, use_threads=False)
         except arrow.ArrowInvalid as error:
             raise DataError(f"{source}: {_first_line(error)}") from None
-    return _to_table(source, table, target_at, columns, named=layout.names is not None)
+    named = layout.names is not None
+    return _to_table(source, table, target_at, columns, named=named, raw=raw)
 
 
 def _parse(
@@ -91,13 +96,15 @@ def _parse(
         return arrow_csv.read_csv(stream, convert_options=converting, **reading)
 
 
-def read_parquet(source: Input, target: str | int | None, columns: Sequence[str] | None) -> Table:
+def read_parquet(
+    source: Input, target: str | int | None, columns: Sequence[str] | None, raw: bool = False
+) -> Table:
     """Read a Parquet file; the index pandas may have stored in it is no feature."""
     with _parquet_file(source) as file:
         table = file.read()
     table = table.select(_without_index(table.column_names))
     target_at = _target_position(source, table.column_names, target, named=True)
-    return _to_table(source, table, target_at, columns, named=True)
+    return _to_table(source, table, target_at, columns, named=True, raw=raw)
 
 
 @contextmanager
@@ -284,13 +291,14 @@ def _to_table(
     columns: Sequence[str] | None,
     *,
     named: bool,
+    raw: bool,
 ) -> Table:
     if not table.num_rows:
         raise DataError(f"{source} is empty, there is no row to read")
     names = table.column_names
     target_name = None if target_at is None else names[target_at]
     features = _feature_names(source, names, target_name, columns)
-    X = _matrix(source, table, features)
+    X = _raw(source, table, features) if raw else _matrix(source, table, features)
     y = None if target_name is None else target_of(source, target_name, table.column(target_name))
     if not named:
         return Table(X, y)
@@ -364,6 +372,32 @@ class Faults:
                     f"{_listed('column', found, verb=False)}; "
                     "fill them in or leave those columns or rows out"
                 )
+
+
+def _raw(source: Input, table: Any, features: list[str]) -> np.ndarray:
+    """Return the features as they are: float64 if all are numbers, else objects; NaN or None."""
+    if all(_is_number(table.schema.field(name).type) for name in features):
+        X = np.column_stack([numbers_of(table.column(name)) for name in features])
+        return X.astype(np.float64, copy=False)
+    X = np.empty((table.num_rows, len(features)), dtype=object)
+    for j, name in enumerate(features):
+        X[:, j] = _cells(source, name, table.column(name))
+    return X
+
+
+def _cells(source: Input, name: str, column: Any) -> np.ndarray:
+    """Return a column as Python objects: numbers, texts or dates, None for what is missing."""
+    arrow = _pyarrow()
+    if arrow.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    kind = column.type
+    if _is_number(kind):
+        return numbers_of(column).astype(object)
+    if arrow.types.is_date(kind) or arrow.types.is_timestamp(kind):
+        return column.cast(arrow.timestamp("us")).to_numpy().astype("datetime64[us]").astype(object)
+    if _is_text(kind):
+        return np.array([*column.to_pylist(), None], dtype=object)[:-1]
+    raise DataError(f"{source}: column {name} holds {kind}, which is no number, text or date")
 
 
 def numbers_of(column: Any) -> np.ndarray:

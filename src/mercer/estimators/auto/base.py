@@ -172,7 +172,7 @@ class AutoKernelMachine(BaseEstimator):
                 self.best_estimator_.fit(X, y)
         except KeyboardInterrupt:
             self.interrupted_ = True
-            if not hasattr(self._kernel_machine(), "coef_"):
+            if not hasattr(self.kernel_machine_, "coef_"):
                 self._fit_quickly(X, y, search, settings, key)
 
     def _fit_quickly(
@@ -243,5 +243,7 @@ class AutoKernelMachine(BaseEstimator):
             estimator = getattr(estimator, "regressor_", estimator.regressor)
         return estimator.named_steps
 
-    def _kernel_machine(self) -> Any:
+    @property
+    def kernel_machine_(self) -> Any:
+        """The kernel machine inside ``best_estimator_``."""
         return self._steps()["model"]
