@@ -27,7 +27,7 @@ __all__ = ["AutoKernelMachine"]
 
 _FEW_INTEGERS = 20  # values of a column that may be a category
 _FEW_COLUMNS = 200  # that categories of whole numbers may become
-_SEARCH_SHARE = 0.4  # of the time budget
+_SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # of the time budget, when rungs and trials end
 _RESERVE = 0.6  # of what is left of it is planned for the final fit
 _EXACT_ROWS = 8000  # up to which the exact kernel takes no longer than features that are as good
 _DIRECT_ROWS = 2000  # up to which one factor takes less time than iterations
@@ -76,6 +76,7 @@ class AutoKernelMachine(BaseEstimator):
         n_components: int | None = None
         try:
             search.run(self._treatments(X), X.shape[1])
+            search.deadline = start + _TRIAL_SHARE * budget
             seconds_left = start + budget - time.perf_counter()
             exact = not sparse.issparse(X) and self._is_exact(search, len(y), seconds_left)
             search.finish(exact, X.shape[1])

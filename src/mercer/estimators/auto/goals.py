@@ -80,14 +80,13 @@ class Numbers:
             return self.shift.forward(self.y[rows])
         return self.y[rows]
 
-    def losses(self, responses: NDArray, rows: NDArray, transform: str) -> tuple[float, float]:
-        """Mean squared error in units of the variance, and its root."""
+    def losses(self, responses: NDArray, rows: NDArray, transform: str) -> tuple[NDArray, float]:
+        """Squared error of every row in units of the variance, and the root of their mean."""
         if transform == "log" and self.shift is not None:
             residuals = self.truth(rows, transform) - responses
             responses = smeared(self.shift, responses[:, 0], residuals[:, 0])[:, None]
-        squares = np.mean(np.square(self.y[rows] - responses), axis=0)
-        loss = float(np.mean(squares / self.variance))
-        return loss, float(np.sqrt(loss))
+        squares = np.mean(np.square(self.y[rows] - responses) / self.variance, axis=1)
+        return squares, float(np.sqrt(np.mean(squares)))
 
 
 class Classes:
@@ -121,11 +120,11 @@ class Classes:
             return np.where(self.labels[rows, None] == 1, 1.0, -1.0)
         return np.where(self.labels[rows, None] == np.arange(self.n_classes), 1.0, -1.0)
 
-    def losses(self, responses: NDArray, rows: NDArray, transform: str) -> tuple[float, float]:
-        """Mean squared error of the responses, and the share of wrong classes."""
-        loss = float(np.mean(np.square(self.truth(rows, transform) - responses)))
+    def losses(self, responses: NDArray, rows: NDArray, transform: str) -> tuple[NDArray, float]:
+        """Mean squared error of every row's responses, and the share of wrong classes."""
+        squares = np.mean(np.square(self.truth(rows, transform) - responses), axis=1)
         if self.n_classes == 2:
             winners = (responses[:, 0] > 0).astype(np.int64)
         else:
             winners = responses.argmax(axis=1)
-        return loss, float(np.mean(winners != self.labels[rows]))
+        return squares, float(np.mean(winners != self.labels[rows]))

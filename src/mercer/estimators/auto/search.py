@@ -36,13 +36,16 @@ _POWERS = (0.0, 0.5, 1.0)
 _SMOOTH_POWERS = (0.0, 1.0)
 _MOST_INPUTS = 2000  # for which scales are learned and rows of a search are dense
 
-_FIRST_ROWS, _SECOND_ROWS, _THIRD_ROWS, _HELD_ROWS = 400, 1000, 2500, 1500
+_FIRST_ROWS, _SECOND_ROWS, _THIRD_ROWS, _HELD_ROWS = 400, 1000, 2000, 1500
 _FEW_ROWS, _FOLDS = 1000, 5  # so few rows are held out in turn
 _COLUMNS = 40  # a table of more columns gets fewer rows on the first rungs
 _KEPT = {"laplacian": 2, "gaussian": 1}  # of the groups of the first rung
 _ONE = {"laplacian": 1, "gaussian": 1}
 _NEAR = 1.1  # of the least loss, up to which a smooth kernel is worth a second look
 _MARGIN = 0.02  # by which a transformed target has to lower the loss
+_SURE = 2.0  # standard errors that a step away from what serves most tables has to gain
+_MUCH = 0.2  # share of the loss that is enough in any case
+_SMOOTH_MARGIN = 0.03  # by which the Gaussian has to
 _FEATURE_ROWS, _FEATURES = 4000, 512
 _FEATURE_GAMMAS = (1.5, 3.5)
 _FEATURE_RIDGES = (0.2, 0.7)
@@ -154,6 +157,7 @@ class Search:
         self.records: list[Record] = []
         self.best: Record | None = None
         self._stage_best: Record | None = None
+        self._best_losses = np.empty(0)
         self.held_responses: NDArray | None = None
         self.held_rows: NDArray = np.arange(0)
         self.n_components = _FEATURES
@@ -208,10 +212,10 @@ class Search:
         want a narrower kernel or a stronger penalty.
         """
         self._stage_best = None
-        for found in self._finalists:
+        for place, found in enumerate(self._finalists):
             if exact:
                 rows = self._shrunk(_THIRD_ROWS, n_inputs)
-                self._try("rung 3", rows, found, [found.gamma], [found.ridge])
+                self._try_more_rows(rows, found, narrower=place == 0)
                 continue
             smooth = found.kernel == "gaussian"
             ridges = (found.ridge, 10 * found.ridge) if smooth else _FEATURE_RIDGES
@@ -219,6 +223,14 @@ class Search:
             for factor in (1.0,) if smooth else _FEATURE_GAMMAS:
                 gamma = found.gamma * factor
                 self._try("features", self.n_fitted, found, [gamma], ridges, map_)
+
+    def _try_more_rows(self, n_rows: int, found: Settings, narrower: bool) -> None:
+        """More rows bear a weaker penalty and a narrower kernel."""
+        ridges = [found.ridge, found.ridge / 3]
+        best = self._try("rung 3", n_rows, found, [found.gamma], ridges)
+        if narrower and best is not None:
+            gamma = found.gamma * _FACTOR[found.kernel]
+            self._try("rung 3", n_rows, found, [gamma], [best.settings.ridge])
 
     def _shrunk(self, n_rows: int, n_inputs: int) -> int:
         """Fewer rows for tables of many columns, whose distances cost more."""
@@ -255,16 +267,32 @@ class Search:
             found = self._responses(n_rows, replace(group, gamma=float(gamma)), ridges, map_)
             seconds = (time.perf_counter() - start) / max(1, len(found))
             for settings, responses in found.items():
-                loss, error = self._judged(settings, responses)
-                record = Record(stage, n_rows, settings, loss, error, seconds)
+                losses, error = self._judged(settings, responses)
+                record = Record(stage, n_rows, settings, float(losses.mean()), error, seconds)
                 self.records.append(record)
                 if best is None or _worth(record) < _worth(best):
                     best = record
-                if self._stage_best is None or _worth(record) < _worth(self._stage_best):
+                if self._leads(record, losses):
                     self._stage_best = self.best = record
+                    self._best_losses = losses
                     self.held_responses = np.concatenate(responses)
                     self.held_rows = np.concatenate([part.held for part in self.parts])
         return best
+
+    def _leads(self, record: Record, losses: NDArray) -> bool:
+        """Whether a record is the best of its stage, by the losses of the rows held out.
+
+        Of two that differ in kernel or transform the plainer one leads unless the other is better
+        by two standard errors of the difference, by four if it differs in both, or by so much
+        that long tails, which make these errors large, are no excuse.
+        """
+        if self._stage_best is None:
+            return True
+        gain = self._best_losses - losses
+        doubt = _SURE * float(gain.std()) / np.sqrt(len(gain))
+        more = _fanciness(record.settings) - _fanciness(self._stage_best.settings)
+        enough = min(doubt * abs(more), _MUCH * float(self._best_losses.mean()))
+        return float(gain.mean()) > enough * np.sign(more)
 
     def _responses(
         self, n_rows: int, group: Settings, ridges: Sequence[float], map_: FeatureMap | None
@@ -292,7 +320,7 @@ class Search:
                     found.setdefault(at_ridge, []).append(encoding.responses(piece))
         return {s: pieces for s, pieces in found.items() if len(pieces) == len(self.parts)}
 
-    def _judged(self, settings: Settings, responses: list[NDArray]) -> tuple[float, float]:
+    def _judged(self, settings: Settings, responses: list[NDArray]) -> tuple[NDArray, float]:
         rows = np.concatenate([part.held for part in self.parts])
         return self.goal.losses(np.concatenate(responses), rows, settings.transform)
 
@@ -351,8 +379,18 @@ def _promising(
 
 
 def _worth(record: Record) -> float:
-    """The loss, a transformed target's with its handicap."""
-    return record.loss * (1 + _MARGIN * (record.settings.transform != "identity"))
+    """The loss with the handicaps of transformed targets and of smooth kernels.
+
+    The latter gain less from rows still to come.
+    """
+    settings = record.settings
+    handicap = _MARGIN * (settings.transform != "identity")
+    return record.loss * (1 + handicap + _SMOOTH_MARGIN * (settings.kernel == "gaussian"))
+
+
+def _fanciness(settings: Settings) -> int:
+    """How far settings are from what serves most tables."""
+    return (settings.kernel == "gaussian") + (settings.transform != "identity")
 
 
 def _short(X: Any) -> Any:
