@@ -64,8 +64,8 @@ def exact_responses(
     for ridge in ridges:
         system = matrix.astype(np.float64 if ridge < _ROUGH else matrix.dtype)
         system.flat[:: len(system) + 1] += ridge
-        try:
-            factor = np.linalg.cholesky(system)
+        try:  # SciPy's factor, in place: several times faster than NumPy's at such sizes
+            factor = linalg.cholesky(system.T, lower=True, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:
             continue
         rhs = target.astype(system.dtype, copy=False)
