@@ -336,6 +336,7 @@ def _tell(summary: dict[str, Any]) -> None:
 def _choice(chosen: dict[str, Any], n_tried: int) -> str:
     """What was chosen automatically, in a line."""
     scales = f"learned scales ** {chosen['power']:g}" if chosen["power"] else "equal scales"
+    scales = f"{scales} of turned inputs" if chosen["turned"] else scales
     labels = ", few integers as labels" if chosen["max_integers"] else ""
     target = ", logarithms of the target" if chosen["transform"] == "log" else ""
     return (

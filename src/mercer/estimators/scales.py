@@ -18,7 +18,7 @@ from mercer._validation import flag, name_from, positive_integer
 from mercer.kernels import Gaussian
 from mercer.maps import RandomFourier
 
-__all__ = ["GradientScaler", "at_unit_distance"]
+__all__ = ["GradientScaler", "at_unit_distance", "scaled"]
 
 _METRICS = ("cityblock", "euclidean", "sqeuclidean")
 _WIDTHS = (0.35, 1.0)  # of the frequencies, in units of one over the typical length of a row
@@ -161,7 +161,7 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
-        return _times(X, self.matrix_)
+        return scaled(X, self.matrix_)
 
     def _check_settings(self) -> None:
         if isinstance(self.power, bool) or not isinstance(self.power, (int, float, np.number)):
@@ -183,10 +183,10 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         products = np.ones(X.shape[1])
         for _ in range(self.rounds):
             matrix = _root(products, 1.0)
-            fit = _smooth_fit(_times(X, matrix), target, *drawn)
+            fit = _smooth_fit(scaled(X, matrix), target, *drawn)
             products = np.zeros((X.shape[1],) * (2 if self.full else 1))
-            for slopes in fit.gradients(_times(X[:_ROWS], matrix)):
-                slopes = _times(slopes, matrix.T)  # along the inputs as they came
+            for slopes in fit.gradients(scaled(X[:_ROWS], matrix)):
+                slopes = scaled(slopes, matrix.T)  # along the inputs as they came
                 products += slopes.T @ slopes if self.full else np.sum(slopes**2, axis=0)
         return products
 
@@ -196,7 +196,7 @@ def at_unit_distance(X: Any, matrix: NDArray, metric: str) -> NDArray:
 
     Each of some rows is compared with a few others; equal ones do not count.
     """
-    rows = _times(X[:_PAIRED], matrix)
+    rows = scaled(X[:_PAIRED], matrix)
     rows = rows.toarray() if sparse.issparse(rows) else rows
     power = 1 if metric == "cityblock" else 2
     found = [
@@ -276,7 +276,7 @@ def _root(products: NDArray, power: float) -> NDArray:
     return (vectors * scales) @ vectors.T
 
 
-def _times(X: Any, matrix: NDArray) -> Any:
+def scaled(X: Any, matrix: NDArray) -> Any:
     """X with its columns scaled, or turned by a square matrix, in the dtype of X."""
     if matrix.ndim == 1:
         if sparse.issparse(X):

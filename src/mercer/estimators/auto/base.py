@@ -121,6 +121,7 @@ class AutoKernelMachine(BaseEstimator):
         )
         scaler = GradientScaler(
             settings.power,
+            full=settings.turned,
             metric=METRICS[settings.kernel],
             target=self._target_kind,
             random_state=seed,

@@ -49,8 +49,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         saved, or looked at.
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
-        :class:`mercer.GradientScaler`, "kernel", "gamma" (of inputs whose median distance is 1),
-        "ridge" and "transform".
+        :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel", "gamma" (of inputs
+        whose median distance is 1), "ridge" and "transform".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
@@ -195,8 +195,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         saved, or looked at.
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
-        :class:`mercer.GradientScaler`, "kernel", "gamma" (of inputs whose median distance is 1) and
-        "ridge".
+        :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel", "gamma" (of inputs
+        whose median distance is 1) and "ridge".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the

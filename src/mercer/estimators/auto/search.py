@@ -22,7 +22,7 @@ from mercer.estimators.auto.trials import (
     exact_responses,
     feature_responses,
 )
-from mercer.estimators.scales import GradientScaler, at_unit_distance
+from mercer.estimators.scales import GradientScaler, at_unit_distance, scaled
 from mercer.maps import FeatureMap, RandomBinning, RandomFourier
 from mercer.preparation import TablePreparer
 
@@ -34,6 +34,7 @@ _RIDGES = {"laplacian": (0.1, 1.0), "gaussian": (0.003, 0.1)}
 _FACTOR = {"laplacian": 2.0, "gaussian": 3.0}
 _POWERS = (0.0, 0.5, 1.0)
 _SMOOTH_POWERS = (0.0, 1.0)
+_MOST_TURNED = 60  # inputs whose combinations are tried
 _MOST_INPUTS = 2000  # for which scales are learned and rows of a search are dense
 
 _FIRST_ROWS, _SECOND_ROWS, _THIRD_ROWS, _HELD_ROWS = 400, 1000, 2000, 1500
@@ -107,13 +108,19 @@ class _Part:
         """The same in learned scales: the first rows to fit, and all to predict."""
         fitted, held = self.rows(settings)
         metric = METRICS[settings.kernel]
-        treatment = settings.numbers, settings.max_integers
-        if settings.power and treatment not in self.scales:
-            scaler = GradientScaler(target=self.kind, random_state=np.random.default_rng(self.key))
-            self.scales[treatment] = scaler.fit(fitted, self.y[self.fitted]).scales_
-        learned = self.scales.get(treatment, np.ones(fitted.shape[1])) ** settings.power
-        scales = at_unit_distance(fitted, learned, metric).astype(np.float32)
-        return _times(fitted[:n_rows], scales), _times(held, scales)
+        which = settings.numbers, settings.max_integers, settings.turned
+        if settings.power and which not in self.scales:
+            scaler = GradientScaler(
+                full=settings.turned,
+                target=self.kind,
+                random_state=np.random.default_rng(self.key),
+            ).fit(fitted, self.y[self.fitted])
+            self.scales[which] = scaler.matrix_ if settings.turned else scaler.scales_
+        learned = self.scales.get(which, np.ones(fitted.shape[1]))
+        if not settings.turned:
+            learned = learned**settings.power
+        matrix = at_unit_distance(fitted, learned, metric).astype(np.float32)
+        return scaled(fitted[:n_rows], matrix), scaled(held, matrix)
 
 
 class Search:
@@ -244,10 +251,13 @@ class Search:
         groups = [
             Settings(*treatment, power=power) for power, treatment in product(_POWERS, treatments)
         ]
-        return groups + [
+        smooth = [
             Settings(*treatment, power=power, kernel="gaussian")
             for power, treatment in product(_SMOOTH_POWERS, treatments[:2])
         ]
+        if n_inputs <= _MOST_TURNED:
+            smooth += [replace(group, turned=True) for group in smooth if group.power == 1]
+        return groups + smooth
 
     def _try(
         self,
@@ -398,9 +408,3 @@ def _short(X: Any) -> Any:
     if hasattr(X, "toarray") and X.shape[1] <= _MOST_INPUTS:
         X = X.toarray()
     return X.astype(np.float32)
-
-
-def _times(X: Any, scales: NDArray) -> Any:
-    if hasattr(X, "multiply"):
-        return X.multiply(scales[None, :].astype(X.dtype)).tocsr()
-    return X * scales

@@ -38,6 +38,8 @@ class Settings:
         See ``TablePreparer``.
     power : float
         Of learned scales, see ``GradientScaler``.
+    turned : bool
+        Whether learned scales turn inputs, too: its ``full``.
     kernel : {"laplacian", "gaussian"}
     gamma : float
         Of inputs whose median distance is 1.
@@ -50,6 +52,7 @@ class Settings:
     numbers: str = "robust"
     max_integers: int = 0
     power: float = 0.0
+    turned: bool = False
     kernel: str = "laplacian"
     gamma: float = 1.0
     ridge: float = 0.3
