@@ -15,7 +15,7 @@ from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, persistence
-from mercer.estimators.auto import base, search
+from mercer.estimators.auto import base, parts, search
 
 FITS = [AutoKernelRegressor(random_state=0), AutoKernelClassifier(random_state=0)]
 
@@ -25,7 +25,7 @@ def few_treatments(monkeypatch):
     """The same search with fewer candidates, which all laws are about, in less time."""
     monkeypatch.setattr(search, "_POWERS", (0.0, 1.0))
     monkeypatch.setattr(search, "_SMOOTH_POWERS", (1.0,))
-    monkeypatch.setattr(search, "_FOLDS", 3)
+    monkeypatch.setattr(parts, "_FOLDS", 3)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def one_candidate(monkeypatch):
     monkeypatch.setattr(search, "_POWERS", (0.0,))
     monkeypatch.setattr(search, "_SMOOTH_POWERS", ())
     monkeypatch.setattr(search, "_GAMMAS", {"laplacian": (1.0,)})
-    monkeypatch.setattr(search, "_FOLDS", 2)
+    monkeypatch.setattr(parts, "_FOLDS", 2)
     monkeypatch.setattr(base.AutoKernelMachine, "_treatments", lambda *_: [("robust", 0)])
 
 

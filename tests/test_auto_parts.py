@@ -10,7 +10,8 @@ from mercer import kernels
 from mercer.estimators.auto import LogTargetRegressor
 from mercer.estimators.auto.calibration import Conformal, Probabilities
 from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.search import Search, _splits
+from mercer.estimators.auto.parts import splits
+from mercer.estimators.auto.search import Search
 from mercer.estimators.auto.targets import log_shift, smeared
 from mercer.estimators.auto.trials import exact_responses, feature_responses
 from mercer.maps import IdentityMap
@@ -42,20 +43,20 @@ def test_feature_responses_are_ridge_of_the_features():
 @pytest.mark.parametrize("n", [5, 60, 5000])
 def test_no_row_is_fitted_and_held_out(n):
     goal = Numbers(np.arange(float(n))[:, None])
-    for fitted, held in _splits(goal, 1, n):
+    for fitted, held in splits(goal, 1, n):
         assert len(fitted)
         assert len(held)
         assert not set(fitted) & set(held)
 
 
 def test_few_rows_are_all_held_out_once():
-    held = [held for _, held in _splits(Numbers(np.arange(60.0)[:, None]), 1, 60)]
+    held = [held for _, held in splits(Numbers(np.arange(60.0)[:, None]), 1, 60)]
     assert sorted(np.concatenate(held)) == list(range(60))
 
 
 def test_every_class_has_its_share_of_the_first_rows():
     labels = np.repeat([0, 1, 2], [4000, 900, 100])
-    [(fitted, held)] = _splits(Classes(labels, 3), 1, 5000)
+    [(fitted, held)] = splits(Classes(labels, 3), 1, 5000)
     for rows in (fitted[:500], held):
         shares = np.bincount(labels[rows], minlength=3) / len(rows)
         np.testing.assert_allclose(shares, [0.8, 0.18, 0.02], atol=0.005)
@@ -65,7 +66,7 @@ def test_the_rows_held_out_change_no_response():
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(1500, 3)), rng.normal(size=1500)
     first = Search(X, y, Numbers(y[:, None]), 7, 1, np.inf)
-    [(_, held)] = _splits(first.goal, 7, 1500)
+    [(_, held)] = splits(first.goal, 7, 1500)
     other = y.copy()
     other[held] += 100.0
     second = Search(X, other, Numbers(y[:, None]), 7, 1, np.inf)

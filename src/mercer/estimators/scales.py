@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from scipy import linalg, sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -236,13 +236,19 @@ def _smooth_fit(X: NDArray, target: NDArray, frequencies: NDArray, phases: NDArr
         gram, sums = Z[:n_first].T @ Z[:n_first], Z[:n_first].T @ target[:n_first]
         for ridge in _RIDGES:
             strength = X.dtype.type(ridge) * unit
-            coef = np.linalg.solve(gram + strength * identity, sums)
+            coef = _solved(gram + strength * identity, sums)
             error = float(np.mean(np.square(Z[n_first:] @ coef - target[n_first:])))
             if best is None or error < best[0] or not np.isfinite(best[0]):
                 best = error, scaled, strength, Z
     _, scaled, strength, Z = best  # type: ignore[misc]
-    coef = np.linalg.solve(Z.T @ Z + strength * identity, Z.T @ target)
+    coef = _solved(Z.T @ Z + strength * identity, Z.T @ target)
     return _SmoothFit(scaled, phases, coef)
+
+
+def _solved(matrix: NDArray, rhs: NDArray) -> NDArray:
+    """By the factor, which takes the place of the symmetric matrix."""
+    factor = linalg.cho_factor(matrix.T, overwrite_a=True, check_finite=False)
+    return linalg.cho_solve(factor, rhs, check_finite=False)
 
 
 def _as_columns(y: NDArray, kind: str) -> NDArray[np.float64]:

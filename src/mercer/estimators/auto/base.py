@@ -11,17 +11,20 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
+from threadpoolctl import threadpool_limits
 
 from mercer._array import n_threads
 from mercer._random import key_from
 from mercer._validation import positive_number
 from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.search import Search, feature_map, rows_of
+from mercer.estimators.auto.parts import rows_of
+from mercer.estimators.auto.search import Search, feature_map
 from mercer.estimators.auto.targets import LogTargetRegressor
 from mercer.estimators.auto.trials import METRICS, Settings
 from mercer.estimators.scales import GradientScaler
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.preparation import TablePreparer
+from mercer.solvers import ConjugateGradient
 
 __all__ = ["AutoKernelMachine"]
 
@@ -29,9 +32,11 @@ _FEW_INTEGERS = 20  # values of a column that may be a category
 _FEW_COLUMNS = 200  # that categories of whole numbers may become
 _SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # of the time budget, when rungs and trials end
 _RESERVE = 0.6  # of what is left of it is planned for the final fit
-_EXACT_ROWS = 8000  # up to which the exact kernel takes no longer than features that are as good
+_EXACT_ROWS = 20_000  # up to which the exact kernel takes no longer than features that are as good
 _DIRECT_ROWS = 2000  # up to which one factor takes less time than iterations
 _MOST_EXACT_ROWS = 30_000  # whose kernel matrix may be held, if there is time
+# Residual of iterations, and ranks of their preconditioner per root of the rows.
+_ITERATIONS = {"laplacian": (0.02, 3.0), "gaussian": (0.05, 10.0)}
 _LOOK = 2000  # rows that the columns' kinds are looked at
 _FEATURES = {"laplacian": 1024, "gaussian": 2048}
 _LEAST_FEATURES = 32
@@ -128,7 +133,10 @@ class AutoKernelMachine(BaseEstimator):
         )
         if n_components is None:
             map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
-            solver = "cholesky" if n <= _DIRECT_ROWS else "cg"
+            solver: Any = "cholesky"
+            if n > _DIRECT_ROWS:
+                tol, rank = _ITERATIONS[settings.kernel]
+                solver = ConjugateGradient(tol, rank=int(rank * np.sqrt(n)), random_state=seed)
         else:
             map_ = feature_map(settings, n_components, key, self.n_jobs)
             map_, solver = map_.set_params(gamma=settings.gamma), "auto"
@@ -168,8 +176,10 @@ class AutoKernelMachine(BaseEstimator):
     ) -> None:
         estimator = self._pipeline(settings, len(y), key, n_components)
         self.best_estimator_ = self._of_target(estimator, settings, search)
+        # Products with the kernel have threads of their own, and those of BLAS are in their way.
+        limit = threadpool_limits(1 if n_components is None else None, user_api="blas")
         try:
-            with warnings.catch_warnings():  # learned scales differ on purpose
+            with limit, warnings.catch_warnings():  # learned scales differ on purpose
                 warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
                 self.best_estimator_.fit(X, y)
         except KeyboardInterrupt:

@@ -5,28 +5,21 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import product
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from mercer import kernels
-from mercer._random import Slot, Streams
 from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.trials import (
-    METRICS,
-    Settings,
-    exact_responses,
-    feature_responses,
-)
-from mercer.estimators.scales import GradientScaler, at_unit_distance, scaled
+from mercer.estimators.auto.parts import MOST_DENSE, Part, splits
+from mercer.estimators.auto.trials import Settings, exact_responses, feature_responses
 from mercer.maps import FeatureMap, RandomBinning, RandomFourier
-from mercer.preparation import TablePreparer
 
-__all__ = ["Record", "Search", "feature_map", "rows_of"]
+__all__ = ["Record", "Search", "feature_map"]
 
 # What is tried on the first rung, in units of the median distance and of the kernel matrix.
 _GAMMAS = {"laplacian": (0.5, 2.0), "gaussian": (0.3, 1.0)}
@@ -35,10 +28,8 @@ _FACTOR = {"laplacian": 2.0, "gaussian": 3.0}
 _POWERS = (0.0, 0.5, 1.0)
 _SMOOTH_POWERS = (0.0, 1.0)
 _MOST_TURNED = 60  # inputs whose combinations are tried
-_MOST_INPUTS = 2000  # for which scales are learned and rows of a search are dense
 
-_FIRST_ROWS, _SECOND_ROWS, _THIRD_ROWS, _HELD_ROWS = 400, 1000, 2000, 1500
-_FEW_ROWS, _FOLDS = 1000, 5  # so few rows are held out in turn
+_FIRST_ROWS, _SECOND_ROWS, _THIRD_ROWS = 400, 1000, 2000
 _COLUMNS = 40  # a table of more columns gets fewer rows on the first rungs
 _KEPT = {"laplacian": 2, "gaussian": 1}  # of the groups of the first rung
 _ONE = {"laplacian": 1, "gaussian": 1}
@@ -47,7 +38,7 @@ _MARGIN = 0.02  # by which a transformed target has to lower the loss
 _SURE = 2.0  # standard errors that a step away from what serves most tables has to gain
 _MUCH = 0.2  # share of the loss that is enough in any case
 _SMOOTH_MARGIN = 0.03  # by which the Gaussian has to
-_FEATURE_ROWS, _FEATURES = 4000, 512
+_FEATURES = 512
 _FEATURE_GAMMAS = (1.5, 3.5)
 _FEATURE_RIDGES = (0.2, 0.7)
 
@@ -74,53 +65,6 @@ class Record:
     loss: float
     error: float
     seconds: float
-
-
-@dataclass
-class _Part:
-    """A way to hold rows out: the tables of both sides, treated and scaled when asked for."""
-
-    table: Any
-    y: Any
-    kind: str
-    fitted: NDArray[np.int64]
-    held: NDArray[np.int64]
-    key: int
-    prepared: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
-    scales: dict[Any, NDArray] = field(default_factory=dict)
-
-    def rows(self, settings: Settings) -> tuple[Any, Any]:
-        """Rows to fit and rows to predict under settings, but for kernel, gamma and ridge."""
-        treatment = settings.numbers, settings.max_integers
-        if treatment not in self.prepared:
-            preparer = TablePreparer(
-                settings.numbers,
-                max_integers=settings.max_integers,
-                target=self.kind,
-                random_state=np.random.default_rng(self.key),
-            )
-            fitted = preparer.fit_transform(rows_of(self.table, self.fitted), self.y[self.fitted])
-            held = preparer.transform(rows_of(self.table, self.held))
-            self.prepared[treatment] = _short(fitted), _short(held)
-        return self.prepared[treatment]
-
-    def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
-        """The same in learned scales: the first rows to fit, and all to predict."""
-        fitted, held = self.rows(settings)
-        metric = METRICS[settings.kernel]
-        which = settings.numbers, settings.max_integers, settings.turned
-        if settings.power and which not in self.scales:
-            scaler = GradientScaler(
-                full=settings.turned,
-                target=self.kind,
-                random_state=np.random.default_rng(self.key),
-            ).fit(fitted, self.y[self.fitted])
-            self.scales[which] = scaler.matrix_ if settings.turned else scaler.scales_
-        learned = self.scales.get(which, np.ones(fitted.shape[1]))
-        if not settings.turned:
-            learned = learned**settings.power
-        matrix = at_unit_distance(fitted, learned, metric).astype(np.float32)
-        return scaled(fitted[:n_rows], matrix), scaled(held, matrix)
 
 
 class Search:
@@ -163,6 +107,7 @@ class Search:
         self.goal, self.key, self.n_jobs, self.deadline = goal, key, n_jobs, deadline
         self.records: list[Record] = []
         self.best: Record | None = None
+        self._stage = ""
         self._stage_best: Record | None = None
         self._best_losses = np.empty(0)
         self.held_responses: NDArray | None = None
@@ -171,7 +116,7 @@ class Search:
         self._finalists: list[Settings] = []
         n = len(y)
         self.parts = [
-            _Part(table, y, goal.kind, fitted, held, key) for fitted, held in _splits(goal, key, n)
+            Part(table, y, goal.kind, fitted, held, key) for fitted, held in splits(goal, key, n)
         ]
 
     @property
@@ -180,113 +125,143 @@ class Search:
         return min(len(part.fitted) for part in self.parts)
 
     def run(self, treatments: Sequence[tuple[str, int]], n_inputs: int) -> None:
-        """Try everything on few rows, the better part on more, and the best by its features."""
-        few = self._shrunk(_FIRST_ROWS, n_inputs)
-        groups = self._groups(treatments, n_inputs)
-        losses = {}
-        self._stage_best = None
-        for group in groups:
-            loss = self._try("rung 1", few, group, _GAMMAS[group.kernel], _RIDGES[group.kernel])
-            if loss is not None:
-                losses[group] = loss
-        kept = _promising(losses, list(losses), _KEPT, _NEAR)
+        """Try everything on few rows, the better part on more."""
+        found = self._first(treatments, n_inputs)
+        kept = _promising(found, list(found), _KEPT, _NEAR)
         more = self._shrunk(_SECOND_ROWS, n_inputs)
-        self._stage_best = None
-        for group in kept:
-            again = self._refine(more, group, losses[group].settings)
-            losses[group] = again or losses[group]
-        self._finalists = [
-            losses[group].settings for group in _promising(losses, kept, _ONE, _NEAR)
-        ]
+        found |= self._refine(more, {group: found[group].settings for group in kept})
+        self._finalists = [found[group].settings for group in _promising(found, kept, _ONE, _NEAR)]
 
-    def _refine(self, n_rows: int, group: Settings, at: Settings) -> Record | None:
+    def _first(
+        self, treatments: Sequence[tuple[str, int]], n_inputs: int
+    ) -> dict[Settings, Record]:
+        """The best record of every group that is tried on few rows.
+
+        The first treatment says to which power scales are best, the power which treatment is; both
+        are tried with a smooth kernel, and learned scales that turn inputs.
+        """
+        rows, found = self._shrunk(_FIRST_ROWS, n_inputs), dict[Settings, Record]()
+
+        def best_of(groups: Iterable[Settings]) -> Settings:
+            trials = [(g, _GAMMAS[g.kernel], _RIDGES[g.kernel]) for g in groups]
+            found.update(self._try("rung 1", rows, trials))
+            return min(found, key=lambda group: _worth(found[group]))
+
+        if n_inputs > MOST_DENSE:  # all that is quick, above all for sparse rows
+            best_of(Settings(*treatment, kernel="gaussian") for treatment in treatments[:2])
+            return found
+        best = best_of(Settings(*treatments[0], power=power) for power in _POWERS)
+        best = best_of(Settings(*treatment, power=best.power) for treatment in treatments[1:])
+        smooth = [replace(best, kernel="gaussian", power=power) for power in _SMOOTH_POWERS]
+        if smooth and best.numbers != "standard":
+            smooth.append(replace(smooth[-1], numbers="standard", max_integers=0))
+        if n_inputs <= _MOST_TURNED:
+            smooth += [replace(group, turned=True) for group in smooth if group.power == 1]
+        best_of(smooth)
+        return found
+
+    def _refine(self, n_rows: int, at: dict[Settings, Settings]) -> dict[Settings, Record]:
         """Ridges on a finer grid, then gammas to both sides at the best of them."""
-        ridges = _RIDGES[group.kernel]
-        middle = np.sqrt(np.multiply(ridges[1:], ridges[:-1])).tolist()
-        best = self._try("rung 2", n_rows, group, [at.gamma], [*ridges, *middle])
-        if best is None:
-            return None
-        factor, ridge = _FACTOR[group.kernel], best.settings.ridge
-        sides = (at.gamma / factor, at.gamma * factor)
-        other = self._try("rung 2", n_rows, group, sides, [ridge])
-        return min((r for r in (best, other) if r is not None), key=_worth)
+        finer = {
+            kernel: [*ridges, *np.sqrt(np.multiply(ridges[1:], ridges[:-1])).tolist()]
+            for kernel, ridges in _RIDGES.items()
+        }
+        trials = [(group, [s.gamma], finer[s.kernel]) for group, s in at.items()]
+        found = self._try("rung 2", n_rows, trials)
+        sides = [
+            (group, [s.gamma / _FACTOR[s.kernel], s.gamma * _FACTOR[s.kernel]], [s.ridge])
+            for group, s in ((group, record.settings) for group, record in found.items())
+        ]
+        for group, record in self._try("rung 2", n_rows, sides).items():
+            found[group] = min(found[group], record, key=_worth)
+        return found
 
     def finish(self, exact: bool, n_inputs: int) -> None:
         """The best of each kernel on as many rows as there are, in the form of the final model.
 
-        Few rows favour smooth kernels, so kernels that are near each other are compared once more.
-        Where features replace the kernel, gamma and ridge are chosen anew: features are noisy and
-        want a narrower kernel or a stronger penalty.
+        Few rows favour smooth kernels, so kernels that are near each other are compared once more,
+        and more rows bear a weaker penalty and a narrower kernel. Where features replace the
+        kernel, gamma and ridge are chosen anew: features are noisy and want a narrower kernel or a
+        stronger penalty.
         """
-        self._stage_best = None
-        for place, found in enumerate(self._finalists):
-            if exact:
-                rows = self._shrunk(_THIRD_ROWS, n_inputs)
-                self._try_more_rows(rows, found, narrower=place == 0)
-                continue
+        if exact:
+            trials = []
+            for place, found in enumerate(self._finalists):
+                narrower = [found.gamma * _FACTOR[found.kernel]] if place == 0 else []
+                trials.append((found, [found.gamma, *narrower], [found.ridge, found.ridge / 3]))
+            self._try("rung 3", self._shrunk(_THIRD_ROWS, n_inputs), trials)
+            return
+        self._enter("features")
+        for found in self._finalists:
             smooth = found.kernel == "gaussian"
             ridges = (found.ridge, 10 * found.ridge) if smooth else _FEATURE_RIDGES
             map_ = feature_map(found, self.n_components, self.key, self.n_jobs)
             for factor in (1.0,) if smooth else _FEATURE_GAMMAS:
-                gamma = found.gamma * factor
-                self._try("features", self.n_fitted, found, [gamma], ridges, map_)
-
-    def _try_more_rows(self, n_rows: int, found: Settings, narrower: bool) -> None:
-        """More rows bear a weaker penalty and a narrower kernel."""
-        ridges = [found.ridge, found.ridge / 3]
-        best = self._try("rung 3", n_rows, found, [found.gamma], ridges)
-        if narrower and best is not None:
-            gamma = found.gamma * _FACTOR[found.kernel]
-            self._try("rung 3", n_rows, found, [gamma], [best.settings.ridge])
+                trial = replace(found, gamma=found.gamma * factor)
+                if not self._is_late():
+                    self._tried("features", self.n_fitted, trial, ridges, map_)
 
     def _shrunk(self, n_rows: int, n_inputs: int) -> int:
         """Fewer rows for tables of many columns, whose distances cost more."""
         share = min(1.0, np.sqrt(_COLUMNS / max(1, n_inputs)))
         return min(self.n_fitted, max(int(n_rows * share), min(n_rows, 200)))
 
-    def _groups(self, treatments: Sequence[tuple[str, int]], n_inputs: int) -> list[Settings]:
-        """Settings that differ in what has to be computed anew; the likeliest first."""
-        if n_inputs > _MOST_INPUTS:  # all that is quick, above all for sparse rows
-            return [Settings(*treatment, kernel="gaussian") for treatment in treatments[:2]]
-        groups = [
-            Settings(*treatment, power=power) for power, treatment in product(_POWERS, treatments)
-        ]
-        smooth = [
-            Settings(*treatment, power=power, kernel="gaussian")
-            for power, treatment in product(_SMOOTH_POWERS, treatments[:2])
-        ]
-        if n_inputs <= _MOST_TURNED:
-            smooth += [replace(group, turned=True) for group in smooth if group.power == 1]
-        return groups + smooth
-
     def _try(
         self,
         stage: str,
         n_rows: int,
+        trials: Iterable[tuple[Settings, Sequence[float], Sequence[float]]],
+    ) -> dict[Settings, Record]:
+        """The best record of every group that there was time for; all are kept.
+
+        A trial is a group with gammas and ridges.
+        """
+        self._enter(stage)
+        best: dict[Settings, Record] = {}
+        # Matrices are so small that threads of BLAS would wait for each other most of the time.
+        with threadpool_limits(1, user_api="blas"):
+            for group, gammas, ridges in trials:
+                for gamma in gammas:
+                    if self._is_late():
+                        return best
+                    record = self._tried(stage, n_rows, replace(group, gamma=float(gamma)), ridges)
+                    if record is not None:
+                        best[group] = min(best.get(group, record), record, key=_worth)
+        return best
+
+    def _enter(self, stage: str) -> None:
+        """Records of a new stage are compared with each other alone."""
+        if stage != self._stage:
+            self._stage, self._stage_best = stage, None
+
+    def _is_late(self) -> bool:
+        """Whether there is no time for another trial; there always is for the first."""
+        return self.best is not None and time.perf_counter() > self.deadline
+
+    def _tried(
+        self,
+        stage: str,
+        n_rows: int,
         group: Settings,
-        gammas: Iterable[float],
         ridges: Sequence[float],
         map_: FeatureMap | None = None,
     ) -> Record | None:
-        """The best record of a group, or None if there is no time; all are kept."""
+        """The best record of settings of one gamma; all are kept."""
+        start = time.perf_counter()
+        found = self._responses(n_rows, group, ridges, map_)
+        seconds = (time.perf_counter() - start) / max(1, len(found))
+        rows = np.concatenate([part.held for part in self.parts])
         best: Record | None = None
-        for gamma in gammas:
-            if self.best is not None and time.perf_counter() > self.deadline:
-                return best
-            start = time.perf_counter()
-            found = self._responses(n_rows, replace(group, gamma=float(gamma)), ridges, map_)
-            seconds = (time.perf_counter() - start) / max(1, len(found))
-            for settings, responses in found.items():
-                losses, error = self._judged(settings, responses)
-                record = Record(stage, n_rows, settings, float(losses.mean()), error, seconds)
-                self.records.append(record)
-                if best is None or _worth(record) < _worth(best):
-                    best = record
-                if self._leads(record, losses):
-                    self._stage_best = self.best = record
-                    self._best_losses = losses
-                    self.held_responses = np.concatenate(responses)
-                    self.held_rows = np.concatenate([part.held for part in self.parts])
+        for settings, pieces in found.items():
+            responses = np.concatenate(pieces)
+            losses, error = self.goal.losses(responses, rows, settings.transform)
+            record = Record(stage, n_rows, settings, float(losses.mean()), error, seconds)
+            self.records.append(record)
+            best = record if best is None else min(best, record, key=_worth)
+            if self._leads(record, losses):
+                self._stage_best = self.best = record
+                self._best_losses = losses
+                self.held_responses, self.held_rows = responses, rows
         return best
 
     def _leads(self, record: Record, losses: NDArray) -> bool:
@@ -330,10 +305,6 @@ class Search:
                     found.setdefault(at_ridge, []).append(encoding.responses(piece))
         return {s: pieces for s, pieces in found.items() if len(pieces) == len(self.parts)}
 
-    def _judged(self, settings: Settings, responses: list[NDArray]) -> tuple[NDArray, float]:
-        rows = np.concatenate([part.held for part in self.parts])
-        return self.goal.losses(np.concatenate(responses), rows, settings.transform)
-
 
 def feature_map(settings: Settings, n_components: int, key: int, n_jobs: Any) -> FeatureMap:
     """The map of random features that stands for a kernel."""
@@ -341,34 +312,6 @@ def feature_map(settings: Settings, n_components: int, key: int, n_jobs: Any) ->
     if settings.kernel == "laplacian":
         return RandomBinning(n_components=n_components, random_state=seed, n_jobs=n_jobs)
     return RandomFourier("gaussian", n_components=n_components, random_state=seed, n_jobs=n_jobs)
-
-
-def rows_of(table: Any, rows: NDArray) -> Any:
-    """Some rows of a frame, an array or a CSR matrix."""
-    if hasattr(table, "iloc"):
-        return table.iloc[rows]
-    return table[rows]
-
-
-def _splits(goal: Numbers | Classes, key: int, n: int) -> list[tuple[NDArray, NDArray]]:
-    """Rows to fit and rows to hold out: one part of many rows, or each fifth of few in turn.
-
-    Rows come in random order, classes mixed evenly, so that the first of them are a fair sample.
-    """
-    order = np.argsort(Streams(key, np.arange(n)).uniform(1, Slot.VALIDATION)[:, 0])
-    strata = goal.strata()
-    if strata is not None:  # row i of a class of c rows stands at (i + 1/2) / c of the whole
-        labels = strata[order]
-        by_class = np.argsort(labels, kind="stable")
-        counts = np.bincount(labels)
-        first = np.repeat(np.cumsum(counts) - counts, counts)
-        place = (np.arange(n) - first + 0.5) / counts[labels[by_class]]
-        order = order[by_class[np.argsort(place, kind="stable")]]
-    if n <= _FEW_ROWS:
-        folds = np.arange(n) % min(_FOLDS, n)
-        return [(order[folds != f], order[folds == f]) for f in range(min(_FOLDS, n))]
-    n_held = min(_HELD_ROWS, n // 4)
-    return [(order[n_held : n_held + _FEATURE_ROWS], order[:n_held])]
 
 
 def _promising(
@@ -401,10 +344,3 @@ def _worth(record: Record) -> float:
 def _fanciness(settings: Settings) -> int:
     """How far settings are from what serves most tables."""
     return (settings.kernel == "gaussian") + (settings.transform != "identity")
-
-
-def _short(X: Any) -> Any:
-    """Rows in float32, and dense unless they are long."""
-    if hasattr(X, "toarray") and X.shape[1] <= _MOST_INPUTS:
-        X = X.toarray()
-    return X.astype(np.float32)

@@ -1,0 +1,107 @@
+"""Ways to hold rows out, and the rows of both sides, treated and scaled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._random import Slot, Streams
+from mercer.estimators.auto.goals import Classes, Numbers
+from mercer.estimators.auto.trials import METRICS, Settings
+from mercer.estimators.scales import GradientScaler, at_unit_distance, scaled
+from mercer.preparation import TablePreparer
+
+__all__ = ["MOST_DENSE", "Part", "rows_of", "splits"]
+
+MOST_DENSE = 2000  # inputs for which scales are learned and rows of a search are dense
+
+_HELD_ROWS, _FITTED_ROWS = 1500, 4000
+_FEW_ROWS, _FOLDS = 1000, 5  # so few rows are held out in turn
+
+
+@dataclass
+class Part:
+    """A way to hold rows out: the tables of both sides, treated and scaled when asked for."""
+
+    table: Any
+    y: Any
+    kind: str
+    fitted: NDArray[np.int64]
+    held: NDArray[np.int64]
+    key: int
+    prepared: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
+    scales: dict[Any, NDArray] = field(default_factory=dict)
+
+    def rows(self, settings: Settings) -> tuple[Any, Any]:
+        """Rows to fit and rows to predict under settings, but for kernel, gamma and ridge."""
+        treatment = settings.numbers, settings.max_integers
+        if treatment not in self.prepared:
+            preparer = TablePreparer(
+                treatment[0],
+                max_integers=treatment[1],
+                target=self.kind,
+                random_state=np.random.default_rng(self.key),
+            )
+            fitted = preparer.fit_transform(rows_of(self.table, self.fitted), self.y[self.fitted])
+            held = preparer.transform(rows_of(self.table, self.held))
+            self.prepared[treatment] = _short(fitted), _short(held)
+        return self.prepared[treatment]
+
+    def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
+        """The same in learned scales: the first rows to fit, and all to predict."""
+        fitted, held = self.rows(settings)
+        learned = np.ones(fitted.shape[1])
+        if settings.power:
+            which = settings.numbers, settings.max_integers, settings.turned
+            learned = self._learned(which, fitted)
+        if not settings.turned:
+            learned = learned**settings.power
+        matrix = at_unit_distance(fitted, learned, METRICS[settings.kernel]).astype(np.float32)
+        return scaled(fitted[:n_rows], matrix), scaled(held, matrix)
+
+    def _learned(self, which: tuple[str, int, bool], fitted: Any) -> NDArray:
+        if which not in self.scales:
+            turned = which[-1]
+            scaler = GradientScaler(
+                full=turned, target=self.kind, random_state=np.random.default_rng(self.key)
+            ).fit(fitted, self.y[self.fitted])
+            self.scales[which] = scaler.matrix_ if turned else scaler.scales_
+        return self.scales[which]
+
+
+def rows_of(table: Any, rows: NDArray) -> Any:
+    """Some rows of a frame, an array or a CSR matrix."""
+    if hasattr(table, "iloc"):
+        return table.iloc[rows]
+    return table[rows]
+
+
+def splits(goal: Numbers | Classes, key: int, n: int) -> list[tuple[NDArray, NDArray]]:
+    """Rows to fit and rows to hold out: one part of many rows, or each fifth of few in turn.
+
+    Rows come in random order, classes mixed evenly, so that the first of them are a fair sample.
+    """
+    order = np.argsort(Streams(key, np.arange(n)).uniform(1, Slot.VALIDATION)[:, 0])
+    strata = goal.strata()
+    if strata is not None:  # row i of a class of c rows stands at (i + 1/2) / c of the whole
+        labels = strata[order]
+        by_class = np.argsort(labels, kind="stable")
+        counts = np.bincount(labels)
+        first = np.repeat(np.cumsum(counts) - counts, counts)
+        place = (np.arange(n) - first + 0.5) / counts[labels[by_class]]
+        order = order[by_class[np.argsort(place, kind="stable")]]
+    if n <= _FEW_ROWS:
+        folds = np.arange(n) % min(_FOLDS, n)
+        return [(order[folds != f], order[folds == f]) for f in range(min(_FOLDS, n))]
+    n_held = min(_HELD_ROWS, n // 4)
+    return [(order[n_held : n_held + _FITTED_ROWS], order[:n_held])]
+
+
+def _short(X: Any) -> Any:
+    """Rows in float32, and dense unless they are long."""
+    if hasattr(X, "toarray") and X.shape[1] <= MOST_DENSE:
+        X = X.toarray()
+    return X.astype(np.float32)
