@@ -39,6 +39,7 @@ REGISTRY = (*NUMBERS, *TWO_CLASSES, *MORE_CLASSES, "ujiindoorloc-floor")
 SHIPPED = ("diabetes", "breast_cancer", "wine", "digits", "iris")
 GENERATED = ("friedman1", "friedman2", "friedman3")
 NOISE = {"friedman1": 1.0, "friedman2": 50.0, "friedman3": 0.1}
+DENSE = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)  # take no sparse rows
 BOOSTERS = ("LightGBM", "XGBoost")
 WORSE = 1.05  # times the error of the worse booster, which ours is never to exceed
 SLOWER = 3.0  # times the faster booster, within which ours is to be
@@ -112,6 +113,8 @@ def run(make: Callable[[], Any], task: str, split: Split) -> dict[str, Any]:
     classes = np.unique(y)
     target = np.searchsorted(classes, y) if task == "classification" else y
     model = make()
+    if isinstance(model, DENSE) and hasattr(X, "toarray"):
+        X, X_test = X.toarray(), X_test.toarray()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with PeakMemory() as memory:
@@ -185,14 +188,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="*", default=[], help="names; by default all there are")
     parser.add_argument("--seeds", type=int, default=5, help="splits of every set")
+    parser.add_argument("--first-seed", type=int, default=0, help="of the splits")
     parser.add_argument("--rows", type=int, default=20_000, help="most training and test rows")
     parser.add_argument("--quick", action="store_true", help="two seeds, 2 000 rows")
     parser.add_argument("--json", type=Path, help="also write every run to this file")
     options = parser.parse_args()
     seeds, rows = (2, 2000) if options.quick else (options.seeds, options.rows)
     records: list[dict[str, Any]] = []
-    for seed in range(seeds):
+    for seed in range(options.first_seed, options.first_seed + seeds):
         for name, task, split in sets(options.sets, seed, rows):
+            sys.stderr.write(f"seed {seed}, {name}\n")
             for which, make in contenders(task, seed).items():
                 facts = {"data": name, "seed": seed, "contender": which, "rows": len(split[1])}
                 records.append(facts | run(make, task, split))

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from mercer._array import n_threads
 from mercer._random import key_from
 from mercer._validation import positive_number
+from mercer.estimators.auto.deadline import Deadline
 from mercer.estimators.auto.goals import Classes, Numbers
 from mercer.estimators.auto.parts import rows_of
 from mercer.estimators.auto.search import Search, feature_map
@@ -31,12 +32,14 @@ __all__ = ["AutoKernelMachine"]
 _FEW_INTEGERS = 20  # values of a column that may be a category
 _FEW_COLUMNS = 200  # that categories of whole numbers may become
 _SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # of the time budget, when rungs and trials end
+_END = 0.97  # of the time budget, when iterations end
 _RESERVE = 0.6  # of what is left of it is planned for the final fit
 _EXACT_ROWS = 20_000  # up to which the exact kernel takes no longer than features that are as good
 _DIRECT_ROWS = 2000  # up to which one factor takes less time than iterations
 _MOST_EXACT_ROWS = 30_000  # whose kernel matrix may be held, if there is time
 # Residual of iterations, and ranks of their preconditioner per root of the rows.
 _ITERATIONS = {"laplacian": (0.02, 3.0), "gaussian": (0.05, 10.0)}
+_EXACT_COST = 4.0  # of a look at all pairs of rows that a trial pays for by the factor of few
 _LOOK = 2000  # rows that the columns' kinds are looked at
 _FEATURES = {"laplacian": 1024, "gaussian": 2048}
 _LEAST_FEATURES = 32
@@ -96,7 +99,10 @@ class AutoKernelMachine(BaseEstimator):
         if self.interrupted_:
             self._fit_quickly(X, y, search, settings, key)
         else:
-            self._fit_finally(X, y, search, settings, key, n_components)
+            estimator = self._pipeline(settings, len(y), key, n_components)
+            if np.isfinite(budget):
+                estimator[-1].set_callbacks(Deadline(start + _END * budget))
+            self._fit_finally(X, y, search, settings, key, estimator)
         self.search_seconds_ = searched - start
         self.fit_seconds_ = time.perf_counter() - searched
         self.n_features_in_ = X.shape[1]
@@ -150,7 +156,7 @@ class AutoKernelMachine(BaseEstimator):
         if not search.records:
             return False
         last = search.records[-1]
-        needed = last.seconds * max(n / last.rows, 1.0) ** 2
+        needed = _EXACT_COST * last.seconds * max(n / last.rows, 1.0) ** 2
         return n <= _MOST_EXACT_ROWS and needed < _RESERVE * seconds_left
 
     def _n_components(self, search: Search, n: int, seconds_left: float) -> int:
@@ -172,12 +178,12 @@ class AutoKernelMachine(BaseEstimator):
         search: Search,
         settings: Settings,
         key: int,
-        n_components: int | None,
+        estimator: Pipeline,
     ) -> None:
-        estimator = self._pipeline(settings, len(y), key, n_components)
         self.best_estimator_ = self._of_target(estimator, settings, search)
         # Products with the kernel have threads of their own, and those of BLAS are in their way.
-        limit = threadpool_limits(1 if n_components is None else None, user_api="blas")
+        exact = isinstance(estimator[-1].feature_map, ExactKernel)
+        limit = threadpool_limits(1 if exact else None, user_api="blas")
         try:
             with limit, warnings.catch_warnings():  # learned scales differ on purpose
                 warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
@@ -186,6 +192,7 @@ class AutoKernelMachine(BaseEstimator):
             self.interrupted_ = True
             if not hasattr(self.kernel_machine_, "coef_"):
                 self._fit_quickly(X, y, search, settings, key)
+        self.kernel_machine_.set_callbacks()  # the deadline is no part of the model
 
     def _fit_quickly(
         self, X: Any, y: NDArray, search: Search, settings: Settings, key: int
