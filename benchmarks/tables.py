@@ -35,7 +35,8 @@ from mercer.experiments.memory import PeakMemory
 NUMBERS = ("cadata", "cpu", "house-16h", "blogfeedback")
 TWO_CLASSES = ("cod-rna-train", "covtype-sample", "susy-sample", "a9a", "ijcnn1-train", "w8a-train")
 MORE_CLASSES = ("covtype-mult-sample", "covtype-mult-first20k", "letter", "pendigits", "mnist")
-REGISTRY = (*NUMBERS, *TWO_CLASSES, *MORE_CLASSES, "ujiindoorloc-floor")
+WIDE_OR_MANY = ("ujiindoorloc-floor", "kddcup10")
+REGISTRY = (*NUMBERS, *TWO_CLASSES, *MORE_CLASSES, *WIDE_OR_MANY)
 SHIPPED = ("diabetes", "breast_cancer", "wine", "digits", "iris")
 GENERATED = ("friedman1", "friedman2", "friedman3")
 NOISE = {"friedman1": 1.0, "friedman2": 50.0, "friedman3": 0.1}

@@ -1,0 +1,34 @@
+"""An end to iterations by the clock."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+__all__ = ["Deadline"]
+
+
+class Deadline:
+    """A callback of scikit-learn's that stops a fit after an iteration that ends too late.
+
+    Parameters
+    ----------
+    end : float
+        Of ``time.perf_counter()``.
+    """
+
+    def __init__(self, end: float):
+        self.end = end
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing is needed."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Nothing is left."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Iterations that have begun are ended."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
+        """Whether to stop."""
+        return time.perf_counter() > self.end
