@@ -12,6 +12,7 @@ from scipy import linalg, sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from mercer._random import Slot, distinct, key_from
 from mercer._validation import flag, name_from, positive_integer
@@ -141,7 +142,8 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.power != 0 and len(rows) > 3:
             dense = some.toarray() if sparse.issparse(some) else some
             target = _as_columns(np.asarray(y)[rows], self.target)
-            products = self._learned(dense.astype(np.float32), target.astype(np.float32), key)
+            with threadpool_limits(1, user_api="blas"):  # threads would wait for each other
+                products = self._learned(dense.astype(np.float32), target.astype(np.float32), key)
             matrix = _root(products, float(self.power))
         self.matrix_ = at_unit_distance(some, matrix, self.metric)
         lengths = np.abs(matrix) if matrix.ndim == 1 else np.sqrt(np.sum(matrix**2, axis=1))

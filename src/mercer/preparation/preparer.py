@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hashlib import blake2b
 from numbers import Integral
 from typing import Any, Self
 
@@ -354,13 +355,16 @@ def _worth_keeping(out: NDArray) -> NDArray[np.bool_]:
     """Which columns are neither constant nor equal to one before; the first if none is."""
     kept = out.min(axis=0) < out.max(axis=0)
     look = np.ascontiguousarray(out[:_LOOK].T)
-    seen: dict[bytes, list[int]] = {}
+    alike: dict[bytes, list[int]] = {}
     for j in np.flatnonzero(kept):
-        alike = seen.setdefault(look[j].tobytes(), [])
-        if any(np.array_equal(out[:, i], out[:, j]) for i in alike):
-            kept[j] = False
-        else:
-            alike.append(int(j))
+        alike.setdefault(look[j].tobytes(), []).append(int(j))
+    for columns in alike.values():
+        if len(columns) > 1:  # those that begin alike are told apart by a digest of the whole
+            digests = [blake2b(out[:, j].tobytes(), digest_size=16).digest() for j in columns]
+            seen = set[bytes]()
+            for j, digest in zip(columns, digests, strict=True):
+                kept[j] = digest not in seen
+                seen.add(digest)
     if not kept.any():
         kept[:1] = True
     return kept

@@ -39,7 +39,8 @@ _DIRECT_ROWS = 2000  # up to which one factor takes less time than iterations
 _MOST_EXACT_ROWS = 30_000  # whose kernel matrix may be held, if there is time
 # Residual of iterations, and ranks of their preconditioner per root of the rows.
 _ITERATIONS = {"laplacian": (0.02, 3.0), "gaussian": (0.05, 10.0)}
-_EXACT_COST = 4.0  # of a look at all pairs of rows that a trial pays for by the factor of few
+_EXACT_COST = {"laplacian": 1.5, "gaussian": 8.0}  # of iterations, in trials of as many pairs
+_MORE = 4  # times the features that serve are worth their time where somebody gave it
 _LOOK = 2000  # rows that the columns' kinds are looked at
 _FEATURES = {"laplacian": 1024, "gaussian": 2048}
 _LEAST_FEATURES = 32
@@ -156,7 +157,8 @@ class AutoKernelMachine(BaseEstimator):
         if not search.records:
             return False
         last = search.records[-1]
-        needed = _EXACT_COST * last.seconds * max(n / last.rows, 1.0) ** 2
+        kernel = last.settings.kernel if search.best is None else search.best.settings.kernel
+        needed = _EXACT_COST[kernel] * last.seconds * max(n / last.rows, 1.0) ** 2
         return n <= _MOST_EXACT_ROWS and needed < _RESERVE * seconds_left
 
     def _n_components(self, search: Search, n: int, seconds_left: float) -> int:
@@ -165,6 +167,7 @@ class AutoKernelMachine(BaseEstimator):
         most = min(_FEATURES[kernel], max(_LEAST_FEATURES, _CODES // n))
         if not np.isfinite(seconds_left):
             return most
+        most *= _MORE
         trials = [r for r in search.records if r.stage == "features"]
         if not trials:  # no time even for these
             return _LEAST_FEATURES
