@@ -356,8 +356,8 @@ def _worth_keeping(out: NDArray) -> NDArray[np.bool_]:
     kept = out.min(axis=0) < out.max(axis=0)
     look = np.ascontiguousarray(out[:_LOOK].T)
     alike: dict[bytes, list[int]] = {}
-    for j in np.flatnonzero(kept):
-        alike.setdefault(look[j].tobytes(), []).append(int(j))
+    for j in np.flatnonzero(kept).tolist():
+        alike.setdefault(look[j].tobytes(), []).append(j)
     for columns in alike.values():
         if len(columns) > 1:  # those that begin alike are told apart by a digest of the whole
             digests = [blake2b(out[:, j].tobytes(), digest_size=16).digest() for j in columns]
