@@ -183,7 +183,7 @@ def test_a_fit_stays_within_the_memory_it_may_take(rng):
 def test_blocks_that_would_not_fit_are_refused_with_one_that_would(rng):
     problem = large(rng)
     quietly(epochs(1, 100), problem)  # what the first fit of a process takes is not to be counted
-    with config_context(max_memory="12MB"):
+    with config_context(max_memory="24MB"):
         with pytest.raises(MemoryError, match="blocks of 2000 columns of 2000 rows needs") as told:
             epochs(1, 2000).solve(problem)
         largest = int(re.search(r"block_size=(\d+) would fit", str(told.value)).group(1))

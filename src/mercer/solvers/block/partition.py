@@ -28,8 +28,8 @@ def permutation(key: int, epoch: int, n: int) -> NDArray[np.int64]:
 
 
 def bytes_of_block(design: Design, size: int) -> float:
-    """Memory at work on one block: its columns, its Gram matrix, a factor and a copy."""
-    return float(design.dtype.itemsize) * design.shape[0] * size + 32.0 * size**2
+    """Memory at work on one block: its columns twice, its Gram matrix, a factor and copies."""
+    return 2.0 * design.dtype.itemsize * design.shape[0] * size + 48.0 * size**2
 
 
 def size_of_blocks(system: System, vectors: float = 0.0, kept: float = np.inf) -> int:
