@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import mercer
 from mercer import TablePreparer, persistence
 
 TREATMENTS = ["robust", "standard", "quantile"]
@@ -349,6 +350,14 @@ def test_no_warning_comes_out():
 def test_settings_that_make_no_sense_get_a_sentence(settings, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         TablePreparer(**settings).fit([[0.0], [1.0]])
+
+
+def test_tables_that_do_not_fit_get_a_sentence():
+    with (
+        mercer.config_context(max_memory="1MB"),
+        pytest.raises(MemoryError, match=r"treatment of 99999 rows of 3 columns needs 9.2 MB but"),
+    ):
+        TablePreparer().fit(np.zeros((99_999, 3)))
 
 
 @pytest.mark.parametrize("form", ["array", "frame"])

@@ -18,6 +18,7 @@ from sklearn.utils.validation import (
     check_is_fitted,
 )
 
+from mercer._array import check_memory
 from mercer._random import Slot, Streams, distinct, key_from
 from mercer._validation import flag, name_from
 from mercer.preparation.calendar import PARTS, cycles, days
@@ -27,6 +28,7 @@ from mercer.preparation.numeric import TREATMENTS, Numbers, Values
 
 __all__ = ["TablePreparer"]
 
+_COPIES = 4  # of a table that are there at once while it is treated
 _FOLDS = 5
 _SAMPLE = 20_000  # rows that quantiles are taken from
 _LOOK = 512  # rows by which columns that may be equal are found
@@ -156,8 +158,12 @@ class TablePreparer(TransformerMixin, BaseEstimator):
             self.kinds_ = ["number"] * X.shape[1]
             self.origins_ = np.arange(X.shape[1])
             return self._in_dtype(self.sparse_scaler_.transform(X))
-        names = self._names()
-        columns = read(X, names)
+        check_memory(
+            _COPIES * 8.0 * X.shape[0] * X.shape[1],
+            f"the treatment of {X.shape[0]} rows of {X.shape[1]} columns",
+            "fit to fewer rows, or fit a model of plain numbers that takes them in pieces",
+        )
+        columns = read(X, self._names())
         if y is not None:
             check_consistent_length(columns.numbers, y)
         self.kinds_ = columns.kinds()
