@@ -11,9 +11,9 @@ from mercer.estimators.auto import LogTargetRegressor
 from mercer.estimators.auto.calibration import Conformal, Probabilities
 from mercer.estimators.auto.goals import Classes, Numbers
 from mercer.estimators.auto.parts import splits
-from mercer.estimators.auto.search import Search
+from mercer.estimators.auto.search import Record, Search
 from mercer.estimators.auto.targets import log_shift, smeared
-from mercer.estimators.auto.trials import exact_responses, feature_responses
+from mercer.estimators.auto.trials import Settings, exact_responses, feature_responses
 from mercer.maps import IdentityMap
 
 # trials
@@ -176,3 +176,23 @@ def test_bounds_of_too_few_rows_are_infinite():
 def test_coverages_that_make_no_sense_get_a_sentence(coverage):
     with pytest.raises((ValueError, TypeError), match="coverage must be"):
         Conformal.of(np.arange(9.0)).bound(coverage)
+
+
+# smooth kernels
+
+
+@pytest.mark.parametrize(("n", "leads"), [(2000, True), (200_000, False)])
+def test_a_smooth_kernel_for_classes_has_to_be_further_ahead_the_more_rows_are_to_come(n, leads):
+    labels = np.arange(n) % 2
+    found = Search(np.zeros((n, 1)), labels, Classes(labels, 2), 0, 1, np.inf)
+    rng = np.random.default_rng(0)
+    plain, smooth = rng.uniform(0.9, 1.1, 500), rng.uniform(0.6, 0.8, 500)
+    settings = Settings(kernel="laplacian"), Settings(kernel="gaussian")
+    records = [
+        Record("rung 3", 2000, s, float(losses.mean()), 0.1, 0.1)
+        for s, losses in zip(settings, (plain, smooth), strict=True)
+    ]
+    found._stage_best, found._best_losses = records[0], plain
+    assert found._leads(records[1], smooth) is leads
+    found._stage_best, found._best_losses = records[1], smooth
+    assert found._leads(records[0], plain) is not leads

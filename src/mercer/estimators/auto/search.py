@@ -38,6 +38,7 @@ _MARGIN = 0.02  # by which a transformed target has to lower the loss
 _SURE = 2.0  # standard errors that a step away from what serves most tables has to gain
 _MUCH = 0.2  # share of the loss that is enough in any case
 _SMOOTH_MARGIN = 0.03  # by which the Gaussian has to
+_AHEAD = 0.12  # share of its loss for each doubling of the rows, by which it has to for classes
 _FEATURES = 512
 _FEATURE_GAMMAS = (1.5, 3.5)
 _FEATURE_RIDGES = (0.2, 0.7)
@@ -114,7 +115,7 @@ class Search:
         self.held_rows: NDArray = np.arange(0)
         self.n_components = _FEATURES
         self._finalists: list[Settings] = []
-        n = len(y)
+        n = self._n_rows = len(y)
         self.parts = [
             Part(table, y, goal.kind, fitted, held, key) for fitted, held in splits(goal, key, n)
         ]
@@ -269,7 +270,9 @@ class Search:
 
         Of two that differ in kernel or transform the plainer one leads unless the other is better
         by two standard errors of the difference, by four if it differs in both, or by so much
-        that long tails, which make these errors large, are no excuse.
+        that long tails, which make these errors large, are no excuse. Classes change at borders,
+        not smoothly: there a smooth kernel soon learns no more, and has to be ahead by more the
+        more rows are still to come.
         """
         if self._stage_best is None:
             return True
@@ -277,7 +280,12 @@ class Search:
         doubt = _SURE * float(gain.std()) / np.sqrt(len(gain))
         more = _fanciness(record.settings) - _fanciness(self._stage_best.settings)
         enough = min(doubt * abs(more), _MUCH * float(self._best_losses.mean()))
-        return float(gain.mean()) > enough * np.sign(more)
+        smoother = _is_smooth(record.settings) - _is_smooth(self._stage_best.settings)
+        if smoother and self.goal.kind == "classes":
+            doublings = max(0.0, np.log2(self._n_rows / record.rows))
+            smooth_losses = losses if smoother > 0 else self._best_losses
+            enough = max(enough, _AHEAD * doublings * float(smooth_losses.mean()))
+        return bool(gain.mean() > enough * np.sign(more))
 
     def _responses(
         self, n_rows: int, group: Settings, ridges: Sequence[float], map_: FeatureMap | None
@@ -343,4 +351,8 @@ def _worth(record: Record) -> float:
 
 def _fanciness(settings: Settings) -> int:
     """How far settings are from what serves most tables."""
-    return (settings.kernel == "gaussian") + (settings.transform != "identity")
+    return _is_smooth(settings) + (settings.transform != "identity")
+
+
+def _is_smooth(settings: Settings) -> int:
+    return int(settings.kernel == "gaussian")
