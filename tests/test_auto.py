@@ -181,6 +181,15 @@ def test_inputs_that_matter_have_the_largest_shares():
     assert shares[[1, 3]].min() > shares[[0, 2, 4]].max()
 
 
+def test_rows_in_order_are_judged_like_shuffled_ones():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(900, 3))
+    X = X[np.argsort(X[:, 0])]  # neighbours are alike in the input that matters
+    model = AutoKernelRegressor(random_state=0).fit(X, np.sin(2 * X[:, 0]))
+    assert model.input_shares_.argmax() == 0
+    assert model.input_shares_[0] > 0.8
+
+
 def test_targets_that_vary_by_factors_are_fitted_as_logarithms():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(900, 2))

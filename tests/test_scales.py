@@ -75,6 +75,19 @@ def test_the_median_distance_becomes_one(metric, settings):
     np.testing.assert_allclose(np.median(pdist(out, metric)), 1, rtol=0.02)
 
 
+def test_the_order_of_the_rows_does_not_matter():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3))
+    X = X[np.argsort(X[:, 0])]
+    order = rng.permutation(len(X))
+    found = [
+        GradientScaler(power=1.0, random_state=0).fit(X[rows], np.sin(2 * X[rows, 0]))
+        for rows in (np.arange(len(X)), order)
+    ]
+    np.testing.assert_allclose(found[0].scales_, found[1].scales_, atol=0.1)
+    np.testing.assert_allclose(found[0].matrix_[0], found[1].matrix_[0], rtol=0.1)
+
+
 @pytest.mark.parametrize("full", [False, True])
 def test_transform_is_a_product_with_the_matrix(full):
     X, y, _ = ridge_of_one_direction(200)

@@ -129,6 +129,13 @@ class Streams:
         return -np.log(self.uniform(size, slot))
 
 
+def shuffled(key: int, n: int, m: int, slot: int) -> NDArray[np.int64]:
+    """At most m of n positions in random order, as those of sorted rows have to be met."""
+    if n > m:
+        return distinct(key, n, m, slot)
+    return np.argsort(Streams(key, np.arange(n)).uniform(1, slot)[:, 0], kind="stable")
+
+
 def distinct(key: int, n: int, m: int, slot: int) -> NDArray[np.int64]:
     """m of n positions, uniformly without replacement; fewer are the first of more, below n.
 

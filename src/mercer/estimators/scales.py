@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from mercer._random import Slot, distinct, key_from
+from mercer._random import Slot, key_from, shuffled
 from mercer._validation import flag, name_from, positive_integer
 from mercer.kernels import Gaussian
 from mercer.maps import RandomFourier
@@ -135,8 +135,7 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         else:
             X, y = validate_data(self, X, y, multi_output=True, **options)
         key = key_from(self.random_state)
-        n, most = X.shape[0], int(self.max_rows)
-        rows = distinct(key, n, most, Slot.SHUFFLE) if n > most else np.arange(n)
+        rows = shuffled(key, X.shape[0], int(self.max_rows), Slot.SHUFFLE)
         some = X[rows]
         matrix = np.ones(X.shape[1])
         if self.power != 0 and len(rows) > 3:
@@ -196,7 +195,8 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
 def at_unit_distance(X: Any, matrix: NDArray, metric: str) -> NDArray:
     """``matrix`` times the number that brings the median distance between rows to 1.
 
-    Each of some rows is compared with a few others; equal ones do not count.
+    Each of the first rows is compared with a few others; equal ones do not count. They have to be
+    in random order.
     """
     rows = scaled(X[:_PAIRED], matrix)
     rows = rows.toarray() if sparse.issparse(rows) else rows

@@ -131,4 +131,4 @@ def _tried(axes: Any, groups: dict[str, dict[str, tuple[float, bool]]]) -> None:
     axes.yaxis.tick_right()
     axes.invert_yaxis()
     axes.set_xlabel("loss on held-out rows")
-    axes.legend(frameon=False, fontsize=8, loc="lower right")
+    axes.legend(frameon=False, fontsize=8, loc="lower left")

@@ -14,7 +14,7 @@ from sklearn.pipeline import Pipeline
 from threadpoolctl import threadpool_limits
 
 from mercer._array import n_threads
-from mercer._random import key_from
+from mercer._random import Slot, key_from, shuffled
 from mercer._validation import positive_number
 from mercer.estimators.auto.deadline import Deadline
 from mercer.estimators.auto.goals import Classes, Numbers
@@ -84,7 +84,7 @@ class AutoKernelMachine(BaseEstimator):
         self.interrupted_ = False
         n_components: int | None = None
         try:
-            search.run(self._treatments(X), X.shape[1])
+            search.run(self._treatments(X, key), X.shape[1])
             search.deadline = start + _TRIAL_SHARE * budget
             seconds_left = start + budget - time.perf_counter()
             exact = not sparse.issparse(X) and self._is_exact(search, len(y), seconds_left)
@@ -107,14 +107,14 @@ class AutoKernelMachine(BaseEstimator):
         self.search_seconds_ = searched - start
         self.fit_seconds_ = time.perf_counter() - searched
         self.n_features_in_ = X.shape[1]
-        self._measure_inputs(X, y, goal)
+        self._measure_inputs(X, key)
 
-    def _treatments(self, X: Any) -> list[tuple[str, int]]:
+    def _treatments(self, X: Any, key: int) -> list[tuple[str, int]]:
         """What to do with the columns, the likeliest first."""
         if sparse.issparse(X):
             return [("robust", 0)]
         found = [("robust", 0), ("standard", 0), ("quantile", 0)]
-        some = rows_of(X, np.arange(min(_LOOK, X.shape[0])))
+        some = rows_of(X, shuffled(key, X.shape[0], _LOOK, Slot.SHUFFLE))
         preparer = TablePreparer(max_integers=_FEW_INTEGERS, random_state=0).fit(some)
         n_columns = len(preparer.get_feature_names_out())
         if preparer.has_few_integers and n_columns <= max(_FEW_COLUMNS, 2 * X.shape[1]):
@@ -242,10 +242,10 @@ class AutoKernelMachine(BaseEstimator):
     def _calibrate(self, search: Search) -> None:
         raise NotImplementedError
 
-    def _measure_inputs(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
+    def _measure_inputs(self, X: Any, key: int) -> None:
         """How much of the distance between rows is due to each input column."""
         steps = self._steps()
-        some = rows_of(X, np.arange(min(_LOOK, X.shape[0])))
+        some = rows_of(X, shuffled(key, X.shape[0], _LOOK, Slot.SHUFFLE))
         rows = steps["scaler"].transform(steps["preparer"].transform(some))
         spread = abs(rows - rows[np.roll(np.arange(rows.shape[0]), 1)]).mean(axis=0)
         shares = np.bincount(
