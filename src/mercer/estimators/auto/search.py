@@ -146,7 +146,8 @@ class Search:
         def best_of(groups: Iterable[Settings]) -> Settings:
             trials = [(g, _GAMMAS[g.kernel], _RIDGES[g.kernel]) for g in groups]
             found.update(self._try("rung 1", rows, trials))
-            return min(found, key=lambda group: _worth(found[group]))
+            plain = Settings(*treatments[0])
+            return min(found, key=lambda group: _worth(found[group]), default=plain)
 
         if n_inputs > MOST_DENSE:  # all that is quick, above all for sparse rows
             best_of(Settings(*treatment, kernel="gaussian") for treatment in treatments[:2])
