@@ -34,7 +34,7 @@ _FEW_COLUMNS = 200  # that categories of whole numbers may become
 _SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # of the time budget, when rungs and trials end
 _END = 0.97  # of the time budget, when iterations end
 _RESERVE = 0.6  # of what is left of it is planned for the final fit
-_EXACT_ROWS = 20_000  # up to which the exact kernel takes no longer than features that are as good
+_EXACT_ROWS = 20_000  # up to which the exact kernel takes a few seconds, for fewer errors
 _DIRECT_ROWS = 2000  # up to which one factor takes less time than iterations
 _MOST_EXACT_ROWS = 30_000  # whose kernel matrix may be held, if there is time
 # Residual of iterations, and ranks of their preconditioner per root of the rows.

@@ -29,15 +29,15 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     The treatment of the columns, scales of the inputs learned from the target, the kernel, its
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
     hundred rows with the exact kernel, the better ones on more, gamma and strength once more with
-    the random features that replace the kernel. Targets that vary by factors are fitted as
-    logarithms where that serves. Then one model is fitted to all rows. Whatever is chosen is judged
-    on rows held out of the training data.
+    the random features that replace the kernel beyond 20 000 rows. Targets that vary by factors are
+    fitted as logarithms where that serves. Then one model is fitted to all rows. Whatever is chosen
+    is judged on rows held out of the training data.
 
     Parameters
     ----------
     time_budget : float or None, default=None
-        Seconds that ``fit`` may take, > 0. None means as long as the search asks for, a second or
-        so on some ten thousand rows.
+        Seconds that ``fit`` may take, > 0. None means as long as search and fit ask for: a few
+        seconds on ten thousand rows.
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
         Threads; None and -1 mean all cores.
@@ -174,14 +174,15 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     The treatment of the columns, scales of the inputs learned from the labels, the kernel, its
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
     hundred rows with the exact kernel, the better ones on more, gamma and strength once more with
-    the random features that replace the kernel. Then one model is fitted to all rows. Whatever is
-    chosen is judged on rows held out of the training data, which calibrate the probabilities, too.
+    the random features that replace the kernel beyond 20 000 rows. Then one model is fitted to all
+    rows. Whatever is chosen is judged on rows held out of the training data, which calibrate the
+    probabilities, too.
 
     Parameters
     ----------
     time_budget : float or None, default=None
-        Seconds that ``fit`` may take, > 0. None means as long as the search asks for, a second or
-        so on some ten thousand rows.
+        Seconds that ``fit`` may take, > 0. None means as long as search and fit ask for: a few
+        seconds on ten thousand rows.
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
         Threads; None and -1 mean all cores.
