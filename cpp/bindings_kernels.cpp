@@ -127,17 +127,22 @@ void add_gram(nb::handle Z, bool transposed, nb::handle weights_, nb::handle out
 void multiply_held(nb::handle M, bool transposed, nb::handle weights_, nb::handle out_,
                    int n_threads) {
     const Buffer matrix(M.ptr(), "M", {Type::f32}, 2);
-    const Buffer weights(weights_.ptr(), "weights", {Type::f64}, 2);
+    const Buffer weights = transposed
+                               ? Buffer(weights_.ptr(), "weights", {Type::f64}, 2)
+                               : Buffer(weights_.ptr(), "weights", {Type::f32, Type::f64}, 2);
     const Buffer out(out_.ptr(), "out", {Type::f64}, 2, true);
     const std::size_t n = matrix.extent(0), p = matrix.extent(1);
     const std::size_t k = weights.extent(transposed);
     transposed ? weights.expect_shape({n, k}) : weights.expect_shape({k, p});
     transposed ? out.expect_shape({k, p}) : out.expect_shape({n, k});
-    const HeldWork work{
-        matrix.data<const float>(), n, p, k, transposed, weights.data<const double>(),
-        out.data<double>()};
-    nb::gil_scoped_release released;
-    held_product(work, n_threads);
+    with_float(weights.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const HeldWork<T> work{
+            matrix.data<const float>(), n, p, k, transposed, weights.data<const T>(),
+            out.data<double>()};
+        nb::gil_scoped_release released;
+        held_product(work, n_threads);
+    });
 }
 
 }  // namespace

@@ -94,10 +94,14 @@ bool held_products_are_right(std::size_t n, std::size_t p, std::size_t k) {
                 by_rows[i * k + c] += entry * w[c * p + j];
                 by_columns[c * p + j] += entry * v[i * k + c];
             }
-    held_product({matrix.data(), n, p, k, false, w.data(), of_rows.data()}, 3);
-    held_product({matrix.data(), n, p, k, true, v.data(), of_columns.data()}, 3);
+    const std::vector<float> narrow(w.begin(), w.end());
+    std::vector<double> in_f32(n * k);
+    held_product<double>({matrix.data(), n, p, k, false, w.data(), of_rows.data()}, 3);
+    held_product<double>({matrix.data(), n, p, k, true, v.data(), of_columns.data()}, 3);
+    held_product<float>({matrix.data(), n, p, k, false, narrow.data(), in_f32.data()}, 3);
     const double tolerance = static_cast<double>(n + p) * 1e-13;
     return largest_difference(by_rows, of_rows) < tolerance &&
+           largest_difference(by_rows, in_f32) < static_cast<double>(n + p) * 1e-6 &&
            largest_difference(by_columns, of_columns) < tolerance;
 }
 

@@ -84,11 +84,12 @@ struct ProductLoops {
     void (*join_lanes)(S* sums, std::size_t count, double* totals);
 };
 
-// Part of a float32 matrix that is held, weights in float64 and what becomes of their product.
+// Part of a float32 matrix that is held, weights of type T and what becomes of their product.
+template <class T>
 struct HeldTile {
     const float* matrix;  // (rows, columns), a row every step
     std::size_t step, rows, columns;
-    const double* weights;  // (k, columns) by rows, (rows, k) by columns, a row every weights_step
+    const T* weights;  // (k, columns) by rows, (rows, k) by columns, a row every weights_step
     std::size_t weights_step, k;
     double* sums;  // (rows, k) by rows, (k, columns) by columns
     std::size_t sums_step;
@@ -104,8 +105,9 @@ struct KernelTables {
     ProductLoops<float, float> product_f32;
     ProductLoops<float, double> product_f32_in_f64;
     ProductLoops<double, double> product_f64;
-    void (*held_rows)(const HeldTile& tile);     // sums += matrix * weights'
-    void (*held_columns)(const HeldTile& tile);  // sums += weights' * matrix
+    void (*held_rows)(const HeldTile<double>& tile);     // sums += matrix * weights'
+    void (*held_rows_f32)(const HeldTile<float>& tile);  // the same, sums of a tile in float32
+    void (*held_columns)(const HeldTile<double>& tile);  // sums += weights' * matrix
 };
 
 }  // namespace mercer

@@ -285,7 +285,7 @@ def test_ranks_grow_with_the_root_of_the_rows_and_obey_the_memory(monkeypatch):
     assert rank_for(4) == 4
     assert rank_for(10_000) == 1000
     monkeypatch.setattr(
-        "mercer.solvers.preconditioners.available_memory", lambda: 8.0 * 10_000 * 100
+        "mercer.solvers.preconditioners.available_memory", lambda: 12.0 * 10_000 * 100
     )
     assert rank_for(10_000) == 20
 

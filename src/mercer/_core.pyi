@@ -378,13 +378,14 @@ def kernel_product(
 def held_product(
     M: NDArray[np.float32],
     transposed: bool,
-    weights: NDArray[np.float64],
+    weights: NDArray[Any],
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None:
     """out (n, k) += M weights' for M (n, p) and weights (k, p), or, if ``transposed``,
-    out (k, p) += weights' M for weights (n, k). Numbers are widened before they are multiplied. The
-    number of threads changes no bit.
+    out (k, p) += weights' M for weights (n, k). For weights in float64 numbers are widened before
+    they are multiplied; otherwise, which is for rows alone, sums of a thousand terms are float32.
+    The number of threads changes no bit.
     """
 
 def gram(

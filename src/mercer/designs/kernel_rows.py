@@ -24,6 +24,9 @@ InCore = tuple[str, float, NDArray[np.float64]]
 # Columns of a float32 matrix whose products with a vector are summed up in float32.
 _EXACT_COLUMNS = 512
 
+# Columns of float32 up to which the core's product takes less time than that of BLAS.
+_FEW_COLUMNS = 32
+
 # CSR rows are better written out where they have few inputs, or at least this share of non-zeros.
 _FEW_INPUTS = 512
 _FILLED_SHARE = 0.05
@@ -133,32 +136,33 @@ def times(matrix: Any, vector: NDArray) -> NDArray[np.float64]:
 
     Notes
     -----
-    A float64 vector meets a float32 matrix whose numbers are widened in the core: few columns wait
-    for the memory anyway, so that it costs no more than a product in float32.
+    The core multiplies a float32 matrix by few columns in less time than BLAS, whose blocks are
+    made for many: these wait for the memory, so that it costs little to widen the numbers for a
+    vector of float64.
     """
-    if matrix.dtype == np.float64 or sparse.issparse(matrix):
+    if sparse.issparse(matrix):
         return matrix.astype(np.float64, copy=False) @ vector.astype(np.float64, copy=False)
-    if vector.dtype == np.float64:
-        return _widened(matrix, vector)
+    if matrix.dtype == np.float64:  # in BLAS, few long rows take half the time of few columns
+        rows = np.ascontiguousarray(vector.T, dtype=np.float64)
+        return np.ascontiguousarray((rows @ matrix.T).T)
+    k = int(np.prod(vector.shape[1:]))
+    by_columns = matrix.strides[0] < matrix.strides[1]
+    if vector.dtype == np.float64 or (k <= _FEW_COLUMNS and not by_columns):
+        flat = np.ascontiguousarray(vector.reshape(len(vector), k))
+        return _in_core(matrix, by_columns, flat).reshape(len(matrix), *vector.shape[1:])
     total = np.zeros((matrix.shape[0], *vector.shape[1:]))
     for columns in row_chunks(matrix.shape[1], 1.0, _EXACT_COLUMNS):
         total += matrix[:, columns] @ vector[columns]
     return total
 
 
-def _widened(matrix: NDArray, vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``matrix @ vector`` in float64 for a float32 matrix of either order."""
-    n, p = matrix.shape
-    k = int(np.prod(vector.shape[1:]))
-    flat = np.ascontiguousarray(vector.reshape(p, k))
-    transposed = matrix.strides[0] < matrix.strides[1]
-    if transposed:
-        held = np.ascontiguousarray(matrix.T)
-        total = np.zeros((k, n))
-        _core.held_product(held, True, flat, total, n_threads())
-        total = np.ascontiguousarray(total.T)
-    else:
-        held, weights = np.ascontiguousarray(matrix), np.ascontiguousarray(flat.T)
-        total = np.zeros((n, k))
-        _core.held_product(held, False, weights, total, n_threads())
-    return total.reshape(n, *vector.shape[1:])
+def _in_core(matrix: NDArray, by_columns: bool, vector: NDArray) -> NDArray[np.float64]:
+    """``matrix @ vector`` for a float32 matrix of either order, to the precision of the vector."""
+    k = vector.shape[1]
+    if by_columns:
+        sums = np.zeros((k, len(matrix)))
+        _core.held_product(np.ascontiguousarray(matrix.T), True, vector, sums, n_threads())
+        return np.ascontiguousarray(sums.T)
+    total, weights = np.zeros((len(matrix), k)), np.ascontiguousarray(vector.T)
+    _core.held_product(np.ascontiguousarray(matrix), False, weights, total, n_threads())
+    return total

@@ -12,8 +12,8 @@ from scipy import linalg, sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
+from mercer._blas import blas_threads, cholesky_in_place
 from mercer._random import Slot, key_from, shuffled
 from mercer._validation import flag, name_from, positive_integer
 from mercer.kernels import Gaussian
@@ -141,7 +141,7 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if self.power != 0 and len(rows) > 3:
             dense = some.toarray() if sparse.issparse(some) else some
             target = _as_columns(np.asarray(y)[rows], self.target)
-            with threadpool_limits(1, user_api="blas"):  # threads would wait for each other
+            with blas_threads(1):  # threads would wait for each other
                 products = self._learned(dense.astype(np.float32), target.astype(np.float32), key)
             matrix = _root(products, float(self.power))
         self.matrix_ = at_unit_distance(some, matrix, self.metric)
@@ -249,8 +249,9 @@ def _smooth_fit(X: NDArray, target: NDArray, frequencies: NDArray, phases: NDArr
 
 def _solved(matrix: NDArray, rhs: NDArray) -> NDArray:
     """By the factor, which takes the place of the symmetric matrix."""
-    factor = linalg.cho_factor(matrix.T, overwrite_a=True, check_finite=False)
-    return linalg.cho_solve(factor, rhs, check_finite=False)
+    if not cholesky_in_place(matrix):
+        raise np.linalg.LinAlgError("the matrix is not positive definite to rounding.")
+    return linalg.cho_solve((matrix.T, True), rhs, check_finite=False)
 
 
 def _as_columns(y: NDArray, kind: str) -> NDArray[np.float64]:

@@ -262,7 +262,7 @@ class ConjugateGradient(Solver):
 
     def _advance(self, state: krylov.KrylovState) -> None:
         """One step for every strength at work."""
-        state.advance()
+        state.advance(self.tol)
         seen = bool(np.any(state.relative[state.index] <= self.tol))
         restart = False
         if seen or state.iteration % self.check_every == 0:

@@ -20,7 +20,8 @@ __all__ = ["KrylovState", "Precondition", "held", "lost", "preconditioner"]
 
 _STRIKES = 3  # looks at the truth that may find nothing better before a strength is given up
 _GAIN = 0.5  # what counts as better
-_FEW_OUTPUTS = 16  # for which it does not pay to hold a matrix that is quickly made
+_FEW_OUTPUTS = 3  # for which it does not pay to hold a matrix that is quickly made
+_COARSE = 1e-3  # residual from which products in float32, if that is the data's, lose nothing
 _DRIFT = 2.0  # how much more than the recurrence the truth may be
 
 Precondition = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
@@ -119,10 +120,13 @@ class KrylovState(State):
         state.observe()
         return state
 
-    def advance(self) -> None:
+    def advance(self, tol: float) -> None:
         """One step along the directions."""
+        # The recurrence strays no further than the truth is looked at for.
+        single = tol >= _COARSE and isinstance(self.system, KernelSystem)
+        dtype = self.problem.dtype if single else np.float64
         with self.clock.phase("products"):
-            product = self.system.product(self.direction)
+            product = self.system.product(self.direction.astype(dtype, copy=False))
         with self.clock.phase("vectors"):
             curvature = np.einsum("ij,ij->j", self.direction, product)
             check_range(self.problem, curvature)

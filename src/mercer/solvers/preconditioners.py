@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from mercer._array import available_memory, check_memory
-from mercer.designs import KernelColumns
+from mercer.designs import Dense, KernelColumns
+from mercer.designs.kernel_rows import times
 from mercer.maps.landmarks import pivoted_cholesky
 from mercer.problem.cholesky import lower
 from mercer.problem.forms import upper_factor
@@ -29,7 +30,7 @@ class LowRank:
 
     Parameters
     ----------
-    factor : ndarray of shape (rank, n)
+    factor : ndarray of shape (rank, n), float32 or float64
         F; K is about FᵀF.
 
     Examples
@@ -41,10 +42,10 @@ class LowRank:
            [1. ]])
     """
 
-    def __init__(self, factor: NDArray[np.float64]):
+    def __init__(self, factor: NDArray):
         self._factor = factor
         # (FᵀF + s I)⁻¹ = (I − Fᵀ (F Fᵀ + s I)⁻¹ F) / s, and one rotation serves all shifts.
-        values, self._vectors = np.linalg.eigh(factor @ factor.T)
+        values, self._vectors = np.linalg.eigh(Dense(factor.T).gram())
         self._values = np.maximum(values, 0.0)
         # What is smaller than this, FᵀF does not know.
         self._least = max(float(np.finfo(np.float64).eps * self._values.max(initial=0.0)), 1e-300)
@@ -52,11 +53,10 @@ class LowRank:
     def __call__(self, v: NDArray[np.float64], shifts: NDArray[np.float64]) -> NDArray[np.float64]:
         """The inverse times v (n, C), with a shift (C,) for every column."""
         shifts = np.maximum(shifts, self._least)[:, None]
-        # Few long rows times a matrix: BLAS does that in half the time of few columns.
-        rows = np.ascontiguousarray(v.T)
-        inner = (rows @ self._factor.T) @ self._vectors
+        inner = times(self._factor, v).T @ self._vectors
         inner /= self._values + shifts
-        return np.ascontiguousarray(((rows - inner @ self._vectors.T @ self._factor) / shifts).T)
+        inner = inner @ self._vectors.T
+        return (v - times(self._factor.T, np.ascontiguousarray(inner.T))) / shifts.T
 
 
 def rank_for(n: int) -> int:
@@ -64,7 +64,7 @@ def rank_for(n: int) -> int:
     rank = _RANK * np.sqrt(n)
     available = available_memory()
     if available is not None:
-        rank = min(rank, _SHARE * available / (8.0 * n))
+        rank = min(rank, _SHARE * available / (12.0 * n))
     return int(np.clip(rank, 1, n))
 
 
@@ -101,7 +101,7 @@ def low_rank(
     """
     n = design.shape[0]
     check_memory(
-        8.0 * n * (rank + 64.0) + 24.0 * rank * rank,
+        12.0 * n * (rank + 64.0) + 24.0 * rank * rank,
         f"a preconditioner of rank {rank} for {n} rows",
         "choose a smaller rank",
     )
@@ -119,7 +119,8 @@ def low_rank(
 
     diagonal = design.diagonal() * root**2
     cut_off = max(float(np.finfo(design.dtype).eps), _ENOUGH * shift / float(diagonal.sum()))
-    return LowRank(pivoted_cholesky(diagonal, corner, columns, rank, key, min(cut_off, 0.5))[1])
+    factor = pivoted_cholesky(diagonal, corner, columns, rank, key, min(cut_off, 0.5))[1]
+    return LowRank(factor.astype(design.dtype, copy=False))
 
 
 class Restricted:

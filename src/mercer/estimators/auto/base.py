@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
-from threadpoolctl import threadpool_limits
 
 from mercer._array import n_threads
+from mercer._blas import blas_threads
 from mercer._random import Slot, key_from, shuffled
 from mercer._validation import positive_number
 from mercer.estimators.auto.deadline import Deadline
@@ -186,7 +186,7 @@ class AutoKernelMachine(BaseEstimator):
         self.best_estimator_ = self._of_target(estimator, settings, search)
         # Products with the kernel have threads of their own, and those of BLAS are in their way.
         exact = isinstance(estimator[-1].feature_map, ExactKernel)
-        limit = threadpool_limits(1 if exact else None, user_api="blas")
+        limit = blas_threads(1 if exact else None)
         try:
             with limit, warnings.catch_warnings():  # learned scales differ on purpose
                 warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")

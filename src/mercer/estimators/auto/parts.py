@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -32,23 +34,13 @@ class Part:
     fitted: NDArray[np.int64]
     held: NDArray[np.int64]
     key: int
-    prepared: dict[Any, tuple[Any, Any]] = field(default_factory=dict)
-    scales: dict[Any, NDArray] = field(default_factory=dict)
+    made: dict[Any, Any] = field(default_factory=dict)
+    locks: dict[Any, Lock] = field(default_factory=dict)
 
     def rows(self, settings: Settings) -> tuple[Any, Any]:
         """Rows to fit and rows to predict under settings, but for kernel, gamma and ridge."""
         treatment = settings.numbers, settings.max_integers
-        if treatment not in self.prepared:
-            preparer = TablePreparer(
-                treatment[0],
-                max_integers=treatment[1],
-                target=self.kind,
-                random_state=np.random.default_rng(self.key),
-            )
-            fitted = preparer.fit_transform(rows_of(self.table, self.fitted), self.y[self.fitted])
-            held = preparer.transform(rows_of(self.table, self.held))
-            self.prepared[treatment] = _short(fitted), _short(held)
-        return self.prepared[treatment]
+        return self._once(treatment, lambda: self._prepared(*treatment))
 
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
         """The same in learned scales: the first rows to fit, and all to predict."""
@@ -56,20 +48,35 @@ class Part:
         learned = np.ones(fitted.shape[1])
         if settings.power:
             which = settings.numbers, settings.max_integers, settings.turned
-            learned = self._learned(which, fitted)
+            learned = self._once(which, lambda: self._learned(settings.turned, fitted))
         if not settings.turned:
             learned = learned**settings.power
         matrix = at_unit_distance(fitted, learned, METRICS[settings.kernel]).astype(np.float32)
         return scaled(fitted[:n_rows], matrix), scaled(held, matrix)
 
-    def _learned(self, which: tuple[str, int, bool], fitted: Any) -> NDArray:
-        if which not in self.scales:
-            turned = which[-1]
-            scaler = GradientScaler(
-                full=turned, target=self.kind, random_state=np.random.default_rng(self.key)
-            ).fit(fitted, self.y[self.fitted])
-            self.scales[which] = scaler.matrix_ if turned else scaler.scales_
-        return self.scales[which]
+    def _once(self, key: Any, make: Callable[[], Any]) -> Any:
+        """What ``make`` returns, made by the first thread that asks for it."""
+        with self.locks.setdefault(key, Lock()):
+            if key not in self.made:
+                self.made[key] = make()
+            return self.made[key]
+
+    def _prepared(self, numbers: str, max_integers: int) -> tuple[Any, Any]:
+        preparer = TablePreparer(
+            numbers,
+            max_integers=max_integers,
+            target=self.kind,
+            random_state=np.random.default_rng(self.key),
+        )
+        fitted = preparer.fit_transform(rows_of(self.table, self.fitted), self.y[self.fitted])
+        held = preparer.transform(rows_of(self.table, self.held))
+        return _short(fitted), _short(held)
+
+    def _learned(self, turned: bool, fitted: Any) -> NDArray:
+        scaler = GradientScaler(
+            full=turned, target=self.kind, random_state=np.random.default_rng(self.key)
+        ).fit(fitted, self.y[self.fitted])
+        return scaler.matrix_ if turned else scaler.scales_
 
 
 def rows_of(table: Any, rows: NDArray) -> Any:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from mercer import kernels
+from mercer._array import n_threads
+from mercer._blas import blas_threads
 from mercer.estimators.auto.goals import Classes, Numbers
 from mercer.estimators.auto.parts import MOST_DENSE, Part, splits
 from mercer.estimators.auto.trials import Settings, exact_responses, feature_responses
@@ -68,6 +72,15 @@ class Record:
     seconds: float
 
 
+@dataclass(frozen=True)
+class _Outcome:
+    """A record, the responses to the rows held out, and the loss of each of them."""
+
+    record: Record
+    responses: NDArray
+    losses: NDArray
+
+
 class Search:
     """The choice of settings for one table.
 
@@ -119,6 +132,7 @@ class Search:
         self.parts = [
             Part(table, y, goal.kind, fitted, held, key) for fitted, held in splits(goal, key, n)
         ]
+        self._held = np.concatenate([part.held for part in self.parts])
 
     @property
     def n_fitted(self) -> int:
@@ -201,7 +215,7 @@ class Search:
             for factor in (1.0,) if smooth else _FEATURE_GAMMAS:
                 trial = replace(found, gamma=found.gamma * factor)
                 if not self._is_late():
-                    self._tried("features", self.n_fitted, trial, ridges, map_)
+                    self._record(self._tried(self.n_fitted, trial, ridges, map_))
 
     def _shrunk(self, n_rows: int, n_inputs: int) -> int:
         """Fewer rows for tables of many columns, whose distances cost more."""
@@ -220,15 +234,21 @@ class Search:
         """
         self._enter(stage)
         best: dict[Settings, Record] = {}
+        groups, works = [], []
+        for group, gammas, ridges in trials:
+            for gamma in gammas:
+                groups.append(group)
+                works.append((replace(group, gamma=float(gamma)), ridges))
+
+        def outcome(work: tuple[Settings, Sequence[float]]) -> list[_Outcome]:
+            return [] if self._is_late() else self._tried(n_rows, *work)
+
         # Matrices are so small that threads of BLAS would wait for each other most of the time.
-        with threadpool_limits(1, user_api="blas"):
-            for group, gammas, ridges in trials:
-                for gamma in gammas:
-                    if self._is_late():
-                        return best
-                    record = self._tried(stage, n_rows, replace(group, gamma=float(gamma)), ridges)
-                    if record is not None:
-                        best[group] = min(best.get(group, record), record, key=_worth)
+        with blas_threads(1), closing(_side_by_side(outcome, works, self.n_jobs)) as found:
+            for group, outcomes in zip(groups, found, strict=True):
+                record = self._record(outcomes)
+                if record is not None:
+                    best[group] = min(best.get(group, record), record, key=_worth)
         return best
 
     def _enter(self, stage: str) -> None:
@@ -242,28 +262,34 @@ class Search:
 
     def _tried(
         self,
-        stage: str,
         n_rows: int,
         group: Settings,
         ridges: Sequence[float],
         map_: FeatureMap | None = None,
-    ) -> Record | None:
-        """The best record of settings of one gamma; all are kept."""
+    ) -> list[_Outcome]:
+        """How settings of one gamma did; nothing of the search is changed."""
         start = time.perf_counter()
         found = self._responses(n_rows, group, ridges, map_)
         seconds = (time.perf_counter() - start) / max(1, len(found))
-        rows = np.concatenate([part.held for part in self.parts])
-        best: Record | None = None
+        outcomes = []
         for settings, pieces in found.items():
             responses = np.concatenate(pieces)
-            losses, error = self.goal.losses(responses, rows, settings.transform)
-            record = Record(stage, n_rows, settings, float(losses.mean()), error, seconds)
+            losses, error = self.goal.losses(responses, self._held, settings.transform)
+            record = Record(self._stage, n_rows, settings, float(losses.mean()), error, seconds)
+            outcomes.append(_Outcome(record, responses, losses))
+        return outcomes
+
+    def _record(self, outcomes: Iterable[_Outcome]) -> Record | None:
+        """The best of some records; all are kept."""
+        best: Record | None = None
+        for outcome in outcomes:
+            record = outcome.record
             self.records.append(record)
             best = record if best is None else min(best, record, key=_worth)
-            if self._leads(record, losses):
+            if self._leads(record, outcome.losses):
                 self._stage_best = self.best = record
-                self._best_losses = losses
-                self.held_responses, self.held_rows = responses, rows
+                self._best_losses = outcome.losses
+                self.held_responses, self.held_rows = outcome.responses, self._held
         return best
 
     def _leads(self, record: Record, losses: NDArray) -> bool:
@@ -321,6 +347,20 @@ def feature_map(settings: Settings, n_components: int, key: int, n_jobs: Any) ->
     if settings.kernel == "laplacian":
         return RandomBinning(n_components=n_components, random_state=seed, n_jobs=n_jobs)
     return RandomFourier("gaussian", n_components=n_components, random_state=seed, n_jobs=n_jobs)
+
+
+def _side_by_side(call: Callable[[Any], Any], works: list[Any], n_jobs: Any) -> Iterator[Any]:
+    """What calls return, in turn; those not yet begun are dropped where nobody wants more."""
+    threads = min(n_threads(n_jobs), len(works))
+    if threads <= 1:
+        yield from map(call, works)
+        return
+    pool = ThreadPoolExecutor(threads)
+    try:
+        for future in [pool.submit(copy_context().run, call, work) for work in works]:
+            yield future.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _promising(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from mercer import kernels
+from mercer._blas import cholesky_in_place
 from mercer.losses import Squared
 from mercer.maps import FeatureMap
 from mercer.penalties import L2
@@ -67,12 +68,10 @@ def exact_responses(
     for ridge in ridges:
         system = matrix.astype(np.float64 if ridge < _ROUGH else matrix.dtype)
         system.flat[:: len(system) + 1] += ridge
-        try:  # SciPy's factor, in place: several times faster than NumPy's at such sizes
-            factor = linalg.cholesky(system.T, lower=True, overwrite_a=True, check_finite=False)
-        except np.linalg.LinAlgError:
+        if not cholesky_in_place(system):
             continue
         rhs = target.astype(system.dtype, copy=False)
-        yield ridge, across @ linalg.cho_solve((factor, True), rhs, check_finite=False)
+        yield ridge, across @ linalg.cho_solve((system.T, True), rhs, check_finite=False)
 
 
 def feature_responses(

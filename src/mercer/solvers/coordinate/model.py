@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
-from threadpoolctl import ThreadpoolController
 
 from mercer import _core
+from mercer._blas import blas_threads
 
 __all__ = ["Model", "minimise"]
 
@@ -55,11 +54,6 @@ class Model:
         return shrunk / (1.0 + sigma * self.l2)
 
 
-@cache
-def _pools() -> ThreadpoolController:
-    return ThreadpoolController()
-
-
 def minimise(model: Model, w: NDArray, goal: float) -> NDArray[np.float64]:
     """A w whose ``excess`` is at most ``goal``, or as small as rounding allows, starting at w.
 
@@ -73,7 +67,7 @@ def minimise(model: Model, w: NDArray, goal: float) -> NDArray[np.float64]:
     """
     if len(w) >= _THREADED:
         return _minimise(model, w, goal)
-    with _pools().limit(limits=1, user_api="blas"):
+    with blas_threads(1):
         return _minimise(model, w, goal)
 
 

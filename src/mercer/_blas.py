@@ -1,0 +1,85 @@
+"""BLAS and LAPACK as work of several threads of Python needs them."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import cython_lapack, lapack
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["blas_threads", "cholesky_in_place"]
+
+_LOWER = b"L"
+_BEFORE, _BEHIND = b"void (char *, int *, ", b" *, int *, int *)"  # and the matrix between them
+
+
+def blas_threads(limit: int | None) -> AbstractContextManager[Any]:
+    """A context in which BLAS has at most so many threads; None leaves them as they are.
+
+    Libraries are looked for once: that takes milliseconds.
+    """
+    return _libraries().limit(limits=limit, user_api="blas")
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def cholesky_in_place(matrix: NDArray) -> bool:
+    """Write Lᵀ, the matrix being L Lᵀ, over the upper triangle of a symmetric matrix.
+
+    Other threads of Python go on meanwhile, which SciPy's own function does not let them.
+
+    Parameters
+    ----------
+    matrix : ndarray of shape (m, m), float32 or float64
+        C-contiguous.
+
+    Returns
+    -------
+    bool
+        Whether there is a factor. Where there is none, the upper triangle is spoilt.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer._blas import cholesky_in_place
+    >>> matrix = np.array([[4.0, 2.0], [2.0, 5.0]])
+    >>> cholesky_in_place(matrix), np.triu(matrix)
+    (True, array([[2., 1.],
+           [0., 2.]]))
+    """
+    if not matrix.flags.c_contiguous or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError("matrix must be square and C-contiguous.")
+    name = {"f": "spotrf", "d": "dpotrf"}[matrix.dtype.char]
+    routine = _lapack(name)
+    if routine is None:  # for LAPACK, the transpose lies in order: no copy
+        factor, info = getattr(lapack, name)(matrix.T, lower=1, clean=0, overwrite_a=1)
+        if not np.shares_memory(factor, matrix):
+            matrix[...] = factor.T
+        return bool(info == 0)
+    side, result = ctypes.c_int(len(matrix)), ctypes.c_int(0)
+    routine(_LOWER, side, matrix.ctypes.data, side, result)
+    return result.value == 0
+
+
+@cache
+def _lapack(name: str) -> Callable[..., None] | None:
+    """LAPACK's routine itself, for a matrix with its side before and behind; None if its integers
+    are not C's."""
+    capsule, api = cython_lapack.__pyx_capi__[name], ctypes.pythonapi
+    name_of = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)
+    pointer_of = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)
+    signature = name_of(("PyCapsule_GetName", api))(capsule)
+    if not (signature.startswith(_BEFORE) and signature.endswith(_BEHIND)):
+        return None
+    integer = ctypes.POINTER(ctypes.c_int)
+    routine = ctypes.CFUNCTYPE(None, ctypes.c_char_p, integer, ctypes.c_void_p, integer, integer)
+    return routine(pointer_of(("PyCapsule_GetPointer", api))(capsule, signature))
