@@ -119,8 +119,8 @@ class ConjugateGradient(Solver):
     check_every : int, default=50
         Iterations between two looks at the true residual.
     rank : int or "auto", default="auto"
-        Rows of F; "auto" is 10 √n where the memory allows, and fewer where alpha is so large that
-        they serve it: F then costs about what some products with K do.
+        Rows of F at most; there are fewer where alpha is so large that they serve it. "auto" is
+        10 √n where the memory allows: F then costs about what some products with K do.
     hold : bool or "auto", default="auto"
         Whether to keep a kernel matrix in memory where it fits; "auto" does so unless products make
         it anew as fast: in float32, with few inputs and a kernel of the core.

@@ -279,8 +279,6 @@ def preconditioner(system: System, kind: Any, rank: int | str, key: int) -> Prec
     n = problem.n_rows
     root = None if problem.weights is None else np.sqrt(problem.weights)
     design: Any = problem.design
-    if rank == "auto":
-        inverse = low_rank(design, rank_for(n), key, root, n * float(system.alphas.min()))
-    else:
-        inverse = low_rank(design, min(int(rank), n), key, root)
+    most = rank_for(n) if rank == "auto" else min(int(rank), n)
+    inverse = low_rank(design, most, key, root, n * float(system.alphas.min()))
     return lambda residual, strengths: inverse(residual, n * strengths)

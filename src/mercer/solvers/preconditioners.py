@@ -21,7 +21,7 @@ from mercer.problem.forms import upper_factor
 __all__ = ["LowRank", "Restricted", "low_rank", "rank_for", "restricted"]
 
 _RANK = 10.0  # ranks per root of the rows: its factor costs about what some products with K do
-_ENOUGH = 10.0  # how many times the shift the trace that is left may be, for a few iterations
+_ENOUGH = 0.03  # of the shift, for a row of the diagonal that is left, for a few iterations
 _SHARE = 0.2  # of the memory that is left, for the factor
 
 
@@ -118,7 +118,7 @@ def low_rank(
         out *= root[rows][:, None]
 
     diagonal = design.diagonal() * root**2
-    cut_off = max(float(np.finfo(design.dtype).eps), _ENOUGH * shift / float(diagonal.sum()))
+    cut_off = max(float(np.finfo(design.dtype).eps), _ENOUGH * shift * n / float(diagonal.sum()))
     factor = pivoted_cholesky(diagonal, corner, columns, rank, key, min(cut_off, 0.5))[1]
     return LowRank(factor.astype(design.dtype, copy=False))
 

@@ -37,8 +37,10 @@ _RESERVE = 0.6  # of what is left of it is planned for the final fit
 _EXACT_ROWS = 20_000  # up to which the exact kernel takes a few seconds, for fewer errors
 _DIRECT_ROWS = 2000  # up to which one factor takes less time than iterations
 _MOST_EXACT_ROWS = 30_000  # whose kernel matrix may be held, if there is time
-# Residual of iterations, and ranks of their preconditioner per root of the rows.
-_ITERATIONS = {"laplacian": (0.02, 3.0), "gaussian": (0.05, 10.0)}
+# Residual of iterations for numbers and for classes, whose errors rougher responses leave as they
+# are, and ranks of their preconditioner per root of the rows.
+_TOL = {"continuous": 0.02, "classes": 0.07}
+_RANK = {"laplacian": 3.0, "gaussian": 10.0}
 _EXACT_COST = {"laplacian": 1.5, "gaussian": 8.0}  # of iterations, in trials of as many pairs
 _MORE = 4  # times the features that serve are worth their time where somebody gave it
 _LOOK = 2000  # rows that the columns' kinds are looked at
@@ -142,8 +144,8 @@ class AutoKernelMachine(BaseEstimator):
             map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
             solver: Any = "cholesky"
             if n > _DIRECT_ROWS:
-                tol, rank = _ITERATIONS[settings.kernel]
-                solver = ConjugateGradient(tol, rank=int(rank * np.sqrt(n)), random_state=seed)
+                rank = int(_RANK[settings.kernel] * np.sqrt(n))
+                solver = ConjugateGradient(_TOL[self._target_kind], rank=rank, random_state=seed)
         else:
             map_ = feature_map(settings, n_components, key, self.n_jobs)
             map_, solver = map_.set_params(gamma=settings.gamma), "auto"

@@ -12,6 +12,7 @@ from scipy import linalg
 
 from mercer import kernels
 from mercer._blas import cholesky_in_place
+from mercer.designs.kernel_rows import times
 from mercer.losses import Squared
 from mercer.maps import FeatureMap
 from mercer.penalties import L2
@@ -22,7 +23,7 @@ __all__ = ["METRICS", "Settings", "exact_responses", "feature_responses"]
 
 METRICS = {"laplacian": "cityblock", "gaussian": "sqeuclidean"}
 
-_ROUGH = 0.02  # ridge below which factors are taken in float64
+_ROUGH, _SMALL = 0.02, 7e-4  # ridges below which float32 needs a second step, and serves no more
 _TOL = 1e-2
 _MAX_ITER = 300
 
@@ -66,12 +67,27 @@ def exact_responses(
     """Responses to the held rows of the exact kernel machine, for every ridge: (h, k)."""
     matrix, across = kernel(fitted), kernel(held, fitted)
     for ridge in ridges:
-        system = matrix.astype(np.float64 if ridge < _ROUGH else matrix.dtype)
-        system.flat[:: len(system) + 1] += ridge
-        if not cholesky_in_place(system):
-            continue
-        rhs = target.astype(system.dtype, copy=False)
-        yield ridge, across @ linalg.cho_solve((system.T, True), rhs, check_finite=False)
+        coef = None if ridge < _SMALL else _solved(matrix, target, ridge, 1 + (ridge < _ROUGH))
+        if coef is None:
+            coef = _solved(matrix.astype(np.float64), target, ridge)
+        if coef is not None:
+            yield ridge, times(across, coef)
+
+
+def _solved(matrix: NDArray, target: NDArray, ridge: float, steps: int = 1) -> NDArray | None:
+    """(matrix + ridge I)⁻¹ target, if the matrix has a factor; more steps mend its rounding."""
+    system = matrix.copy()
+    system.flat[:: len(system) + 1] += ridge
+    if not cholesky_in_place(system):
+        return None
+    coef = np.zeros(target.shape)
+    left = target
+    for step in range(steps):
+        if step:
+            left = target - times(matrix, coef) - ridge * coef
+        left = left.astype(system.dtype, copy=False)
+        coef += linalg.cho_solve((system.T, True), left, check_finite=False)
+    return coef
 
 
 def feature_responses(
