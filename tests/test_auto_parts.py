@@ -76,6 +76,51 @@ def test_the_rows_held_out_change_no_response():
     assert losses[0] == losses[1]
 
 
+def test_trials_side_by_side_are_those_one_after_the_other():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(1500, 3)), rng.normal(size=1500)
+    found = []
+    for n_jobs in (1, 3):
+        search = Search(X, y, Numbers(y[:, None]), 7, n_jobs, np.inf)
+        search.run([("robust", 0), ("quantile", 0)], 3)
+        found.append([(record.settings, record.loss) for record in search.records])
+    assert [settings for settings, _ in found[0]] == [settings for settings, _ in found[1]]
+    np.testing.assert_allclose(*[[loss for _, loss in records] for records in found], rtol=1e-5)
+
+
+def on_features(n_inputs, y_of, n=6000):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, size=(n, n_inputs))
+    y = y_of(X) + 0.1 * rng.normal(size=n)
+    search = Search(X, y, Numbers(y[:, None]), 7, None, np.inf)
+    search.run([("robust", 0)], n_inputs)
+    search.finish(False, n_inputs)
+    return search, [record for record in search.records if record.stage == "features"]
+
+
+def test_features_are_tried_on_more_rows_and_gamma_goes_on_while_that_helps():
+    search, records = on_features(3, lambda X: np.sign(np.sin(4 * X[:, 0])))
+    assert {record.rows for record in records} == {4500}
+    assert len(search.held_rows) == len(search.held_responses) == 1500
+    plain = [record for record in records if record.settings.kernel == "laplacian"]
+    gammas = [record.settings.gamma for record in plain]
+    losses = dict(zip(gammas, [record.loss for record in plain], strict=True))
+    best = min(losses, key=losses.get)
+    assert min(gammas) < best or losses[best] < losses[sorted(gammas)[1]]
+    assert len(set(gammas)) >= 3
+
+
+def test_faded_edges_serve_smooth_targets_of_few_inputs():
+    search, records = on_features(2, lambda X: np.sin(6 * X[:, 0]) * np.cos(5 * X[:, 1]))
+    assert "smooth" in {record.settings.kernel for record in records}
+    assert search.best.settings.kernel == "smooth"
+
+
+def test_faded_edges_are_not_tried_with_many_inputs():
+    _, records = on_features(30, lambda X: X.sum(axis=1), n=3000)
+    assert "smooth" not in {record.settings.kernel for record in records}
+
+
 # targets
 
 

@@ -196,6 +196,34 @@ def test_a_held_matrix_is_multiplied_in_float64(shape, transposed):
     assert all(np.array_equal(results[0], other) for other in results)
 
 
+@pytest.mark.parametrize(
+    "shape", [(1, 1, 1), (5, 7, 2), (67, 1030, 11), (130, 33, 3), (64, 2050, 6)]
+)
+def test_a_held_matrix_is_multiplied_in_float32_where_weights_are(shape):
+    n, p, k = shape
+    rng = np.random.default_rng(0)
+    M, weights = rng.normal(size=(n, p)).astype(np.float32), rng.normal(size=(k, p))
+    weights = weights.astype(np.float32)
+    before = rng.normal(size=(n, k))
+    expected = before + M.astype(np.float64) @ weights.T.astype(np.float64)
+    results = []
+    for threads in (1, 2, 3):
+        out = before.copy()
+        _core.held_product(M, False, weights, out, threads)
+        np.testing.assert_allclose(out, expected, atol=2e-6 * np.sqrt(p))
+        results.append(out)
+    assert all(np.array_equal(results[0], other) for other in results)
+    if p > 1:  # a coarse sum is not the fine one
+        assert not np.array_equal(results[0], expected)
+
+
+def test_weights_by_columns_are_float64():
+    with pytest.raises(TypeError, match="weights"):
+        _core.held_product(
+            np.ones((2, 3), np.float32), True, np.ones((2, 1), np.float32), np.ones((1, 3)), 1
+        )
+
+
 def test_a_held_matrix_refuses_weights_of_another_shape():
     with pytest.raises(ValueError, match="weights"):
         _core.held_product(np.ones((2, 3), np.float32), False, np.ones((1, 2)), np.ones((2, 1)), 1)

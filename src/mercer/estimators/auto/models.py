@@ -29,7 +29,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     The treatment of the columns, scales of the inputs learned from the target, the kernel, its
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
     hundred rows with the exact kernel, the better ones on more, gamma and strength once more with
-    the random features that replace the kernel beyond 20 000 rows. Targets that vary by factors are
+    the random features that replace the kernel beyond 20 000 rows: bins, with faded edges where
+    these serve a few inputs, or cosines. Targets that vary by factors are
     fitted as logarithms where that serves. Then one model is fitted to all rows. Whatever is chosen
     is judged on rows held out of the training data.
 
@@ -49,8 +50,9 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         saved, or looked at.
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
-        :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel", "gamma" (of inputs
-        whose median distance is 1), "ridge" and "transform".
+        :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel" ("laplacian",
+        "gaussian", or "smooth", that of faded bins), "gamma" (of inputs whose median distance is
+        1), "ridge" and "transform".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
@@ -174,7 +176,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     The treatment of the columns, scales of the inputs learned from the labels, the kernel, its
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
     hundred rows with the exact kernel, the better ones on more, gamma and strength once more with
-    the random features that replace the kernel beyond 20 000 rows. Then one model is fitted to all
+    the random features that replace the kernel beyond 20 000 rows: bins, with faded edges where
+    these serve a few inputs, or cosines. Then one model is fitted to all
     rows. Whatever is chosen is judged on rows held out of the training data, which calibrate the
     probabilities, too.
 
@@ -196,8 +199,9 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         saved, or looked at.
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
-        :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel", "gamma" (of inputs
-        whose median distance is 1) and "ridge".
+        :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel" ("laplacian",
+        "gaussian", or "smooth", that of faded bins), "gamma" (of inputs whose median distance is
+        1) and "ridge".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the

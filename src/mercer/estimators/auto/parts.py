@@ -34,8 +34,8 @@ class Part:
     fitted: NDArray[np.int64]
     held: NDArray[np.int64]
     key: int
-    made: dict[Any, Any] = field(default_factory=dict)
-    locks: dict[Any, Lock] = field(default_factory=dict)
+    made: dict[Any, Any] = field(init=False, default_factory=dict)
+    locks: dict[Any, Lock] = field(init=False, default_factory=dict)
 
     def rows(self, settings: Settings) -> tuple[Any, Any]:
         """Rows to fit and rows to predict under settings, but for kernel, gamma and ridge."""
@@ -86,7 +86,13 @@ def rows_of(table: Any, rows: NDArray) -> Any:
     return table[rows]
 
 
-def splits(goal: Numbers | Classes, key: int, n: int) -> list[tuple[NDArray, NDArray]]:
+def splits(
+    goal: Numbers | Classes,
+    key: int,
+    n: int,
+    most_fitted: int = _FITTED_ROWS,
+    most_held: int = _HELD_ROWS,
+) -> list[tuple[NDArray, NDArray]]:
     """Rows to fit and rows to hold out: one part of many rows, or each fifth of few in turn.
 
     Rows come in random order, classes mixed evenly, so that the first of them are a fair sample.
@@ -103,8 +109,8 @@ def splits(goal: Numbers | Classes, key: int, n: int) -> list[tuple[NDArray, NDA
     if n <= _FEW_ROWS:
         folds = np.arange(n) % min(_FOLDS, n)
         return [(order[folds != f], order[folds == f]) for f in range(min(_FOLDS, n))]
-    n_held = min(_HELD_ROWS, n // 4)
-    return [(order[n_held : n_held + _FITTED_ROWS], order[:n_held])]
+    n_held = min(most_held, n // 4)
+    return [(order[n_held : n_held + most_fitted], order[:n_held])]
 
 
 def _short(X: Any) -> Any:

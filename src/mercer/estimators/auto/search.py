@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from contextvars import copy_context
@@ -44,8 +44,10 @@ _MUCH = 0.2  # share of the loss that is enough in any case
 _SMOOTH_MARGIN = 0.03  # by which the Gaussian has to
 _AHEAD = 0.12  # share of its loss for each doubling of the rows, by which it has to for classes
 _FEATURES = 512
-_FEATURE_GAMMAS = (1.5, 3.5)
-_FEATURE_RIDGES = (0.2, 0.7)
+_FEATURE_ROWS, _FEATURE_HELD_ROWS, _FEATURE_SECONDS = 8000, 2500, 1.0  # of the trials with them
+_FEATURE_RIDGES = (0.3, 0.07)
+_NARROWER, _STEP, _STEPS = 1.5, 2.0, 3  # where gammas of features begin, and how they go on
+_MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 
 
 @dataclass(frozen=True)
@@ -208,14 +210,56 @@ class Search:
             self._try("rung 3", self._shrunk(_THIRD_ROWS, n_inputs), trials)
             return
         self._enter("features")
-        for found in self._finalists:
-            smooth = found.kernel == "gaussian"
-            ridges = (found.ridge, 10 * found.ridge) if smooth else _FEATURE_RIDGES
-            map_ = feature_map(found, self.n_components, self.key, self.n_jobs)
-            for factor in (1.0,) if smooth else _FEATURE_GAMMAS:
-                trial = replace(found, gamma=found.gamma * factor)
-                if not self._is_late():
-                    self._record(self._tried(self.n_fitted, trial, ridges, map_))
+        self._hold_out_more()
+        for place, found in enumerate(self._finalists):
+            if not _is_smooth(found):
+                self._on_bins(found, faded=n_inputs <= _MOST_FADED)
+            elif place == 0:
+                self._on_features(found, 1.0, (found.ridge, 10 * found.ridge))
+
+    def _hold_out_more(self) -> None:
+        """More rows to fit and to hold out, as far as there is time for them."""
+        seconds_left = max(0.0, self.deadline - time.perf_counter())
+        share = min(1.0, seconds_left / _FEATURE_SECONDS)
+        sizes = int(share * _FEATURE_ROWS), int(share * _FEATURE_HELD_ROWS)
+        if sizes[0] > self.n_fitted:
+            part = self.parts[0]
+            some = splits(self.goal, self.key, self._n_rows, *sizes)
+            self.parts = [replace(part, fitted=rows, held=held) for rows, held in some]
+            self._held = np.concatenate([held for _, held in some])
+
+    def _on_bins(self, found: Settings, faded: bool) -> None:
+        """Gamma up for as long as that helps, or else down; then another ridge, and faded edges."""
+        first, second = _FEATURE_RIDGES
+        factor = _NARROWER
+        best = self._on_features(found, factor, [first])
+        for turn in range(_STEPS):
+            factor *= _STEP
+            more = self._on_features(found, factor, [first])
+            if turn == 0 and _better(best, more) is best:
+                best = _better(best, self._on_features(found, _NARROWER / _STEP, [first]))
+                break
+            if _better(best, more) is best:
+                break
+            best = more
+        if best is None:
+            return
+        best = _better(best, self._on_features(best.settings, 1.0, [second])) or best
+        if faded:
+            rows = self.parts[0].scaled(best.settings, _SECOND_ROWS)[0]
+            unit = float(kernels.get("smooth", "median").resolve(rows).gamma)
+            smooth = replace(best.settings, kernel="smooth")
+            self._on_features(smooth, unit, [best.settings.ridge])
+
+    def _on_features(
+        self, found: Settings, factor: float, ridges: Sequence[float]
+    ) -> Record | None:
+        """The best record of features, for a multiple of gamma."""
+        if self._is_late():
+            return None
+        map_ = feature_map(found, self.n_components, self.key, self.n_jobs)
+        trial = replace(found, gamma=found.gamma * factor)
+        return self._record(self._tried(self.n_fitted, trial, ridges, map_))
 
     def _shrunk(self, n_rows: int, n_inputs: int) -> int:
         """Fewer rows for tables of many columns, whose distances cost more."""
@@ -344,12 +388,13 @@ class Search:
 def feature_map(settings: Settings, n_components: int, key: int, n_jobs: Any) -> FeatureMap:
     """The map of random features that stands for a kernel."""
     seed = int(key % 2**31)
-    if settings.kernel == "laplacian":
-        return RandomBinning(n_components=n_components, random_state=seed, n_jobs=n_jobs)
-    return RandomFourier("gaussian", n_components=n_components, random_state=seed, n_jobs=n_jobs)
+    make = RandomFourier if settings.kernel == "gaussian" else RandomBinning
+    return make(settings.kernel, n_components=n_components, random_state=seed, n_jobs=n_jobs)
 
 
-def _side_by_side(call: Callable[[Any], Any], works: list[Any], n_jobs: Any) -> Iterator[Any]:
+def _side_by_side(
+    call: Callable[[Any], Any], works: list[Any], n_jobs: Any
+) -> Generator[Any, None, None]:
     """What calls return, in turn; those not yet begun are dropped where nobody wants more."""
     threads = min(n_threads(n_jobs), len(works))
     if threads <= 1:
@@ -380,6 +425,13 @@ def _promising(
     return sorted(kept, key=lambda group: _worth(losses[group]))
 
 
+def _better(record: Record | None, other: Record | None) -> Record | None:
+    """The one of less loss, the first of equal ones; None if there is none."""
+    if record is None or other is None:
+        return other if record is None else record
+    return min(record, other, key=_worth)
+
+
 def _worth(record: Record) -> float:
     """The loss with the handicaps of transformed targets and of smooth kernels.
 
@@ -392,7 +444,7 @@ def _worth(record: Record) -> float:
 
 def _fanciness(settings: Settings) -> int:
     """How far settings are from what serves most tables."""
-    return _is_smooth(settings) + (settings.transform != "identity")
+    return (settings.kernel != "laplacian") + (settings.transform != "identity")
 
 
 def _is_smooth(settings: Settings) -> int:

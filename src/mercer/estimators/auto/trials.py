@@ -21,7 +21,7 @@ from mercer.solvers import ConjugateGradient
 
 __all__ = ["METRICS", "Settings", "exact_responses", "feature_responses"]
 
-METRICS = {"laplacian": "cityblock", "gaussian": "sqeuclidean"}
+METRICS = {"laplacian": "cityblock", "smooth": "cityblock", "gaussian": "sqeuclidean"}
 
 _ROUGH, _SMALL = 0.02, 7e-4  # ridges below which float32 needs a second step, and serves no more
 _TOL = 1e-2
@@ -42,7 +42,8 @@ class Settings:
         Of learned scales, see ``GradientScaler``.
     turned : bool
         Whether learned scales turn inputs, too: its ``full``.
-    kernel : {"laplacian", "gaussian"}
+    kernel : {"laplacian", "smooth", "gaussian"}
+        "smooth" is tried by random bins with faded edges alone.
     gamma : float
         Of inputs whose median distance is 1.
     ridge : float
@@ -93,14 +94,16 @@ def _solved(matrix: NDArray, target: NDArray, ridge: float, steps: int = 1) -> N
 def feature_responses(
     map_: FeatureMap, fitted: Any, held: Any, target: NDArray, ridges: Sequence[float]
 ) -> Iterator[tuple[float, NDArray]]:
-    """Responses to the held rows of ridge regression on features, for every ridge: (h, k)."""
+    """Responses to the held rows of ridge regression on features, for every ridge: (h, k).
+
+    All start from nothing, as the final fit does: few iterations shrink coefficients, too.
+    """
     design = map_.fit_design(fitted)
-    theta: NDArray | None = None
-    for ridge in sorted(ridges, reverse=True):
+    for ridge in ridges:
         penalty = L2(ridge / design.shape[0])
         problem = Problem(design, target, Squared(), penalty, fit_intercept=False)
         solver = ConjugateGradient(tol=_TOL, max_iter=_MAX_ITER)
-        theta = solver.solve(problem, theta).coef
+        theta = solver.solve(problem).coef
         out = np.empty((held.shape[0], target.shape[1]))
         for rows, piece in map_.designs(held):
             out[rows] = piece.matvec(theta)
