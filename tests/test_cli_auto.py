@@ -48,6 +48,44 @@ def houses(request):
     return f"houses.{request.param}", table
 
 
+def test_bounds_hold_the_target_as_often_as_asked(houses):
+    path, table = houses
+    mercer("fit", path, "--target", "price", "--out", "m.skops")
+    mercer("predict", "m.skops", path, "--out", "p.csv", "--coverage", "0.8")
+    found = pd.read_csv("p.csv")
+    assert list(found) == ["prediction", "low", "high"]
+    inside = (found["low"] <= table["price"]) & (table["price"] <= found["high"])
+    assert 0.7 < inside.mean() <= 1
+    assert found["low"].le(found["prediction"]).all()
+    assert found["prediction"].le(found["high"]).all()
+
+
+def test_sets_hold_the_class(houses):
+    path, table = houses
+    mercer("fit", path, "--target", "garden", "--task", "classification", "--out", "m.skops")
+    mercer("predict", "m.skops", path, "--out", "p.csv", "--coverage", "0.9")
+    found = pd.read_csv("p.csv")
+    assert list(found)[1:] == ["in_set_False", "in_set_True"]
+    held = np.where(table["garden"], found["in_set_True"], found["in_set_False"])
+    assert held.mean() > 0.8
+
+
+def test_bounds_need_rows_that_were_held_out_and_a_share(houses):
+    path, _ = houses
+    mercer("fit", path, "--target", "price", "--out", "auto.skops")
+    numbers = pd.DataFrame({"x": np.arange(40.0), "y": np.arange(40.0) % 7})
+    numbers.to_csv("numbers.csv", index=False)
+    mercer("fit", "numbers.csv", "--target", "y", "--gamma", "0.1", "--out", "plain.skops")
+    for model, data, coverage, message in (
+        ("auto.skops", path, "1.5", "--coverage must be above 0 and below 1; got 1.5."),
+        ("plain.skops", "numbers.csv", "0.9", "--coverage needs a model that held rows out"),
+    ):
+        arguments = ["predict", model, str(data), "--out", "p.csv", "--coverage", coverage]
+        done = CliRunner().invoke(app, arguments)
+        assert done.exit_code != 0
+        assert message in " ".join(done.output.split())
+
+
 def test_a_raw_table_is_fitted_saved_and_predicted(houses):
     path, table = houses
     summary = json.loads(mercer("fit", path, "--target", "price", "--out", "m.skops", "--json"))

@@ -35,6 +35,14 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of each class.")
     ] = False,
+    coverage: Annotated[
+        float | None,
+        typer.Option(
+            "--coverage",
+            help="Add intervals that hold the target, or sets that hold the class, this often "
+            "(above 0 and below 1).",
+        ),
+    ] = None,
     max_memory: MaxMemory = None,
     out_of_core: OutOfCore = False,
     as_json: Json = False,
@@ -51,12 +59,15 @@ def predict(
 
     saved = persistence.load_saved(model)
     _check_proba(saved, proba)
+    _check_coverage(saved, coverage)
     X, y = unlabelled(data, saved, out_of_core)
     with waiting(f"predicting {X.shape[0]} rows"):
         predicted = saved.model.predict(X)
         columns = _columns(predicted)
         if proba:
             columns |= _probabilities(saved, X)
+        if coverage is not None:
+            columns |= _bounds(saved, X, coverage)
         persistence.write_atomically(out, lambda file: _write_csv(file, columns))
     summary: dict[str, Any] = {"predictions": str(out), "rows": X.shape[0], "task": saved.task}
     if y is not None and saved.task is not None:
@@ -77,6 +88,18 @@ def _check_proba(saved: SavedModel, proba: bool) -> None:
         )
 
 
+def _check_coverage(saved: SavedModel, coverage: float | None) -> None:
+    if coverage is None:
+        return
+    if not 0 < coverage < 1:
+        raise ValueError(f"--coverage must be above 0 and below 1; got {coverage:g}.")
+    if not any(hasattr(saved.model, name) for name in ("predict_interval", "predict_set")):
+        raise ValueError(
+            "--coverage needs a model that held rows out to learn its errors; fit one with mercer "
+            "fit and no option that says how."
+        )
+
+
 def _columns(predicted: NDArray) -> dict[str, NDArray]:
     """The predictions as columns by name."""
     if predicted.ndim == 2:
@@ -89,6 +112,22 @@ def _probabilities(saved: SavedModel, X: Any) -> dict[str, NDArray]:
     found = saved.model.predict_proba(X)
     labels = saved.model.classes_.tolist()
     return {f"probability_{label}": found[:, j] for j, label in enumerate(labels)}
+
+
+def _bounds(saved: SavedModel, X: Any, coverage: float) -> dict[str, NDArray]:
+    """Ends of intervals as columns, or for each class whether it belongs to the set."""
+    if hasattr(saved.model, "predict_set"):
+        found = saved.model.predict_set(X, coverage)
+        labels = saved.model.classes_.tolist()
+        return {f"in_set_{label}": found[:, j] for j, label in enumerate(labels)}
+    ends = saved.model.predict_interval(X, coverage)
+    if ends.ndim == 2:
+        return {"low": ends[:, 0], "high": ends[:, 1]}
+    return {
+        f"{side}_{j}": ends[:, j, place]
+        for j in range(ends.shape[1])
+        for place, side in enumerate(("low", "high"))
+    }
 
 
 def _write_csv(file: Any, columns: dict[str, NDArray]) -> None:
