@@ -6,8 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from mercer._blas import cholesky_in_place
-
 __all__ = ["LARGE", "lower", "lower_in_place"]
 
 # Side from which matrices are factorised here: threads of OpenBLAS's own factorisation are known to
@@ -34,12 +32,12 @@ def lower(matrix: NDArray[np.float64]) -> NDArray:
     return factor
 
 
-def lower_in_place(matrix: NDArray, block: int = _BLOCK) -> bool:
+def lower_in_place(matrix: NDArray[np.float64], block: int = _BLOCK) -> bool:
     """Write the lower factor L, matrix = L Lᵀ, over a symmetric matrix.
 
     Parameters
     ----------
-    matrix : ndarray of shape (m, m), float32 or float64
+    matrix : ndarray of shape (m, m), float64
         Symmetric.
     block : int, default=2048
         Side of the blocks that are worked on: three of them are held besides the matrix.
@@ -62,11 +60,11 @@ def lower_in_place(matrix: NDArray, block: int = _BLOCK) -> bool:
     diagonal = matrix.diagonal().copy()
     parts = [slice(start, min(m, start + block)) for start in range(0, m, block)]
     for number, own in enumerate(parts):
-        factor = matrix[own, own].copy()
-        if not cholesky_in_place(factor):
+        try:
+            factor = np.linalg.cholesky(matrix[own, own])
+        except np.linalg.LinAlgError:
             _restore(matrix, diagonal)
             return False
-        factor = factor.T
         _write_lower(matrix[own, own], factor)
         below = parts[number + 1 :]
         for rows in below:
@@ -82,13 +80,13 @@ def lower_in_place(matrix: NDArray, block: int = _BLOCK) -> bool:
     return True
 
 
-def _write_lower(target: NDArray, source: NDArray) -> None:
+def _write_lower(target: NDArray[np.float64], source: NDArray) -> None:
     """The lower triangle of one matrix into another, whose upper one stays for ``_restore``."""
     for i in range(len(target)):
         target[i, : i + 1] = source[i, : i + 1]
 
 
-def _restore(matrix: NDArray, diagonal: NDArray) -> None:
+def _restore(matrix: NDArray[np.float64], diagonal: NDArray[np.float64]) -> None:
     """A symmetric matrix from its upper triangle and its diagonal."""
     for i in range(len(matrix)):
         matrix[i, :i] = matrix[:i, i]

@@ -24,7 +24,7 @@ _DRIFT = 0.1  # share of the true residual that the recurrence may miss
 _STRIKES = 3  # how often it may do so without the residual being halved
 _TEMPERED = 0.25
 _POWERS = {"tempered": _TEMPERED, "jacobi": 1.0}
-_OF_ROWS, _OF_LANDMARKS = ("rpcholesky", "cholesky"), ("falkon",)
+_OF_ROWS, _OF_LANDMARKS = "rpcholesky", "falkon"
 
 # Where few iterations are asked for, the diagonal takes 1.2 to 3 times less time than its fourth
 # root on binned tables, for scores that differ by less than their noise.
@@ -113,11 +113,9 @@ class ConjugateGradient(Solver):
         "tempered"; or nothing by rows.
 
         For a kernel machine: "rpcholesky" for all rows, FᵀF + n alpha I with the factor F of a
-        randomly pivoted Cholesky factorisation of K, or "cholesky", the factor of the equations of
-        the least alpha in float32, n³ / 3 operations that leave a few iterations: for many outputs
-        and little alpha; "falkon" for landmarks, the equations with the landmarks for rows; "auto"
-        is the first that fits; None is nothing; a callable takes residuals (m, C) and the alpha of
-        each column (C,).
+        randomly pivoted Cholesky factorisation of K; "falkon" for landmarks, the equations with the
+        landmarks for rows; "auto" is the one that fits; None is nothing; a callable takes residuals
+        (m, C) and the alpha of each column (C,).
     check_every : int, default=50
         Iterations between two looks at the true residual.
     rank : int or "auto", default="auto"
@@ -166,7 +164,7 @@ class ConjugateGradient(Solver):
         self.check_every = positive_integer(self.check_every, "check_every")
         name_from(self.space, ("auto", "columns", "rows"), "space")
         if not (self.preconditioner is None or callable(self.preconditioner)):
-            kinds = ("auto", *_POWERS, *_OF_ROWS, *_OF_LANDMARKS)
+            kinds = ("auto", *_POWERS, _OF_ROWS, _OF_LANDMARKS)
             name_from(self.preconditioner, kinds, "preconditioner")
         if self.space == "rows" and self.preconditioner not in ("auto", None):
             raise ValueError(
@@ -217,11 +215,11 @@ class ConjugateGradient(Solver):
             suits: tuple[str, ...] = tuple(_POWERS)
         else:
             of_rows = isinstance(problem.system(), KernelSystem)
-            suits = _OF_ROWS if of_rows else _OF_LANDMARKS
+            suits = (_OF_ROWS,) if of_rows else (_OF_LANDMARKS,)
         if kind not in suits:
             raise ValueError(
-                f"preconditioner must be one of 'auto', None, {', '.join(map(repr, suits))} for "
-                f"this problem; got {kind!r}."
+                f"preconditioner must be 'auto', None or {' or '.join(map(repr, suits))} for this "
+                f"problem; got {kind!r}."
             )
 
     def _warn(self, state: Any, stacklevel: int = 3) -> None:

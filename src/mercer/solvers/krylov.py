@@ -14,7 +14,7 @@ from mercer.designs import KernelColumns
 from mercer.problem import Problem
 from mercer.problem.systems import KernelSystem, System
 from mercer.solvers.base import Clock, Result, State, TraceRow, check_range
-from mercer.solvers.preconditioners import factored, low_rank, rank_for, restricted
+from mercer.solvers.preconditioners import low_rank, rank_for, restricted
 
 __all__ = ["KrylovState", "Precondition", "held", "lost", "preconditioner"]
 
@@ -279,10 +279,6 @@ def preconditioner(system: System, kind: Any, rank: int | str, key: int) -> Prec
     n = problem.n_rows
     root = None if problem.weights is None else np.sqrt(problem.weights)
     design: Any = problem.design
-    if kind == "cholesky":
-        exact = factored(design, root, n * float(system.alphas.min()))
-        if exact is not None:
-            return lambda residual, strengths: exact(residual)
     most = rank_for(n) if rank == "auto" else min(int(rank), n)
     inverse = low_rank(design, most, key, root, n * float(system.alphas.min()))
     return lambda residual, strengths: inverse(residual, n * strengths)

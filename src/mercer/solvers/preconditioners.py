@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, lapack
+from scipy.linalg import lapack
 
 from mercer._array import available_memory, check_memory
 from mercer.designs import Dense, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.maps.landmarks import pivoted_cholesky
-from mercer.problem.cholesky import lower, lower_in_place
+from mercer.problem.cholesky import lower
 from mercer.problem.forms import upper_factor
 
-__all__ = ["Factored", "LowRank", "Restricted", "factored", "low_rank", "rank_for", "restricted"]
+__all__ = ["LowRank", "Restricted", "low_rank", "rank_for", "restricted"]
 
 _RANK = 10.0  # ranks per root of the rows: its factor costs about what some products with K do
 _ENOUGH = 0.03  # of the shift, for a row of the diagonal that is left, for a few iterations
@@ -121,63 +121,6 @@ def low_rank(
     cut_off = max(float(np.finfo(design.dtype).eps), _ENOUGH * shift * n / float(diagonal.sum()))
     factor = pivoted_cholesky(diagonal, corner, columns, rank, key, min(cut_off, 0.5))[1]
     return LowRank(factor.astype(design.dtype, copy=False))
-
-
-class Factored:
-    """(√S K √S + shift I)⁻¹ for one shift, by its factor in float32.
-
-    Parameters
-    ----------
-    matrix : ndarray of shape (n, n), float32
-        √S K √S + shift I, which is destroyed.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If it is not positive definite to the rounding of float32.
-    """
-
-    def __init__(self, matrix: NDArray[np.float32]):
-        if not lower_in_place(matrix):
-            raise np.linalg.LinAlgError("the matrix is not positive definite to rounding.")
-        self._factor = matrix
-
-    def __call__(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The inverse times v (n, C)."""
-        single = v.astype(np.float32)
-        found = cho_solve((self._factor.T, False), single, check_finite=False)
-        return found.astype(np.float64)
-
-
-def factored(
-    design: KernelColumns, root: NDArray[np.float64] | None, shift: float
-) -> Factored | None:
-    """The factor of the equations themselves; None where float32 does not allow it.
-
-    Parameters
-    ----------
-    design : KernelColumns of shape (n, n)
-        K, symmetric.
-    root : ndarray of shape (n,) or None
-        √s, the square roots of the weights.
-    shift : float
-
-    Raises
-    ------
-    MemoryError
-        If the factor does not fit.
-    """
-    n = design.shape[0]
-    check_memory(4.0 * n * n, f"the factor of {n} rows", "use preconditioner='rpcholesky'")
-    matrix = np.array(design.toarray(), dtype=np.float32)
-    if root is not None:
-        matrix *= root.astype(np.float32)
-        matrix *= root.astype(np.float32)[:, None]
-    matrix.flat[:: n + 1] += np.float32(shift)
-    try:
-        return Factored(matrix)
-    except np.linalg.LinAlgError:
-        return None
 
 
 class Restricted:

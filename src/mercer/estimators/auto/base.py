@@ -41,7 +41,6 @@ _MOST_EXACT_ROWS = 30_000  # whose kernel matrix may be held, if there is time
 # are, and ranks of their preconditioner per root of the rows.
 _TOL = {"continuous": 0.02, "classes": 0.07}
 _RANK = {"laplacian": 3.0, "gaussian": 10.0}
-_MANY_OUTPUTS, _FACTORED_ROWS = 8, 12_000  # from and up to which the factor itself is cheaper
 _EXACT_COST = {"laplacian": 1.5, "gaussian": 8.0}  # of iterations, in trials of as many pairs
 _MORE = 4  # times the features that serve are worth their time where somebody gave it
 _LOOK = 2000  # rows that the columns' kinds are looked at
@@ -103,7 +102,7 @@ class AutoKernelMachine(BaseEstimator):
         if self.interrupted_:
             self._fit_quickly(X, y, search, settings, key)
         else:
-            estimator = self._pipeline(settings, len(y), key, n_components, goal.n_outputs)
+            estimator = self._pipeline(settings, len(y), key, n_components)
             if np.isfinite(budget):
                 estimator[-1].set_callbacks(Deadline(start + _END * budget))
             self._fit_finally(X, y, search, settings, key, estimator)
@@ -124,9 +123,7 @@ class AutoKernelMachine(BaseEstimator):
             found.append(("robust", _FEW_INTEGERS))
         return found
 
-    def _pipeline(
-        self, settings: Settings, n: int, key: int, n_components: int | None, n_outputs: int = 1
-    ) -> Any:
+    def _pipeline(self, settings: Settings, n: int, key: int, n_components: int | None) -> Any:
         """An unfitted estimator with the settings, for n rows; exact without ``n_components``."""
         seed = int(key % 2**31)
         preparer = TablePreparer(
@@ -147,25 +144,13 @@ class AutoKernelMachine(BaseEstimator):
             map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
             solver: Any = "cholesky"
             if n > _DIRECT_ROWS:
-                solver = self._iterations(settings, n, n_outputs, seed)
+                rank = int(_RANK[settings.kernel] * np.sqrt(n))
+                solver = ConjugateGradient(_TOL[self._target_kind], rank=rank, random_state=seed)
         else:
             map_ = feature_map(settings, n_components, key, self.n_jobs)
             map_, solver = map_.set_params(gamma=settings.gamma), "auto"
         model = self._model(map_, alpha=settings.ridge / n, solver=solver)
         return Pipeline([("preparer", preparer), ("scaler", scaler), ("model", model)])
-
-    def _iterations(
-        self, settings: Settings, n: int, n_outputs: int, seed: int
-    ) -> ConjugateGradient:
-        """The solver of the exact kernel machine of many rows."""
-        # Gaussians that suit many classes take so many iterations that a factor is cheaper.
-        many = settings.kernel == "gaussian" and n_outputs >= _MANY_OUTPUTS
-        kind = "rpcholesky"
-        if many and n <= _FACTORED_ROWS and self.time_budget is None:
-            kind = "cholesky"
-        rank = int(_RANK[settings.kernel] * np.sqrt(n))
-        tol = _TOL[self._target_kind]
-        return ConjugateGradient(tol, preconditioner=kind, rank=rank, random_state=seed)
 
     def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:
         """Whether the exact kernel machine is within reach: by rows, or by the time there is."""
@@ -202,10 +187,8 @@ class AutoKernelMachine(BaseEstimator):
     ) -> None:
         self.best_estimator_ = self._of_target(estimator, settings, search)
         # Products with the kernel have threads of their own, and those of BLAS are in their way.
-        model = estimator[-1]
-        exact = isinstance(model.feature_map, ExactKernel)
-        factored = getattr(model.solver, "preconditioner", None) == "cholesky"
-        limit = blas_threads(1 if exact and not factored else None)
+        exact = isinstance(estimator[-1].feature_map, ExactKernel)
+        limit = blas_threads(1 if exact else None)
         try:
             with limit, warnings.catch_warnings():  # learned scales differ on purpose
                 warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")

@@ -56,7 +56,6 @@ class Numbers:
 
     def __init__(self, y: NDArray):
         self.y = y
-        self.n_outputs = y.shape[1]
         low, middle, high = np.quantile(y, [0.25, 0.5, 0.75], axis=0)
         reach = np.abs(y - middle).max(axis=0)
         heavy = y.shape[1] == 1 and bool((reach > _HEAVY * (high - low)).all())
@@ -105,7 +104,6 @@ class Classes:
     def __init__(self, labels: NDArray, n_classes: int):
         self.labels = labels
         self.n_classes = n_classes
-        self.n_outputs = 1 if n_classes == 2 else n_classes
         self.shift: Any = None
 
     def strata(self) -> NDArray | None:
