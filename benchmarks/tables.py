@@ -212,11 +212,11 @@ def main() -> None:
                     records.append(facts | run(make, task, split))
                 except ValueError as refusal:
                     sys.stderr.write(f"  {which} refuses: {refusal}\n")
+            if options.json:  # what was run is kept whatever happens to the rest
+                content = {"environment": environment(), "runs": records}
+                options.json.write_text(json.dumps(content, indent=1) + "\n")
     facts = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
     sys.stdout.write(f"{facts}\n{report(records)}\n")
-    if options.json:
-        content = {"environment": environment(), "runs": records}
-        options.json.write_text(json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":
