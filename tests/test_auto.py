@@ -117,6 +117,18 @@ def test_rows_beyond_the_exact_kernel_get_features(monkeypatch):
     assert r2(model, X[2000:], y[2000:]) > 0.9
 
 
+def test_counts_of_many_words_are_served_by_a_linear_model():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 900)
+    words = sparse.random(900, 3000, density=0.01, format="lil", random_state=rng)
+    for row, label in enumerate(labels):
+        words[row, 40 * label + rng.integers(0, 40, 6)] = 1.0
+    X = words.tocsr()
+    model = AutoKernelClassifier(random_state=0).fit(X[:700], labels[:700])
+    assert model.best_settings_["kernel"] == "linear"
+    assert model.score(X[700:], labels[700:]) > 0.85
+
+
 def test_several_targets_are_predicted_at_once():
     X, y = friedman()
     Y = np.column_stack([y, X[:, 0]])

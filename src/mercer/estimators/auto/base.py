@@ -148,7 +148,7 @@ class AutoKernelMachine(BaseEstimator):
                 solver = ConjugateGradient(_TOL[self._target_kind], rank=rank, random_state=seed)
         else:
             map_ = feature_map(settings, n_components, key, self.n_jobs)
-            map_, solver = map_.set_params(gamma=settings.gamma), "auto"
+            solver = "auto"
         model = self._model(map_, alpha=settings.ridge / n, solver=solver)
         return Pipeline([("preparer", preparer), ("scaler", scaler), ("model", model)])
 
@@ -166,7 +166,7 @@ class AutoKernelMachine(BaseEstimator):
     def _n_components(self, search: Search, n: int, seconds_left: float) -> int:
         """As many features as help, and as there is time for."""
         kernel = "laplacian" if search.best is None else search.best.settings.kernel
-        most = min(_FEATURES[kernel], max(_LEAST_FEATURES, _CODES // n))
+        most = min(_FEATURES.get(kernel, 1), max(_LEAST_FEATURES, _CODES // n))
         if not np.isfinite(seconds_left):
             return most
         most *= _MORE

@@ -30,9 +30,10 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
     hundred rows with the exact kernel, the better ones on more, gamma and strength once more with
     the random features that replace the kernel beyond 20 000 rows: bins, with faded edges where
-    these serve a few inputs, or cosines. Targets that vary by factors are
-    fitted as logarithms where that serves. Then one model is fitted to all rows. Whatever is chosen
-    is judged on rows held out of the training data.
+    these serve a few inputs, or cosines. Sparse rows get features, and with thousands of inputs a
+    linear model is tried as well. Targets that vary by factors are fitted as logarithms where that
+    serves. Then one model is fitted to all rows. Whatever is chosen is judged on rows held out of
+    the training data.
 
     Parameters
     ----------
@@ -51,8 +52,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel" ("laplacian",
-        "gaussian", or "smooth", that of faded bins), "gamma" (of inputs whose median distance is
-        1), "ridge" and "transform".
+        "gaussian", "smooth", that of faded bins, or "linear"), "gamma" (of inputs whose median
+        distance is 1), "ridge" and "transform".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
@@ -177,9 +178,9 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
     hundred rows with the exact kernel, the better ones on more, gamma and strength once more with
     the random features that replace the kernel beyond 20 000 rows: bins, with faded edges where
-    these serve a few inputs, or cosines. Then one model is fitted to all
-    rows. Whatever is chosen is judged on rows held out of the training data, which calibrate the
-    probabilities, too.
+    these serve a few inputs, or cosines. Sparse rows get features, and with thousands of inputs a
+    linear model is tried as well. Then one model is fitted to all rows. Whatever is chosen is
+    judged on rows held out of the training data, which calibrate the probabilities, too.
 
     Parameters
     ----------
@@ -200,8 +201,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel" ("laplacian",
-        "gaussian", or "smooth", that of faded bins), "gamma" (of inputs whose median distance is
-        1) and "ridge".
+        "gaussian", "smooth", that of faded bins, or "linear"), "gamma" (of inputs whose median
+        distance is 1) and "ridge".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the

@@ -21,7 +21,7 @@ from mercer._blas import blas_threads
 from mercer.estimators.auto.goals import Classes, Numbers
 from mercer.estimators.auto.parts import MOST_DENSE, Part, splits
 from mercer.estimators.auto.trials import Settings, exact_responses, feature_responses
-from mercer.maps import FeatureMap, RandomBinning, RandomFourier
+from mercer.maps import FeatureMap, IdentityMap, RandomBinning, RandomFourier
 
 __all__ = ["Record", "Search", "feature_map"]
 
@@ -46,6 +46,7 @@ _AHEAD = 0.12  # share of its loss for each doubling of the rows, by which it ha
 _FEATURES = 512
 _FEATURE_ROWS, _FEATURE_HELD_ROWS, _FEATURE_SECONDS = 8000, 2500, 1.0  # of the trials with them
 _FEATURE_RIDGES = (0.3, 0.07)
+_LINEAR_RIDGES = (1.0, 0.1)
 _NARROWER, _STEP, _STEPS = 1.5, 2.0, 3  # where gammas of features begin, and how they go on
 _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 
@@ -211,6 +212,9 @@ class Search:
             return
         self._enter("features")
         self._hold_out_more()
+        if n_inputs > MOST_DENSE:  # of which most are zero, as counts of words are
+            plain = self._finalists[0] if self._finalists else Settings()
+            self._on_features(replace(plain, kernel="linear", gamma=1.0), 1.0, _LINEAR_RIDGES)
         for place, found in enumerate(self._finalists):
             if not _is_smooth(found):
                 self._on_bins(found, faded=n_inputs <= _MOST_FADED)
@@ -257,8 +261,8 @@ class Search:
         """The best record of features, for a multiple of gamma."""
         if self._is_late():
             return None
-        map_ = feature_map(found, self.n_components, self.key, self.n_jobs)
         trial = replace(found, gamma=found.gamma * factor)
+        map_ = feature_map(trial, self.n_components, self.key, self.n_jobs)
         return self._record(self._tried(self.n_fitted, trial, ridges, map_))
 
     def _shrunk(self, n_rows: int, n_inputs: int) -> int:
@@ -373,10 +377,8 @@ class Search:
             else:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                    at = map_.with_gamma(group.gamma)
-                    tried = iter(
-                        list(feature_responses(at, fitted, held, target.astype(np.float32), ridges))
-                    )
+                    single = target.astype(np.float32)
+                    tried = iter(list(feature_responses(map_, fitted, held, single, ridges)))
             for ridge, responses in tried:
                 pieces = np.split(responses, len(encodings), axis=1)
                 for encoding, piece in zip(encodings, pieces, strict=True):
@@ -388,8 +390,10 @@ class Search:
 def feature_map(settings: Settings, n_components: int, key: int, n_jobs: Any) -> FeatureMap:
     """The map of random features that stands for a kernel."""
     seed = int(key % 2**31)
+    if settings.kernel == "linear":
+        return IdentityMap(n_jobs=n_jobs)
     make = RandomFourier if settings.kernel == "gaussian" else RandomBinning
-    return make(settings.kernel, n_components=n_components, random_state=seed, n_jobs=n_jobs)
+    return make(settings.kernel, settings.gamma, n_components, random_state=seed, n_jobs=n_jobs)
 
 
 def _side_by_side(
@@ -444,7 +448,8 @@ def _worth(record: Record) -> float:
 
 def _fanciness(settings: Settings) -> int:
     """How far settings are from what serves most tables."""
-    return (settings.kernel != "laplacian") + (settings.transform != "identity")
+    plain = settings.kernel in ("laplacian", "linear")
+    return (not plain) + (settings.transform != "identity")
 
 
 def _is_smooth(settings: Settings) -> int:

@@ -21,7 +21,12 @@ from mercer.solvers import ConjugateGradient
 
 __all__ = ["METRICS", "Settings", "exact_responses", "feature_responses"]
 
-METRICS = {"laplacian": "cityblock", "smooth": "cityblock", "gaussian": "sqeuclidean"}
+METRICS = {
+    "laplacian": "cityblock",
+    "smooth": "cityblock",
+    "gaussian": "sqeuclidean",
+    "linear": "sqeuclidean",
+}
 
 _ROUGH, _SMALL = 0.02, 7e-4  # ridges below which float32 needs a second step, and serves no more
 _TOL = 1e-2
@@ -42,8 +47,8 @@ class Settings:
         Of learned scales, see ``GradientScaler``.
     turned : bool
         Whether learned scales turn inputs, too: its ``full``.
-    kernel : {"laplacian", "smooth", "gaussian"}
-        "smooth" is tried by random bins with faded edges alone.
+    kernel : {"laplacian", "smooth", "gaussian", "linear"}
+        "smooth" is tried by random bins with faded edges alone, "linear" on very many inputs.
     gamma : float
         Of inputs whose median distance is 1.
     ridge : float
