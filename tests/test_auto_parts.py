@@ -103,11 +103,17 @@ def test_features_are_tried_on_more_rows_and_gamma_goes_on_while_that_helps():
     assert {record.rows for record in records} == {4500}
     assert len(search.held_rows) == len(search.held_responses) == 1500
     plain = [record for record in records if record.settings.kernel == "laplacian"]
-    gammas = [record.settings.gamma for record in plain]
-    losses = dict(zip(gammas, [record.loss for record in plain], strict=True))
-    best = min(losses, key=losses.get)
-    assert min(gammas) < best or losses[best] < losses[sorted(gammas)[1]]
-    assert len(set(gammas)) >= 3
+    ridge = plain[0].settings.ridge  # one more is tried at the best gamma, last
+    climb = [(r.settings.gamma, r.loss) for r in plain if r.settings.ridge == ridge]
+    factors = [gamma / climb[0][0] for gamma, _ in climb]
+    losses = [loss for _, loss in climb]
+    if losses[1] >= losses[0]:
+        assert factors == [1, 2, 0.5]
+    else:
+        assert factors == [2.0**step for step in range(len(factors))]
+        assert losses[:-1] == sorted(losses[:-1], reverse=True)
+        assert losses[-1] >= losses[-2] or len(losses) == 4
+    assert plain[-1].settings.gamma == climb[int(np.argmin(losses))][0]
 
 
 def test_faded_edges_serve_smooth_targets_of_few_inputs():

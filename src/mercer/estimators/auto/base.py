@@ -44,7 +44,7 @@ _RANK = {"laplacian": 3.0, "gaussian": 10.0}
 _EXACT_COST = {"laplacian": 1.5, "gaussian": 8.0}  # of iterations, in trials of as many pairs
 _MORE = 4  # times the features that serve are worth their time where somebody gave it
 _LOOK = 2000  # rows that the columns' kinds are looked at
-_FEATURES = {"laplacian": 1024, "smooth": 1024, "gaussian": 2048}
+_FEATURES = {"laplacian": 1024, "smooth": 1024, "gaussian": 2048, "linear": 1}  # not asked
 _LEAST_FEATURES = 32
 _CODES = 2**28  # rows times features from which there are fewer features
 _QUICK_FEATURES = 256  # of the model that an interrupted search leaves
@@ -166,7 +166,7 @@ class AutoKernelMachine(BaseEstimator):
     def _n_components(self, search: Search, n: int, seconds_left: float) -> int:
         """As many features as help, and as there is time for."""
         kernel = "laplacian" if search.best is None else search.best.settings.kernel
-        most = min(_FEATURES.get(kernel, 1), max(_LEAST_FEATURES, _CODES // n))
+        most = min(_FEATURES[kernel], max(_LEAST_FEATURES, _CODES // n))
         if not np.isfinite(seconds_left):
             return most
         most *= _MORE
