@@ -22,7 +22,7 @@ from scipy import sparse
 from _shapes import SHAPES, Grids, Shape, as_csr, binned
 from _side_by_side import Benchmark, Target
 from mercer import KernelRegressor, _core
-from mercer.experiments.memory import PeakMemory
+from mercer.compare.memory import PeakMemory
 
 THREADS = (1, 2)
 EXACT, HASHED = "codes, exact bins", "codes, 4096 hashed bins"

@@ -31,7 +31,7 @@ from sklearn.model_selection import train_test_split
 import mercer
 from _side_by_side import environment, table
 from mercer import datasets
-from mercer.experiments.memory import PeakMemory
+from mercer.compare.memory import PeakMemory
 
 NUMBERS = ("cadata", "cpu", "house-16h", "blogfeedback")
 TWO_CLASSES = ("cod-rna-train", "covtype-sample", "susy-sample", "a9a", "ijcnn1-train", "w8a-train")

@@ -8,14 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer.kernels import (
-    Cauchy,
-    Exponential,
-    Gaussian,
-    Laplacian,
-    Matern,
-    RationalQuadratic,
-)
+from mercer.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 
 
 @pytest.fixture

@@ -221,7 +221,7 @@ def test_info_tells_versions_processor_and_threads(mercer):
     assert "instructions" in mercer("info").stdout
 
 
-COMMANDS = ["fit", "predict", "compare", "reproduce", "report", "datasets", "info"]
+COMMANDS = ["fit", "predict", "compare", "datasets", "info"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -249,7 +249,7 @@ PLAIN = ("--map", "binning")
 FIT = ("fit", "table.csv", "--target", "label", "--out", "out.skops")
 WRONG = [
     (("fitt",), 2, "did you mean fit"),
-    (("serve",), 2, "there are fit, predict, compare, reproduce, report, datasets, info"),
+    (("serve",), 2, "there are fit, predict, compare, datasets, info"),
     (("fit",), 2, "DATA"),
     (("fit", "letter"), 2, "--out"),
     (("fit", "letter", "--outt", "x"), 2, "did you mean --out"),

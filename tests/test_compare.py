@@ -14,8 +14,9 @@ from typer.testing import CliRunner
 
 from mercer import plots
 from mercer.cli.app import app
+from mercer.compare import comparison as compare
+from mercer.compare import memory, methods, metrics, records, selection
 from mercer.datasets import Dataset
-from mercer.experiments import compare, memory, methods, metrics, records, selection
 
 
 def toy(task="classification", n=160, seed=0):

@@ -9,8 +9,8 @@ from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import DoublySGDClassifier, DoublySGDRegressor, persistence
+from mercer.compare.baselines import ExactKernelRidge
 from mercer.estimators import doubly as estimators
-from mercer.experiments.baselines import ExactKernelRidge
 from mercer.losses import Huber, Logistic, Multinomial, Squared
 from mercer.maps import Fastfood, RandomBinning, RandomFourier, RandomPerceptron
 from mercer.solvers import DoublySGD, Expansion, doubly

@@ -12,15 +12,7 @@ import mercer.kernels
 import mercer.kernels.base
 import mercer.kernels.distances
 from mercer import kernels
-from mercer.kernels import (
-    Callable,
-    Cauchy,
-    Exponential,
-    Gaussian,
-    Kernel,
-    Laplacian,
-    Product,
-)
+from mercer.kernels import Callable, Cauchy, Exponential, Gaussian, Kernel, Laplacian, Product
 
 
 def rational(t):

@@ -15,13 +15,7 @@ import mercer.maps.base
 from mercer._rows import PreparedRows
 from mercer.designs import Dense, Lazy, Sparse
 from mercer.kernels import Stationary
-from mercer.maps import (
-    FeatureMap,
-    IdentityMap,
-    Nystroem,
-    RandomBinning,
-    RandomFourier,
-)
+from mercer.maps import FeatureMap, IdentityMap, Nystroem, RandomBinning, RandomFourier
 
 
 def dense(Z):

@@ -7,12 +7,7 @@ from scipy import sparse
 from scipy.linalg import hadamard
 
 from mercer.designs import Binned, Dense, Sparse
-from mercer.maps.sketch import (
-    GaussianSketch,
-    HadamardSketch,
-    PassingGaussianSketch,
-    sketch_from,
-)
+from mercer.maps.sketch import GaussianSketch, HadamardSketch, PassingGaussianSketch, sketch_from
 
 GAUSSIANS = [GaussianSketch, PassingGaussianSketch]
 KINDS = [*GAUSSIANS, HadamardSketch]

@@ -7,17 +7,19 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
+from importlib.metadata import entry_points
 from inspect import cleandoc
 from typing import Annotated, Any, NoReturn
 
 import typer
 from typer.core import TyperGroup
 
-from mercer.cli import compare, fit, predict, report, reproduce, show
+from mercer.cli import compare, fit, predict, show
 
 __all__ = ["app"]
 
 FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+_OF_THE_STUDIES = ("reproduce", "report")
 
 
 class Commands(TyperGroup):
@@ -54,6 +56,11 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is asked for, or the names of those that are meant."""
         name = args[0] if args else ""
+        if name in _OF_THE_STUDIES and name not in self.commands:
+            raise typer.BadParameter(
+                f"{name} is a command of the studies; pip install ./studies, from a copy of the "
+                "repository, brings it."
+            )
         if name and not name.startswith("-") and name not in self.commands:
             near = get_close_matches(name, self.commands, n=1, cutoff=0.5)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(self.commands)}."
@@ -95,9 +102,9 @@ def _start(
 fit.register(app)
 predict.register(app)
 compare.register(app)
-reproduce.register(app)
-report.register(app)
 show.register(app)
+for _addition in entry_points(group="mercer.commands"):  # of other distributions
+    _addition.load()(app)
 for _command in app.registered_commands:
     # Paragraphs as wide as the terminal: the lines of a docstring would be broken twice.
     _paragraphs = cleandoc(_command.callback.__doc__ or "").split("\n\n")

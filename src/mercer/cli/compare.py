@@ -28,8 +28,8 @@ from mercer.cli.options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from mercer.compare.comparison import Comparison, Plan
     from mercer.datasets.base import Dataset
-    from mercer.experiments.compare import Comparison, Plan
 
 __all__ = ["register"]
 
@@ -104,8 +104,8 @@ def compare(
 
 def _run(data: Dataset, plan: Plan, lines: Path) -> Comparison:
     """Compare, with a progress bar, and append each fit to the record file when it is done."""
-    from mercer.experiments import records
-    from mercer.experiments.compare import compare as run
+    from mercer.compare import records
+    from mercer.compare.comparison import compare as run
 
     def on_record(record: Record) -> None:
         records.append(lines, record)
@@ -125,7 +125,7 @@ def _plan(
     methods: str | None, sizes: str | None, fast: bool, seed: int, n_jobs: int | None
 ) -> Plan:
     from mercer._array import n_threads
-    from mercer.experiments.compare import Plan
+    from mercer.compare.comparison import Plan
 
     settings: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs}
     if methods is not None:

@@ -297,7 +297,7 @@ def _without_coefficients(path: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def _scored(data: Dataset, model: Any) -> dict[str, Any]:
-    from mercer.experiments.metrics import scores
+    from mercer.compare.metrics import scores
 
     X, y, part = data.X_test, data.y_test, "test part"
     if X is None or y is None:

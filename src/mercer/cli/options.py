@@ -122,7 +122,7 @@ def check_writable_folder(folder: Path) -> None:
 
 def print_json(content: Mapping[str, Any]) -> None:
     """The machine-readable answer of a command, as the only thing on standard output."""
-    from mercer.experiments.records import plain
+    from mercer.compare.records import plain
 
     typer.echo(json.dumps(plain(content), ensure_ascii=False, allow_nan=False))
 

@@ -55,7 +55,7 @@ def predict(
     check_writable(out)
     from mercer import persistence
     from mercer.cli.data import unlabelled
-    from mercer.experiments.metrics import scores
+    from mercer.compare.metrics import scores
 
     saved = persistence.load_saved(model)
     _check_proba(saved, proba)

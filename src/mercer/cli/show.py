@@ -66,7 +66,7 @@ def _info() -> dict[str, Any]:
     from importlib import metadata
 
     from mercer import _core
-    from mercer.experiments.records import environment
+    from mercer.compare.records import environment
 
     content = environment()
     for name in ("skops", "typer", "rich", "matplotlib", "pooch", "pyarrow"):

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from mercer.persistence import write_atomically
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["OTHERS", "STYLE", "new_figure", "save_figure"]
+__all__ = ["OTHERS", "STYLE", "dress", "new_figure", "save_figure"]
 
 # Okabe and Ito's colours, told apart with every common colour vision, and a mark for each besides.
 # Relatives have shades of one colour: blue for frequencies, ochre for embeddings, green for
@@ -68,6 +69,15 @@ def new_figure(width: float = 7.2, height: float = 4.8) -> Figure:
         ) from error
     # A figure of its own: no pyplot, hence no global state and no display.
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def dress(axes: Axes) -> None:
+    """Light lines behind the data, small ticks, no frame on the right and above."""
+    axes.grid(True, which="major", color="#e3e3e3", linewidth=0.7, zorder=0)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.tick_params(labelsize=8)
+    axes.xaxis.label.set_fontsize(9)
+    axes.yaxis.label.set_fontsize(9)
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:

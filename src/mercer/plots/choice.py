@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.plots.base import STYLE, new_figure
-from mercer.plots.panels import dress
+from mercer.plots.base import STYLE, dress, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

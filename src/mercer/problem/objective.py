@@ -20,12 +20,7 @@ from mercer.designs import Design
 from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem.certificates import best_constant, dual_gaps
-from mercer.problem.rows import (
-    add_scaled,
-    as_rows,
-    checked_target,
-    normalised_weights,
-)
+from mercer.problem.rows import add_scaled, as_rows, checked_target, normalised_weights
 from mercer.problem.systems import System, linear_system
 
 __all__ = ["Problem"]

@@ -1,0 +1,335 @@
+"""One data set, several kernel methods, equal terms: the same loss, scaling, grids and rows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from mercer import persistence
+from mercer._array import available_memory, format_bytes, n_threads
+from mercer.compare import memory, records
+from mercer.compare.methods import DEFAULT, EXACT_ROWS, METHODS, TOLERANCE, Method, make
+from mercer.compare.metrics import scores
+from mercer.compare.records import describe_data, quiet
+from mercer.compare.selection import Choice, Selection
+from mercer.datasets.base import Dataset, Split
+
+__all__ = ["Comparison", "Plan", "compare"]
+
+_FORMAT = 1
+_FEWEST_ROWS = 10
+_RUNS, _QUICK = 3, 1.5  # work is timed so often, unless it has taken so many seconds before
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to compare, and how much of it.
+
+    Parameters
+    ----------
+    methods : tuple of str, default=("linear", "binning", "fourier", "nystroem", "exact")
+        Names in ``mercer.compare.methods.METHODS``.
+    sizes : tuple of int or None, default=None
+        Numbers of components for every method that has them; None takes each method's own.
+    seed : int, default=0
+        Decides every random choice.
+    n_jobs : int or None, default=None
+        Threads; None takes every core.
+    selection_rows : int, default=4000
+        At most so many rows are fitted, and as many validated on, while settings are chosen.
+    exact_rows : int, default=16000
+        More training rows than this leave the exact method out.
+
+    Raises
+    ------
+    ValueError
+        For an unknown method or a size below 1.
+
+    Examples
+    --------
+    >>> Plan(methods=("linear", "binning"), sizes=(64,)).chosen()[1].sizes
+    (64,)
+    """
+
+    methods: tuple[str, ...] = DEFAULT
+    sizes: tuple[int, ...] | None = None
+    seed: int = 0
+    n_jobs: int | None = None
+    selection_rows: int = 4000
+    exact_rows: int = EXACT_ROWS
+
+    def __post_init__(self) -> None:
+        unknown = [name for name in self.methods if name not in METHODS]
+        if unknown or not self.methods:
+            wrong = unknown[0] if unknown else ()
+            raise ValueError(f"methods must be among {', '.join(METHODS)}; got {wrong!r}.")
+        if self.sizes is not None and (not self.sizes or min(self.sizes) < 1):
+            raise ValueError(f"sizes must be whole numbers of at least 1; got {self.sizes}.")
+
+    @classmethod
+    def fast(cls, **settings: Any) -> Plan:
+        """A plan for a first look: few sizes, few rows to choose on, exact on small data alone."""
+        quick = {"sizes": (16, 64, 256), "selection_rows": 1000, "exact_rows": 4000}
+        return cls(**{**quick, **{k: v for k, v in settings.items() if v is not None}})
+
+    def chosen(self) -> list[Method]:
+        """The methods, with the sizes of this plan."""
+        found = [METHODS[name] for name in self.methods]
+        if self.sizes is None:
+            return found
+        sizes = tuple(sorted(set(self.sizes)))
+        return [
+            replace(m, sizes=sizes, reference=min(m.reference, sizes[-1])) if m.reference else m
+            for m in found
+        ]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What a comparison found.
+
+    Parameters
+    ----------
+    records : list of dict
+        One for each fit.
+    notes : list of str
+        What was left out, and why.
+    """
+
+    records: list[dict[str, Any]]
+    notes: list[str]
+
+
+def compare(
+    data: Dataset,
+    plan: Plan = Plan(),
+    *,
+    on_record: Callable[[dict[str, Any]], None] = lambda record: None,
+    on_progress: Callable[[float, str], None] = lambda share, text: None,
+) -> Comparison:
+    """Fit and score every method of a plan at every size.
+
+    Kernel, γ and α are chosen for each method on one validation part of the training rows, over the
+    same grids; then every size is fitted on the whole training part with that choice, and timed.
+    The test part is used for the test scores alone.
+
+    Parameters
+    ----------
+    data : Dataset
+        Without a test part, a seeded quarter of the rows is held out for it.
+    plan : Plan
+    on_record : callable, optional
+        Called with each record as soon as its fit is done.
+    on_progress : callable, optional
+        Called with the share of the work done, in [0, 1], and what is being done.
+
+    Returns
+    -------
+    Comparison
+
+    Raises
+    ------
+    ValueError
+        If the data have fewer than ten training rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (200, 2)).astype(np.float32)
+    >>> data = Dataset("product", "regression", X, X[:, 0] * X[:, 1])
+    >>> result = compare(data, Plan(methods=("linear", "binning"), sizes=(64,)))
+    >>> linear, binning = (r["score"]["relative_rmse"] for r in result.records)
+    >>> binning < linear
+    True
+    """
+    parts = data.split(random_state=plan.seed)
+    n = parts.X_train.shape[0]
+    if n < _FEWEST_ROWS:
+        raise ValueError(f"data must have at least {_FEWEST_ROWS} training rows; got {n}.")
+    methods, notes = _feasible(plan, n)
+    work = _Work(methods, plan, parts, on_progress)
+    done = []
+    with threadpool_limits(n_threads(plan.n_jobs)):
+        for record in _records(data, parts, methods, plan, work):
+            done.append(record)
+            on_record(record)
+    on_progress(1.0, "done")
+    return Comparison(done, notes)
+
+
+def _records(
+    data: Dataset, parts: Split, methods: list[Method], plan: Plan, work: _Work
+) -> Iterator[dict[str, Any]]:
+    """Choose for each method, then fit its sizes, one record after the other."""
+    selection = Selection(
+        parts.X_train,
+        parts.y_train,
+        data.task,
+        seed=plan.seed,
+        max_rows=plan.selection_rows,
+        is_series=data.is_series,
+        n_jobs=plan.n_jobs,
+    )
+    common = {
+        "record": "mercer compare",
+        "format": _FORMAT,
+        "run": records.new_run(),
+        "seed": plan.seed,
+        **records.environment(plan.n_jobs),
+        "data": describe_data(data, parts),
+        "selection": selection.describe(),
+    }
+    for method in methods:
+        work.says(f"{method.label}: choosing settings")
+        with quiet():
+            choice = selection.choose(method, on_step=partial(work.tried, method))
+        for size in method.sizes or (None,):
+            work.says(method.label if size is None else f"{method.label}, {size} components")
+            yield {**common, **_fit(method, size, choice, data.task, parts, plan)}
+            work.fitted(method, size)
+
+
+def _fit(
+    method: Method, size: int | None, choice: Choice, task: str, parts: Split, plan: Plan
+) -> dict[str, Any]:
+    """Fit one size on the whole training part; the part of its record that is its own."""
+    n = parts.X_train.shape[0]
+
+    def fit() -> Any:
+        model = make(
+            method,
+            task,
+            size=size,
+            kernel=choice.kernel,
+            gamma=choice.gamma,
+            alpha=choice.alpha_multiple / n,
+            seed=plan.seed,
+            n_jobs=plan.n_jobs,
+        )
+        return model.fit(parts.X_train, parts.y_train)
+
+    with quiet() as caught, memory.PeakMemory() as peak:
+        model, fit_seconds = _timed(fit)
+    with quiet() as later:
+        predicted, predict_seconds = _timed(lambda: model.predict(parts.X_test))
+    map_ = getattr(model, "feature_map_", None)
+    return {
+        "method": method.name,
+        "label": method.label,
+        "size": size,
+        "n_features": getattr(map_, "n_features_out_", None),
+        "settings": {
+            "kernel": choice.kernel,
+            "gamma": choice.gamma,
+            "gamma_multiple": choice.gamma_multiple,
+            "alpha": choice.alpha_multiple / n,
+            "alpha_multiple": choice.alpha_multiple,
+            "loss": "squared",
+            "scale": True,
+            "tol": TOLERANCE,
+            "solver": getattr(model, "solver_", "cholesky"),
+        },
+        "choice": {"reference": method.reference, **asdict(choice)},
+        "score": scores(task, parts.y_test, predicted),
+        "seconds": {
+            "choose": choice.seconds,
+            "fit": float(np.median(fit_seconds)),
+            "predict": float(np.median(predict_seconds)),
+        },
+        "runs": {"fit": fit_seconds, "predict": predict_seconds},
+        "n_iter": getattr(model, "n_iter_", None),
+        "converged": getattr(model, "converged_", True),
+        "model_bytes": len(persistence.dumps(model)),
+        "memory": {"added": peak.added, "peak": peak.peak, "kind": memory.KIND},
+        "warnings": sorted({str(w.message) for w in [*caught, *later]}),
+    }
+
+
+def _timed(run: Callable[[], Any]) -> tuple[Any, list[float]]:
+    """What ``run`` returns, and how long it took: quick work is done again, for a median."""
+    seconds: list[float] = []
+    while not seconds or (len(seconds) < _RUNS and sum(seconds) < _QUICK):
+        result = None  # the previous one makes room
+        start = time.perf_counter()
+        result = run()
+        seconds.append(time.perf_counter() - start)
+    return result, seconds
+
+
+def _feasible(plan: Plan, n: int) -> tuple[list[Method], list[str]]:
+    """The methods that fit this machine and these rows, and a sentence for each that does not."""
+    kept, notes = [], []
+    room = available_memory()
+    for method in plan.chosen():
+        if method.name == "exact" and n > plan.exact_rows:
+            notes.append(
+                f"exact is left out: {n} training rows are more than {plan.exact_rows}, and its "
+                "time grows with their cube."
+            )
+            continue
+        if method.name == "exact" and room is not None and 8.5 * n**2 > room:
+            notes.append(
+                f"exact is left out: its kernel matrix needs {format_bytes(8.5 * n**2)} and "
+                f"{format_bytes(room)} are available."
+            )
+            continue
+        if method.family == "nystroem" and any(size > n for size in method.sizes):
+            fitting = tuple(size for size in method.sizes if size <= n) or (n,)
+            notes.append(f"{method.label} has no sizes above {n}, the number of training rows.")
+            method = replace(method, sizes=fitting, reference=min(method.reference or n, n))
+        kept.append(method)
+    if not kept:
+        raise ValueError(notes[0])
+    return kept, notes
+
+
+class _Work:
+    """How much of the comparison is done, by rough costs: for the progress bar alone."""
+
+    def __init__(
+        self,
+        methods: Iterable[Method],
+        plan: Plan,
+        parts: Split,
+        on_progress: Callable[[float, str], None],
+    ):
+        n, d = parts.X_train.shape
+        y = parts.y_train
+        outputs = len(np.unique(y)) if y.ndim == 1 and y.dtype.kind not in "f" else 1
+        self._shape = n, d, outputs
+        self._rows = min(int(0.8 * n), plan.selection_rows)
+        self._on_progress = on_progress
+        self._text = ""
+        self._done = 0.0
+        self._total = sum(
+            Selection.n_steps(m) * self._try_cost(m)
+            + sum(m.cost(size, *self._shape) for size in m.sizes or (None,))
+            for m in methods
+        )
+
+    def _try_cost(self, method: Method) -> float:
+        return method.cost(method.reference, self._rows, *self._shape[1:])
+
+    def tried(self, method: Method) -> None:
+        """One setting was tried while choosing."""
+        self._advance(self._try_cost(method))
+
+    def fitted(self, method: Method, size: int | None) -> None:
+        """One size was fitted."""
+        self._advance(method.cost(size, *self._shape))
+
+    def says(self, text: str) -> None:
+        """Tell what comes next."""
+        self._text = text
+        self._advance(0.0)
+
+    def _advance(self, cost: float) -> None:
+        self._done += cost
+        self._on_progress(min(1.0, self._done / self._total), self._text)

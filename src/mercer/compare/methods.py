@@ -1,0 +1,242 @@
+"""The methods that a comparison sets against each other, on equal terms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from mercer import maps
+from mercer.compare.baselines import ExactKernelRidge, IndependentBlocks
+from mercer.estimators import KernelClassifier, KernelRegressor
+from mercer.maps import FeatureMap
+
+__all__ = [
+    "BLOCKS",
+    "DEFAULT",
+    "EXACT_ROWS",
+    "METHODS",
+    "TOLERANCE",
+    "Method",
+    "make",
+]
+
+TOLERANCE = 1e-2  # of iterative solvers: beyond it scores no longer change, only times
+EXACT_ROWS = 16_000  # rows up to which the exact solution, cubic in n, is worth its minutes
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to fit a kernel machine.
+
+    Parameters
+    ----------
+    name : str
+        Short name, as in ``--methods`` and in the records.
+    label : str
+        Name in tables and figures.
+    kernels : tuple of str
+        Kernels to choose between; empty where there is none.
+    sizes : tuple of int
+        Numbers of components to fit; empty where there is no such number.
+    reference : int or None
+        Number of components at which γ, α and the kernel are chosen.
+    map_name : str or None, default=None
+        Name of its feature map in ``mercer.maps``; None: its own name.
+    settings : mapping, optional
+        What the map is told besides kernel, γ and number of components.
+
+    Examples
+    --------
+    >>> METHODS["fourier"].feature_map("laplacian", 0.5, 64)
+    RandomFourier(gamma=0.5, kernel='laplacian', n_components=64)
+    """
+
+    name: str
+    label: str
+    kernels: tuple[str, ...] = ()
+    sizes: tuple[int, ...] = ()
+    reference: int | None = None
+    map_name: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+    @property
+    def family(self) -> str:
+        """Name of its feature map, or its own where it has none."""
+        return self.map_name or self.name
+
+    def feature_map(self, kernel: str | None, gamma: Any, size: int | None) -> FeatureMap:
+        """Its map, unfitted, without seed and threads.
+
+        Parameters
+        ----------
+        kernel : str or None
+            Left out for a map that stands for a single kernel.
+        gamma : float, str or None
+        size : int or None
+
+        Raises
+        ------
+        ValueError
+            If the map has no such setting.
+        """
+        own = maps.get(self.family).get_params(deep=False)
+        found = maps.get(
+            self.family,
+            kernel=kernel if "kernel" in own else None,
+            gamma="scale" if gamma is None else gamma,
+            n_components=size,
+        )
+        return found.set_params(**self.settings)
+
+    def cost(self, size: int | None, n: int, d: int, k: int) -> float:
+        """Roughly the seconds of a fit, for the progress bar alone."""
+        columns = size or d
+        if self.name == "exact":
+            return 0.02 + 4e-12 * n**3 + 5e-10 * n**2 * (d + 4)
+        if self.name == "binning":
+            return 0.02 + 2e-8 * n * columns * (2 + k)
+        if self.name == "blocks":
+            return 0.02 + n * columns * (1e-9 * (d + 4) + 2.5e-11 * columns)
+        solving = 0.02 + 1e-11 * columns**2 * (n + columns)
+        if self.family == "nystroem":
+            return solving + 5e-10 * columns**3 + 6e-10 * n * columns * (d + 4)
+        if self.family in ("tefm", "compact"):  # four times the columns, and products with them
+            base = self.settings.get("n_base") or 4 * columns
+            passes = 2 + 2 * self.settings.get("power", 1) if self.family == "tefm" else 1
+            return solving + n * base * (2e-9 + 6e-11 * d + 2e-11 * columns * passes)
+        if self.family == "fastfood":
+            return solving + 3e-9 * n * columns
+        return solving + 1e-9 * n * columns + 3e-11 * n * columns * d
+
+
+_KERNELS = ("gaussian", "laplacian")
+_RADIAL = ("gaussian", "exponential")  # those of maps that know directions and lengths alone
+_COLUMNS = ((64, 256, 1024, 2048), 512)
+_GRIDS = ((16, 64, 256, 1024), 256)
+_EMBEDDED = ((64, 256, 512), 256)
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method("linear", "linear"),
+        Method("binning", "random binning", ("laplacian",), *_GRIDS),
+        Method("fourier", "random Fourier", _KERNELS, *_COLUMNS),
+        Method(
+            "fourier-orthogonal",
+            "orthogonal Fourier",
+            _RADIAL,
+            *_COLUMNS,
+            map_name="fourier",
+            settings={"sampling": "orthogonal"},
+        ),
+        Method(
+            "fourier-qmc",
+            "quasi-random Fourier",
+            _KERNELS,
+            *_COLUMNS,
+            map_name="fourier",
+            settings={"sampling": "qmc"},
+        ),
+        Method("fastfood", "Fastfood", _RADIAL, *_COLUMNS),
+        Method("tefm-g", "TEFM-G", _KERNELS, *_EMBEDDED, map_name="tefm"),
+        Method(
+            "tefm-s",
+            "TEFM-S",
+            _KERNELS,
+            *_EMBEDDED,
+            map_name="tefm",
+            settings={"sketch": "srht"},
+        ),
+        Method("compact", "compact", _KERNELS, *_EMBEDDED),
+        Method("nystroem", "Nyström", _KERNELS, *_COLUMNS),
+        *(
+            Method(
+                f"nystroem-{landmarks}",
+                f"Nyström, {label}",
+                _KERNELS,
+                *_COLUMNS,
+                map_name="nystroem",
+                settings={"landmarks": landmarks},
+            )
+            for landmarks, label in (
+                ("kmeans", "k-means"),
+                ("leverage", "leverage"),
+                ("rpcholesky", "RPCholesky"),
+            )
+        ),
+        Method("perceptron", "random perceptrons", (), *_COLUMNS),
+        Method("stump", "random stumps", (), *_COLUMNS),
+        Method("tree", "random trees", ("laplacian",), *_COLUMNS),
+        Method("exact", "exact", _KERNELS),
+    )
+}
+"""All of them by name."""
+
+DEFAULT = ("linear", "binning", "fourier", "nystroem", "exact")
+"""Those that a comparison runs unless it is told others."""
+
+BLOCKS = Method("blocks", "independent blocks", ("laplacian",), *_GRIDS)
+"""A rival of papers, not of users: it is no part of a comparison unless a study asks for it."""
+
+
+def make(
+    method: Method,
+    task: str,
+    *,
+    size: int | None,
+    kernel: str | None,
+    gamma: float | None,
+    alpha: float,
+    seed: int,
+    n_jobs: int | None,
+    warm_start: bool = False,
+    scale: bool = True,
+) -> Any:
+    """An unfitted estimator of a method: squared loss and intercept, whatever it is.
+
+    Parameters
+    ----------
+    method : Method
+    task : {"classification", "regression"}
+    size, kernel, gamma : int, str, float or None
+        None where the method has no such setting.
+    alpha : float
+        Weight of the penalty in the objective (a mean over rows).
+    seed : int
+    n_jobs : int or None
+    warm_start : bool, default=False
+        Keep the map while only ``alpha`` changes.
+    scale : bool, default=True
+        Whether the estimator scales the inputs.
+
+    Examples
+    --------
+    >>> said = {"size": None, "kernel": None, "gamma": None, "alpha": 1.0, "seed": 0, "n_jobs": 1}
+    >>> make(METHODS["linear"], "regression", **said).alpha
+    1.0
+    """
+    classify = task == "classification"
+    both: dict[str, Any] = {"classify": classify, "scale": scale, "n_jobs": n_jobs}
+    if method.name == "exact":
+        return ExactKernelRidge(kernel, gamma, alpha, **both)
+    if method.name == "blocks":
+        return IndependentBlocks(
+            kernel,
+            gamma,
+            alpha,
+            block_size=size or 256,
+            random_state=seed,
+            **both,
+        )
+    estimator = KernelClassifier if classify else KernelRegressor
+    return estimator(
+        method.feature_map(kernel, gamma, size),
+        loss="squared",
+        alpha=alpha,
+        tol=TOLERANCE,
+        random_state=seed,
+        n_jobs=n_jobs,
+        warm_start=warm_start,
+        scale=scale,
+    )

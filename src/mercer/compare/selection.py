@@ -1,0 +1,246 @@
+"""Choosing kernel, γ and α on a validation part of the training data, alike for every method."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from mercer import kernels
+from mercer.compare.baselines import ExactKernelRidge, IndependentBlocks, standardised
+from mercer.compare.methods import Method, make
+from mercer.compare.metrics import scores
+from mercer.datasets.base import Dataset
+
+__all__ = ["Choice", "Selection"]
+
+_START = (0, -1)  # exponents: γ = 2^0 times the kernel's own "scale", α = 10^-1 / n
+_REACH = 2  # steps to either side on the first lines
+_ROUNDS = 7  # further lines at most
+_NEAR = 1.01  # a smaller α has to lower the error by more than this factor
+
+_Found = dict[tuple[int, int], float]  # validation errors by the exponents of γ and α
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen for a method, and how it did on the validation part.
+
+    Parameters
+    ----------
+    kernel : str or None
+    gamma : float or None
+        The value for scaled inputs.
+    gamma_multiple : float or None
+        The same as a multiple of the kernel's "scale".
+    alpha_multiple : float
+        α as a multiple of 1/n.
+    error : float
+        On the validation part: share of wrong classes, or relative RMSE.
+    n_tried : int
+        Number of settings tried.
+    seconds : float
+        Time of the whole choice.
+    """
+
+    kernel: str | None
+    gamma: float | None
+    gamma_multiple: float | None
+    alpha_multiple: float
+    error: float
+    n_tried: int
+    seconds: float
+
+
+class Selection:
+    """One fixed validation part and the rows to fit on while choosing.
+
+    Parameters
+    ----------
+    X, y : arrays of n rows
+        The training part; a test part never comes here.
+    task : {"classification", "regression"}
+    seed : int
+        Decides the split.
+    max_rows : int
+        At most so many rows are fitted, and at most so many validated on.
+    share : float, default=0.2
+        Share of the rows that form the validation part.
+    is_series : bool, default=False
+        Validate on the last rows instead of random ones.
+    scale : bool, default=True
+        Whether the estimators scale the inputs; False takes X as it is.
+    n_jobs : int or None, default=None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(-1, 1, 200)[:, None]
+    >>> selection = Selection(X, X[:, 0], "regression", seed=0, max_rows=100)
+    >>> selection.n_fitted, selection.n_validated
+    (100, 40)
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        y: NDArray,
+        task: str,
+        *,
+        seed: int,
+        max_rows: int,
+        share: float = 0.2,
+        is_series: bool = False,
+        scale: bool = True,
+        n_jobs: int | None = None,
+    ):
+        # Rows come in random order, every class with its share: the first are a fair sample.
+        parts = Dataset("training part", task, X, y, is_series=is_series).split(share, seed)
+        self.task = task
+        self.seed = seed
+        self.is_scaled = scale
+        self.n_jobs = n_jobs
+        self._fit = parts.X_train[:max_rows], parts.y_train[:max_rows]
+        self._held = parts.X_test[:max_rows], parts.y_test[:max_rows]
+        self._training = X
+        self._scales: dict[str, float] = {}
+
+    @property
+    def n_fitted(self) -> int:
+        return len(self._fit[1])
+
+    @property
+    def n_validated(self) -> int:
+        return len(self._held[1])
+
+    def describe(self) -> dict[str, Any]:
+        """What a record says about the choice."""
+        return {
+            "validation_rows": self.n_validated,
+            "fitted_rows": self.n_fitted,
+            "gamma_grid": "scale * 2^i",
+            "alpha_grid": "10^j / n",
+            "start": list(_START),
+            "search": f"lines along i and j, {_REACH} steps to a side, later 1, till none moves",
+        }
+
+    @staticmethod
+    def n_steps(method: Method) -> int:
+        """About so many settings :meth:`choose` tries."""
+        return 9 * len(method.kernels) + 4 if method.kernels else 7
+
+    def choose(self, method: Method, on_step: Callable[[], None] = lambda: None) -> Choice:
+        """The best kernel, γ and α for a method at its reference size.
+
+        The grid is the same for every method: γ in powers of two times the kernel's own "scale",
+        α in powers of ten over n. It is searched line by line: along γ, then along α, for every
+        kernel, and for the better kernel on from there until neither moves. Of errors within one
+        per cent of the least the largest α wins.
+
+        Parameters
+        ----------
+        method : Method
+        on_step : callable, optional
+            Called after each setting that was tried.
+        """
+        start = time.perf_counter()
+        tried: dict[str | None, _Found] = {kernel: {} for kernel in method.kernels or (None,)}
+        for kernel, found in tried.items():
+            self._look_around(method, kernel, found, _START, _REACH, on_step)
+        kernel = min(tried, key=lambda name: tried[name][_best(tried[name])])
+        found = tried[kernel]
+        for _ in range(_ROUNDS):
+            at = _best(found)
+            self._look_around(method, kernel, found, at, 1, on_step)
+            if _best(found) == at:
+                break
+        i, j = _best(found)
+        scale = self.scale(kernel)
+        return Choice(
+            kernel=kernel,
+            gamma=None if scale is None else scale * 2.0**i,
+            gamma_multiple=None if scale is None else 2.0**i,
+            alpha_multiple=10.0**j,
+            error=found[i, j],
+            n_tried=sum(map(len, tried.values())),
+            seconds=time.perf_counter() - start,
+        )
+
+    def scale(self, kernel: str | None) -> float | None:
+        """γ = "scale" of a kernel on the training part as the estimators see it."""
+        if kernel is None:
+            return None
+        if kernel not in self._scales:
+            seen = standardised(self._training)[1] if self.is_scaled else self._training
+            resolved = kernels.get(kernel, "scale").resolve(seen)
+            self._scales[kernel] = float(resolved.gamma)
+        return self._scales[kernel]
+
+    def _look_around(
+        self,
+        method: Method,
+        kernel: str | None,
+        found: _Found,
+        at: tuple[int, int],
+        reach: int,
+        on_step: Callable[[], None],
+    ) -> None:
+        """Add to ``found`` the errors on a line along γ, then on one along α through the best."""
+        i, j = at
+        if kernel is not None:
+            for other in range(i - reach, i + reach + 1):
+                self._try(method, kernel, found, other, [j], on_step)
+            i, j = _best(found)
+        self._try(method, kernel, found, i, range(j - reach, j + reach + 1), on_step)
+
+    def _try(
+        self,
+        method: Method,
+        kernel: str | None,
+        found: _Found,
+        i: int,
+        alphas: Iterable[int],
+        on_step: Callable[[], None],
+    ) -> None:
+        todo = [j for j in alphas if (i, j) not in found]
+        for j, error in zip(todo, self._path(method, kernel, i, todo), strict=True):
+            found[i, j] = error
+            on_step()
+
+    def _path(
+        self, method: Method, kernel: str | None, i: int, alphas: list[int]
+    ) -> Iterator[float]:
+        """Validation errors of one γ over several α; the map is made once."""
+        scale = self.scale(kernel)
+        size = None if method.reference is None else min(method.reference, self.n_fitted)
+        model = make(
+            method,
+            self.task,
+            size=size,
+            kernel=kernel,
+            gamma=None if scale is None else scale * 2.0**i,
+            alpha=1.0,
+            seed=self.seed,
+            n_jobs=self.n_jobs,
+            warm_start=True,
+            scale=self.is_scaled,
+        )
+        values = [10.0**j / self.n_fitted for j in alphas]
+        X, y = self._held
+        if isinstance(model, (ExactKernelRidge, IndependentBlocks)):
+            predictions = model.predict_along(values, *self._fit, X)
+        else:
+            predictions = (model.set_params(alpha=a).fit(*self._fit).predict(X) for a in values)
+        for predicted in predictions:
+            score = scores(self.task, y, predicted)
+            yield 1 - score["accuracy"] if "accuracy" in score else score["relative_rmse"]
+
+
+def _best(found: _Found) -> tuple[int, int]:
+    """Exponents of the largest α whose error is hardly above the least, then of the least error."""
+    enough = _NEAR * min(found.values())
+    near = (at for at in found if found[at] <= enough)
+    return max(near, key=lambda at: (at[1], -found[at], -at[0]))

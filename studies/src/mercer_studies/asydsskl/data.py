@@ -1,0 +1,299 @@
+"""The data sets of the study: scaled rows, ±1 or class numbers, and settings by validation."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer import datasets, kernels
+from mercer.compare.records import describe_data
+from mercer.datasets import Dataset, Split
+from mercer.estimators import KernelClassifier, KernelRegressor
+from mercer.kernels import Gaussian
+from mercer.losses import Correntropy, Logistic, Loss, Squared
+from mercer.maps import RandomFourier
+from mercer.solvers import CoordinateDescent, PairwiseCD
+from mercer_studies.asydsskl.machines import dual_of, responses_of, selected
+from mercer_studies.inputs import GENERATED, generated, scaled
+
+__all__ = ["Chosen", "Loaded", "Source", "Subset", "error_of", "load", "score_of"]
+
+ALPHAS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
+STRENGTHS = (1.0, 10.0, 100.0)
+_EXPONENTS = (-4, -2, 0, 2, 4)  # γ is 2 to such a power, times the kernel's own "median"
+_FITTED = 0.75  # of the rows that settings are chosen on
+_ROUGH = 1e-2  # relative duality gap while λ is chosen
+_SIZE = 400  # features with which γ and λ are chosen
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set as the study declares it.
+
+    Parameters
+    ----------
+    name : str
+        In ``mercer.datasets``, or "generated-..." for rows that are made up.
+    paper_name : str or None
+        In the paper's figures.
+    task : {"classification", "regression"}
+        Classes of a regression are predicted by their number, as in the paper.
+    inputs : str
+        How they are scaled, see ``papers.inputs``; sparse ones stay as they are.
+    replaces : str or None, default=None
+        The set that it is put in place of, where that is another one.
+    sample_of : str or None, default=None
+        A larger set that the paper has instead, where the catalogue does not know of it.
+    """
+
+    name: str
+    paper_name: str | None
+    task: str
+    inputs: str = "[0,1]"
+    replaces: str | None = None
+    sample_of: str | None = None
+
+    @property
+    def is_generated(self) -> bool:
+        return self.name.startswith("generated-")
+
+    def shape(self) -> tuple[int, int, int]:
+        """Training rows, test rows and inputs, as far as they are known without loading."""
+        if self.is_generated:
+            return GENERATED
+        known = datasets.describe(self.name)
+        n, m = known.n_train or 20_000, known.n_test
+        if m is None:
+            m = n // 5
+            n -= m
+        return n, m, known.n_features
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Some rows, scaled: classes are ±1, other targets have mean 0 and deviation 1.
+
+    ``spread`` is the deviation that they had.
+    """
+
+    X: Any
+    y: NDArray
+    X_test: Any
+    y_test: NDArray
+    spread: float
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Settings that serve all methods, and how long it took to find them.
+
+    Parameters
+    ----------
+    gamma : float
+        Of the Gaussian kernel.
+    multiple : float
+        The same as a multiple of the median rule's.
+    alpha, alpha_squared : float
+        λ of the sparse models, under the paper's loss and under squared loss.
+    C : float
+        Of the support vector machines; ``1 / (C n)`` is ν of doubly stochastic gradients.
+    seconds : float
+    """
+
+    gamma: float
+    multiple: float
+    alpha: float
+    alpha_squared: float
+    C: float
+    seconds: float
+
+
+class Loaded:
+    """A data set as the runs want it: what several of them share is worked out once.
+
+    Parameters
+    ----------
+    source : Source
+    data : Dataset
+    parts : Split
+    n_jobs : int or None, default=None
+    """
+
+    def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
+        self.source, self.n_jobs = source, n_jobs
+        self.task = source.task
+        self._data, self._parts = data, parts
+        self._subsets: dict[tuple[int | None, int | None], Subset] = {}
+        self._widths: dict[tuple[int | None, int], tuple[float, float]] = {}
+        self._chosen: dict[tuple[int | None, int], Chosen] = {}
+
+    @property
+    def loss(self) -> Loss:
+        """That of the paper: logistic for classes, correntropy for class numbers."""
+        return Correntropy() if self.task == "regression" else Logistic()
+
+    def subset(self, rows: int | None, test_rows: int | None) -> Subset:
+        """So many training and test rows, drawn at random, scaled by the former."""
+        key = rows, test_rows
+        if key not in self._subsets:
+            parts = self._parts
+            kept = _drawn(parts.X_train.shape[0], rows)
+            held = _drawn(parts.X_test.shape[0], test_rows)
+            X, X_test = parts.X_train[kept], parts.X_test[held]
+            if not sparse.issparse(X):
+                X, X_test = scaled(X, X_test, self.source.inputs)
+            y, y_test, spread = self._targets(parts.y_train[kept], parts.y_test[held])
+            X, X_test = (part.astype(np.float32) for part in (X, X_test))
+            self._subsets[key] = Subset(X, y, X_test, y_test, spread)
+        return self._subsets[key]
+
+    def chosen(self, rows: int | None, fitted: int) -> Chosen:
+        """Settings by validation on some training rows: λ on all, γ and C on half of them."""
+        key = rows, fitted
+        if key not in self._chosen:
+            some = self.subset(rows, 1)
+            parts, few = _parted(some, fitted), _parted(some, fitted // 2)
+            since = time.perf_counter()
+            with warnings.catch_warnings():  # what worse settings warn of is nobody's concern
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                gamma, multiple = self.width(rows, fitted)
+                alpha = squared = self._alpha(parts, gamma, self.loss)
+                if self.task == "regression":
+                    squared = self._alpha(parts, gamma, Squared())
+                C = self._strength(few, gamma)
+            seconds = time.perf_counter() - since
+            self._chosen[key] = Chosen(gamma, multiple, alpha, squared, C, seconds)
+        return self._chosen[key]
+
+    def width(self, rows: int | None, fitted: int) -> tuple[float, float]:
+        """γ, and the same as a multiple of the median rule's."""
+        key = rows, fitted
+        if key not in self._widths:
+            self._widths[key] = self._width(_parted(self.subset(rows, 1), fitted // 2))
+        return self._widths[key]
+
+    def describe(self) -> dict[str, Any]:
+        """What a record says of the data."""
+        source = self.source
+        inputs = "as is" if sparse.issparse(self._parts.X_train) else source.inputs
+        found = describe_data(self._data, self._parts)
+        found |= {"paper_name": source.paper_name, "inputs": inputs, "task": self.task}
+        if source.is_generated:
+            found["kind"] = "generated"
+        elif source.replaces:
+            found |= {"kind": "stand-in", "stand_in_for": source.replaces}
+        elif source.sample_of:
+            found |= {"kind": "sample", "stand_in_for": source.sample_of}
+        return found
+
+    def _width(self, parts: Subset) -> tuple[float, float]:
+        """γ with which random features under an l2 penalty err least."""
+        kernel: Any = kernels.get("gaussian", "median").resolve(parts.X)
+        middle = float(kernel.gamma)
+        estimator = KernelRegressor if self.task == "regression" else KernelClassifier
+        errors = {}
+        for i in _EXPONENTS:
+            map_ = RandomFourier(
+                "gaussian", middle * 2.0**i, _SIZE, random_state=0, n_jobs=self.n_jobs
+            )
+            model = estimator(
+                map_, loss="squared", alpha=1e-4, scale=False, n_jobs=self.n_jobs
+            ).fit(parts.X, parts.y)
+            errors[i] = error_of(self.task, parts, model.predict(parts.X_test))
+        best = min(errors, key=lambda i: errors[i])
+        return middle * 2.0**best, 2.0**best
+
+    def _alpha(self, parts: Subset, gamma: float, loss: Loss) -> float:
+        """λ of the sparse model that errs least, from strong to weak, until that does not help."""
+        inner = CoordinateDescent(tol=_ROUGH, max_iter=100, n_jobs=self.n_jobs)
+        errors: dict[float, float] = {}
+        found = None
+        for alpha in ALPHAS:
+            if found is not None:
+                found.n_drawn = 0
+            found = selected(parts.X, parts.y, gamma, loss, alpha, inner, _SIZE, 1, 0, start=found)
+            errors[alpha] = error_of(self.task, parts, responses_of(found, parts.X_test))
+            if errors[alpha] > 1.02 * min(errors.values()):
+                break
+        return min(errors, key=lambda alpha: errors[alpha])
+
+    def _strength(self, parts: Subset, gamma: float) -> float:
+        """C of the support vector machine that errs least."""
+        solver = PairwiseCD(tol=1e-2, n_jobs=self.n_jobs, max_iter=50_000)
+        kernel = Gaussian(gamma)
+        machine = solver.prepare(kernel, parts.X)
+        across = kernel(parts.X_test, parts.X)
+        errors = {}
+        for C in STRENGTHS:
+            found = machine.solve(dual_of(self.task, parts.y, C))
+            errors[C] = error_of(self.task, parts, across @ found.coef + found.intercept)
+        return min(errors, key=lambda C: errors[C])
+
+    def _targets(self, y: NDArray, y_test: NDArray) -> tuple[NDArray, NDArray, float]:
+        if self.task == "regression":
+            centre, spread = float(np.mean(y)), float(np.std(y)) or 1.0
+            both = [(np.asarray(part, np.float64) - centre) / spread for part in (y, y_test)]
+            return both[0], both[1], spread
+        last = np.unique(self._parts.y_train)[-1]
+        return np.where(y == last, 1.0, -1.0), np.where(y_test == last, 1.0, -1.0), 1.0
+
+
+def error_of(task: str, some: Subset, responses: NDArray) -> float:
+    """Mean squared error in the units that the targets came in, or the share of wrong classes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = np.ones((2, 1)), np.array([1.0, -1.0])
+    >>> some = Subset(X, y, X, y, 2.0)
+    >>> error_of("regression", some, np.zeros(2)), error_of("classification", some, y + 2)
+    (4.0, 0.5)
+    """
+    if task == "regression":
+        return float(some.spread**2 * np.mean((responses - some.y_test) ** 2))
+    return float(np.mean(np.where(responses > 0, 1.0, -1.0) != some.y_test))
+
+
+def score_of(task: str, some: Subset, error: float) -> dict[str, float]:
+    """What a record says of an error: MSE and its root relative to that of the mean, or accuracy.
+
+    Examples
+    --------
+    >>> score_of("classification", Subset(None, None, None, None, 1.0), 0.25)
+    {'accuracy': 0.75}
+    """
+    if task == "classification":
+        return {"accuracy": 1.0 - error}
+    worst = some.spread**2 * float(np.mean(some.y_test**2))
+    return {"relative_rmse": float(np.sqrt(error / worst)), "mse": error}
+
+
+def load(source: Source, n_jobs: int | None = None) -> Loaded:
+    """The rows of a source.
+
+    Raises
+    ------
+    DataError
+        If they cannot be had.
+    """
+    data = generated(source.name) if source.is_generated else datasets.load(source.name)
+    return Loaded(source, data, data.split(0.2), n_jobs)
+
+
+def _parted(some: Subset, rows: int) -> Subset:
+    """The first rows, three quarters to fit and a quarter to judge by."""
+    X, y = some.X[:rows], some.y[:rows]
+    cut = max(1, int(_FITTED * len(y)))
+    return Subset(X[:cut], y[:cut], X[cut:], y[cut:], 1.0)
+
+
+def _drawn(n: int, rows: int | None) -> NDArray[np.int64]:
+    """So many of n rows, in random order: the first of them are a fair sample."""
+    return np.random.default_rng(0).permutation(n)[:rows]

@@ -1,0 +1,194 @@
+"""What the study runs: data sets, methods and sizes at three scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mercer_studies.asydsskl.data import Source
+
+__all__ = [
+    "FIGURES",
+    "METHODS",
+    "PROTOCOLS",
+    "ROBUST",
+    "SCALES",
+    "SOURCES",
+    "Scale",
+    "methods_for",
+]
+
+METHODS = {
+    "asydsskl": "AsyDSSKL",
+    "asydsskl-own": "AsyDSSKL, our steps",
+    "working-set": "coordinate descent",
+    "squared": "the same, squared loss",
+    "svc": "SVC, SVR",
+    "libsvm-p": "LIBSVM(P)",
+    "asygcd": "AsyGCD",
+    "doubly": "DoubleSGD",
+}
+"""Methods, and what they are called: the paper's, the same with other steps, and its rivals."""
+
+_ONLY = {
+    "squared": "regression",
+    "asygcd": "classification",
+    "doubly": "classification",
+}
+FIGURES = (1, 2)
+ROBUST = "robustness"
+PROTOCOLS = ("fair", ROBUST)
+
+
+def methods_for(task: str) -> list[str]:
+    """The methods that the paper has for a task, and ours.
+
+    Examples
+    --------
+    >>> methods_for("regression")
+    ['asydsskl', 'asydsskl-own', 'working-set', 'squared', 'svc', 'libsvm-p']
+    """
+    return [name for name in METHODS if _ONLY.get(name, task) == task]
+
+
+_B, _R = "classification", "regression"
+_SOURCES = (
+    Source("covtype-sample", "Covtype_B", _B),
+    Source("w8a-train", "RCV1", _B, replaces="rcv1"),
+    Source("susy-sample", "SUSY", _B, "standard"),
+    Source("covtype-mult-sample", "Covtype_M", _R),
+    Source("mnist", "MNIST", _R, "/255", sample_of="mnist8m"),
+    Source("sector", "Aloi", _R, replaces="aloi"),
+    Source("cadata", None, _R, "standard"),
+    Source("cpu", None, _R, "standard"),
+    Source("ijcnn1-train", None, _B, "standard"),
+    Source("cod-rna-train", None, _B, "standard"),
+    Source("covtype", "Covtype_B", _B),
+    Source("rcv1", "RCV1", _B),
+    Source("susy", "SUSY", _B, "standard"),
+    Source("covtype-mult", "Covtype_M", _R),
+    Source("aloi", "Aloi", _R),
+    Source("generated-classes", None, _B),
+    Source("generated-regression", None, _R),
+)
+
+SOURCES: dict[str, Source] = {source.name: source for source in _SOURCES}
+"""Data sets by name, in the order in which they are run."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of the study to run.
+
+    Parameters
+    ----------
+    curve_data, answer_data, speed_data, robust_data : tuple of str
+        Of Figure 1, a to f and g to h, of Figure 2, and of wrong targets.
+    shapes : tuple of str, default=()
+        Sets of which rows of the full shape are made up, for times alone.
+    rows, test_rows : int or None
+        At most so many in Figure 1; None takes all.
+    fitted : int
+        Rows with which settings are chosen.
+    n_new, n_rounds : int
+        R and M.
+    cap : float
+        Seconds after which a curve of Figure 1 ends.
+    seeds : int
+        Trials of Figure 1.
+    answer_rows : int or None
+        Training rows of the models that are asked.
+    counts : tuple of int
+        Rows that they are asked.
+    speed_rows : int or None
+    speed_size, speed_loops : int
+        Of Figure 2 as measured: rows, features and snapshots.
+    delay_rows, delay_size, delay_loops, delay_draws : int
+        The same of simulated runs, and how many of them are averaged.
+    delays : tuple of int
+        τ.
+    robust_rows : int or None
+    robust_size, robust_seeds : int
+        Training rows, random features and trials with wrong targets.
+    shares : tuple of float
+        Of them.
+    """
+
+    curve_data: tuple[str, ...]
+    answer_data: tuple[str, ...]
+    speed_data: tuple[str, ...]
+    robust_data: tuple[str, ...]
+    shapes: tuple[str, ...] = ()
+    rows: int | None = 12_000
+    test_rows: int | None = 5000
+    fitted: int = 4000
+    n_new: int = 200
+    n_rounds: int = 5
+    cap: float = 8.0
+    seeds: int = 1
+    answer_rows: int | None = 6000
+    counts: tuple[int, ...] = (500, 1000, 2000, 4000, 8000)
+    speed_rows: int | None = 9000
+    speed_size: int = 400
+    speed_loops: int = 20
+    delay_rows: int = 400
+    delay_size: int = 40
+    delay_loops: int = 25
+    delay_draws: int = 1
+    delays: tuple[int, ...] = (0, 1, 2, 4, 8, 16, 32, 64, 128)
+    robust_rows: int | None = 4000
+    robust_size: int = 300
+    robust_seeds: int = 3
+    shares: tuple[float, ...] = (0.0, 0.1, 0.2, 0.3, 0.4)
+
+
+_TINY = ("generated-classes", "generated-regression")
+
+SCALES = {
+    "tiny": Scale(
+        _TINY,
+        _TINY,
+        _TINY,
+        _TINY,
+        shapes=("SUSY",),
+        fitted=240,
+        n_new=32,
+        n_rounds=2,
+        cap=1.0,
+        counts=(40, 80, 160),
+        speed_size=24,
+        speed_loops=6,
+        delay_rows=80,
+        delay_size=12,
+        delay_loops=8,
+        delay_draws=1,
+        delays=(0, 4, 16),
+        robust_size=32,
+        robust_seeds=1,
+        shares=(0.0, 0.4),
+    ),
+    "laptop": Scale(
+        tuple(source.name for source in _SOURCES[:6]),
+        ("covtype-sample", "covtype-mult-sample"),
+        ("covtype-sample", "covtype-mult-sample"),
+        tuple(source.name for source in _SOURCES[6:10]),
+    ),
+    "paper": Scale(
+        ("covtype", "rcv1", "susy", "covtype-mult", "mnist", "aloi"),
+        ("covtype", "covtype-mult"),
+        ("covtype", "covtype-mult"),
+        tuple(source.name for source in _SOURCES[6:10]),
+        shapes=("Covtype_B", "RCV1", "SUSY", "Covtype_M", "MNIST", "Aloi"),
+        rows=None,
+        test_rows=20_000,
+        fitted=20_000,
+        cap=3600.0,
+        seeds=5,
+        answer_rows=100_000,
+        counts=(10_000, 20_000, 50_000, 100_000),
+        speed_rows=None,
+        speed_size=1000,
+        robust_rows=None,
+        robust_size=1000,
+        robust_seeds=5,
+    ),
+}

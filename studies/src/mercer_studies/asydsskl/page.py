@@ -1,0 +1,99 @@
+"""What the report says of the AsyDSSKL paper besides the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mercer_studies.asydsskl import figures as plots
+from mercer_studies.asydsskl.claims import CLAIMS
+from mercer_studies.asydsskl.tables import measured
+from mercer_studies.page import Page, Shown
+from mercer_studies.queries import Record, by_data
+
+__all__ = ["PAGE"]
+
+
+def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> list[Shown]:
+    """Those that there are runs for."""
+    found = []
+    if plots.curves(records):
+        found.append(
+            Shown(
+                "Figure 1, a to f: training",
+                plots.figure1(records),
+                "Test error against seconds of training, for AsyDSSKL and its rivals, on "
+                f"{_names(plots.curves(records))}.",
+                "A point of AsyDSSKL is the model after a round; of SVC and SVR, which show "
+                "nothing while they work, a machine of a part of the rows; of the others what is "
+                "there at that time. Judging does not count. Class numbers are predicted under "
+                "correntropy, as in the paper. Coordinate descent solves the same problems.",
+            )
+        )
+    if plots.of_task(records, "answers"):
+        found.append(
+            Shown(
+                "Figure 1, g and h: testing",
+                plots.answers(records),
+                "Seconds of answers against rows asked, and microseconds a row against size of "
+                f"the model times inputs, on {_names(plots.of_task(records, 'answers'))}.",
+                "Least of three runs. The size is the number of random features with a weight, of "
+                "support vectors, or of all features of DoubleSGD, which are drawn again.",
+            )
+        )
+    if plots.of_task(records, "measured", "delayed"):
+        found.append(
+            Shown(
+                "Figure 2: threads and delays",
+                plots.figure2(records),
+                "Above, how many times faster several threads are than one; below, loops of steps "
+                "that see old weights, simulated, against the delay, for three lengths of steps.",
+                "The target is what one thread has after half of its loops; of simulated runs, a "
+                "tenth of the way from the minimum to the start. Looking for the length of steps "
+                "does not count. Grey is one for one; dotted are the loops alone, wherever they "
+                "lead. Crosses did not get there.",
+            )
+        )
+    if plots.of_task(records, "robust"):
+        found.append(
+            Shown(
+                "Wrong targets",
+                plots.robustness(records),
+                "Test error against the share of wrong training targets, for convex losses and "
+                f"others, on {_names(plots.of_task(records, 'robust'))}.",
+                "Wrong labels are the other one; wrong numbers are 5 to 15 deviations too high. σ "
+                "is in deviations of the right targets. λ is chosen on rows held out, as wrong as "
+                "the others, by the model's own loss. Bars are deviations over trials.",
+            )
+        )
+    return found
+
+
+def _names(records: Sequence[Record]) -> str:
+    return ", ".join(by_data(records))
+
+
+PAGE = Page(
+    paper="asydsskl",
+    title="Asynchronous doubly stochastic sparse kernel learning, measured again",
+    about=(
+        "Gu, Miao, Huo and Huang, Asynchronous doubly stochastic sparse kernel learning (AAAI "
+        "2018), drew random features a few at a time and solved for their weights under an l1 "
+        "penalty by steps on one coordinate and a few rows, which threads take without waiting for "
+        "each other, under losses that need not be convex. Here are their Figures 1 and 2 from "
+        "runs of our own, with a rule for every claim that the numbers pass or fail."
+    ),
+    claims=CLAIMS,
+    figures=_figures,
+    protocols=("fair",),
+    measured=measured,
+    measured_note=(
+        "The paper leaves kernel, width, R, λ, mini-batches and σ open. Here: the Gaussian "
+        "kernel, R = 200, mini-batches of 32, σ = 1 in deviations of the targets, five rounds of "
+        "ten snapshots, as many steps between them as rows; γ, λ and the machines' C are chosen "
+        "on rows held out of the training part, alike for all. Errors are shares of wrong "
+        "classes, or mean squared errors of class numbers. Curves are cut off after some seconds:"
+        " where it says so, what a method would have come to is not known. Threads and clocks "
+        "make these numbers come out differently the next time."
+    ),
+)
+"""The report on this paper."""

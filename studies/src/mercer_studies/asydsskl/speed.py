@@ -1,0 +1,216 @@
+"""Figure 2: steps on several threads, and steps that see old weights, simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from mercer._array import n_threads
+from mercer.compare.records import quiet
+from mercer.maps import RandomFourier
+from mercer.penalties import L1
+from mercer.problem import Problem
+from mercer.solvers import CoordinateDescent, Result, simulate_delays
+from mercer_studies.asydsskl.data import Loaded
+from mercer_studies.asydsskl.machines import inner_solver
+
+__all__ = ["delayed", "measured", "most_threads"]
+
+_NEAR = 0.1  # simulated runs go to where F - F* is such a share of what it was at the start
+_TURNS = 3
+_EXACT = 1e-6
+
+
+def most_threads(n_jobs: int | None, paper: Sequence[int] = (1, 2, 4, 8, 16)) -> tuple[int, ...]:
+    """The paper's numbers of threads, as far as there are cores.
+
+    Examples
+    --------
+    >>> most_threads(3)
+    (1, 2)
+    """
+    return tuple(tau for tau in paper if tau <= n_threads(n_jobs))
+
+
+def measured(
+    loaded: Loaded,
+    *,
+    method: str,
+    taus: Sequence[int],
+    rows: int | None,
+    fitted: int,
+    size: int,
+    loops: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Seconds of the asynchronous steps with one thread and with several.
+
+    Numbers of threads take turns, so that a change of the machine's pace falls on all of them.
+    Looking for the length of the steps, which one thread does before, does not count.
+
+    Parameters
+    ----------
+    loaded : Loaded
+    method : {"asydsskl", "asydsskl-own"}
+    taus : sequence of int
+        Threads, 1 first.
+    rows : int or None
+    fitted : int
+        Rows with which settings are chosen.
+    size : int
+        Random features.
+    loops : int
+        Snapshots.
+    seed : int
+
+    Returns
+    -------
+    dict
+        The results of a record; ``curve`` has for every number of threads ``seconds`` until F is
+        what one thread has after half of its loops (None where it did not get there), and ``pace``,
+        those of a loop. Both are the least of three runs.
+    """
+    problem, chosen = _problem(loaded, rows, fitted, size, seed, np.float32)
+    runs: dict[int, list[Result]] = {tau: [] for tau in taus}
+    since = perf_counter()
+    for _ in range(_TURNS):
+        for tau in taus:
+            solver = inner_solver(method, tau, seed, loops)
+            solver.tol = _EXACT
+            with threadpool_limits(tau), quiet():
+                runs[tau].append(solver.solve(problem))
+    alone = runs[taus[0]][0].trace
+    target = alone[len(alone) // 2].objective
+    curve = [{"tau": tau, **_timing(runs[tau], target)} for tau in taus]
+    return {
+        **_about(loaded, problem, chosen.alpha),
+        "target": target,
+        "start": problem.value(problem.initial()),
+        "curve": curve,
+        "seconds": {"fit": perf_counter() - since},
+    }
+
+
+def delayed(
+    loaded: Loaded,
+    *,
+    step_size: float,
+    taus: Sequence[int],
+    rows: int,
+    fitted: int,
+    size: int,
+    loops: int,
+    draws: int,
+    seed: int,
+) -> dict[str, Any]:
+    """Loops of steps that see weights of up to τ steps ago.
+
+    Parameters
+    ----------
+    loaded : Loaded
+    step_size : float
+        γ.
+    taus : sequence of int
+        Delays, 0 first.
+    rows : int
+    fitted : int
+        Rows with which settings are chosen.
+    size : int
+        Random features.
+    loops : int
+        Snapshots at most.
+    draws : int
+        Runs that a number of loops is the mean of.
+    seed : int
+
+    Returns
+    -------
+    dict
+        The results of a record; ``curve`` has for every τ the ``loops`` until F is near its
+        minimum, None where it did not get there.
+    """
+    problem, chosen = _problem(loaded, rows, fitted, size, seed, np.float64)
+    target, start = _target(problem, loaded.n_jobs)
+    since = perf_counter()
+    curve = []
+    for tau in taus:
+        runs = []
+        for draw in range(draws):
+            found = simulate_delays(
+                problem, tau, step_size, max_iter=loops, random_state=seed + draw
+            )
+            runs.append(_crossing(np.arange(len(found.objective)), found.objective, target))
+        known = [run for run in runs if run is not None]
+        reached = float(np.mean(known)) if len(known) == draws else None
+        curve.append({"tau": tau, "loops": reached, "runs": runs})
+    return {
+        **_about(loaded, problem, chosen.alpha),
+        "target": target,
+        "start": start,
+        "curve": curve,
+        "seconds": {"fit": perf_counter() - since},
+    }
+
+
+def _problem(
+    loaded: Loaded, rows: int | None, fitted: int, size: int, seed: int, dtype: Any
+) -> tuple[Problem, Any]:
+    """The problem of one round, on features of the width and under the λ chosen for the data."""
+    some = loaded.subset(rows, 1)
+    chosen = loaded.chosen(rows, fitted)
+    map_ = RandomFourier("gaussian", chosen.gamma, size, scale=False, random_state=seed)
+    design = map_.fit(some.X.astype(dtype)).design(some.X.astype(dtype))
+    return Problem(design, some.y, loaded.loss, L1(chosen.alpha)), chosen
+
+
+def _target(problem: Problem, n_jobs: int | None) -> tuple[float, float]:
+    """Where runs are to get, and where they start."""
+    with quiet():
+        best = problem.value(CoordinateDescent(tol=_EXACT, n_jobs=n_jobs).solve(problem).coef)
+    start = problem.value(problem.initial())
+    return best + _NEAR * (start - best), start
+
+
+def _timing(runs: Sequence[Result], target: float) -> dict[str, Any]:
+    """Least seconds to a target, and of a loop."""
+    reached = [_seconds_to(run, target) for run in runs]
+    return {
+        "seconds": min((seconds for seconds in reached if seconds is not None), default=None),
+        "pace": min(_stepping(run.trace[-1]) / max(1, run.n_iter) for run in runs),
+        "n_iter": runs[-1].n_iter,
+        "objective": float(min(row.objective for row in runs[-1].trace)),
+    }
+
+
+def _stepping(row: Any) -> float:
+    """Seconds so far, without those in which the length of steps was looked for."""
+    return float(row.time - row.phases.get("step size", 0.0))
+
+
+def _seconds_to(run: Result, target: float) -> float | None:
+    seconds = np.array([_stepping(row) for row in run.trace])
+    return _crossing(seconds, np.array([row.objective for row in run.trace]), target)
+
+
+def _crossing(times: Any, values: Any, target: float) -> float | None:
+    """When a falling curve, straight between its points, gets to a value."""
+    for i, value in enumerate(values):
+        if value <= target:
+            if i == 0:
+                return float(times[0])
+            share = (values[i - 1] - target) / (values[i - 1] - value)
+            return float(times[i - 1] + share * (times[i] - times[i - 1]))
+    return None
+
+
+def _about(loaded: Loaded, problem: Problem, alpha: float) -> dict[str, Any]:
+    return {
+        "data": loaded.describe(),
+        "rows": problem.n_rows,
+        "n_features": problem.design.shape[1],
+        "alpha": alpha,
+    }

@@ -1,0 +1,175 @@
+"""Our numbers in tables: ends of curves, answers, threads, delays, wrong targets, full shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer_studies.asydsskl.figures import curves, speedups
+from mercer_studies.asydsskl.grid import METHODS
+from mercer_studies.asydsskl.robustness import LOSSES
+from mercer_studies.queries import by_data, data_kind, error, is_regression, of_task
+
+__all__ = ["measured"]
+
+Record = Mapping[str, Any]
+
+
+def measured(records: Sequence[Record]) -> list[dict[str, Any]]:
+    """Our numbers, a table for each kind of run that there is.
+
+    Parameters
+    ----------
+    records : sequence of mapping
+
+    Examples
+    --------
+    >>> measured([])
+    []
+    """
+    makers = (_training, _answers, _threads, _delays, _wrong, _shapes)
+    tables = (make(records) for make in makers)
+    return [table for table in tables if table["rows"]]
+
+
+def _training(records: Sequence[Record]) -> dict[str, Any]:
+    rows = []
+    for run in curves(records):
+        course, chosen = run["course"], run["chosen"]
+        rows.append(
+            [
+                _name(run),
+                METHODS[run["method"]],
+                run["seed"],
+                f"{run['rows']:,}",
+                f"{course['seconds'][0]:.3g}",
+                _error(run, course["error"][0]),
+                f"{course['seconds'][-1]:.3g}",
+                _error(run, course["error"][-1]),
+                f"{run['model_size']:,}",
+                f"{chosen['gamma']:.3g}",
+                _strength(run),
+                "time" if run["capped"] else "its end",
+            ]
+        )
+    head = ["data", "method", "trial", "rows", "first s", "error", "last s", "error"]
+    head += ["size", "γ", "strength", "ended by"]
+    return _table("Figure 1, a to f: first and last point of every curve", head, rows, range(2, 10))
+
+
+def _strength(run: Record) -> str:
+    chosen = run["chosen"]
+    if run["method"] == "squared":
+        return f"λ {chosen['alpha_squared']:g}"
+    if run["method"] in ("asydsskl", "asydsskl-own", "working-set"):
+        return f"λ {chosen['alpha']:g}"
+    return f"C {chosen['C']:g}"
+
+
+def _answers(records: Sequence[Record]) -> dict[str, Any]:
+    rows = [
+        [
+            _name(run),
+            METHODS[run["method"]],
+            f"{run['model_size']:,}",
+            _error(run, run["score"]["test"].get("mse", error(run))),
+            f"{1e6 * run['slope']:.3g}",
+            f"{run['curve'][-1]['n']:,}",
+            f"{run['curve'][-1]['seconds']:.3g}",
+        ]
+        for run in of_task(records, "answers")
+    ]
+    head = ["data", "method", "size", "error", "µs a row", "rows asked", "seconds"]
+    return _table("Figure 1, g and h: answers", head, rows, range(2, 7))
+
+
+def _threads(records: Sequence[Record]) -> dict[str, Any]:
+    rows = []
+    for run in of_task(records, "measured"):
+        goal, pace = speedups(run), speedups(run, "pace")
+        for point in run["curve"]:
+            tau = point["tau"]
+            rows.append(
+                [
+                    _name(run),
+                    METHODS[run["method"]],
+                    tau,
+                    _or_dash(point["seconds"]),
+                    _or_dash(goal.get(tau)),
+                    _or_dash(1e3 * point["pace"]),
+                    _or_dash(pace.get(tau)),
+                ]
+            )
+    head = ["data", "steps", "threads", "s to the target", "times", "ms a loop", "times"]
+    return _table("Figure 2: threads", head, rows, range(2, 7))
+
+
+def _delays(records: Sequence[Record]) -> dict[str, Any]:
+    runs = of_task(records, "delayed")
+    taus = sorted({point["tau"] for run in runs for point in run["curve"]})
+    rows = []
+    for run in runs:
+        loops = {point["tau"]: point["loops"] for point in run["curve"]}
+        values = (_or_dash(loops.get(tau)) for tau in taus)
+        rows.append([_name(run), f"{run['step_size']:g}", *values])
+    head = ["data", "γ", *(f"τ = {tau}" for tau in taus)]
+    return _table("Loops to the target under simulated delays", head, rows, range(1, len(head)))
+
+
+def _wrong(records: Sequence[Record]) -> dict[str, Any]:
+    runs = of_task(records, "robust")
+    shares = sorted({run["share"] for run in runs})
+    rows = []
+    for name, own in by_data(runs).items():
+        for method, (label, _) in LOSSES.items():
+            mine = [run for run in own if run["method"] == method]
+            if mine:
+                rows.append([name, label, *(_mean(mine, share) for share in shares)])
+    head = ["data", "loss", *(f"{share:.0%} wrong" for share in shares)]
+    return _table("Test errors with wrong targets", head, rows, range(2, len(head)))
+
+
+def _mean(runs: Sequence[Record], share: float) -> str:
+    found = [error(run) for run in runs if run["share"] == share]
+    if not found:
+        return "–"
+    spread = f" ± {100 * np.std(found, ddof=1):.2g}" if len(found) > 1 else ""
+    return f"{100 * np.mean(found):.3g}{spread} %"
+
+
+def _shapes(records: Sequence[Record]) -> dict[str, Any]:
+    rows = [
+        [
+            run["data"]["paper_name"],
+            f"{run['rows']:,}",
+            f"{run['data']['d']:,}",
+            f"{run['seconds']['fit']:.3g}",
+            f"{run['seconds'].get('draw', 0.0):.3g}",
+            f"{run['seconds'].get('solve', 0.0):.3g}",
+        ]
+        for run in of_task(records, "shape")
+    ]
+    head = ["shape", "rows", "inputs", "seconds", "features", "steps"]
+    return _table("A round on made-up rows of the full shapes", head, rows, range(1, 6))
+
+
+# --- small parts -------------------------------------------------------------------------------
+
+
+def _table(caption: str, head: list[str], rows: list[Any], numbers: Any) -> dict[str, Any]:
+    return {"caption": caption, "head": head, "rows": rows, "numbers": tuple(numbers)}
+
+
+def _name(run: Record) -> str:
+    kind = data_kind(run)
+    return f"{run['data']['name']} ({kind})" if kind else str(run["data"]["name"])
+
+
+def _error(run: Record, value: float) -> str:
+    return f"{value:.4g}" if is_regression(run) else f"{100 * value:.2f} %"
+
+
+def _or_dash(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3g}"

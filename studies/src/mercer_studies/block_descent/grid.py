@@ -1,0 +1,154 @@
+"""What the study runs: data sets, systems and sizes at three scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mercer_studies.block_descent.data import REVIEWS, Source
+
+__all__ = [
+    "EARLY",
+    "FIGURES",
+    "METHODS",
+    "SCALES",
+    "SOURCES",
+    "TABLES",
+    "Scale",
+]
+
+METHODS = {"exact": "full kernel", "nystroem": "Nyström", "features": "random features"}
+"""Systems, and what they are called; random features of texts are hashed n-grams."""
+
+FIGURES = (1, 2, 3, 4)
+TABLES = (1, 2, 3)
+EARLY = 5
+"""Epochs after which Figure 2 looks; Figure 4 goes on."""
+
+_C = "classification"
+_SOURCES = (
+    Source("mnist", _C, "/255", paper_name="CIFAR-10"),
+    Source(REVIEWS, "regression", paper_name="Yelp"),
+    Source("ijcnn1-train", _C),
+    Source("covtype-sample", _C),
+    Source("ijcnn1", _C),
+    Source("covtype", _C),
+    Source("generated-classes", _C),
+    Source("generated-reviews", "regression"),
+)
+
+SOURCES: dict[str, Source] = {source.name: source for source in _SOURCES}
+"""Data sets by name, in the order in which they are run."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of the study to run.
+
+    Parameters
+    ----------
+    course_data, size_data, path_data, rate_data : tuple of str
+        Of Figures 1 and 3, of Figure 2, of paths, and of rates and direct solutions.
+    long_data : tuple of str
+        Of Figure 2 those that go on for Figure 4.
+    rows, test_rows : int or None
+        At most so many; None takes all.
+    text_rows : int or None
+        The same for training texts.
+    fitted : int
+        Rows with which settings are chosen.
+    block_size : int
+        b.
+    size : int
+        p of Figure 1.
+    sizes : tuple of int
+        p of Figures 2 and 4.
+    epochs, long_epochs : int
+        Of Figure 1, and of Figure 4.
+    cap : float
+        Seconds after which a curve ends.
+    path_alphas : int
+        λ of a path.
+    rate_rows, rate_size, rate_block, rate_epochs : int
+        Rows, features, block size and most epochs of systems that are solved directly besides.
+    rate_jitter, jitter : float
+        γ of Nyström in these systems, and in all others.
+    seeds : int
+        Trials of Figures 2 and 4.
+    """
+
+    course_data: tuple[str, ...]
+    size_data: tuple[str, ...]
+    path_data: tuple[str, ...]
+    rate_data: tuple[str, ...]
+    long_data: tuple[str, ...]
+    rows: int | None = 10_000
+    text_rows: int | None = 8000
+    test_rows: int | None = 4000
+    fitted: int = 1600
+    block_size: int = 512
+    size: int = 2000
+    sizes: tuple[int, ...] = (500, 1000, 2000, 4000)
+    epochs: int = 5
+    long_epochs: int = 50
+    cap: float = 60.0
+    path_alphas: int = 8
+    rate_rows: int = 1200
+    rate_size: int = 200
+    rate_block: int = 50
+    rate_epochs: int = 3000
+    rate_jitter: float = 0.5
+    jitter: float = 1e-2
+    seeds: int = 1
+
+
+_TINY = ("generated-classes", "generated-reviews")
+_LAPTOP = tuple(source.name for source in _SOURCES[:4])
+_PAPER = ("mnist", REVIEWS, "ijcnn1", "covtype")
+
+SCALES = {
+    "tiny": Scale(
+        _TINY,
+        _TINY,
+        _TINY[1:],
+        _TINY[1:],
+        _TINY,
+        fitted=160,
+        block_size=64,
+        size=96,
+        sizes=(32, 64, 128),
+        epochs=3,
+        long_epochs=8,
+        cap=2.0,
+        path_alphas=4,
+        rate_rows=120,
+        rate_size=40,
+        rate_block=10,
+        rate_epochs=200,
+    ),
+    "laptop": Scale(
+        _LAPTOP,
+        (*_LAPTOP[:2], _LAPTOP[3]),
+        _LAPTOP[:3],
+        (_LAPTOP[0], *_LAPTOP[2:]),
+        (_LAPTOP[0], _LAPTOP[3]),
+    ),
+    "paper": Scale(
+        _PAPER,
+        _PAPER,
+        _PAPER,
+        (_PAPER[0], *_PAPER[2:]),
+        (_PAPER[0], _PAPER[3]),
+        rows=None,
+        text_rows=None,
+        test_rows=10_000,
+        fitted=8000,
+        block_size=4096,
+        size=16_384,
+        sizes=(4096, 8192, 16_384, 32_768),
+        cap=4 * 3600.0,
+        rate_rows=6000,
+        rate_size=2000,
+        rate_block=500,
+        seeds=3,
+    ),
+}

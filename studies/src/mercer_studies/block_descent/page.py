@@ -1,0 +1,90 @@
+"""What the report says of the block coordinate descent paper besides the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mercer_studies.block_descent import figures as plots
+from mercer_studies.block_descent.claims import CLAIMS
+from mercer_studies.block_descent.tables import measured
+from mercer_studies.page import Page, Shown
+from mercer_studies.queries import Record, by_data
+
+__all__ = ["PAGE"]
+
+
+def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> list[Shown]:
+    """Those that there are runs for."""
+    known = list(records)
+    curves, sizes = plots.of_task(known, "curve"), plots.of_task(known, "sizes")
+    long = plots.long_runs(known)
+    found = []
+    if curves:
+        found += [
+            Shown(
+                "Figure 1: error against time",
+                plots.figure1(known),
+                f"Test error after every block against seconds, on {_names(curves)}.",
+                "Stars are ends of epochs. Judging does not count. Reviews are rated by the mean "
+                "of the stars under the shares that responses stand for; the paper does not say "
+                "how. A table has the error of the likeliest stars, too.",
+            ),
+            Shown(
+                "Figure 3: time of a block",
+                plots.figure3(known),
+                f"Milliseconds of the phases of a block, medians, on {_names(curves)}.",
+                "Blocks of Nyström and of cosines, Gram matrices and factors are kept for later "
+                "epochs; those of the full kernel are discarded, and it makes no Gram matrix.",
+            ),
+        ]
+    if sizes:
+        found.append(
+            Shown(
+                "Figure 2: error against the number of features",
+                plots.figure2(known),
+                f"Test error after five epochs against p, on {_names(sizes)}.",
+                "Dashed is the full kernel in the end, dotted ridge regression on the inputs.",
+            )
+        )
+    if long:
+        found.append(
+            Shown(
+                "Figure 4: fifty epochs",
+                plots.figure4(known),
+                f"Test error against epochs, and at the end against p, on {_names(long)}.",
+                "Above, the smaller of two p is dashed; dotted is this library's own form of the "
+                "algorithm, which combines the changes of the last epochs.",
+            )
+        )
+    return found
+
+
+def _names(records: Sequence[Record]) -> str:
+    return ", ".join(by_data(records))
+
+
+PAGE = Page(
+    paper="block-descent",
+    title="Kernel machines by block coordinate descent, measured again",
+    about=(
+        "Tu, Roelofs, Venkataraman and Recht, Large scale kernel learning using block coordinate "
+        "descent (2016), solved the full kernel, Nyström and random features for millions of rows "
+        "on 128 machines, by exact steps on one block of columns after the other, and bounded "
+        "the number of steps anew. Here are their Figures 1 to 4 and their tables from runs of "
+        "our own on one machine, with a rule for every claim that the numbers pass or fail."
+    ),
+    claims=CLAIMS,
+    figures=_figures,
+    protocols=("fair",),
+    measured=measured,
+    measured_note=(
+        "None of the paper's data were at hand: mnist and movie reviews stand in for CIFAR-10 and "
+        "Yelp, at a hundredth of the rows, and the other two are ours. Its algorithms are run with "
+        "nλ where they print λ, and with the residual that equation 6 leaves out; without a "
+        "constant term, in float64, blocks of one partition in a new order every epoch. γ of the "
+        "kernel and λ are chosen on rows held out of the training part by the exact kernel, and "
+        "serve all systems. Systems for rates are small enough to be solved directly. Bounds are "
+        "for blocks drawn anew at every step."
+    ),
+)
+"""The report on this paper."""

@@ -1,0 +1,88 @@
+"""Section 3.2: several λ at once against one."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer_studies.block_descent.data import Loaded
+from mercer_studies.block_descent.systems import prepared, solver_of
+
+__all__ = ["path"]
+
+
+def path(
+    loaded: Loaded,
+    *,
+    method: str,
+    rows: int | None,
+    test_rows: int | None,
+    fitted: int,
+    size: int | None,
+    block_size: int,
+    epochs: int,
+    n_alphas: int,
+    jitter: float,
+    seed: int,
+) -> dict[str, Any]:
+    """Seconds of one λ and of several that share blocks, for the same number of epochs.
+
+    Parameters
+    ----------
+    loaded : Loaded
+    method : str
+        One of ``grid.METHODS``.
+    rows, test_rows, fitted, size, jitter, seed
+        See ``systems.prepared``.
+    block_size, epochs : int
+    n_alphas : int
+        λ of the path, the chosen one among them.
+
+    Returns
+    -------
+    dict
+        The results of a record: ``seconds`` with ``one`` (the less of two runs) and ``path``,
+        ``ratio``, ``alphas`` and their ``errors``, and ``away``: how far the path's solution for
+        the chosen λ is from that of one alone, relative to its size.
+    """
+    made = prepared(
+        loaded,
+        method=method,
+        rows=rows,
+        test_rows=test_rows,
+        fitted=fitted,
+        size=size,
+        jitter=jitter,
+        seed=seed,
+    )
+    alphas = _around(made.chosen.alpha, n_alphas)
+    solver = solver_of(block_size, made.problem, epochs, seed)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        before = solver.solve(made.problem)
+        found = solver.solve_path(made.problem, alphas)
+        after = solver.solve(made.problem)
+    one = min(before.trace[-1].time, after.trace[-1].time)
+    several = max(result.trace[-1].time for result in found)
+    shared = found[alphas.index(made.chosen.alpha)].coef
+    errors = [loaded.error(made.some, made.responses(result.coef)) for result in found]
+    return {
+        "data": loaded.describe(),
+        "score": {"test": loaded.score(made.some, min(errors))},
+        "fitted_rows": made.some.X.shape[0],
+        "n_features": made.problem.design.shape[1],
+        "seconds": {"fit": several, "one": one, "path": several},
+        "ratio": several / one,
+        "alphas": alphas,
+        "errors": errors,
+        "away": float(np.linalg.norm(shared - before.coef) / np.linalg.norm(before.coef)),
+        "chosen": {"gamma": made.chosen.gamma, "alpha": made.chosen.alpha},
+    }
+
+
+def _around(alpha: float, count: int) -> list[float]:
+    """So many strengths, half a decade apart, with one in their midst."""
+    return [alpha if 2 * i == count else alpha * 10.0 ** (count / 4 - i / 2) for i in range(count)]

@@ -1,0 +1,180 @@
+"""Claims of a paper, and verdicts on them that rest on records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mercer_studies.queries import by_data, select
+
+__all__ = [
+    "HELD",
+    "NOT_HELD",
+    "NOT_TESTED",
+    "PARTLY",
+    "PROTOCOLS",
+    "Claim",
+    "Finding",
+    "Judgement",
+    "judge",
+    "of_each",
+]
+
+HELD, PARTLY, NOT_HELD, NOT_TESTED = "held", "held in part", "not held", "not tested"
+
+_MOST = 0.8  # a claim on many data sets is held when it is on four of five
+_FEW = 0.2
+
+Record = Mapping[str, Any]
+
+PROTOCOLS = {"published": "as published", "fair": "on equal terms"}
+"""How runs are made and settings chosen: as the authors did, or alike for every method."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A claim on one data set.
+
+    Parameters
+    ----------
+    data : str
+        Name of the data set.
+    protocol : str
+    verdict : str
+        One of ``HELD``, ``PARTLY``, ``NOT_HELD``, ``NOT_TESTED``.
+    numbers : str
+        What the verdict rests on.
+    """
+
+    data: str
+    protocol: str
+    verdict: str
+    numbers: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Something a paper says, and how records are to decide on it.
+
+    Parameters
+    ----------
+    name : str
+        A short name.
+    figure : int or str
+        The figure it is about, or what else by its name: "Table 1".
+    text, rule : str
+        What is claimed, and when it is held, in a sentence each.
+    decide : callable
+        From all records to a list of ``Finding``.
+    """
+
+    name: str
+    figure: int | str
+    text: str
+    rule: str
+    decide: Callable[[Sequence[Record]], list[Finding]]
+
+    @property
+    def place(self) -> str:
+        """The figure or the table by its name."""
+        return f"Figure {self.figure}" if isinstance(self.figure, int) else self.figure
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A claim with what was found.
+
+    Parameters
+    ----------
+    claim : Claim
+    findings : tuple of Finding
+
+    Attributes
+    ----------
+    verdict : str
+    """
+
+    claim: Claim
+    findings: tuple[Finding, ...]
+
+    def under(self, protocol: str) -> Judgement:
+        """The same of one protocol alone."""
+        found = (finding for finding in self.findings if finding.protocol == protocol)
+        return Judgement(self.claim, tuple(found))
+
+    @property
+    def verdict(self) -> str:
+        """Held on four of five tested data sets, not held on fewer than one in five, else in part.
+
+        A data set on which the claim is held in part counts half.
+        """
+        tested = [finding.verdict for finding in self.findings if finding.verdict != NOT_TESTED]
+        if not tested:
+            return NOT_TESTED
+        share = (tested.count(HELD) + 0.5 * tested.count(PARTLY)) / len(tested)
+        if share >= _MOST:
+            return HELD
+        return NOT_HELD if share < _FEW else PARTLY
+
+
+def judge(claims: Iterable[Claim], records: Iterable[Record]) -> list[Judgement]:
+    """A verdict on every claim.
+
+    Parameters
+    ----------
+    claims : iterable of Claim
+    records : iterable of mapping
+
+    Returns
+    -------
+    list of Judgement
+        In the order of the claims.
+
+    Examples
+    --------
+    >>> def decide(records):
+    ...     return [Finding("toy", "fair", NOT_HELD, f"{len(records)} runs")]
+    >>> [judged] = judge([Claim("never", 1, "It never ends.", "No runs.", decide)], [])
+    >>> judged.verdict
+    'not held'
+    """
+    known = list(records)
+    return [Judgement(claim, tuple(claim.decide(known))) for claim in claims]
+
+
+def of_each(
+    rule: Callable[[Sequence[Record]], tuple[str, str]],
+    *,
+    figure: int | str,
+    protocol: str,
+    method: str | None = None,
+) -> Callable[[Sequence[Record]], list[Finding]]:
+    """A decision that takes one data set after the other.
+
+    Parameters
+    ----------
+    rule : callable
+        From the runs on one data set to a verdict and its numbers.
+    figure : int or str
+    protocol : str
+    method : str, optional
+        Only runs of this figure, protocol and method count.
+
+    Returns
+    -------
+    callable
+        For ``Claim.decide``.
+
+    Examples
+    --------
+    >>> decide = of_each(lambda runs: (HELD, f"{len(runs)} runs"), figure=3, protocol="fair")
+    >>> decide([])
+    []
+    """
+
+    def decide(records: Sequence[Record]) -> list[Finding]:
+        chosen = by_data(select(records, figure=figure, protocol=protocol, method=method))
+        return [Finding(name, protocol, *rule(runs)) for name, runs in chosen.items()]
+
+    return decide

@@ -1,0 +1,392 @@
+"""``mercer reproduce``: the experiments of a paper, run again on this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mercer.cli.options import (
+    Jobs,
+    Json,
+    check_writable_folder,
+    narrow,
+    print_json,
+    say,
+    show_table,
+    simple_table,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from mercer_studies.papers import Paper
+    from mercer_studies.runner import Outcome, Progress
+
+__all__ = ["register"]
+
+Record = Mapping[str, Any]
+
+PaperName = Annotated[
+    str,
+    typer.Argument(
+        metavar="PAPER",
+        help="random-binning, tefm, sparse-features, asydsskl or block-descent.",
+    ),
+]
+Figures = Annotated[
+    list[int] | None,
+    typer.Option("--figure", metavar="NUMBER", help="Only what this figure needs; repeatable."),
+]
+Tables = Annotated[
+    list[int] | None,
+    typer.Option("--table", metavar="NUMBER", help="Only what this table needs; repeatable."),
+]
+Scale = Annotated[
+    str,
+    typer.Option(
+        "--scale",
+        help="tiny: made-up rows, seconds; laptop: real data, within an hour on two cores; "
+        "paper: everything, days.",
+    ),
+]
+Protocol = Annotated[
+    str | None,
+    typer.Option(
+        "--protocol",
+        help="published: settings picked by the test part, as in the paper; fair: picked on a "
+        "validation part, alike for every method; robustness: asydsskl with wrong targets. All "
+        "by default.",
+    ),
+]
+DataFolder = Annotated[
+    Path | None,
+    typer.Option("--data", metavar="FOLDER", help="Folder of data files; else MERCER_DATA's."),
+]
+Datasets = Annotated[
+    str | None,
+    typer.Option("--datasets", metavar="NAMES", help="Some data sets, with commas between them."),
+]
+Reference = Annotated[
+    Path | None,
+    typer.Option("--reference", metavar="CSV", help="The authors' points, drawn beside ours."),
+]
+Folder = Annotated[
+    Path, typer.Option("--out", metavar="FOLDER", help="Where figures and records go.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Go on with the records that are in the folder.")
+]
+
+_MOST_COLUMNS = 6  # a table with more methods has them down its side
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to ``app``."""
+    app.command("reproduce", epilog="Example: mercer reproduce random-binning --scale tiny")(
+        reproduce
+    )
+
+
+def reproduce(
+    paper: PaperName,
+    figure: Figures = None,
+    table: Tables = None,
+    scale: Scale = "laptop",
+    protocol: Protocol = None,
+    data: DataFolder = None,
+    datasets: Datasets = None,
+    reference: Reference = None,
+    out: Folder = Path("mercer-results"),
+    resume: Resume = False,
+    n_jobs: Jobs = None,
+    as_json: Json = False,
+) -> None:
+    """Run the experiments of a paper again, and draw its figures from the results.
+
+    Every run is a line of a record file (JSON lines) as soon as it is done. What was interrupted
+    goes on with --resume: nothing is done twice. Data that are not at hand are named, and the rest
+    is run.
+    """
+    from mercer._array import n_threads
+    from mercer_studies import papers
+
+    n_threads(n_jobs)  # refuses what is no number of threads, before anything is done
+    try:
+        found = papers.get(paper)
+        selected = papers.Selected(
+            scale=scale,
+            protocols=() if protocol is None else (protocol,),
+            figures=tuple(dict.fromkeys(figure or ())),
+            datasets=_names(datasets),
+            n_jobs=n_jobs,
+            tables=tuple(dict.fromkeys(table or ())),
+        )
+        found.check(selected)
+        if reference is not None and found.read_reference is None:
+            found.reference(reference)  # refuses it
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+    points = found.reference(reference)
+    check_writable_folder(out)
+    lines = out / f"{found.name}-{scale}.jsonl"
+    with _data_folder(data):
+        outcome, limits = _run(found, selected, lines, resume)
+    drawn = _draw(found, outcome.records, points, selected.figures, lines)
+    if as_json:
+        _print_json(found, outcome, limits, lines, drawn)
+        return
+    for shown in _tables(found, outcome.records):
+        show_table(shown)
+    for line in [*_remarks(outcome, limits), *(f"figure:  {path}" for path in drawn)]:
+        typer.echo(line)
+    new, runs = _count(outcome.n_new, "line"), _count(len(outcome.records), "run")
+    typer.echo(f"records: {lines} ({new} added, {runs})")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    if text is None:
+        return ()
+    names = [item.strip().lower().replace("_", "-") for item in text.split(",")]
+    found = tuple(dict.fromkeys(name for name in names if name))
+    if not found:
+        raise ValueError(f"--datasets must name at least one data set; got {text!r}.")
+    return found
+
+
+@contextmanager
+def _data_folder(folder: Path | None) -> Iterator[None]:
+    """Let data be looked for in a folder while the study runs."""
+    if folder is None:
+        yield
+        return
+    from mercer.datasets.cache import VARIABLE
+
+    if not folder.is_dir():
+        raise NotADirectoryError(f"--data must be a folder; got {folder}.")
+    before = os.environ.get(VARIABLE)
+    os.environ[VARIABLE] = str(folder)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[VARIABLE]
+        else:
+            os.environ[VARIABLE] = before
+
+
+def _run(paper: Paper, selected: Any, lines: Path, resume: bool) -> tuple[Outcome, list[str]]:
+    """Do what is still to be done, with a progress bar."""
+    from mercer_studies import runner
+
+    stages, limits = paper.stages(selected)
+    written = 0
+
+    def on_record(record: Record) -> None:
+        nonlocal written
+        written += 1
+
+    try:
+        with _progress() as on_progress:
+            outcome = runner.run(
+                paper.name,
+                stages,
+                lines,
+                resume=resume,
+                n_jobs=selected.n_jobs,
+                common={"scale": selected.scale},
+                on_record=on_record,
+                on_progress=on_progress,
+            )
+    except KeyboardInterrupt:
+        were = "was" if written == 1 else "were"
+        added = f"{_count(written, 'run')} {were} added to {lines}"
+        say(f"{added}; the same command with --resume goes on.")
+        raise
+    if not outcome.records and outcome.notes:
+        raise ValueError(outcome.notes[0])
+    return outcome, limits
+
+
+def _draw(
+    paper: Paper,
+    records: Sequence[Record],
+    reference: Any,
+    figures: Sequence[int],
+    lines: Path,
+) -> list[Path]:
+    from mercer import plots
+
+    drawn = []
+    for name, figure in paper.draw(records, reference, figures).items():
+        drawn.append(lines.with_name(f"{lines.stem}-{name}.png"))
+        plots.save_figure(figure, drawn[-1])
+    return drawn
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """A bar with the time left on a terminal, else a line for every data set."""
+    from rich.console import Console
+    from rich.progress import BarColumn, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+    from rich.table import Column
+    from rich.text import Text
+
+    class Doing(ProgressColumn):
+        """What is being done: the column that gives way on a narrow terminal."""
+
+        def render(self, task: Task) -> Text:
+            return Text(task.description, no_wrap=True, overflow="ellipsis")
+
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(20, table_column=Column(no_wrap=True)),
+        TextColumn("{task.percentage:.0f} % in"),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        TextColumn("and about {task.fields[left]} to go:"),
+        Doing(),
+    )
+    with Bar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=1.0, left="?")
+        last = ""
+
+        def on_progress(progress: Progress) -> None:
+            nonlocal last
+            left = _duration(progress.left)
+            bar.update(task, completed=progress.share, description=progress.text, left=left)
+            stage = progress.text.partition(":")[0]
+            if not console.is_terminal and stage != last:
+                console.print(f"{progress.share:4.0%} {stage}, about {left} to go", highlight=False)
+            last = stage
+
+        yield on_progress
+
+
+def _duration(seconds: float) -> str:
+    """Two digits at most, and a unit."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.0f} h" if seconds < 48 * 3600 else f"{seconds / 86400:.0f} days"
+
+
+def _tables(paper: Paper, records: Sequence[Record]) -> Iterator[Table]:
+    """A table for each protocol: the test score of every method at its largest size."""
+    titles = {
+        "published": "as published: settings picked by the test part",
+        "fair": "on equal terms: mean over seeds, settings picked on a validation part",
+    }
+    for protocol, title in titles.items():
+        rows = _summary(paper, records, protocol)
+        if not rows:
+            continue
+        heading = f"{title}; test score at the largest size of each method"
+        down = len(paper.methods) > _MOST_COLUMNS
+        yield (_methods_down if down else _methods_across)(paper, rows, heading)
+
+
+def _methods_across(paper: Paper, rows: Sequence[Record], title: str) -> Table:
+    table = simple_table(title=title)
+    close = narrow()  # then a star alone says which scores are errors
+    table.add_column("data", no_wrap=not close, overflow="fold")
+    if not close:
+        table.add_column("score")
+    for label in paper.methods.values():
+        table.add_column(label, justify="right", no_wrap=True)
+    for row in rows:
+        cells = (row["methods"].get(name) for name in paper.methods)
+        first = (_starred(row),) if close else (row["data"], row["metric"])
+        table.add_row(*first, *map(_cell, cells))
+    return table
+
+
+def _methods_down(paper: Paper, rows: Sequence[Record], title: str) -> Table:
+    table = simple_table(title=title)
+    table.add_column("method", no_wrap=True)
+    for row in rows:
+        table.add_column(_starred(row), justify="right", overflow="fold")
+    for name, label in paper.methods.items():
+        cells = [row["methods"].get(name) for row in rows]
+        if any(cells):
+            table.add_row(label, *map(_cell, cells))
+    return table
+
+
+def _starred(row: Record) -> str:
+    return f"{row['data']}{'*' if row['metric'].endswith('*') else ''}"
+
+
+def _cell(found: Mapping[str, Any] | None) -> str:
+    if found is None:
+        return "–"
+    size = "" if found["size"] is None else f" ({found['size']})"
+    return f"{found['score']:.4f}{size}"
+
+
+def _summary(paper: Paper, records: Sequence[Record], protocol: str) -> list[dict[str, Any]]:
+    """For every data set the score of each method at its largest size."""
+    from mercer_studies import queries as readings
+
+    rows = []
+    if paper.summarised is not None:
+        records = paper.summarised(records)
+    runs = readings.select(records, figure=paper.table, protocol=protocol)
+    for name, own in readings.by_data(runs).items():
+        methods: dict[str, Any] = {}
+        for method in paper.methods:
+            mine = readings.select(own, method=method)
+            if not mine:
+                continue
+            size = max((run["size"] for run in mine if run["size"] is not None), default=None)
+            mine = [run for run in mine if run["size"] == size]
+            if protocol == "published":
+                value = readings.score(readings.best(mine))
+            else:
+                value = readings.over_seeds(mine)[size][0]
+            methods[method] = {"size": size, "score": value}
+        metric = "error*" if readings.is_regression(own[0]) else "accuracy"
+        rows.append({"data": name, "metric": metric, "methods": methods})
+    return rows
+
+
+def _remarks(outcome: Outcome, limits: Sequence[str]) -> Iterator[str]:
+    if any("relative_rmse" in str(record.get("score")) for record in outcome.records):
+        yield "* ‖y − ŷ‖ / ‖y‖, less is better; else accuracy."
+    yield from limits
+    for note in outcome.notes:
+        yield f"left out: {note}"
+    failed = [record for record in outcome.records if "failed" in record]
+    if failed:
+        first = failed[0]
+        yield (
+            f"{len(failed)} runs failed and are retried by --resume, first "
+            f"{first['label']} on {first['data_name']}: {first['failed']}"
+        )
+
+
+def _print_json(
+    paper: Paper, outcome: Outcome, limits: Sequence[str], lines: Path, drawn: Sequence[Path]
+) -> None:
+    summary = {name: _summary(paper, outcome.records, name) for name in ("published", "fair")}
+    print_json(
+        {
+            "record_file": lines,
+            "n_records": len(outcome.records),
+            "n_new": outcome.n_new,
+            "n_failed": sum("failed" in record for record in outcome.records),
+            "figures": list(drawn),
+            "summary": summary,
+            "left_out": outcome.notes,
+            "limits": list(limits),
+        }
+    )

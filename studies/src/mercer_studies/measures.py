@@ -1,0 +1,134 @@
+"""What the rules of claims measure: power laws, prices, and how numbers are said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from mercer_studies.queries import error
+
+__all__ = ["median_factor", "percent", "power_law", "price", "price_along"]
+
+Record = Mapping[str, Any]
+
+
+def power_law(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:
+    """Exponent of the power law nearest to the values, and R² of its line in logarithms.
+
+    Parameters
+    ----------
+    sizes, values : sequence of float
+        Positive; at least two different sizes.
+
+    Examples
+    --------
+    >>> exponent, fit = power_law([1, 2, 4], [3.0, 12.0, 48.0])
+    >>> round(exponent, 6), round(fit, 6)
+    (2.0, 1.0)
+    """
+    x, y = np.log(sizes), np.log(np.maximum(values, 1e-12))
+    slope, start = np.polyfit(x, y, 1)
+    spread = float(np.sum((y - y.mean()) ** 2))
+    left = float(np.sum((y - start - slope * x) ** 2))
+    return float(slope), 1.0 if spread == 0 else 1.0 - left / spread
+
+
+def price(
+    run: Record, others: Sequence[Record], cost: Callable[[Record], float]
+) -> tuple[float, bool]:
+    """How many times the cost of a run others pay for its error, and whether this is a lower bound.
+
+    Parameters
+    ----------
+    run : mapping
+    others : sequence of mapping
+        At least one. Where none has as little error, the dearest gives the bound.
+    cost : callable
+        What a record has cost.
+
+    Examples
+    --------
+    >>> ours, theirs = ({"score": {"test": {"accuracy": a}}, "s": s} for a, s in ((0.9, 1), (1, 3)))
+    >>> price(ours, [theirs], lambda record: record["s"])
+    (3.0, False)
+    """
+    as_good = [cost(other) for other in others if error(other) <= error(run)]
+    paid = min(as_good) if as_good else max(cost(other) for other in others)
+    return paid / cost(run), not as_good
+
+
+def price_along(
+    run: Record, others: Sequence[Record], cost: Callable[[Record], float]
+) -> tuple[float, bool]:
+    """The same, along the others' curve of error against cost, straight in logarithms.
+
+    Parameters
+    ----------
+    run : mapping
+    others : sequence of mapping
+        At least one: the runs of one method at several sizes.
+    cost : callable
+        > 0.
+
+    Examples
+    --------
+    >>> def run(error, cost):
+    ...     return {"score": {"test": {"relative_rmse": error}}, "cost": cost}
+    >>> factor, bound = price_along(run(0.2, 1), [run(0.4, 4), run(0.1, 16)], lambda r: r["cost"])
+    >>> round(factor, 6), bound
+    (8.0, False)
+    """
+    wanted = _logarithm(error(run))
+    curve = sorted((cost(other), _logarithm(error(other))) for other in others)
+    before = None
+    for paid, reached in curve:
+        if reached <= wanted:
+            if before is not None:
+                share = (before[1] - wanted) / (before[1] - reached)
+                paid = before[0] * (paid / before[0]) ** share
+            return paid / cost(run), False
+        before = paid, reached
+    return curve[-1][0] / cost(run), True
+
+
+def median_factor(
+    ours: Sequence[Record],
+    theirs: Sequence[Record],
+    cost: Callable[[Record], float],
+    by: Callable[..., tuple[float, bool]] = price,
+) -> tuple[float, bool]:
+    """The median of prices over our runs, and whether it is a lower bound.
+
+    Parameters
+    ----------
+    ours, theirs : sequence of mapping
+        At least one each.
+    cost : callable
+    by : callable, default=price
+        :func:`price` or :func:`price_along`.
+
+    Examples
+    --------
+    >>> run = {"score": {"test": {"accuracy": 0.9}}}
+    >>> median_factor([run], [run], lambda record: 2.0)
+    (1.0, False)
+    """
+    factors = sorted(by(run, theirs, cost) for run in ours)
+    return factors[len(factors) // 2]
+
+
+def percent(value: float) -> str:
+    """Three digits of a share in per cent.
+
+    Examples
+    --------
+    >>> percent(0.12345)
+    '12.3 %'
+    """
+    return f"{100 * value:.3g} %"
+
+
+def _logarithm(value: float) -> float:
+    return float(np.log(max(value, 1e-12)))

@@ -1,0 +1,182 @@
+"""Panels of a study's figures: where they stand, what their axes say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.plots.base import new_figure
+from mercer_studies.queries import Record, data_kind
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = [
+    "grid",
+    "hide_empty",
+    "legend",
+    "log_axis",
+    "panel_title",
+    "size_axis",
+    "thousands",
+    "titled",
+]
+
+# Ticks within a decade, for axes of less than so many decades.
+_TICKS = (
+    (0.35, (1, 1.2, 1.4, 1.6, 1.8, 2, 2.2, 2.5, 2.8, 3, 3.5, 4, 4.5, 5, 5.5, 6, 7, 8, 9)),
+    (0.8, (1, 1.5, 2, 3, 5, 7)),
+    (2.0, (1, 2, 5)),
+)
+_EXTRA = 0.55  # inches above the panels, for title and legend
+_KEY = 1.75  # inches that an entry of the legend takes
+
+
+def grid(
+    rows: int,
+    columns: int,
+    *,
+    width: float = 3.5,
+    heights: Sequence[float] = (2.5,),
+    share_x: bool = False,
+) -> tuple[Figure, np.ndarray]:
+    """A figure of panels whose rows take these heights in turn.
+
+    Parameters
+    ----------
+    rows, columns : int
+        Panels down and across.
+    width : float, default=3.5
+        Of a panel, in inches.
+    heights : sequence of float, default=(2.5,)
+        Of the panels of a row, in inches, repeated over the rows.
+    share_x : bool, default=False
+        Whether the rows of one repetition share their horizontal axes.
+
+    Returns
+    -------
+    figure : matplotlib.figure.Figure
+    axes : ndarray of Axes of shape (rows, columns)
+
+    Examples
+    --------
+    >>> figure, axes = grid(2, 3)
+    >>> axes.shape
+    (2, 3)
+    """
+    tall = [heights[row % len(heights)] for row in range(rows)]
+    figure = new_figure(width * columns, sum(tall) + _EXTRA)
+    axes = np.empty((rows, columns), dtype=object)
+    places = figure.add_gridspec(rows, columns, height_ratios=tall)
+    for row in range(rows):
+        for column in range(columns):
+            first = row - row % len(heights)
+            above = axes[first, column] if share_x and row > first else None
+            axes[row, column] = figure.add_subplot(places[row, column], sharex=above)
+    return figure, axes
+
+
+def panel_title(axes: Axes, record: Record, exact: Record | None = None) -> None:
+    """Name of the data, and below it what they are of the paper's and how many rows train.
+
+    Parameters
+    ----------
+    axes : matplotlib.axes.Axes
+    record : mapping
+        A run on the data.
+    exact : mapping, optional
+        The run of the exact kernel; what it left out of the training rows is said.
+    """
+    data = record["data"]
+    parts = [data_kind(record), f"{thousands(data['n_train'])} training rows"]
+    fitted = None if exact is None else exact.get("rows")
+    if fitted and fitted < data["n_train"]:
+        parts.append(f"exact: {thousands(fitted)}")
+    titled(axes, data["name"], ", ".join(part for part in parts if part))
+
+
+def titled(axes: Axes, title: str, said: str) -> None:
+    """A title in bold, and what there is to say about it below in small letters."""
+    axes.set_title(title, fontsize=10.5, fontweight="bold", loc="left", pad=17)
+    axes.annotate(
+        said,
+        (0, 1),
+        xycoords="axes fraction",
+        xytext=(0, 4),
+        textcoords="offset points",
+        fontsize=8,
+        color="#555555",
+    )
+
+
+def thousands(number: int) -> str:
+    """A number with thin spaces between its thousands.
+
+    Examples
+    --------
+    >>> len(thousands(1234))
+    5
+    """
+    return f"{number:,}".replace(",", "\N{THIN SPACE}")
+
+
+def log_axis(axis: Any, values: Iterable[float]) -> None:
+    """A logarithmic axis with plain numbers at 1, 2, 5 where it spans less than two decades."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    known = [value for value in values if np.isfinite(value) and value > 0]
+    (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
+    span = np.log10(max(known) / min(known)) if known else 1.0
+    if known and span < 0.1:
+        middle = np.sqrt(max(known) * min(known))
+        low, high = middle / 1.2, middle * 1.2
+        (axis.axes.set_xlim if axis.axis_name == "x" else axis.axes.set_ylim)(low, high)
+    subs = next((subs for most, subs in _TICKS if span < most), (1.0,))
+    axis.set_major_locator(LogLocator(subs=subs, numticks=12))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(NullFormatter())
+
+
+def size_axis(axes: Axes, sizes: Iterable[int]) -> None:
+    """A logarithmic horizontal axis with a tick at each size."""
+    from matplotlib.ticker import NullLocator
+
+    found = sorted(set(sizes))
+    every = -(-len(found) // 8)
+    axes.set_xscale("log")
+    axes.set_xticks(found[::every], [str(size) for size in found[::every]])
+    axes.xaxis.set_minor_locator(NullLocator())
+
+
+def legend(figure: Figure, handles: Sequence[Any]) -> None:
+    """One legend for all panels, above them, in as many columns as the figure is wide for."""
+    columns = max(1, int(figure.get_size_inches()[0] / _KEY))
+    figure.legend(
+        handles=handles,
+        loc="outside upper left",
+        ncols=min(columns, max(len(handles), 1)),
+        frameon=False,
+        fontsize=9,
+        handlelength=2.2,
+    )
+
+
+def hide_empty(axes: np.ndarray, used: int, step: int = 1) -> None:
+    """Make panels invisible that nothing fills.
+
+    Parameters
+    ----------
+    axes : ndarray of Axes of shape (rows, columns)
+        ``step`` rows are one band of panels.
+    used : int
+        Columns of bands that are filled, counted along one band after the other.
+    step : int, default=1
+    """
+    columns = axes.shape[1]
+    for place in range(used, axes.shape[0] // step * columns):
+        row, column = divmod(place, columns)
+        for panel in axes[step * row : step * (row + 1), column]:
+            panel.set_visible(False)

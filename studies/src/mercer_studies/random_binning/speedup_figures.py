@@ -1,0 +1,217 @@
+"""Figure 6 of the random binning paper: speed-up against processors, from records alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mercer.plots.base import STYLE, dress
+from mercer_studies.lines import Curve, draw_line, legend_key
+from mercer_studies.panels import grid, legend, thousands, titled
+from mercer_studies.queries import Record, by_data, data_kind
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["MODES", "curves", "figure6", "guaranteed", "kappa", "speedups"]
+
+MODES = {
+    "async": "without waiting",
+    "auto": "a grid at a time",
+    "safe": "safe steps",
+    "plain": "plain steps",
+}
+"""How steps are taken at once, in words."""
+
+_LOOKS = {"async": ("o", "-"), "auto": ("D", ":"), "safe": ("^", "--"), "plain": ("s", "-")}
+_METHODS = {"binning": "random binning", "fourier": "random Fourier"}
+_AID: dict[str, Any] = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "butt", "zorder": 1}
+_FLOOR = {"binning": 0.7, "fourier": 0.55}  # crosses there stand for runs that did not end
+
+
+def curves(
+    records: Iterable[Record], kind: str, method: str | None = None, mode: str | None = None
+) -> list[Record]:
+    """The runs of one kind that came to an end, of a method and a mode.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+    kind : {"measured", "simulated"}
+    method : {"binning", "fourier"}, optional
+    mode : str, optional
+
+    Examples
+    --------
+    >>> curves([{"kind": "measured", "method": "binning"}, {"kind": "simulated"}], "measured")
+    []
+    """
+    return [
+        record
+        for record in records
+        if record.get("kind") == kind
+        and "curve" in record
+        and method in (None, record["method"])
+        and mode in (None, record["mode"])
+    ]
+
+
+def speedups(run: Record) -> dict[int, float]:
+    """How many times fewer seconds, or rounds, every number of processors takes than one.
+
+    Those that did not get to the goal are left out.
+
+    Parameters
+    ----------
+    run : mapping
+
+    Examples
+    --------
+    >>> points = [(1, 80), (2, 40), (4, None)]
+    >>> curve = [{"tau": tau, "rounds": rounds} for tau, rounds in points]
+    >>> speedups({"curve": curve})
+    {1: 1.0, 2: 2.0}
+    """
+    values = {point["tau"]: point.get("seconds", point.get("rounds")) for point in run["curve"]}
+    known = {tau: value for tau, value in values.items() if value}
+    return {tau: known[1] / value for tau, value in known.items()} if 1 in known else {}
+
+
+def guaranteed(run: Record) -> dict[int, float]:
+    """S(τ) of the theory for every number of processors.
+
+    Examples
+    --------
+    >>> guaranteed({"curve": [{"tau": 1}, {"tau": 8}], "predicted": [1.0, 5.0]})
+    {1: 1.0, 8: 5.0}
+    """
+    taus = [point["tau"] for point in run["curve"]]
+    return dict(zip(taus, run["predicted"], strict=True))
+
+
+def kappa(run: Record) -> float:
+    """κ̄: columns over the entries of a row, the most that S(τ) can be.
+
+    Examples
+    --------
+    >>> kappa({"n_features": 800, "omega": 16})
+    50.0
+    """
+    return float(run["n_features"] / run["omega"])
+
+
+def figure6(records: Iterable[Record]) -> Figure:
+    """Speed-up against threads as measured, and below it against processors that are simulated.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If no record belongs to this figure.
+
+    Examples
+    --------
+    >>> run = {"kind": "measured", "method": "binning", "mode": "async", "rows": 90, "size": 8}
+    >>> run |= {"data": {"name": "toy"}, "n_features": 80, "omega": 8, "predicted": [1.0, 1.8]}
+    >>> run["curve"] = [{"tau": 1, "seconds": 0.4}, {"tau": 2, "seconds": 0.2}]
+    >>> [panel.get_xlabel() for panel in figure6([run]).axes]
+    ['threads', 'processors τ']
+    """
+    known = list(records)
+    found = by_data([*curves(known, "measured"), *curves(known, "simulated")])
+    if not found:
+        raise ValueError("records must hold runs of figure 6; got none.")
+    figure, axes = grid(2, len(found), width=3.8, heights=(2.7, 3.2))
+    for (upper, lower), runs in zip(axes.T, found.values(), strict=True):
+        _measured(upper, curves(runs, "measured"))
+        _simulated(lower, curves(runs, "simulated"))
+        name = runs[0]["data"]["name"]
+        titled(upper, name, _about(curves(runs, "measured"), data_kind(runs[0])))
+        titled(lower, "simulated", _about(curves(runs, "simulated"), ""))
+    legend(figure, _keys(known))
+    return figure
+
+
+# --- small parts -----------------------------------------------------------------------------
+
+
+def _measured(panel: Axes, runs: Sequence[Record]) -> None:
+    taus = sorted({point["tau"] for run in runs for point in run["curve"]})
+    for run in runs:
+        colour, (mark, dashes) = STYLE[run["method"]][0], _LOOKS[run["mode"]]
+        draw_line(panel, _points(speedups(run)), colour, mark, dashes)
+    if taus:
+        panel.plot(taus, taus, **_AID)
+        panel.set_xticks(taus)
+        panel.set_xlim(taus[0] - 0.1, taus[-1] + 0.1)
+    panel.set_ylim(bottom=0)
+    panel.set(xlabel="threads", ylabel="times faster, measured")
+    dress(panel)
+
+
+def _simulated(panel: Axes, runs: Sequence[Record]) -> None:
+    taus = sorted({point["tau"] for run in runs for point in run["curve"]})
+    for run in runs:
+        colour, (mark, dashes) = STYLE[run["method"]][0], _LOOKS[run["mode"]]
+        reached = speedups(run)
+        draw_line(panel, _points(reached), colour, mark, dashes)
+        lost = [(tau, _FLOOR[run["method"]]) for tau in taus if tau not in reached]
+        panel.plot(*_columns(lost), color=colour, marker="x", linestyle="", zorder=4)
+        if run["mode"] == "safe":
+            draw_line(panel, _points(guaranteed(run)), colour, "", ":").set_linewidth(1.2)
+    if taus:
+        panel.plot(taus, taus, **_AID)
+        panel.set_xlim(taus[0] / 1.1, taus[-1] * 1.1)
+    for axis in (panel.xaxis, panel.yaxis):
+        (panel.set_xscale if axis is panel.xaxis else panel.set_yscale)("log", base=2)
+        axis.set_major_formatter(lambda value, _: f"{value:g}")
+    panel.set_ylim(bottom=min(_FLOOR.values()) / 1.2)
+    panel.set(xlabel="processors τ", ylabel="times fewer rounds")
+    dress(panel)
+
+
+def _keys(records: Sequence[Record]) -> list[Any]:
+    """Colours are methods, marks are ways to take steps at once."""
+    from matplotlib.lines import Line2D
+
+    modes = {run["mode"] for kind in ("measured", "simulated") for run in curves(records, kind)}
+    keys = [legend_key(name, STYLE[method][0], "") for method, name in _METHODS.items()]
+    for mode, name in MODES.items():
+        if mode in modes:
+            mark, dashes = _LOOKS[mode]
+            keys.append(legend_key(name, "#555555", mark, linestyle=dashes))
+    keys.append(legend_key("S(τ) of the theory", "#555555", "", linestyle=":"))
+    keys.append(Line2D([], [], label="τ", **_AID))
+    runs = curves(records, "simulated")
+    if any(len(speedups(run)) < len(run["curve"]) for run in runs):
+        keys.append(Line2D([], [], color="#555555", marker="x", linestyle="", label="no end"))
+    return keys
+
+
+def _about(runs: Sequence[Record], kind: str) -> str:
+    """Rows, grids and κ̄ of random binning."""
+    parts = [kind]
+    binned = [run for run in runs if run["method"] == "binning"]
+    if binned:
+        run = binned[0]
+        parts += [f"{thousands(run['rows'])} rows", f"{run['size']} grids, κ̄ {kappa(run):.3g}"]
+    return ", ".join(part for part in parts if part)
+
+
+def _points(values: dict[int, float]) -> Curve:
+    return list(values.items())
+
+
+def _columns(points: Curve) -> tuple[Any, Any]:
+    both = np.array(points, dtype=float).reshape(-1, 2)
+    return both[:, 0], both[:, 1]

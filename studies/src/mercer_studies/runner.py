@@ -1,0 +1,390 @@
+"""Studies: runs in declared stages, each of which leaves a record, through any interruption."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import threadpool_limits
+
+from mercer._array import n_threads
+from mercer.compare import records
+from mercer.compare.records import quiet
+from mercer.datasets import DataError
+
+__all__ = ["Cell", "Outcome", "Progress", "RecordFile", "Stage", "key_of", "run"]
+
+KIND = "mercer reproduce"
+_FORMAT = 1
+_KEY_DIGITS = 16
+
+Record = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run of a study.
+
+    Parameters
+    ----------
+    settings : mapping
+        All that determines the result, in what JSON can hold. It goes into the record, and its hash
+        is the name of the run.
+    run : callable
+        Takes what the stage loaded and returns the rest of the record.
+    cost : float
+        Roughly its seconds: for the progress alone, corrected by what runs of its kind took.
+    label : str
+        What is being done, in a few words.
+    kind : str, default=""
+        Runs of one kind err alike in their costs.
+    notes : mapping, optional
+        Further entries of the record that determine nothing.
+
+    Examples
+    --------
+    >>> cell = Cell({"gamma": 0.5}, run=lambda loaded: {"score": 1.0}, cost=0.1, label="γ 0.5")
+    >>> len(cell.key)
+    16
+    """
+
+    settings: Mapping[str, Any]
+    run: Callable[[Any], Mapping[str, Any]]
+    cost: float
+    label: str
+    kind: str = ""
+    notes: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """Name of the run."""
+        return key_of(self.settings)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Runs that need the same data and may depend on what earlier stages found.
+
+    Parameters
+    ----------
+    name : str
+    cells : callable
+        Takes the records there are and returns the runs. It is also asked before its turn, for the
+        time left: then with the records there are by then.
+    load : callable, optional
+        Returns what the runs work on. Consecutive stages with the same function load once. A
+        ``DataError`` leaves out all stages with that function, and the study says so.
+
+    Examples
+    --------
+    >>> Stage("nothing", cells=lambda found: []).cells([])
+    []
+    """
+
+    name: str
+    cells: Callable[[Sequence[Record]], Sequence[Cell]]
+    load: Callable[[], Any] | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a study is.
+
+    Parameters
+    ----------
+    share : float
+        Of the time of this call, in [0, 1]; it never goes back.
+    left : float
+        Seconds to go.
+    text : str
+        What is being done.
+    done, total : int
+        Runs; the total is what is known of it by now.
+    """
+
+    share: float
+    left: float
+    text: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a study has found so far.
+
+    Parameters
+    ----------
+    records : list of dict
+        All that its file holds and that did not fail later or before.
+    n_new : int
+        How many of them this call added.
+    notes : list of str
+        A sentence for everything that was left out.
+    """
+
+    records: list[Record]
+    n_new: int
+    notes: list[str]
+
+
+def key_of(settings: Mapping[str, Any]) -> str:
+    """The name of a run: 16 hexadecimal digits that depend on nothing but its settings.
+
+    Examples
+    --------
+    >>> key_of({"a": 1, "b": [2.0]}) == key_of({"b": (2.0,), "a": 1})
+    True
+    """
+    text = json.dumps(records.plain(settings), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:_KEY_DIGITS]
+
+
+class RecordFile:
+    """The records of a study, in a file that only ever grows by whole lines.
+
+    Parameters
+    ----------
+    path : str or path-like
+    paper : str
+        Name of the study; records of another one are refused.
+    resume : bool
+        Whether to go on with what the file holds. A last line that was cut off is then removed; it
+        is the only thing that ever is.
+
+    Raises
+    ------
+    ValueError
+        If the file holds records and ``resume`` is False, or something else than this study's.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = RecordFile(f"{folder}/runs.jsonl", "toy", resume=False)
+    ...     file.append({"record": "mercer reproduce", "paper": "toy", "key": "k"})
+    ...     RecordFile(f"{folder}/runs.jsonl", "toy", resume=True).done
+    {'k'}
+    """
+
+    def __init__(self, path: str | os.PathLike[str], paper: str, resume: bool):
+        self.path = Path(path)
+        self._found: dict[str, Record] = {}
+        if not self.path.exists() or self.path.stat().st_size == 0:
+            return
+        if not resume:
+            raise ValueError(
+                f"{self.path} holds records already; add to them with resume (--resume), "
+                "or write to another folder."
+            )
+        _cut_torn_line(self.path)
+        for record in records.read(self.path):
+            if record.get("record") != KIND or record.get("paper") != paper:
+                raise ValueError(f"{self.path} must hold records of {paper} alone.")
+            self._found[record["key"]] = record
+
+    @property
+    def done(self) -> set[str]:
+        """Names of the runs that need not be done again; those that failed get another chance."""
+        return {key for key, record in self._found.items() if "failed" not in record}
+
+    @property
+    def records(self) -> list[Record]:
+        """The last record of every run, in the order of the first ones."""
+        return list(self._found.values())
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one record, or nothing."""
+        records.append(self.path, record)
+        self._found[record["key"]] = records.plain(record)
+
+
+def run(
+    paper: str,
+    stages: Sequence[Stage],
+    path: str | os.PathLike[str],
+    *,
+    resume: bool = False,
+    n_jobs: int | None = None,
+    common: Mapping[str, Any] | None = None,
+    on_record: Callable[[Record], None] = lambda record: None,
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> Outcome:
+    """Do the runs of all stages that the record file lacks.
+
+    A failing run leaves a record with the sentence ``failed`` for its results, and the study goes
+    on. An interrupt passes through: records are complete, and the run under way leaves none.
+
+    Parameters
+    ----------
+    paper : str
+    stages : sequence of Stage
+        In the order in which they are done.
+    path : str or path-like
+        The record file, JSON lines.
+    resume : bool, default=False
+        Go on with what the file holds.
+    n_jobs : int or None, default=None
+    common : mapping, optional
+        Entries of every record.
+    on_record, on_progress : callable, optional
+        Called after every run, with its record and with how far the study is.
+
+    Returns
+    -------
+    Outcome
+
+    Raises
+    ------
+    ValueError
+        If the file is not this study's, or holds records and ``resume`` is False.
+    OSError
+        If a record cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> def cells(found):
+    ...     return [Cell({"n": n}, lambda _, n=n: {"square": n * n}, 1.0, str(n)) for n in (1, 2)]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = run("toy", [Stage("squares", cells)], f"{folder}/runs.jsonl").records
+    >>> [record["square"] for record in found]
+    [1, 4]
+    """
+    file = RecordFile(path, paper, resume)
+    head = {"record": KIND, "format": _FORMAT, "paper": paper, **(common or {})}
+    study = _Run(file, head, n_jobs, on_record, on_progress)
+    with threadpool_limits(n_threads(n_jobs)):
+        for position, stage in enumerate(stages):
+            study.do(stage, stages[position + 1 :])
+    study.finish()
+    return Outcome(file.records, study.n_new, study.notes)
+
+
+class _Run:
+    """One call of :func:`run`: what is loaded, what was left out, and how fast it goes."""
+
+    def __init__(
+        self,
+        file: RecordFile,
+        head: Mapping[str, Any],
+        n_jobs: int | None,
+        on_record: Callable[[Record], None],
+        on_progress: Callable[[Progress], None],
+    ):
+        self.n_new = 0
+        self.notes: list[str] = []
+        self._file = file
+        self._head = {**head, "run": records.new_run(), **records.environment(n_jobs)}
+        self._on_record, self._on_progress = on_record, on_progress
+        self._load: Callable[[], Any] | None = None
+        self._loaded: Any = None
+        self._missing: set[Callable[[], Any]] = set()
+        self._pace = _Pace()
+        self._started = time.perf_counter()
+        self._share = 0.0
+
+    def do(self, stage: Stage, later: Sequence[Stage]) -> None:
+        """The runs of one stage that are not done yet."""
+        cells = self._todo(stage)
+        if not cells or not self._ready(stage):
+            return
+        after = [cell for other in later for cell in self._todo(other)]
+        for position, cell in enumerate(cells):
+            left = [*cells[position:], *after]
+            self._tell(f"{stage.name}: {cell.label}", left)
+            started = time.perf_counter()
+            record = {**self._head, "key": cell.key, **cell.settings, **cell.notes}
+            record |= _result(cell, self._loaded)
+            self._pace.took(cell, time.perf_counter() - started)
+            self._file.append(record)
+            self.n_new += 1
+            self._on_record(record)
+
+    def finish(self) -> None:
+        """Say that all is done."""
+        self._tell("done", [])
+
+    def _todo(self, stage: Stage) -> list[Cell]:
+        if stage.load in self._missing:
+            return []
+        done = self._file.done
+        todo = {cell.key: cell for cell in stage.cells(self._file.records)}
+        return [cell for key, cell in todo.items() if key not in done]
+
+    def _ready(self, stage: Stage) -> bool:
+        """Load what a stage works on, unless it is there; whether it could be had."""
+        if stage.load is None or stage.load is self._load:
+            return True
+        self._load = self._loaded = None  # the data before make room
+        try:
+            self._loaded = stage.load()
+        except DataError as error:
+            self._missing.add(stage.load)
+            self.notes.append(_sentence(error))
+            return False
+        self._load = stage.load
+        return True
+
+    def _tell(self, text: str, left: Sequence[Cell]) -> None:
+        spent = time.perf_counter() - self._started
+        seconds = sum(map(self._pace.seconds, left))
+        if left:
+            self._share = max(self._share, min(0.999, spent / (spent + seconds + 1e-9)))
+        else:
+            self._share = 1.0
+        self._on_progress(Progress(self._share, seconds, text, self.n_new, self.n_new + len(left)))
+
+
+class _Pace:
+    """Seconds of runs to come, from their costs and from what runs of their kind took."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, float] = defaultdict(float)
+        self._costs: dict[str, float] = defaultdict(float)
+
+    def took(self, cell: Cell, seconds: float) -> None:
+        for kind in (cell.kind, ""):
+            self._spent[kind] += seconds
+            self._costs[kind] += cell.cost
+
+    def seconds(self, cell: Cell) -> float:
+        kind = cell.kind if self._costs.get(cell.kind) else ""
+        known = self._costs.get(kind, 0.0)
+        return cell.cost * (self._spent[kind] / known if known else 1.0)
+
+
+def _result(cell: Cell, loaded: Any) -> dict[str, Any]:
+    """What a run returns and warns of, or the sentence that says why it failed."""
+    with quiet() as caught:
+        try:
+            found = dict(cell.run(loaded))
+        except Exception as error:  # one run's failure must not end a study of hours
+            found = {"failed": _sentence(error)}
+    found["warnings"] = sorted({str(w.message) for w in caught} | set(found.get("warnings", ())))
+    return found
+
+
+def _sentence(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    if not text:
+        text = "there is not enough memory" if isinstance(error, MemoryError) else "no reason given"
+    if not isinstance(error, (ValueError, MemoryError)):
+        text = f"{type(error).__name__}: {text}"
+    return text if text.endswith(".") else f"{text}."
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Remove what follows the last line break: a record whose writing was cut off."""
+    with open(path, "rb+") as file:
+        content = file.read()
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            file.truncate(whole)

@@ -1,0 +1,228 @@
+"""The data sets of the study: scaled inputs, responses in [0, 1], and the widths of kernels."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from mercer import datasets, kernels, maps
+from mercer.compare.metrics import scores
+from mercer.compare.records import describe_data, quiet
+from mercer.datasets import Dataset, Split
+from mercer.estimators import KernelClassifier, KernelRegressor
+from mercer.maps import FeatureMap
+from mercer_studies.inputs import GENERATED, generated, scaled
+
+__all__ = ["Loaded", "Source", "Subset", "Width", "dense_model", "feature_map", "load"]
+
+INPUTS = "[0,1]"
+_EXPONENTS = range(-5, 5)  # γ is 2 to such a power, times the kernel's own "scale"
+_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set as the study declares it.
+
+    Parameters
+    ----------
+    name : str
+        In ``mercer.datasets``, or "generated-..." for rows that are made up.
+    paper_name : str or None
+        In the paper's tables.
+    table : int
+        The table that it belongs to: 1 has regressions, 2 has classes.
+    test_share : float, default=0.2
+        Share of the rows held out where there is no official split.
+    """
+
+    name: str
+    paper_name: str | None
+    table: int
+    test_share: float = 0.2
+
+    @property
+    def is_generated(self) -> bool:
+        return self.name.startswith("generated-")
+
+    @property
+    def stands_in(self) -> bool:
+        """Whether the rows are others than the paper's."""
+        if self.is_generated:
+            return False
+        known = datasets.describe(self.name)
+        return known.stand_in_for is not None and not known.is_sample
+
+    def shape(self) -> tuple[int, int, int]:
+        """Training rows, test rows and inputs, as far as they are known without loading."""
+        if self.is_generated:
+            return GENERATED
+        known = datasets.describe(self.name)
+        n, m = known.n_train or 20_000, known.n_test
+        if m is None:
+            m = int(n * self.test_share)
+            n -= m
+        return n, m, known.n_features
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Some rows, scaled: classes are ±1, responses of a regression lie in [0, 1]."""
+
+    X: NDArray
+    y: NDArray
+    X_test: NDArray
+    y_test: NDArray
+
+
+@dataclass(frozen=True)
+class Width:
+    """The γ of a kernel, and how it was found.
+
+    Parameters
+    ----------
+    gamma : float or None
+        None for a kernel without.
+    multiple : float or None
+        The same as a multiple of the kernel's "scale".
+    error : float or None
+        In cross-validation.
+    seconds : float
+    """
+
+    gamma: float | None
+    multiple: float | None = None
+    error: float | None = None
+    seconds: float = 0.0
+
+
+class Loaded:
+    """A data set as the runs want it: what several of them share is worked out once.
+
+    Parameters
+    ----------
+    source : Source
+    data : Dataset
+    parts : Split
+    n_jobs : int or None, default=None
+    """
+
+    def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
+        self.source, self.n_jobs = source, n_jobs
+        self.task = data.task
+        self._data, self._parts = data, parts
+        self._subsets: dict[tuple[int | None, int | None], Subset] = {}
+        self._widths: dict[tuple[Any, ...], Width] = {}
+
+    def subset(self, rows: int | None, test_rows: int | None) -> Subset:
+        """So many training and test rows, drawn at random, scaled by the former."""
+        key = rows, test_rows
+        if key not in self._subsets:
+            parts = self._parts
+            kept = _drawn(parts.X_train.shape[0], rows)
+            held = _drawn(parts.X_test.shape[0], test_rows)
+            X, X_test = scaled(parts.X_train[kept], parts.X_test[held], INPUTS)
+            y, y_test = self._responses(parts.y_train[kept], parts.y_test[held])
+            self._subsets[key] = Subset(X.astype(np.float32), y, X_test.astype(np.float32), y_test)
+        return self._subsets[key]
+
+    def width(self, kernel: str, rows: int | None, fitted: int, size: int) -> Width:
+        """γ of a kernel by cross-validation with random features, on some of the training rows.
+
+        Rows of a series are taken in their order, so that the folds are blocks of it.
+        """
+        if kernel == "perceptron":
+            return Width(None)
+        key = kernel, rows, fitted, size
+        if key not in self._widths:
+            some = self.subset(rows, 1)
+            chosen = _drawn(self._parts.X_train.shape[0], rows)[:fitted]
+            order = np.argsort(chosen) if self._data.is_series else np.arange(len(chosen))
+            X, y = some.X[order], some.y[order]
+            since = time.perf_counter()
+            scale = float(kernels.get(kernel).resolve(some.X).gamma)
+            with quiet():  # what a worse width warns of is nobody's concern
+                errors = {i: self._error(kernel, scale * 2.0**i, X, y, size) for i in _EXPONENTS}
+            best = min(errors, key=lambda i: errors[i])
+            seconds = time.perf_counter() - since
+            self._widths[key] = Width(scale * 2.0**best, 2.0**best, errors[best], seconds)
+        return self._widths[key]
+
+    def describe(self) -> dict[str, Any]:
+        """What a record says of the data."""
+        found = describe_data(self._data, self._parts)
+        found |= {"paper_name": self.source.paper_name, "inputs": INPUTS}
+        return found | ({"kind": "generated"} if self.source.is_generated else {})
+
+    def _error(self, kernel: str, gamma: float, X: NDArray, y: NDArray, size: int) -> float:
+        """Mean error over the folds; those of a series are not mixed."""
+        series = self._data.is_series
+        folds = KFold if series or self.task == "regression" else StratifiedKFold
+        parts = folds(_FOLDS, shuffle=not series, random_state=None if series else 0)
+        errors = []
+        for kept, held in parts.split(X, y):
+            map_ = feature_map(kernel, gamma, size, 0, self.n_jobs)
+            model = dense_model(map_, self.task, len(kept), self.n_jobs).fit(X[kept], y[kept])
+            found = scores(self.task, y[held], model.predict(X[held]))
+            errors.append(found.get("relative_rmse", 1.0 - found.get("accuracy", 0.0)))
+        return float(np.mean(errors))
+
+    def _responses(self, y: NDArray, y_test: NDArray) -> tuple[NDArray, NDArray]:
+        if self.task == "regression":
+            low, high = float(y.min()), float(y.max())
+            both = [(np.asarray(part, np.float64) - low) / (high - low) for part in (y, y_test)]
+            return both[0], both[1]
+        last = np.unique(self._parts.y_train)[-1]
+        return np.where(y == last, 1.0, -1.0), np.where(y_test == last, 1.0, -1.0)
+
+
+def load(source: Source, n_jobs: int | None = None) -> Loaded:
+    """The rows of a source.
+
+    Raises
+    ------
+    DataError
+        If they cannot be had.
+    """
+    data = generated(source.name) if source.is_generated else datasets.load(source.name)
+    return Loaded(source, data, data.split(source.test_share), n_jobs)
+
+
+def feature_map(
+    kernel: str, gamma: float | None, size: int, seed: int, n_jobs: int | None
+) -> FeatureMap:
+    """Random functions whose mean product is the kernel: cosines, or perceptrons.
+
+    Examples
+    --------
+    >>> feature_map("perceptron", None, 8, 0, 1)
+    RandomPerceptron(n_components=8, n_jobs=1, random_state=0)
+    """
+    if kernel == "perceptron":
+        return maps.RandomPerceptron(size, random_state=seed, n_jobs=n_jobs)
+    width = "scale" if gamma is None else gamma
+    return maps.RandomFourier(kernel, width, size, random_state=seed, n_jobs=n_jobs)
+
+
+def dense_model(map_: FeatureMap, task: str, n_rows: int, n_jobs: int | None) -> Any:
+    """Random features with an l2 penalty, n λ = 1: closed form, or Newton's method.
+
+    Examples
+    --------
+    >>> dense_model(feature_map("perceptron", None, 8, 0, 1), "regression", 50, 1).alpha
+    0.02
+    """
+    common: dict[str, Any] = {"alpha": 1.0 / n_rows, "scale": False, "n_jobs": n_jobs}
+    if task == "regression":
+        return KernelRegressor(map_, loss="squared", solver="cholesky", **common)
+    return KernelClassifier(map_, loss="squared_hinge", solver="newton-cg", tol=1e-3, **common)
+
+
+def _drawn(n: int, rows: int | None) -> NDArray[np.int64]:
+    """So many of n rows, in random order: the first of them are a fair sample."""
+    return np.random.default_rng(0).permutation(n)[:rows]

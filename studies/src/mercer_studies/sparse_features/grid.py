@@ -1,0 +1,140 @@
+"""What the study runs: data sets, methods and sizes at three scales."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mercer_studies.sparse_features.data import Source
+
+__all__ = [
+    "BOOSTING",
+    "FAMILIES",
+    "FIGURE",
+    "KERNELS",
+    "LAMBDAS",
+    "METHODS",
+    "SCALES",
+    "SOURCES",
+    "TABLES",
+    "Scale",
+    "table_of",
+]
+
+FAMILIES = {"kernel": "Kernel", "rf": "RF", "sparse": "Sparse-RF"}
+"""The exact kernel, random features with an l2 penalty, and random features with an l1 penalty."""
+
+KERNELS = ("gaussian", "laplacian", "perceptron")
+
+METHODS = {
+    f"{family}-{kernel}": f"{label}, {kernel}"
+    for kernel in KERNELS
+    for family, label in FAMILIES.items()
+}
+"""The columns of the tables: a family and a kernel."""
+
+BOOSTING = "boosting-perceptron"
+LAMBDAS = (1000.0, 100.0, 10.0, 1.0)
+"""n λ of Sparse-RF; it is 1 for the other two, and for all in the figure."""
+
+TABLES = (1, 2)
+FIGURE = 1
+
+
+def table_of(number: int) -> str:
+    """What records say under ``figures`` when they belong to a table.
+
+    Examples
+    --------
+    >>> table_of(1)
+    'Table 1'
+    """
+    return f"Table {number}"
+
+
+_SOURCES = (
+    Source("cpu", "CPU", 1, test_share=0.2),
+    Source("house-16h", "Census", 1, test_share=0.2),
+    Source("cod-rna-train", "Cod-RNA", 2, test_share=10_000 / 59_535),
+    Source("ijcnn1-train", "IJCNN", 2),
+    Source("covtype-sample", "Covtype", 2, test_share=0.2),
+    Source("census", "Census", 1, test_share=0.1),
+    Source("cod-rna", "Cod-RNA", 2),
+    Source("ijcnn1", "IJCNN", 2),
+    Source("covtype", "Covtype", 2, test_share=0.2),
+    Source("generated-regression", None, 1),
+    Source("generated-classes", None, 2),
+)
+
+SOURCES: dict[str, Source] = {source.name: source for source in _SOURCES}
+"""Data sets by name, in the order in which they are run."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How much of the study to run.
+
+    Parameters
+    ----------
+    table_data, figure_data : tuple of str
+        Of the tables, and of the figure.
+    rows, test_rows : int or None
+        At most so many; None takes all.
+    kernel_rows : int or None
+        The exact kernel is fitted to no more.
+    size, n_new : int
+        Features D that are drawn, and how many of them at a time.
+    width_rows, width_size : int
+        Rows and features with which γ is chosen.
+    figure_rows, figure_size, figure_new : int
+        Rows, features drawn and features drawn at a time in the figure.
+    n_learners : int
+        Perceptrons that boosting looks for at most.
+    """
+
+    table_data: tuple[str, ...]
+    figure_data: tuple[str, ...]
+    rows: int | None = 6000
+    test_rows: int | None = 10_000
+    kernel_rows: int | None = 6000
+    size: int = 4000
+    n_new: int = 400
+    width_rows: int = 2000
+    width_size: int = 500
+    figure_rows: int = 5000
+    figure_size: int = 2000
+    figure_new: int = 50
+    n_learners: int = 200
+
+
+SCALES = {
+    "tiny": Scale(
+        ("generated-regression", "generated-classes"),
+        ("generated-classes",),
+        size=128,
+        n_new=32,
+        width_rows=120,
+        width_size=32,
+        figure_size=200,
+        figure_new=20,
+        n_learners=20,
+    ),
+    "laptop": Scale(
+        ("cpu", "house-16h", "cod-rna-train", "ijcnn1-train", "covtype-sample"),
+        ("cod-rna-train", "ijcnn1-train", "covtype-sample"),
+    ),
+    "paper": Scale(
+        ("cpu", "census", "cod-rna", "ijcnn1", "covtype"),
+        ("cod-rna", "ijcnn1", "covtype"),
+        rows=None,
+        test_rows=None,
+        kernel_rows=20_000,
+        size=10_000,
+        n_new=500,
+        width_rows=10_000,
+        width_size=1000,
+        figure_rows=20_000,
+        figure_size=10_000,
+        figure_new=100,
+        n_learners=1000,
+    ),
+}

@@ -1,0 +1,188 @@
+"""The study as stages of runs: the tables, then the figure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from mercer_studies.papers import Selected
+from mercer_studies.runner import Cell, Stage
+from mercer_studies.sparse_features import course, fits
+from mercer_studies.sparse_features.data import Source, load
+from mercer_studies.sparse_features.grid import (
+    BOOSTING,
+    FAMILIES,
+    FIGURE,
+    KERNELS,
+    LAMBDAS,
+    METHODS,
+    SCALES,
+    SOURCES,
+    TABLES,
+    Scale,
+    table_of,
+)
+
+__all__ = ["stages"]
+
+
+def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
+    """The stages of a part of the study, and what is left out by declaration.
+
+    Parameters
+    ----------
+    selected : Selected
+
+    Returns
+    -------
+    stages : list of Stage
+    notes : list of str
+
+    Examples
+    --------
+    >>> found, notes = stages(Selected("tiny", tables=(1,)))
+    >>> [stage.name for stage in found]
+    ['generated-regression, table']
+    """
+    scale = SCALES[selected.scale]
+    everything = not (selected.tables or selected.figures)
+    tables = TABLES if everything else selected.tables
+
+    def plans(names: Sequence[str]) -> list[_Plan]:
+        kept = [name for name in selected.datasets or names if name in SOURCES]
+        return [
+            _Plan(source, scale, selected.n_jobs)
+            for name, source in SOURCES.items()
+            if name in kept
+        ]
+
+    shown = [plan for plan in plans(scale.table_data) if plan.source.table in tables]
+    found = [plan.table() for plan in shown]
+    notes = [note for plan in shown for note in plan.limits()]
+    if everything or FIGURE in selected.figures:
+        found += [plan.figure() for plan in plans(scale.figure_data) if plan.source.table == 2]
+    return found, notes
+
+
+class _Plan:
+    """The runs on one data set."""
+
+    def __init__(self, source: Source, scale: Scale, n_jobs: int | None):
+        self.source, self._scale = source, scale
+        self._load = partial(load, source, n_jobs)
+        self._n, self._m, self._d = source.shape()
+
+    def table(self) -> Stage:
+        """The row of a table."""
+        cells = [
+            self._table_cell(family, kernel, lam_n)
+            for kernel in KERNELS
+            for family in FAMILIES
+            for lam_n in (LAMBDAS if family == "sparse" else (1.0,))
+        ]
+        return Stage(f"{self.source.name}, table", lambda found: cells, self._load)
+
+    def figure(self) -> Stage:
+        """A panel of the figure."""
+        scale = self._scale
+        rows = self._rows(scale.figure_rows)
+        common: dict[str, Any] = {
+            "rows": None if rows == self._n else rows,
+            "test_rows": scale.test_rows,
+            "lam_n": 1.0,
+            "seed": 0,
+        }
+        draws = {"size": scale.figure_size, "n_new": scale.figure_new}
+        searches = {
+            "sparse-perceptron": draws,
+            BOOSTING: {"size": scale.n_learners, "n_new": 1},
+        }
+        level = {"method": "kernel-perceptron", "size": None, **common}
+        cells = [
+            self._figure_cell(level, lambda loaded: course.level(loaded, **common), 5e-11 * rows**3)
+        ]
+        for method, own in searches.items():
+            settings = {"method": method, **own, **common}
+            cost = 1e-9 * rows * own["size"] * (own["size"] / own["n_new"] + 100)
+            cells.append(self._figure_cell(settings, partial(_searched, settings), cost))
+        return Stage(f"{self.source.name}, figure", lambda found: cells, self._load)
+
+    def limits(self) -> list[str]:
+        """What is left out of the tables, and what is put in its place."""
+        rows = self._rows(self._scale.rows)
+        exact = self._rows(min(rows, self._scale.kernel_rows or rows))
+        name, found = self.source.name, []
+        if self.source.stands_in:
+            found.append(f"{name} stands in for {self.source.paper_name}.")
+        if rows < self._n:
+            found.append(f"{name}: {rows} of its {self._n} training rows are fitted.")
+        if exact < rows:
+            found.append(f"{name}: the exact kernel is fitted to {exact} training rows.")
+        return found
+
+    def _table_cell(self, family: str, kernel: str, lam_n: float) -> Cell:
+        scale = self._scale
+        n = self._rows(scale.rows)
+        if family == "kernel":
+            n = min(n, scale.kernel_rows or n)
+        size = None if family == "kernel" else scale.size
+        settings: dict[str, Any] = {
+            "family": family,
+            "kernel": kernel,
+            "size": size,
+            "seed": 0,
+            "lam_n": lam_n,
+            "rows": None if n == self._n else n,
+            "test_rows": scale.test_rows,
+            "n_new": scale.n_new,
+            "width_rows": scale.width_rows,
+            "width_size": scale.width_size,
+        }
+        method = f"{family}-{kernel}"
+        of = f", n λ {lam_n:g}" if family == "sparse" else ""
+        return Cell(
+            {**self._common(), "task": "table", "method": method, **settings},
+            lambda loaded: fits.table(loaded, **settings),
+            self._cost(family, n, lam_n),
+            f"{METHODS[method]}{of}",
+            kind=f"table {method}",
+            notes={"label": METHODS[method], "figures": [table_of(self.source.table)]},
+        )
+
+    def _figure_cell(
+        self, settings: dict[str, Any], run: Callable[[Any], dict[str, Any]], cost: float
+    ) -> Cell:
+        method = settings["method"]
+        label = "Boosting, perceptron" if method == BOOSTING else METHODS[method]
+        return Cell(
+            {**self._common(), "task": "figure", "kernel": course.KERNEL, **settings},
+            run,
+            cost,
+            f"{label}, round by round",
+            kind=f"figure {method}",
+            notes={"label": label, "figures": [FIGURE]},
+        )
+
+    def _common(self) -> dict[str, Any]:
+        """What determines a run, whatever its method."""
+        return {
+            "protocol": "published",
+            "data_name": self.source.name,
+            "test_share": self.source.test_share,
+        }
+
+    def _rows(self, most: int | None) -> int:
+        return min(most or self._n, self._n)
+
+    def _cost(self, family: str, n: int, lam_n: float) -> float:
+        size = self._scale.size
+        if family == "kernel":
+            return 0.05 + 1.5e-11 * n**3 + 3e-9 * n**2 * self._d
+        if family == "rf":
+            return 0.05 + 2e-11 * n * size**2 + 2e-11 * size**3
+        return 0.05 + 2e-8 * n * size * {1000.0: 1, 100.0: 4, 10.0: 6, 1.0: 10}[lam_n]
+
+
+def _searched(settings: dict[str, Any], loaded: Any) -> dict[str, Any]:
+    return course.search(loaded, **settings)

@@ -1,0 +1,202 @@
+"""The data sets of the study: what their responses are, how they are scaled, which rows serve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import datasets
+from mercer.compare.methods import Method
+from mercer.compare.records import describe_data, quiet
+from mercer.compare.selection import Choice, Selection
+from mercer.datasets import Dataset, Split
+from mercer.kernels import Gaussian
+from mercer_studies.inputs import GENERATED, generated, scaled
+
+__all__ = ["Loaded", "Source", "Subset", "is_at_hand", "load"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set as the study declares it.
+
+    Parameters
+    ----------
+    name : str
+        Of this study; "generated-..." for rows that are made up.
+    inputs : str
+        One of ``papers.inputs.INPUTS``.
+    paper_name : str or None
+        In the paper's Figure 1; None for sets that are not there.
+    paper_rows : int or None
+        Rows of its kernel matrix in the paper.
+    data_name : str or None
+        In ``mercer.datasets``; None: its own name.
+    column : int or None
+        Which of several responses is predicted; then the training part alone serves, and is
+        parted at random.
+    response : {"as is", "log(1 + y)", "from its mean"}
+        What is predicted.
+    stand_in_for : str or None
+        The set of the paper that it takes the place of.
+    test_share : float, default=0.25
+        Share of the rows held out where there is no official split.
+    """
+
+    name: str
+    inputs: str
+    paper_name: str | None = None
+    paper_rows: int | None = None
+    data_name: str | None = None
+    column: int | None = None
+    response: str = "as is"
+    stand_in_for: str | None = None
+    test_share: float = 0.25
+
+    @property
+    def is_generated(self) -> bool:
+        return self.name.startswith("generated-")
+
+    def shape(self) -> tuple[int, int]:
+        """Training rows and inputs, as far as they are known without loading."""
+        if self.is_generated:
+            return GENERATED[0], GENERATED[2]
+        known = datasets.describe(self.data_name or self.name)
+        n = known.n_train or 20_000
+        if known.n_test is None or self.column is not None:
+            n -= int(n * self.test_share)
+        return n, known.n_features
+
+
+@dataclass(frozen=True)
+class Subset:
+    """Some rows, scaled; the test part is whole."""
+
+    X: NDArray
+    y: NDArray
+    X_test: NDArray
+    y_test: NDArray
+
+
+class Loaded:
+    """A data set as the runs want it: what several of them share is worked out once.
+
+    Parameters
+    ----------
+    source : Source
+    data : Dataset
+    parts : Split
+        Its training and test rows.
+    n_jobs : int or None
+    """
+
+    def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
+        self.source = source
+        self.n_jobs = n_jobs
+        self._data, self._parts = data, parts
+        self._kernels: dict[int | None, tuple[Gaussian, NDArray, NDArray]] = {}
+        self._subsets: dict[int | None, Subset] = {}
+        self._choices: dict[tuple[Any, ...], Choice] = {}
+
+    def kernel_matrix(self, rows: int | None) -> tuple[Gaussian, NDArray, NDArray]:
+        """The kernel, so many training rows drawn at random and scaled, and their kernel matrix.
+
+        The width σ of the kernel is the median distance between rows: γ = 1/(2σ²).
+        """
+        if rows not in self._kernels:
+            X = self._parts.X_train[self._drawn(rows)]
+            X = scaled(X, X[:1], self.source.inputs)[0]
+            kernel = Gaussian(float(Gaussian("median").resolve(X).gamma) / 2)
+            self._kernels[rows] = kernel, X, kernel(X)
+        return self._kernels[rows]
+
+    def subset(self, rows: int | None) -> Subset:
+        """So many training rows, drawn at random, and the test part, scaled by the former."""
+        if rows not in self._subsets:
+            kept, parts = self._drawn(rows), self._parts
+            X, X_test = scaled(parts.X_train[kept], parts.X_test, self.source.inputs)
+            y, y_test = self._responses
+            self._subsets[rows] = Subset(X, y[kept], X_test, y_test)
+        return self._subsets[rows]
+
+    def choice(self, method: Method, rows: int | None, selection_rows: int) -> Choice:
+        """γ and λ of a method at its reference size, by a validation part of the training rows."""
+        key = method.name, method.reference, rows, selection_rows
+        if key not in self._choices:
+            some = self.subset(rows)
+            selection = Selection(
+                some.X,
+                some.y,
+                "regression",
+                seed=0,
+                max_rows=selection_rows,
+                scale=False,
+                n_jobs=self.n_jobs,
+            )
+            with quiet():  # what a worse choice warns of is nobody's concern
+                self._choices[key] = selection.choose(method)
+        return self._choices[key]
+
+    def describe(self) -> dict[str, Any]:
+        """What a record says of the data."""
+        found = describe_data(self._data, self._parts)
+        found |= {"paper_name": self.source.paper_name, "inputs": self.source.inputs}
+        return found | ({"kind": "generated"} if self.source.is_generated else {})
+
+    def _drawn(self, rows: int | None) -> NDArray[np.int64]:
+        n = self._parts.X_train.shape[0]
+        return np.sort(np.random.default_rng(0).permutation(n)[:rows])
+
+    @cached_property
+    def _responses(self) -> tuple[NDArray, NDArray]:
+        y, y_test = (np.asarray(y, np.float64) for y in (self._parts.y_train, self._parts.y_test))
+        if self.source.response == "log(1 + y)":
+            return np.log1p(y), np.log1p(y_test)
+        centre = y.mean() if self.source.response == "from its mean" else 0.0
+        return y - centre, y_test - centre
+
+
+def load(source: Source, n_jobs: int | None = None) -> Loaded:
+    """The rows of a source.
+
+    Parameters
+    ----------
+    source : Source
+    n_jobs : int or None, default=None
+
+    Raises
+    ------
+    DataError
+        If they cannot be had.
+    """
+    if source.is_generated:
+        data = generated(source.name)
+    else:
+        data = datasets.load(source.data_name or source.name)
+    if source.column is not None:
+        names = f"{data.name}, the training part and column {source.column} of its responses"
+        data = Dataset(
+            source.name,
+            data.task,
+            data.X,
+            data.y[:, source.column],
+            source=data.source,
+            licence=data.licence,
+            note=f"{names}. {data.note}",
+            stand_in_for=source.stand_in_for,
+        )
+    if source.response != "as is":
+        data = replace(data, note=f"Predicted is y as {source.response}. {data.note}".strip())
+    return Loaded(source, data, data.split(source.test_share), n_jobs)
+
+
+def is_at_hand(source: Source) -> bool:
+    """Whether a data set can be read without fetching it."""
+    if source.is_generated:
+        return True
+    where = datasets.describe(source.data_name or source.name).where
+    return where in ("shipped", "in the folder", "in the cache")

@@ -1,0 +1,241 @@
+"""The runs of the study, and what each of them puts into a record."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.compare.methods import make
+from mercer.compare.metrics import scores
+from mercer.diagnostics import kernel_error
+from mercer.losses import Squared
+from mercer.maps import FeatureMap
+from mercer.penalties import L2
+from mercer.problem import Problem
+from mercer.solvers import Cholesky
+from mercer_studies.tefm.data import Loaded, Subset
+from mercer_studies.tefm.grid import KERNEL, method_at
+from mercer_studies.timing import Stopwatch, repeated
+
+__all__ = ["EXACT", "approximation", "ridge", "times"]
+
+EXACT = "blocks"
+"""The method that is the exact kernel: one block of all rows."""
+
+
+@dataclass
+class _Fit:
+    """Responses on both parts, and how long the phases took."""
+
+    train: NDArray
+    test: NDArray
+    seconds: dict[str, float]
+    n_features: int | None = None
+
+
+def approximation(
+    loaded: Loaded, *, method: str, size: int, seed: int, rows: int | None
+) -> dict[str, Any]:
+    """How far the inner products of a map are from the kernel matrix.
+
+    Parameters
+    ----------
+    loaded : Loaded
+    method : str
+        One of ``grid.METHODS``, not the exact kernel.
+    size : int
+        Number of features l.
+    seed : int
+    rows : int or None
+        Rows of the kernel matrix; None takes all.
+
+    Returns
+    -------
+    dict
+        The results of a record: ``score`` has the relative errors in the spectral and in the
+        Frobenius norm under ``kernel``.
+    """
+    kernel, X, K = loaded.kernel_matrix(rows)
+    map_ = _feature_map(method, float(kernel.gamma), size, seed, loaded.n_jobs)
+    clock = Stopwatch()
+    design = map_.fit_design(X)
+    clock.lap("features")
+    error = kernel_error(K, design)
+    return {
+        "data": loaded.describe(),
+        "rows": len(X),
+        "gamma": float(kernel.gamma),
+        "n_features": map_.n_features_out_,
+        "n_base": _n_base(map_),
+        "score": {"kernel": {"spectral": error.spectral, "frobenius": error.frobenius}},
+        "seconds": clock.phases | {"fit": clock.phases["features"]},
+    }
+
+
+def ridge(
+    loaded: Loaded,
+    *,
+    method: str,
+    size: int | None,
+    seed: int,
+    rows: int | None,
+    reference: int,
+    selection_rows: int,
+) -> dict[str, Any]:
+    """Ridge regression on the features of a map.
+
+    γ and λ are chosen at one size of the method, on a validation part and with the seed 0, and
+    serve at every size and with every seed.
+
+    Parameters
+    ----------
+    loaded : Loaded
+    method : str
+        One of ``grid.METHODS``.
+    size : int or None
+        Number of features l; None for the exact kernel.
+    seed : int
+    rows : int or None
+        Training rows; None takes all.
+    reference : int
+        Number of features at which γ and λ are chosen.
+    selection_rows : int
+        At most so many rows are fitted, and as many validated on, while choosing.
+
+    Returns
+    -------
+    dict
+        The results of a record.
+    """
+    some = loaded.subset(rows)
+    known = method_at(method, size)
+    chosen = known if method == EXACT else replace(known, reference=reference)
+    choice = loaded.choice(chosen, rows, selection_rows)
+    lam = choice.alpha_multiple / len(some.y)
+    found = repeated(lambda: _fitted(some, method, size, choice.gamma, lam, seed, loaded.n_jobs))
+    return {
+        "data": loaded.describe(),
+        "rows": len(some.y),
+        "gamma": choice.gamma,
+        "alpha": lam,
+        "lam_n": choice.alpha_multiple,
+        "n_features": found.fit.n_features,
+        "score": {
+            "train": scores("regression", some.y, found.fit.train),
+            "test": scores("regression", some.y_test, found.fit.test),
+        },
+        "seconds": {**found.seconds, "choose": choice.seconds},
+        "runs": found.runs,
+        "stored_per_row": len(some.y) if size is None else size,
+        "memory": found.memory,
+        "choice": asdict(choice),
+    }
+
+
+def times(
+    *, method: str, rows: int, n_base: int, size: int, inputs: int, seed: int, n_jobs: int | None
+) -> dict[str, Any]:
+    """How long features and solution take on rows that are made up.
+
+    Parameters
+    ----------
+    method : {"rks", "tefm-g", "tefm-s"}
+        The features of ``rks`` are ``size`` alone, without a base.
+    rows, n_base, size, inputs : int
+    seed : int
+    n_jobs : int or None
+
+    Returns
+    -------
+    dict
+        The results of a record.
+    """
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((rows, inputs))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(rows)
+    some = Subset(X, y, X[:1], y[:1])
+
+    def fit() -> _Fit:
+        map_ = _feature_map(method, 0.5 / inputs, size, seed, n_jobs)
+        if method != "rks":
+            map_.set_params(n_base=n_base)
+        return _by_map(some, map_, 0.1 / rows)
+
+    found = repeated(fit)
+    return {
+        "data": {"name": "generated rows", "kind": "generated", "task": "regression", "d": inputs},
+        "rows": rows,
+        "n_features": found.fit.n_features,
+        "seconds": found.seconds,
+        "runs": found.runs,
+        "memory": found.memory,
+    }
+
+
+def _feature_map(
+    method: str, gamma: float | None, size: int | None, seed: int, n_jobs: int | None
+) -> FeatureMap:
+    map_ = method_at(method, size).feature_map(KERNEL, gamma, size)
+    return map_.set_params(random_state=seed, n_jobs=n_jobs)
+
+
+def _fitted(
+    some: Subset,
+    method: str,
+    size: int | None,
+    gamma: float | None,
+    lam: float,
+    seed: int,
+    n_jobs: int | None,
+) -> _Fit:
+    if method == EXACT:
+        return _exactly(some, gamma, lam, n_jobs)
+    return _by_map(some, _feature_map(method, gamma, size, seed, n_jobs), lam)
+
+
+def _by_map(some: Subset, map_: FeatureMap, lam: float) -> _Fit:
+    """Features, then a Cholesky factorisation for the centred responses."""
+    centre = some.y.mean()
+    clock = Stopwatch()
+    design = map_.fit_design(some.X)
+    clock.lap("features")
+    problem = Problem(design, some.y - centre, Squared(), L2(lam), fit_intercept=False)
+    result = Cholesky().solve(problem)
+    clock.lap("solve")
+    if result.interrupted:
+        raise KeyboardInterrupt
+    test = np.empty(len(some.y_test))
+    for rows, piece in map_.designs(some.X_test):
+        test[rows] = piece.matvec(result.coef)
+    clock.lap("predict")
+    train = design.matvec(result.coef)
+    return _Fit(train + centre, test + centre, clock.phases, map_.n_features_out_)
+
+
+def _exactly(some: Subset, gamma: float | None, lam: float, n_jobs: int | None) -> _Fit:
+    model = make(
+        method_at(EXACT, None),
+        "regression",
+        size=len(some.y),
+        kernel=KERNEL,
+        gamma=gamma,
+        alpha=lam,
+        seed=0,
+        n_jobs=n_jobs,
+        scale=False,
+    )
+    clock = Stopwatch()
+    model.fit(some.X, some.y)
+    clock.lap("fit")
+    test = model.predict(some.X_test)
+    clock.lap("predict")
+    return _Fit(model.predict_training(), test, clock.phases)
+
+
+def _n_base(map_: FeatureMap) -> int | None:
+    """Features of the map below, for one that has one."""
+    base = getattr(map_, "base_", None)
+    return None if base is None else int(base.n_features_out_)

@@ -1,0 +1,107 @@
+"""Clocks of the studies: phases of a fit, repeated where it is quick, and its memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from mercer.compare import memory
+
+__all__ = ["MEMORY", "QUICK", "RUNS", "Repeated", "Stopwatch", "Timed", "repeated"]
+
+RUNS, QUICK = 3, 0.25  # a fit is timed so often, unless it has taken so many seconds before
+MEMORY = "highest resident memory while fitting and predicting, above what was held before"
+
+
+class Stopwatch:
+    """Seconds of one phase after the other.
+
+    Attributes
+    ----------
+    phases : dict of str to float
+
+    Examples
+    --------
+    >>> clock = Stopwatch()
+    >>> clock.lap("solve")
+    >>> list(clock.phases)
+    ['solve']
+    """
+
+    def __init__(self) -> None:
+        self.phases: dict[str, float] = {}
+        self._since = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        """End the phase of this name; the next one begins."""
+        now = time.perf_counter()
+        self.phases[name] = now - self._since
+        self._since = now
+
+
+class Timed(Protocol):
+    """What can be repeated: anything that says how long its phases took."""
+
+    seconds: dict[str, float]
+
+
+Fit = TypeVar("Fit", bound=Timed)
+
+
+@dataclass
+class Repeated(Generic[Fit]):
+    """The last of some equal fits, the median of every phase, and the memory of the first.
+
+    Parameters
+    ----------
+    fit : object
+    seconds : dict of str to float or None
+        ``features`` and ``solve`` are None where the fit does not part them; ``fit`` is always
+        there.
+    runs : dict of str to list
+        What the medians are of.
+    memory : dict
+    """
+
+    fit: Fit
+    seconds: dict[str, float | None]
+    runs: dict[str, list[float]]
+    memory: dict[str, Any]
+
+
+def repeated(run: Callable[[], Fit]) -> Repeated[Fit]:
+    """Fit, and again while that is quick.
+
+    Parameters
+    ----------
+    run : callable
+        Returns an object whose ``seconds`` has the phase ``fit``, or else ``features`` and,
+        unless nothing is solved, ``solve``.
+
+    Returns
+    -------
+    Repeated
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> fit = lambda: SimpleNamespace(seconds={"features": 2.0, "solve": 1.0})
+    >>> repeated(fit).seconds["fit"]
+    3.0
+    """
+    with memory.PeakMemory() as peak:
+        fit = run()
+    laps = [fit.seconds]
+    while len(laps) < RUNS and sum(sum(one.values()) for one in laps) < QUICK:
+        fit = run()
+        laps.append(fit.seconds)
+    for one in laps:
+        one["fit"] = one.get("fit") or one["features"] + one.get("solve", 0.0)
+    runs = {name: [one[name] for one in laps] for name in laps[0]}
+    seconds: dict[str, float | None] = {"features": None, "solve": None}
+    seconds |= {name: float(np.median(values)) for name, values in runs.items()}
+    return Repeated(fit, seconds, runs, {"added": peak.added, "peak": peak.peak, "kind": MEMORY})
