@@ -171,7 +171,7 @@ def test_letter_has_as_many_training_rows_as_in_the_paper():
     loaded = data.load(grid.SOURCES["letter"])
     assert loaded.raw.X_train.shape == (10_500, 16)
     assert loaded.raw.X_test.shape == (5_000, 16)
-    assert "10500 of the training rows" in loaded.describe("[-1,1]")["split"]
+    assert "10500 of the training rows" in loaded.describe()["split"]
     assert np.abs(loaded.scaled.X_train).max() == 1.0
 
 

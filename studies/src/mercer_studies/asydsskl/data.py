@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,17 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer import datasets, kernels
-from mercer.compare.records import describe_data
+from mercer import kernels
 from mercer.datasets import Dataset, Split
 from mercer.estimators import KernelClassifier, KernelRegressor
 from mercer.kernels import Gaussian
 from mercer.losses import Correntropy, Logistic, Loss, Squared
 from mercer.maps import RandomFourier
 from mercer.solvers import CoordinateDescent, PairwiseCD
+from mercer_studies import sources
 from mercer_studies.asydsskl.machines import dual_of, responses_of, selected
-from mercer_studies.inputs import GENERATED, generated, scaled
+from mercer_studies.inputs import scaled
+from mercer_studies.sources import drawn
 
 __all__ = ["Chosen", "Loaded", "Source", "Subset", "error_of", "load", "score_of"]
 
@@ -34,46 +35,24 @@ _SIZE = 400  # features with which γ and λ are chosen
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(sources.Source):
     """One data set as the study declares it.
 
     Parameters
     ----------
-    name : str
-        In ``mercer.datasets``, or "generated-..." for rows that are made up.
-    paper_name : str or None
-        In the paper's figures.
     task : {"classification", "regression"}
         Classes of a regression are predicted by their number, as in the paper.
-    inputs : str
-        How they are scaled, see ``papers.inputs``; sparse ones stay as they are.
     replaces : str or None, default=None
         The set that it is put in place of, where that is another one.
     sample_of : str or None, default=None
         A larger set that the paper has instead, where the catalogue does not know of it.
     """
 
-    name: str
-    paper_name: str | None
-    task: str
     inputs: str = "[0,1]"
+    _: KW_ONLY
+    task: str
     replaces: str | None = None
     sample_of: str | None = None
-
-    @property
-    def is_generated(self) -> bool:
-        return self.name.startswith("generated-")
-
-    def shape(self) -> tuple[int, int, int]:
-        """Training rows, test rows and inputs, as far as they are known without loading."""
-        if self.is_generated:
-            return GENERATED
-        known = datasets.describe(self.name)
-        n, m = known.n_train or 20_000, known.n_test
-        if m is None:
-            m = n // 5
-            n -= m
-        return n, m, known.n_features
 
 
 @dataclass(frozen=True)
@@ -115,7 +94,7 @@ class Chosen:
     seconds: float
 
 
-class Loaded:
+class Loaded(sources.Loaded):
     """A data set as the runs want it: what several of them share is worked out once.
 
     Parameters
@@ -126,10 +105,11 @@ class Loaded:
     n_jobs : int or None, default=None
     """
 
+    source: Source
+
     def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
-        self.source, self.n_jobs = source, n_jobs
+        super().__init__(source, data, parts, n_jobs)
         self.task = source.task
-        self._data, self._parts = data, parts
         self._subsets: dict[tuple[int | None, int | None], Subset] = {}
         self._widths: dict[tuple[int | None, int], tuple[float, float]] = {}
         self._chosen: dict[tuple[int | None, int], Chosen] = {}
@@ -144,8 +124,8 @@ class Loaded:
         key = rows, test_rows
         if key not in self._subsets:
             parts = self._parts
-            kept = _drawn(parts.X_train.shape[0], rows)
-            held = _drawn(parts.X_test.shape[0], test_rows)
+            kept = drawn(parts.X_train.shape[0], rows)
+            held = drawn(parts.X_test.shape[0], test_rows)
             X, X_test = parts.X_train[kept], parts.X_test[held]
             if not sparse.issparse(X):
                 X, X_test = scaled(X, X_test, self.source.inputs)
@@ -182,12 +162,10 @@ class Loaded:
     def describe(self) -> dict[str, Any]:
         """What a record says of the data."""
         source = self.source
-        inputs = "as is" if sparse.issparse(self._parts.X_train) else source.inputs
-        found = describe_data(self._data, self._parts)
-        found |= {"paper_name": source.paper_name, "inputs": inputs, "task": self.task}
-        if source.is_generated:
-            found["kind"] = "generated"
-        elif source.replaces:
+        found = super().describe() | {"task": self.task}
+        if sparse.issparse(self._parts.X_train):
+            found["inputs"] = "as is"
+        if source.replaces:
             found |= {"kind": "stand-in", "stand_in_for": source.replaces}
         elif source.sample_of:
             found |= {"kind": "sample", "stand_in_for": source.sample_of}
@@ -283,8 +261,8 @@ def load(source: Source, n_jobs: int | None = None) -> Loaded:
     DataError
         If they cannot be had.
     """
-    data = generated(source.name) if source.is_generated else datasets.load(source.name)
-    return Loaded(source, data, data.split(0.2), n_jobs)
+    data = source.data()
+    return Loaded(source, data, data.split(source.test_share), n_jobs)
 
 
 def _parted(some: Subset, rows: int) -> Subset:
@@ -292,8 +270,3 @@ def _parted(some: Subset, rows: int) -> Subset:
     X, y = some.X[:rows], some.y[:rows]
     cut = max(1, int(_FITTED * len(y)))
     return Subset(X[:cut], y[:cut], X[cut:], y[cut:], 1.0)
-
-
-def _drawn(n: int, rows: int | None) -> NDArray[np.int64]:
-    """So many of n rows, in random order: the first of them are a fair sample."""
-    return np.random.default_rng(0).permutation(n)[:rows]

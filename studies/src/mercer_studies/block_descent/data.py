@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,13 +11,14 @@ from scipy import linalg, sparse
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.preprocessing import normalize
 
-from mercer import datasets, kernels
-from mercer.compare.records import describe_data
+from mercer import kernels
 from mercer.datasets import DataError, Dataset, Split
 from mercer.datasets.cache import VARIABLE, find_in_folder
 from mercer.datasets.registry import Prepared
 from mercer.kernels import Kernel, Linear
-from mercer_studies.inputs import GENERATED, generated, scaled
+from mercer_studies import sources
+from mercer_studies.inputs import GENERATED, scaled
+from mercer_studies.sources import drawn
 
 __all__ = ["ORDERS", "REVIEWS", "STOP_WORDS", "Chosen", "Loaded", "Source", "Subset", "load"]
 
@@ -33,27 +34,23 @@ _NEAR = 1.02  # of the least error: the strongest λ with as little is taken
 
 
 @dataclass(frozen=True)
-class Source:
-    """One data set as the study declares it.
+class Source(sources.Source):
+    """One data set as the study declares it: a name, or ``REVIEWS``.
+
+    N-grams are counted instead of scaled, and their counts have length 1. Data with a name in the
+    paper stand in for what has it there.
 
     Parameters
     ----------
-    name : str
-        In ``mercer.datasets``, ``REVIEWS``, or "generated-..." for rows that are made up.
     task : {"classification", "regression"}
         Regressions are of stars: classes in order, judged by the error of the number.
-    inputs : str
-        How they are scaled, see ``papers.inputs``; n-grams are counted, and counts have length 1.
-    paper_name : str or None, default=None
-        In the paper, which it stands in for.
     sample_of : str or None, default=None
         A larger set that it is a part of, where the catalogue does not know of it.
     """
 
-    name: str
-    task: str
     inputs: str = "standard"
-    paper_name: str | None = None
+    _: KW_ONLY
+    task: str
     sample_of: str | None = None
 
     @property
@@ -61,22 +58,8 @@ class Source:
         """Whether rows are texts."""
         return self.name.endswith("reviews")
 
-    @property
-    def is_generated(self) -> bool:
-        return self.name.startswith("generated-")
-
     def shape(self) -> tuple[int, int, int]:
-        """Training rows, test rows and inputs, as far as they are known without loading."""
-        if self.is_generated:
-            return GENERATED
-        if self.name == REVIEWS:
-            return 25_000, 25_000, 3_500_000
-        known = datasets.describe(self.name)
-        n, m = known.n_train or 20_000, known.n_test
-        if m is None:
-            m = n // 5
-            n -= m
-        return n, m, known.n_features
+        return (25_000, 25_000, 3_500_000) if self.name == REVIEWS else super().shape()
 
 
 @dataclass(frozen=True)
@@ -140,7 +123,7 @@ class Chosen:
     alpha: float
 
 
-class Loaded:
+class Loaded(sources.Loaded):
     """A data set as the runs want it: what several of them share is worked out once.
 
     Parameters
@@ -152,9 +135,10 @@ class Loaded:
     n_jobs : int or None, default=None
     """
 
+    source: Source
+
     def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
-        self.source, self.n_jobs = source, n_jobs
-        self._data, self._parts = data, parts
+        super().__init__(source, data, parts, n_jobs)
         self._subsets: dict[tuple[int | None, int | None], Subset] = {}
         self._chosen: dict[int, Chosen] = {}
 
@@ -163,8 +147,8 @@ class Loaded:
         key = rows, test_rows
         if key not in self._subsets:
             parts = self._parts
-            kept = _drawn(parts.X_train.shape[0], rows)
-            held = _drawn(parts.X_test.shape[0], test_rows)
+            kept = drawn(parts.X_train.shape[0], rows)
+            held = drawn(parts.X_test.shape[0], test_rows)
             X, X_test = parts.X_train[kept], parts.X_test[held]
             values, y = np.unique(parts.y_train[kept], return_inverse=True)
             y_test = np.searchsorted(values, parts.y_test[held])
@@ -224,23 +208,22 @@ class Loaded:
     def describe(self) -> dict[str, Any]:
         """What a record says of the data."""
         source = self.source
-        parts = self._parts
-        if source.is_text:
-            X, X_test = parts.X_train[:, None], parts.X_test[:, None]
-            parts = Split(X, parts.y_train, X_test, parts.y_test, parts.split_note)
-        found = describe_data(self._data, parts)
-        found |= {"paper_name": source.paper_name, "task": source.task}
+        found = super().describe() | {"task": source.task}
         if source.is_text:
             found |= {"inputs": "counts of n-grams", "d": None, "dtype": "text"}
-        else:
-            found["inputs"] = source.inputs
-        if source.is_generated:
-            found["kind"] = "generated"
-        elif source.paper_name:
-            found |= {"kind": "stand-in", "stand_in_for": source.paper_name}
-        elif source.sample_of:
-            found |= {"kind": "sample", "stand_in_for": source.sample_of}
+        if not source.is_generated:
+            if source.paper_name:
+                found |= {"kind": "stand-in", "stand_in_for": source.paper_name}
+            elif source.sample_of:
+                found |= {"kind": "sample", "stand_in_for": source.sample_of}
         return found
+
+    def _as_matrices(self) -> Split:
+        parts = self._parts
+        if not self.source.is_text:
+            return parts
+        X, X_test = parts.X_train[:, None], parts.X_test[:, None]
+        return Split(X, parts.y_train, X_test, parts.y_test, parts.split_note)
 
     def _kernels(self, X: Any) -> list[Kernel]:
         if self.source.is_text:
@@ -289,12 +272,9 @@ def load(source: Source, n_jobs: int | None = None) -> Loaded:
         data, parts = _texts(source, *_made_up())
     elif source.is_text:
         data, parts = _texts(source, *_reviews())
-    elif source.is_generated:
-        data = generated(source.name)
-        parts = data.split(0.2)
     else:
-        data = datasets.load(source.name)
-        parts = data.split(0.2)
+        data = source.data()
+        parts = data.split(source.test_share)
     return Loaded(source, data, parts, n_jobs)
 
 
@@ -356,8 +336,3 @@ def _ridges(kernel: Kernel, X: Any, Y: NDArray, cut: int) -> list[tuple[float, N
         scale = np.maximum(eigenvalues, 0.0) + cut * alpha
         found.append((alpha, across @ (rotated.T / scale).T))
     return found
-
-
-def _drawn(n: int, rows: int | None) -> NDArray[np.int64]:
-    """So many of n rows, in random order: the first of them are a fair sample."""
-    return np.random.default_rng(0).permutation(n)[:rows]

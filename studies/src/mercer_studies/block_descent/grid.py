@@ -26,14 +26,14 @@ EARLY = 5
 
 _C = "classification"
 _SOURCES = (
-    Source("mnist", _C, "/255", paper_name="CIFAR-10"),
-    Source(REVIEWS, "regression", paper_name="Yelp"),
-    Source("ijcnn1-train", _C),
-    Source("covtype-sample", _C),
-    Source("ijcnn1", _C),
-    Source("covtype", _C),
-    Source("generated-classes", _C),
-    Source("generated-reviews", "regression"),
+    Source("mnist", "CIFAR-10", "/255", task=_C),
+    Source(REVIEWS, "Yelp", task="regression"),
+    Source("ijcnn1-train", task=_C),
+    Source("covtype-sample", task=_C),
+    Source("ijcnn1", task=_C),
+    Source("covtype", task=_C),
+    Source("generated-classes", task=_C),
+    Source("generated-reviews", task="regression"),
 )
 
 SOURCES: dict[str, Source] = {source.name: source for source in _SOURCES}

@@ -3,40 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import datasets
 from mercer.compare.baselines import indicators
 from mercer.compare.metrics import accuracy, scores
-from mercer.compare.records import describe_data
 from mercer.datasets import Dataset, Split
-from mercer_studies.inputs import GENERATED, generated, scaled
+from mercer_studies import sources
+from mercer_studies.inputs import scaled
+from mercer_studies.sources import drawn
 
 __all__ = ["Loaded", "Source", "load"]
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(sources.Source):
     """One data set as the study declares it.
 
     Parameters
     ----------
-    name : str
-        In ``mercer.datasets``, or "generated-..." for rows that are made up.
-    paper_name : str or None
-        In the paper's files; None for sets that the paper does not show.
-    inputs : str
-        One of ``papers.inputs.INPUTS``.
     window : tuple of float
         The γ of random binning beyond the figure that goes through all.
     outputs : int, default=1
-    test_share : float, default=0.2
-        Share of the rows held out where there is no official split.
     train_rows : int or None, default=None
         Use so many of the training rows, as the paper does; None takes all.
     largest : mapping, optional
@@ -44,33 +35,18 @@ class Source:
         "exact" and "search" the most rows for the exact kernel, and while its γ is looked for.
     """
 
-    name: str
-    paper_name: str | None
-    inputs: str
-    window: tuple[float, ...]
+    window: tuple[float, ...] = ()
     outputs: int = 1
-    test_share: float = 0.2
+    _: KW_ONLY
     train_rows: int | None = None
     largest: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def is_generated(self) -> bool:
-        return self.name.startswith("generated-")
-
     def shape(self) -> tuple[int, int, int]:
-        """Training rows, test rows and inputs, as far as they are known without loading."""
-        if self.is_generated:
-            return GENERATED
-        known = datasets.describe(self.name)
-        n = known.n_train or 20_000
-        m = known.n_test
-        if m is None:
-            m = int(n * self.test_share)
-            n -= m
-        return min(n, self.train_rows or n), m, known.n_features
+        n, m, d = super().shape()
+        return min(n, self.train_rows or n), m, d
 
 
-class Loaded:
+class Loaded(sources.Loaded):
     """A data set as the runs want it.
 
     Attributes
@@ -83,13 +59,12 @@ class Loaded:
         Whether neighbouring rows resemble each other.
     """
 
+    source: Source
+
     def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
-        self.source = source
-        self.task = data.task
+        super().__init__(source, data, parts, n_jobs)
         self.is_series = data.is_series
-        self.n_jobs = n_jobs
-        self.raw = self._whole = parts
-        self._data = data
+        self.raw = parts
 
     @cached_property
     def scaled(self) -> Split:
@@ -122,18 +97,12 @@ class Loaded:
     def with_rows(self, rows: int) -> Loaded:
         """The same data with so many training rows, drawn at random; all else stays."""
         n = self.raw.X_train.shape[0]
-        kept = np.sort(np.random.default_rng(0).permutation(n)[:rows])
+        kept = np.sort(drawn(n, rows))
         y = self.raw.y_train[kept]
         some = Loaded(self.source, self._data, self.raw, self.n_jobs)
         some.raw = replace(self.raw, X_train=self.raw.X_train[kept], y_train=y)
         some.scaled = replace(self.scaled, X_train=self.scaled.X_train[kept], y_train=y)
         return some
-
-    def describe(self, inputs: str) -> dict[str, Any]:
-        """What a record says of the data."""
-        found = describe_data(self._data, self._whole)
-        found |= {"paper_name": self.source.paper_name, "inputs": inputs}
-        return found | ({"kind": "generated"} if self.source.is_generated else {})
 
 
 def load(source: Source, n_jobs: int | None = None) -> Loaded:
@@ -144,11 +113,11 @@ def load(source: Source, n_jobs: int | None = None) -> Loaded:
     DataError
         If they cannot be had.
     """
-    data = generated(source.name) if source.is_generated else datasets.load(source.name)
+    data = source.data()
     parts = data.split(source.test_share)
     n = parts.X_train.shape[0]
     if source.train_rows is not None and source.train_rows < n:
-        kept = np.sort(np.random.default_rng(0).permutation(n)[: source.train_rows])
+        kept = np.sort(drawn(n, source.train_rows))
         note = f"{parts.split_note}; {len(kept)} of the training rows, as many as in the paper"
         parts = Split(parts.X_train[kept], parts.y_train[kept], parts.X_test, parts.y_test, note)
     return Loaded(source, data, parts, n_jobs)

@@ -110,7 +110,7 @@ def published(
     n = loaded.scaled.X_train.shape[0]
     fit = found.fit
     return {
-        "data": loaded.describe(loaded.source.inputs),
+        "data": loaded.describe(),
         "rows": n,
         "alpha": LAM_N / n,
         "lam_n": LAM_N,
@@ -253,7 +253,7 @@ def fair(
 
     found = repeated(lambda: _fit_fairly(loaded, chosen, choice, seed))
     return {
-        "data": loaded.describe("standard"),
+        "data": loaded.describe() | {"inputs": "standard"},
         "rows": n,
         "gamma": choice.gamma,
         "alpha": choice.alpha_multiple / n,
@@ -336,7 +336,7 @@ def example(loaded: Loaded, *, rows: int, size: int, columns: int, seed: int) ->
             break
     Z = fitted(gamma).transform(X)
     return {
-        "data": loaded.describe(loaded.source.inputs),
+        "data": loaded.describe(),
         "rows": len(X),
         "gamma": gamma,
         "n_features": Z.shape[1],

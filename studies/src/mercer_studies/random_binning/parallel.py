@@ -292,7 +292,7 @@ def _about(loaded: Loaded, problem: Problem, taus: Sequence[int]) -> dict[str, A
     omega = max(1, int(np.diff(problem.design.tocsr().indptr).max(initial=1)))
     widths = [min(tau, n_columns) for tau in taus]
     return {
-        "data": loaded.describe(loaded.source.inputs),
+        "data": loaded.describe(),
         "rows": n,
         "n_features": n_columns,
         "omega": omega,

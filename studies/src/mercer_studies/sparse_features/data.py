@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -12,43 +12,33 @@ from sklearn.model_selection import KFold, StratifiedKFold
 
 from mercer import datasets, kernels, maps
 from mercer.compare.metrics import scores
-from mercer.compare.records import describe_data, quiet
+from mercer.compare.records import quiet
 from mercer.datasets import Dataset, Split
 from mercer.estimators import KernelClassifier, KernelRegressor
 from mercer.maps import FeatureMap
-from mercer_studies.inputs import GENERATED, generated, scaled
+from mercer_studies import sources
+from mercer_studies.inputs import scaled
+from mercer_studies.sources import drawn
 
 __all__ = ["Loaded", "Source", "Subset", "Width", "dense_model", "feature_map", "load"]
 
-INPUTS = "[0,1]"
 _EXPONENTS = range(-5, 5)  # γ is 2 to such a power, times the kernel's own "scale"
 _FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Source:
+class Source(sources.Source):
     """One data set as the study declares it.
 
     Parameters
     ----------
-    name : str
-        In ``mercer.datasets``, or "generated-..." for rows that are made up.
-    paper_name : str or None
-        In the paper's tables.
     table : int
         The table that it belongs to: 1 has regressions, 2 has classes.
-    test_share : float, default=0.2
-        Share of the rows held out where there is no official split.
     """
 
-    name: str
-    paper_name: str | None
+    inputs: str = "[0,1]"
+    _: KW_ONLY
     table: int
-    test_share: float = 0.2
-
-    @property
-    def is_generated(self) -> bool:
-        return self.name.startswith("generated-")
 
     @property
     def stands_in(self) -> bool:
@@ -57,17 +47,6 @@ class Source:
             return False
         known = datasets.describe(self.name)
         return known.stand_in_for is not None and not known.is_sample
-
-    def shape(self) -> tuple[int, int, int]:
-        """Training rows, test rows and inputs, as far as they are known without loading."""
-        if self.is_generated:
-            return GENERATED
-        known = datasets.describe(self.name)
-        n, m = known.n_train or 20_000, known.n_test
-        if m is None:
-            m = int(n * self.test_share)
-            n -= m
-        return n, m, known.n_features
 
 
 @dataclass(frozen=True)
@@ -101,7 +80,7 @@ class Width:
     seconds: float = 0.0
 
 
-class Loaded:
+class Loaded(sources.Loaded):
     """A data set as the runs want it: what several of them share is worked out once.
 
     Parameters
@@ -113,9 +92,7 @@ class Loaded:
     """
 
     def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
-        self.source, self.n_jobs = source, n_jobs
-        self.task = data.task
-        self._data, self._parts = data, parts
+        super().__init__(source, data, parts, n_jobs)
         self._subsets: dict[tuple[int | None, int | None], Subset] = {}
         self._widths: dict[tuple[Any, ...], Width] = {}
 
@@ -124,9 +101,9 @@ class Loaded:
         key = rows, test_rows
         if key not in self._subsets:
             parts = self._parts
-            kept = _drawn(parts.X_train.shape[0], rows)
-            held = _drawn(parts.X_test.shape[0], test_rows)
-            X, X_test = scaled(parts.X_train[kept], parts.X_test[held], INPUTS)
+            kept = drawn(parts.X_train.shape[0], rows)
+            held = drawn(parts.X_test.shape[0], test_rows)
+            X, X_test = scaled(parts.X_train[kept], parts.X_test[held], self.source.inputs)
             y, y_test = self._responses(parts.y_train[kept], parts.y_test[held])
             self._subsets[key] = Subset(X.astype(np.float32), y, X_test.astype(np.float32), y_test)
         return self._subsets[key]
@@ -141,7 +118,7 @@ class Loaded:
         key = kernel, rows, fitted, size
         if key not in self._widths:
             some = self.subset(rows, 1)
-            chosen = _drawn(self._parts.X_train.shape[0], rows)[:fitted]
+            chosen = drawn(self._parts.X_train.shape[0], rows)[:fitted]
             order = np.argsort(chosen) if self._data.is_series else np.arange(len(chosen))
             X, y = some.X[order], some.y[order]
             since = time.perf_counter()
@@ -152,12 +129,6 @@ class Loaded:
             seconds = time.perf_counter() - since
             self._widths[key] = Width(scale * 2.0**best, 2.0**best, errors[best], seconds)
         return self._widths[key]
-
-    def describe(self) -> dict[str, Any]:
-        """What a record says of the data."""
-        found = describe_data(self._data, self._parts)
-        found |= {"paper_name": self.source.paper_name, "inputs": INPUTS}
-        return found | ({"kind": "generated"} if self.source.is_generated else {})
 
     def _error(self, kernel: str, gamma: float, X: NDArray, y: NDArray, size: int) -> float:
         """Mean error over the folds; those of a series are not mixed."""
@@ -189,7 +160,7 @@ def load(source: Source, n_jobs: int | None = None) -> Loaded:
     DataError
         If they cannot be had.
     """
-    data = generated(source.name) if source.is_generated else datasets.load(source.name)
+    data = source.data()
     return Loaded(source, data, data.split(source.test_share), n_jobs)
 
 
@@ -221,8 +192,3 @@ def dense_model(map_: FeatureMap, task: str, n_rows: int, n_jobs: int | None) ->
     if task == "regression":
         return KernelRegressor(map_, loss="squared", solver="cholesky", **common)
     return KernelClassifier(map_, loss="squared_hinge", solver="newton-cg", tol=1e-3, **common)
-
-
-def _drawn(n: int, rows: int | None) -> NDArray[np.int64]:
-    """So many of n rows, in random order: the first of them are a fair sample."""
-    return np.random.default_rng(0).permutation(n)[:rows]

@@ -52,17 +52,17 @@ def table_of(number: int) -> str:
 
 
 _SOURCES = (
-    Source("cpu", "CPU", 1, test_share=0.2),
-    Source("house-16h", "Census", 1, test_share=0.2),
-    Source("cod-rna-train", "Cod-RNA", 2, test_share=10_000 / 59_535),
-    Source("ijcnn1-train", "IJCNN", 2),
-    Source("covtype-sample", "Covtype", 2, test_share=0.2),
-    Source("census", "Census", 1, test_share=0.1),
-    Source("cod-rna", "Cod-RNA", 2),
-    Source("ijcnn1", "IJCNN", 2),
-    Source("covtype", "Covtype", 2, test_share=0.2),
-    Source("generated-regression", None, 1),
-    Source("generated-classes", None, 2),
+    Source("cpu", "CPU", table=1, test_share=0.2),
+    Source("house-16h", "Census", table=1, test_share=0.2),
+    Source("cod-rna-train", "Cod-RNA", table=2, test_share=10_000 / 59_535),
+    Source("ijcnn1-train", "IJCNN", table=2),
+    Source("covtype-sample", "Covtype", table=2, test_share=0.2),
+    Source("census", "Census", table=1, test_share=0.1),
+    Source("cod-rna", "Cod-RNA", table=2),
+    Source("ijcnn1", "IJCNN", table=2),
+    Source("covtype", "Covtype", table=2, test_share=0.2),
+    Source("generated-regression", None, table=1),
+    Source("generated-classes", None, table=2),
 )
 
 SOURCES: dict[str, Source] = {source.name: source for source in _SOURCES}

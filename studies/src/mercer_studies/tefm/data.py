@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -11,27 +11,23 @@ from numpy.typing import NDArray
 
 from mercer import datasets
 from mercer.compare.methods import Method
-from mercer.compare.records import describe_data, quiet
+from mercer.compare.records import quiet
 from mercer.compare.selection import Choice, Selection
 from mercer.datasets import Dataset, Split
 from mercer.kernels import Gaussian
-from mercer_studies.inputs import GENERATED, generated, scaled
+from mercer_studies import sources
+from mercer_studies.inputs import scaled
+from mercer_studies.sources import drawn
 
 __all__ = ["Loaded", "Source", "Subset", "is_at_hand", "load"]
 
 
 @dataclass(frozen=True)
-class Source:
-    """One data set as the study declares it.
+class Source(sources.Source):
+    """One data set as the study declares it; those with a name in the paper are in figure 1.
 
     Parameters
     ----------
-    name : str
-        Of this study; "generated-..." for rows that are made up.
-    inputs : str
-        One of ``papers.inputs.INPUTS``.
-    paper_name : str or None
-        In the paper's Figure 1; None for sets that are not there.
     paper_rows : int or None
         Rows of its kernel matrix in the paper.
     data_name : str or None
@@ -43,14 +39,10 @@ class Source:
         What is predicted.
     stand_in_for : str or None
         The set of the paper that it takes the place of.
-    test_share : float, default=0.25
-        Share of the rows held out where there is no official split.
     """
 
-    name: str
-    inputs: str
-    paper_name: str | None = None
     paper_rows: int | None = None
+    _: KW_ONLY
     data_name: str | None = None
     column: int | None = None
     response: str = "as is"
@@ -58,18 +50,12 @@ class Source:
     test_share: float = 0.25
 
     @property
-    def is_generated(self) -> bool:
-        return self.name.startswith("generated-")
+    def catalogue_name(self) -> str:
+        return self.data_name or self.name
 
-    def shape(self) -> tuple[int, int]:
-        """Training rows and inputs, as far as they are known without loading."""
-        if self.is_generated:
-            return GENERATED[0], GENERATED[2]
-        known = datasets.describe(self.data_name or self.name)
-        n = known.n_train or 20_000
-        if known.n_test is None or self.column is not None:
-            n -= int(n * self.test_share)
-        return n, known.n_features
+    @property
+    def is_split(self) -> bool:
+        return self.column is None
 
 
 @dataclass(frozen=True)
@@ -82,7 +68,7 @@ class Subset:
     y_test: NDArray
 
 
-class Loaded:
+class Loaded(sources.Loaded):
     """A data set as the runs want it: what several of them share is worked out once.
 
     Parameters
@@ -94,10 +80,10 @@ class Loaded:
     n_jobs : int or None
     """
 
+    source: Source
+
     def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
-        self.source = source
-        self.n_jobs = n_jobs
-        self._data, self._parts = data, parts
+        super().__init__(source, data, parts, n_jobs)
         self._kernels: dict[int | None, tuple[Gaussian, NDArray, NDArray]] = {}
         self._subsets: dict[int | None, Subset] = {}
         self._choices: dict[tuple[Any, ...], Choice] = {}
@@ -141,15 +127,8 @@ class Loaded:
                 self._choices[key] = selection.choose(method)
         return self._choices[key]
 
-    def describe(self) -> dict[str, Any]:
-        """What a record says of the data."""
-        found = describe_data(self._data, self._parts)
-        found |= {"paper_name": self.source.paper_name, "inputs": self.source.inputs}
-        return found | ({"kind": "generated"} if self.source.is_generated else {})
-
     def _drawn(self, rows: int | None) -> NDArray[np.int64]:
-        n = self._parts.X_train.shape[0]
-        return np.sort(np.random.default_rng(0).permutation(n)[:rows])
+        return np.sort(drawn(self._parts.X_train.shape[0], rows))
 
     @cached_property
     def _responses(self) -> tuple[NDArray, NDArray]:
@@ -173,10 +152,7 @@ def load(source: Source, n_jobs: int | None = None) -> Loaded:
     DataError
         If they cannot be had.
     """
-    if source.is_generated:
-        data = generated(source.name)
-    else:
-        data = datasets.load(source.data_name or source.name)
+    data = source.data()
     if source.column is not None:
         names = f"{data.name}, the training part and column {source.column} of its responses"
         data = Dataset(
@@ -198,5 +174,5 @@ def is_at_hand(source: Source) -> bool:
     """Whether a data set can be read without fetching it."""
     if source.is_generated:
         return True
-    where = datasets.describe(source.data_name or source.name).where
+    where = datasets.describe(source.catalogue_name).where
     return where in ("shipped", "in the folder", "in the cache")

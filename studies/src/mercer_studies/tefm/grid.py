@@ -93,21 +93,21 @@ STAND_IN = "ujiindoorloc-longitude"
 
 # The rows of the kernel matrices are the paper's; they are shares of the training rows.
 _SOURCES = (
-    Source("cpu", "standard", "Cpu", 6554, test_share=0.2),
-    Source("a9a", "as is", "A9a", 8141),
-    Source("blogfeedback", "standard", "Blog Feedback", 8733, response="log(1 + y)"),
-    Source("ujiindoorloc", "[0,1]", "UJIIndoor Loc", 6646),
-    Source("mnist", "/255", "Mnist", 6006),
-    Source("slice-localization", "as is", "Slice Localization", 8917),
+    Source("cpu", "Cpu", "standard", 6554, test_share=0.2),
+    Source("a9a", "A9a", "as is", 8141),
+    Source("blogfeedback", "Blog Feedback", "standard", 8733, response="log(1 + y)"),
+    Source("ujiindoorloc", "UJIIndoor Loc", "[0,1]", 6646),
+    Source("mnist", "Mnist", "/255", 6006),
+    Source("slice-localization", "Slice Localization", "as is", 8917),
     Source(
         STAND_IN,
-        "[0,1]",
+        inputs="[0,1]",
         data_name="ujiindoorloc",
         column=0,
         response="from its mean",
         stand_in_for="slice-localization",
     ),
-    Source("generated-regression", "as is", test_share=0.2),
+    Source("generated-regression", test_share=0.2),
 )
 
 SOURCES: dict[str, Source] = {source.name: source for source in _SOURCES}

@@ -92,7 +92,7 @@ class _Plan:
     def __init__(self, source: Source, scale: Scale, n_jobs: int | None):
         self._source, self._scale = source, scale
         self._load = partial(load, source, n_jobs)
-        self._n, self._d = source.shape()
+        self._n, _, self._d = source.shape()
 
     def kernel(self) -> Stage:
         """Figure 1."""

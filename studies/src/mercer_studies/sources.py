@@ -1,0 +1,120 @@
+"""Data sets as studies declare them, and their rows as runs take them."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import datasets
+from mercer.compare.records import describe_data
+from mercer.datasets import Dataset, Split
+from mercer_studies.inputs import GENERATED, generated
+
+__all__ = ["Loaded", "Source", "drawn"]
+
+_ROWS = 20_000  # assumed of a data set whose size the catalogue does not tell
+
+
+@dataclass(frozen=True)
+class Source:
+    """One data set as a study declares it.
+
+    Parameters
+    ----------
+    name : str
+        In ``mercer.datasets``, or "generated-..." for rows that are made up.
+    paper_name : str or None, default=None
+        In the paper; None for sets that the paper does not have.
+    inputs : str, default="as is"
+        How they are scaled, one of ``inputs.INPUTS``.
+    test_share : float, default=0.2
+        Share of the rows held out where there is no official split.
+    """
+
+    name: str
+    paper_name: str | None = None
+    inputs: str = "as is"
+    _: KW_ONLY
+    test_share: float = 0.2
+
+    @property
+    def is_generated(self) -> bool:
+        return self.name.startswith("generated-")
+
+    @property
+    def catalogue_name(self) -> str:
+        """Name in ``mercer.datasets``."""
+        return self.name
+
+    @property
+    def is_split(self) -> bool:
+        """Whether an official test part, where there is one, is used."""
+        return True
+
+    def shape(self) -> tuple[int, int, int]:
+        """Training rows, test rows and inputs, as far as they are known without loading."""
+        if self.is_generated:
+            return GENERATED
+        known = datasets.describe(self.catalogue_name)
+        n, m = known.n_train or _ROWS, known.n_test
+        if m is None or not self.is_split:
+            m = int(n * self.test_share)
+            n -= m
+        return n, m, known.n_features
+
+    def data(self) -> Dataset:
+        """The whole data set.
+
+        Raises
+        ------
+        DataError
+            If it cannot be had.
+        """
+        return generated(self.name) if self.is_generated else datasets.load(self.catalogue_name)
+
+
+class Loaded:
+    """A data set in its training and test rows.
+
+    Parameters
+    ----------
+    source : Source
+    data : Dataset
+    parts : Split
+    n_jobs : int or None, default=None
+    """
+
+    def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
+        self.source, self.n_jobs = source, n_jobs
+        self.task = data.task
+        self._data, self._parts = data, parts
+
+    def describe(self) -> dict[str, Any]:
+        """What a record says of the data."""
+        described = describe_data(self._data, self._as_matrices())
+        described |= {"paper_name": self.source.paper_name, "inputs": self.source.inputs}
+        return described | ({"kind": "generated"} if self.source.is_generated else {})
+
+    def _as_matrices(self) -> Split:
+        """The rows with two axes, for what is told of them."""
+        return self._parts
+
+
+def drawn(n: int, rows: int | None) -> NDArray[np.int64]:
+    """So many of n rows, in random order: the first of them are a fair sample.
+
+    Parameters
+    ----------
+    n : int
+    rows : int or None
+        None takes all.
+
+    Examples
+    --------
+    >>> len(drawn(100, 3)), drawn(100, 3).tolist() == drawn(100, 5)[:3].tolist()
+    (3, True)
+    """
+    return np.random.default_rng(0).permutation(n)[:rows]
