@@ -91,6 +91,14 @@ def test_advantage_grows_where_the_prices_do():
     assert verdict("growing", runs) == NOT_HELD
 
 
+def test_who_is_slower_at_both_ends_has_no_advantage_that_grows():
+    runs = made.regressions()
+    for run in runs:
+        if run["method"].startswith("tefm"):
+            run["seconds"]["fit"] *= 1000.0
+    assert verdict("growing", runs) == NOT_HELD
+
+
 @pytest.mark.parametrize(("power", "said"), [(2.0, HELD), (1.2, PARTLY)])
 def test_table_1_is_judged_by_its_powers(power, said):
     assert verdict("table-1", made.times(power)) == said
