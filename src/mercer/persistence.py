@@ -7,15 +7,14 @@ import inspect
 import io
 import os
 import pkgutil
-import secrets
 import zipfile
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from mercer import __version__
+from mercer._files import write_atomically
 
 __all__ = ["SavedModel", "dumps", "load", "load_saved", "save", "write_atomically"]
 
@@ -241,54 +240,6 @@ def load_saved(path: str | os.PathLike[str]) -> SavedModel:
     if not isinstance(saved, SavedModel) or not hasattr(saved, "model"):
         raise ValueError(f"{path} holds a {type(saved).__name__}, not a model saved by mercer.")
     return saved
-
-
-def write_atomically(
-    path: str | os.PathLike[str], content: bytes | str | Callable[[BinaryIO], object]
-) -> None:
-    """Write a file whole or not at all.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file; a symbolic link is followed.
-    content : bytes, str or callable
-        What to write, or a function that writes it to the open binary file it is given.
-
-    Raises
-    ------
-    OSError
-        If the folder is missing or not writable or the disk is full; ``path`` is as it was before.
-
-    Examples
-    --------
-    >>> import pathlib, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_atomically(f"{folder}/a.txt", "whole")
-    ...     pathlib.Path(folder, "a.txt").read_text()
-    'whole'
-    """
-    target = Path(os.path.realpath(path))
-    if target.exists() and not target.is_file():
-        # Replacing a folder fails anyhow; replacing a device or a pipe would destroy it.
-        raise OSError(f"cannot write {path}: it exists and is not a plain file.")
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        try:
-            with open(temporary, "xb") as file:
-                if callable(content):
-                    content(file)
-                else:
-                    file.write(content.encode() if isinstance(content, str) else content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:  # an interrupt must not leave a half either
-            temporary.unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        reason = error.strerror or _one_line(error)
-        raise type(error)(f"cannot write {path}: {reason}.") from error
 
 
 def _skops() -> Any:

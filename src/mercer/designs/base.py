@@ -84,6 +84,10 @@ class Design:
             "(cholesky, cg, newton-cg) accept it."
         )
 
+    def sources(self) -> list[Any]:
+        """Arrays, CSR, texts or ``PreparedRows``: all that the matrix is made of as data."""
+        raise NotImplementedError
+
     @property
     def nbytes(self) -> int:
         """Bytes held."""

@@ -191,6 +191,9 @@ class Binned(Design):
     def views(self) -> dict[str, Any]:
         return {"codes": self.codes, "offsets": self.offsets, "scale": self.scale}
 
+    def sources(self) -> list[Any]:
+        return [self.codes, self.offsets, np.array([self.scale])]
+
     @property
     def nbytes(self) -> int:
         return self.codes.nbytes + self.offsets.nbytes

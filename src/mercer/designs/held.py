@@ -104,6 +104,9 @@ class Dense(Design):
     def views(self) -> dict[str, Any]:
         return {"array": self.array}
 
+    def sources(self) -> list[Any]:
+        return [self.array]
+
     @property
     def nbytes(self) -> int:
         return self.array.nbytes
@@ -172,6 +175,9 @@ class Sparse(Design):
     def views(self) -> dict[str, Any]:
         matrix = self.matrix
         return {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+
+    def sources(self) -> list[Any]:
+        return [self.matrix]
 
     @property
     def nbytes(self) -> int:

@@ -319,6 +319,9 @@ class KernelColumns(Design):
         )
         return KernelMatrix(self)
 
+    def sources(self) -> list[Any]:
+        return [self._left.data, self._right.data]
+
     @property
     def nbytes(self) -> int:
         return 0
@@ -400,6 +403,9 @@ class KernelMatrix(KernelColumns):
 
     def toarray(self) -> NDArray:
         return self.matrix
+
+    def sources(self) -> list[Any]:
+        return [self.matrix]
 
     @property
     def nbytes(self) -> int:

@@ -113,6 +113,9 @@ class Lazy(Design):
         """Numbers that a row of data is made of."""
         return int(self.X.shape[-1])
 
+    def sources(self) -> list[Any]:
+        return [self.X]
+
     @property
     def nbytes(self) -> int:
         return 0

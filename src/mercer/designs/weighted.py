@@ -120,6 +120,9 @@ class Weighted(Binned):
     def views(self) -> dict[str, Any]:
         return {"codes": self.codes, "values": self.values, "offsets": self.offsets}
 
+    def sources(self) -> list[Any]:
+        return [*super().sources(), self.values]
+
     @property
     def nbytes(self) -> int:
         return super().nbytes + self.values.nbytes

@@ -272,11 +272,15 @@ class System:
         """
         return {"x": self.x, **{f"rows{m}": part.state for m, part in enumerate(self.parts)}}
 
-    def restore(self, state: dict[str, NDArray]) -> None:
-        """Go where ``state`` was, to the last bit."""
-        self.x = np.array(state["x"])
+    def saved(self) -> dict[str, NDArray]:
+        """All arrays that what comes next depends on, to the last bit; not copied."""
+        return dict(self.state())
+
+    def restore(self, saved: dict[str, NDArray]) -> None:
+        """Go where ``saved`` was, to the last bit."""
+        self.x = np.array(saved["x"])
         for m, part in enumerate(self.parts):
-            part.state = np.array(state[f"rows{m}"])
+            part.state = np.array(saved[f"rows{m}"])
 
     def record(self) -> None:
         """Begin the journal."""

@@ -295,10 +295,16 @@ class NormalSystem(System):
         state = super().state()
         return state if self._matrix is None else {**state, "of_matrix": self._of_matrix}
 
-    def restore(self, state: dict[str, NDArray]) -> None:
-        super().restore(state)
+    def saved(self) -> dict[str, NDArray]:
+        # Columns that are met for the first time go through BLAS beside more vectors than others,
+        # and it rounds a product by how many there are.
+        return {**super().saved(), "met": self._met, "of_target": self._of_target}
+
+    def restore(self, saved: dict[str, NDArray]) -> None:
+        super().restore(saved)
+        self._met, self._of_target = np.array(saved["met"]), np.array(saved["of_target"])
         if self._matrix is not None:
-            self._of_matrix = np.array(state["of_matrix"])
+            self._of_matrix = np.array(saved["of_matrix"])
 
     # -- rows --------------------------------------------------------------------------------
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import os
-import tempfile
+import zipfile
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.problem import Problem
+from mercer._files import remove_leftovers, write_atomically
 from mercer.solvers.base import TraceRow
+from mercer.solvers.block.fingerprint import digest_of
 
-__all__ = ["Checkpoint", "fingerprint"]
+__all__ = ["Checkpoint", "rows_from_text", "rows_to_text"]
 
 _FILE = "block-descent.npz"
-_PROBES = 4  # rows and columns of the design whose entries stand for all
+_ROUNDING = {"f": 1e-4, "d": 1e-9}  # by which entries may differ, as a share of the largest
 
 
 class Checkpoint:
@@ -32,79 +32,104 @@ class Checkpoint:
         Made if it is not there.
     mark : str
         Tells fits apart; what another fit has left behind is refused.
+    examples : ndarray
+        Entries of what is made of the data; the same fit has them too, up to rounding.
 
     Raises
     ------
     ValueError
-        On ``load``, if the folder holds the state of another fit.
+        If the folder holds the state of another fit, or a file from which none can go on.
+    OSError
+        If the folder cannot be made, or the file not be written.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], mark: str):
+    def __init__(self, folder: str | os.PathLike[str], mark: str, examples: NDArray):
         self.file = Path(folder) / _FILE
-        self.mark = mark
-        self.file.parent.mkdir(parents=True, exist_ok=True)
+        self.mark, self.examples = mark, examples
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise type(error)(
+                f"checkpoint must be a folder; {folder} cannot be made: {error.strerror}."
+            ) from error
+        remove_leftovers(self.file)
 
     def save(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
         """Write numbers and everything else that JSON can say."""
-        text = json.dumps({"mark": self.mark, **facts})
-        handle, name = tempfile.mkstemp(dir=self.file.parent, suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                np.savez(file, _facts=np.array(text), **arrays)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(name, self.file)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(name)
-            raise
+        if self._mark_there() not in (None, self.mark):
+            raise self._of_another()
+        text = json.dumps(facts)
+        arrays = {**arrays, "_examples": self.examples}
+        members = {
+            "_mark": np.array(self.mark),
+            "_facts": np.array(text),
+            "_digest": np.array(_digest(arrays, text)),
+            **arrays,
+        }
+        write_atomically(self.file, lambda file: np.savez(file, **members))  # type: ignore[arg-type]
 
-    def load(self) -> tuple[dict[str, NDArray], dict[str, Any]] | None:
-        """What was saved last, or None."""
+    def load(self, restore: Callable[[dict[str, NDArray], dict[str, Any]], None]) -> bool:
+        """Hand what was saved last to ``restore``; whether there was anything."""
         if not self.file.exists():
-            return None
+            return False
         try:
-            with np.load(self.file, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            facts = json.loads(str(arrays.pop("_facts")))
-        except (ValueError, KeyError, OSError, EOFError) as error:
+            members = _read(self.file)
+            text, digest = str(members.pop("_facts")), str(members.pop("_digest"))
+            same = str(members.pop("_mark")) == self.mark
+            if digest != _digest(members, text):
+                raise ValueError("its digest is another one")
+            if same := same and self._alike(members.pop("_examples")):
+                restore(members, json.loads(text))
+        except MemoryError:
+            raise
+        except Exception as error:  # a damaged file can be wrong in any way
             raise ValueError(
                 f"checkpoint must hold a fit that can go on; {self.file} does not."
             ) from error
-        if facts.pop("mark") != self.mark:
-            raise ValueError(
-                "checkpoint must be a folder of the same fit: data, settings or alphas differ from "
-                f"those in {self.file}."
-            )
-        return arrays, facts
+        if not same:
+            raise self._of_another()
+        return True
 
     def remove(self) -> None:
         """Forget a fit that is over."""
-        self.file.unlink(missing_ok=True)
+        if self._mark_there() == self.mark:
+            self.file.unlink(missing_ok=True)
+
+    def _alike(self, examples: NDArray) -> bool:
+        ours = self.examples
+        if examples.shape != ours.shape or examples.dtype != ours.dtype:
+            return False
+        margin = _ROUNDING[ours.dtype.char] * float(np.abs(ours).max(initial=0.0))
+        return bool(np.abs(examples - ours).max(initial=0.0) <= margin)
+
+    def _mark_there(self) -> str | None:
+        """The mark of the fit whose file is in the folder; None without one that can be read."""
+        try:
+            with np.load(self.file, allow_pickle=False) as members:
+                return str(members["_mark"])
+        except Exception:  # a damaged file can be wrong in any way
+            return None
+
+    def _of_another(self) -> ValueError:
+        return ValueError(
+            "checkpoint must be a folder of the same fit: data, settings or alphas differ from "
+            f"those in {self.file}."
+        )
 
 
-def fingerprint(problem: Problem, alphas: NDArray, settings: dict[str, Any]) -> str:
-    """Tells problems and settings apart without looking at more than a few entries of a design."""
-    design = problem.design
-    n, n_columns = design.shape
-    rows = np.unique(np.linspace(0, n - 1, _PROBES).astype(int))
-    columns = np.unique(np.linspace(0, max(0, n_columns - 1), _PROBES).astype(int))[:n_columns]
-    entries = np.asarray(design.rows(rows).block(columns))
-    said = {
-        "shape": [n, n_columns, *problem.shape],
-        "dtype": str(problem.dtype),
-        "design": type(design).__name__,
-        "penalty": [problem.penalty.name, getattr(problem.penalty, "jitter", 0.0)],
-        "entries": [f"{entry:.4e}" for entry in entries.ravel().tolist()],
-        "intercept": problem.fit_intercept,
-        **settings,
-    }
-    digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode())
-    digest.update(np.ascontiguousarray(alphas).tobytes())
-    digest.update(problem.y.tobytes())
-    if problem.weights is not None:
-        digest.update(problem.weights.tobytes())
-    return digest.hexdigest()
+def _read(file: Path) -> dict[str, NDArray]:
+    # Checked before anything is made of it: a header may ask for any amount of memory.
+    with zipfile.ZipFile(file) as archive:
+        broken = archive.testzip()
+    if broken is not None:
+        raise ValueError(f"{broken} is damaged")
+    with np.load(file, allow_pickle=False) as members:
+        return {name: members[name] for name in members.files}
+
+
+def _digest(arrays: dict[str, NDArray], text: str) -> str:
+    names = sorted(arrays)
+    return digest_of([np.array([text, *names]), *(np.atleast_1d(arrays[name]) for name in names)])
 
 
 def rows_to_text(traces: list[list[TraceRow]]) -> list[list[dict[str, Any]]]:

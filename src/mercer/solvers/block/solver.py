@@ -14,9 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._array import available_memory, check_setting
 from mercer._random import key_from
 from mercer._validation import flag, name_from, positive_integer
+from mercer.designs import Design
 from mercer.problem import Problem, System
 from mercer.solvers.base import Clock, Result, Solver, check_range, start_of
-from mercer.solvers.block.checkpoint import Checkpoint, fingerprint
+from mercer.solvers.block.checkpoint import Checkpoint
+from mercer.solvers.block.fingerprint import examples_of, mark_of
 from mercer.solvers.block.local import LocalSolves
 from mercer.solvers.block.partition import bytes_of_block, partition, permutation, size_of_blocks
 from mercer.solvers.block.state import BlockState
@@ -74,8 +76,9 @@ class BlockCoordinateDescent(Solver):
     trace : {"epoch", "block"}, default="epoch"
         When the trace gets a row and the callback is called.
     checkpoint : str or path, default=None
-        A folder from which an interrupted fit of the same problem goes on, to the last bit; it is
-        cleared when the fit is over.
+        A folder from which an interrupted fit of the same problem goes on: to the last bit, if the
+        memory again holds all blocks or again does not. Its file is removed when the fit is over.
+        A file that is damaged, or that of a fit with other data or settings, is refused.
     checkpoint_every : int, default=10
         Blocks between two checkpoints.
     random_state : int, RandomState, Generator or None, default=0
@@ -196,6 +199,8 @@ class BlockCoordinateDescent(Solver):
             system=system,
             alphas=system.alphas.copy(),
             key=key,
+            block_size=size,
+            rank=0,
             blocks=partition(problem.design, size, key, self.shuffle),
             index=np.arange(len(alphas)),
             relative=np.ones(len(alphas)),
@@ -211,6 +216,7 @@ class BlockCoordinateDescent(Solver):
         state.held = system.holds == 1
         if resumed:
             return state
+        state.rank = self._n_functions(system, state.held)
         if start is not None or not state.blocks:
             state.relative = self._residuals(state)
         state.observe()
@@ -230,13 +236,7 @@ class BlockCoordinateDescent(Solver):
         if isinstance(size, str):
             size = size_of_blocks(system, vectors, _FACTORS * room)
         size = min(size, max(1, design.shape[1]))
-        check_setting(
-            "block_size",
-            size,
-            lambda b: vectors + bytes_of_block(design, b),
-            f"block coordinate descent with blocks of {size} columns of {design.shape[0]} rows",
-            "take fewer rows, outputs or alphas",
-        )
+        _check_block(design, size, vectors)
         if self.hold == "auto":
             room -= _HELD * bytes_of_block(design, size)
         return size, room
@@ -277,9 +277,8 @@ class BlockCoordinateDescent(Solver):
     def _draw_functions(self, state: BlockState, subspace: Subspace) -> None:
         """Directions across all blocks, from the second epoch on: some problems need but one."""
         system = state.system
-        rank = self._n_functions(system, state.held)
-        if rank:
-            anchors = permutation(state.key, -2, system.n_anchors)[:rank]
+        if state.rank:
+            anchors = permutation(state.key, -2, system.n_anchors)[: state.rank]
             blocks = state.blocks if state.held else None
             subspace.functions = system.functions(np.sort(anchors), blocks)
 
@@ -361,23 +360,22 @@ class BlockCoordinateDescent(Solver):
             return False
         settings = {
             "tol": self.tol,
-            "blocks": [len(J) for J in state.blocks],
+            "block_size": self.block_size,  # "auto" is what it was when the fit began
             "shuffle": self.shuffle,
             "accelerated": self.accelerated,
             "trace": self.trace,
             "random_state": None if self.random_state is None else state.key,
-            "start": None if start is None else state.x.tolist(),
         }
-        mark = fingerprint(state.problem, state.alphas, settings)
-        state.checkpoint = Checkpoint(self.checkpoint, mark)
-        saved = state.checkpoint.load()
-        if saved is None:
-            return False
-        state.restore(*saved)
-        if self.random_state is None:
-            size = len(state.blocks[0]) if state.blocks else 1
-            state.blocks = partition(state.problem.design, size, state.key, self.shuffle)
-        return True
+        mark = mark_of(state.system, state.alphas, None if start is None else state.x, settings)
+        state.checkpoint = Checkpoint(self.checkpoint, mark, examples_of(state.problem))
+
+        def restore(arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
+            state.restore(arrays, facts)
+            design, size = state.problem.design, state.block_size
+            _check_block(design, size)
+            state.blocks = partition(design, size, state.key, self.shuffle)
+
+        return state.checkpoint.load(restore)
 
     def _results(self, state: BlockState, stopped: bool, interrupted: bool) -> list[Result]:
         whole = not (stopped or interrupted)
@@ -400,6 +398,17 @@ class BlockCoordinateDescent(Solver):
             )
             for number, coef in enumerate(state.coefs)
         ]
+
+
+def _check_block(design: Design, size: int, besides: float = 0.0) -> None:
+    """Refuse blocks of a size for which there is no room."""
+    check_setting(
+        "block_size",
+        size,
+        lambda b: besides + bytes_of_block(design, b),
+        f"block coordinate descent with blocks of {size} columns of {design.shape[0]} rows",
+        "take fewer rows, outputs or alphas",
+    )
 
 
 def _bytes(value: Any) -> int:

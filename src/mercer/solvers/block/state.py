@@ -16,6 +16,10 @@ from mercer.solvers.block.subspace import Subspace
 
 __all__ = ["BlockState"]
 
+# Arrays and numbers of the state that a checkpoint holds beside those of the system.
+_OWN = ("index", "relative", "n_iter", "squares")
+_FACTS = ("key", "block_size", "iteration", "position", "n_blocks", "rank", "estimated")
+
 
 @dataclass(kw_only=True)
 class BlockState(State):
@@ -38,6 +42,8 @@ class BlockState(State):
     system: System
     alphas: NDArray[np.float64]
     key: int
+    block_size: int
+    rank: int  # functions that are combined with the last epochs
     blocks: list[NDArray]
     index: NDArray[np.int64]  # numbers of the strengths at work
     relative: NDArray[np.float64]
@@ -108,38 +114,70 @@ class BlockState(State):
         """Write all of it to the checkpoint."""
         if self.checkpoint is None:
             return
-        seconds, phases = self.clock.seconds, dict(self.clock.phases)
+        facts = {name: getattr(self, name) for name in _FACTS}
+        facts["seconds"], facts["phases"] = self.clock.seconds, dict(self.clock.phases)
         with self.clock.pause():
-            arrays = {f"system.{name}": array for name, array in self.system.state().items()}
-            if self.subspace is not None:
-                past = self.subspace.arrays()
-                arrays.update({f"past.{name}": array for name, array in past.items()})
-            for number, theta in self.finished.items():
-                arrays[f"finished.{number}"] = theta
-            for name in ("index", "relative", "n_iter", "squares"):
-                arrays[f"own.{name}"] = getattr(self, name)
-            facts = {
-                name: getattr(self, name)
-                for name in ("key", "iteration", "position", "n_blocks", "estimated")
-            }
             facts["traces"] = rows_to_text(self.traces)
-            facts["seconds"], facts["phases"] = seconds, phases
-            self.checkpoint.save(arrays, facts)
+            self.checkpoint.save(self._arrays(), facts)
 
     def restore(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
-        """Go on where ``save`` was."""
+        """Go on where ``save`` was; an error of any kind says that this was not written there."""
+        self.keep(_increasing(arrays["own.index"], len(self.alphas)))
+        self._check(arrays)
         groups: dict[str, dict[str, NDArray]] = {}
         for name, array in arrays.items():
             owner, rest = name.split(".", 1)
             groups.setdefault(owner, {})[rest] = array
-        self.keep(groups["own"]["index"])
-        for name, array in groups["own"].items():
-            setattr(self, name, array)
+        for name in _OWN:
+            setattr(self, name, groups["own"][name])
         self.finished = {int(k): theta for k, theta in groups.get("finished", {}).items()}
         self.system.restore(groups["system"])
         if self.subspace is not None:
             self.subspace.restore(groups["past"])
-        self.traces = rows_from_text(facts.pop("traces"))
-        self.clock.go_on(facts.pop("seconds"), facts.pop("phases"))
-        for name, value in facts.items():
-            setattr(self, name, value)
+        for name in _FACTS:
+            if type(facts[name]) is not type(getattr(self, name)) or facts[name] < 0:
+                raise ValueError(f"{name} must be a number of its kind")
+            setattr(self, name, facts[name])
+        self.traces = rows_from_text(facts["traces"])
+        if len(self.traces) != len(self.alphas):
+            raise ValueError("there must be a trace for every strength")
+        self.clock.go_on(float(facts["seconds"]), dict(facts["phases"]))
+
+    def _arrays(self) -> dict[str, NDArray]:
+        """All arrays that what comes next depends on, by name."""
+        past = {} if self.subspace is None else self.subspace.arrays()
+        return {
+            **{f"system.{name}": array for name, array in self.system.saved().items()},
+            **{f"past.{name}": array for name, array in past.items()},
+            **{f"finished.{number}": theta for number, theta in self.finished.items()},
+            **{f"own.{name}": getattr(self, name) for name in _OWN},
+        }
+
+    def _check(self, arrays: dict[str, NDArray]) -> None:
+        """Refuse arrays that are not those of this fit with the strengths now at work."""
+        changes = self.system.state()
+        n_past = 0
+        if self.subspace is not None:
+            n_past = sum(name.startswith("past.") for name in arrays) // len(changes)
+            if not 0 < n_past <= self.subspace.depth + 1:
+                raise ValueError("the past must be that of some epochs")
+        theta = np.empty(self.problem.shape, dtype=self.problem.dtype)
+        gone = set(range(len(self.alphas))) - set(self.index.tolist())
+        expected = {
+            **self._arrays(),
+            "own.squares": np.empty(self.system.shape[1]),
+            **{f"past.{k}.{name}": like for k in range(n_past) for name, like in changes.items()},
+            **{f"finished.{number}": theta for number in gone},
+        }
+        forms, wanted = ({k: (a.shape, a.dtype) for k, a in d.items()} for d in (arrays, expected))
+        if forms != wanted:
+            raise ValueError("arrays must have the names, shapes and dtypes of the fit's own")
+
+
+def _increasing(index: NDArray, n: int) -> NDArray[np.int64]:
+    """``index`` if it is one of some of n things in order."""
+    index = np.asarray(index)
+    steps = np.diff(index, prepend=-1, append=n)
+    if index.dtype != np.int64 or index.ndim != 1 or np.any(steps < 1):
+        raise ValueError("index must be increasing numbers")
+    return index

@@ -1,0 +1,113 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be removed
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["remove_leftovers", "write_atomically"]
+
+
+def write_atomically(
+    path: str | os.PathLike[str], content: bytes | str | Callable[[BinaryIO], object]
+) -> None:
+    """Write a file whole or not at all.
+
+    What writers of the same file that were killed have left beside it is removed.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file; a symbolic link is followed.
+    content : bytes, str or callable
+        What to write, or a function that writes it to the open binary file it is given.
+
+    Raises
+    ------
+    OSError
+        If the folder is missing or not writable or the disk is full; ``path`` is as it was before.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_atomically(f"{folder}/a.txt", "whole")
+    ...     pathlib.Path(folder, "a.txt").read_text()
+    'whole'
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        # Replacing a folder fails anyhow; replacing a device or a pipe would destroy it.
+        raise OSError(f"cannot write {path}: it exists and is not a plain file.")
+    try:
+        remove_leftovers(target)
+        with _temporary(target) as file:
+            if callable(content):
+                content(file)
+            else:
+                file.write(content.encode() if isinstance(content, str) else content)
+    except OSError as error:
+        reason = error.strerror or str(error).rstrip(".") or type(error).__name__
+        raise type(error)(f"cannot write {path}: {reason}.") from error
+
+
+def remove_leftovers(path: str | os.PathLike[str]) -> None:
+    """Remove what writers of a file that were killed have left; files being written stay."""
+    target = Path(os.path.realpath(path))
+    ours = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{8}}\.tmp")
+    with contextlib.suppress(OSError):  # whoever cannot look or remove, leaves it to the next
+        for name in filter(ours.fullmatch, os.listdir(target.parent)):
+            _remove_unless_written(target.with_name(name))
+
+
+def _remove_unless_written(leftover: Path) -> None:
+    """Remove a temporary file, unless a living writer has it open."""
+    with contextlib.suppress(OSError):
+        if fcntl is None:
+            leftover.unlink()
+            return
+        with open(leftover, "r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            leftover.unlink()
+
+
+@contextlib.contextmanager
+def _temporary(target: Path) -> Iterator[BinaryIO]:
+    """A file beside ``target`` that takes its place when the block ends well."""
+    file = _locked(target)
+    temporary = Path(file.name)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            if fcntl is not None:  # still locked, so that nobody takes it for a leftover
+                os.replace(temporary, target)
+        if fcntl is None:
+            os.replace(temporary, target)
+    except BaseException:  # an interrupt must not leave a half either
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _locked(target: Path) -> BinaryIO:
+    """A new file beside ``target``, locked for as long as it is open, where there are locks."""
+    while True:
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+        file = open(temporary, "xb")  # noqa: SIM115
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # some network folders have no locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        if temporary.exists():  # another writer may have taken it for a leftover before the lock
+            return file
+        file.close()

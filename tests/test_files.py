@@ -1,0 +1,121 @@
+"""Files that are written whole or not at all, by one writer or several."""
+
+import os
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mercer import _files
+from mercer._files import remove_leftovers, write_atomically
+
+# Holds what it writes open until it is told to end; another process has no lock of ours.
+WRITER = """
+import sys
+from mercer._files import write_atomically
+
+def content(file):
+    file.write(b"new")
+    file.flush()
+    print("writing", flush=True)
+    sys.stdin.read()
+
+write_atomically(sys.argv[1], content)
+"""
+
+
+def leftover(path, token="0123abcd"):
+    return path.with_name(f".{path.name}.{token}.tmp")
+
+
+def test_leftovers_of_killed_writers_go_with_the_next(tmp_path):
+    path = tmp_path / "a.bin"
+    for token in ("0123abcd", "ffffffff"):
+        leftover(path, token).write_bytes(b"half")
+    write_atomically(path, b"whole")
+    assert path.read_bytes() == b"whole"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_files_of_others_stay(tmp_path):
+    path = tmp_path / "a.bin"
+    others = [
+        tmp_path / name
+        for name in (".ab.bin.0123abcd.tmp", ".a.bin.tmp", ".a.bin.0123abcdef.tmp", "a.bin.tmp")
+    ]
+    for other in others:
+        other.write_text("of another")
+    write_atomically(path, b"whole")
+    assert sorted(tmp_path.iterdir()) == sorted([path, *others])
+
+
+def test_what_a_living_writer_writes_stays(tmp_path):
+    path = tmp_path / "a.bin"
+    code = [sys.executable, "-c", WRITER, path]
+    with subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout.readline() == b"writing\n"
+        before = list(tmp_path.iterdir())
+        remove_leftovers(path)
+        assert list(tmp_path.iterdir()) == before
+        write_atomically(path, b"meanwhile")
+        assert path.read_bytes() == b"meanwhile"
+        writer.communicate()
+    assert writer.returncode == 0
+    assert path.read_bytes() == b"new"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_writers_of_one_file_all_succeed(tmp_path):
+    path = tmp_path / "a.bin"
+    torn = threading.Event()
+
+    def write(number):
+        write_atomically(path, bytes([number]) * 10_000)
+        content = path.read_bytes()
+        if len(content) != 10_000 or len(set(content)) != 1:
+            torn.set()
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, range(200)))
+    assert not torn.is_set()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_new_file_that_is_taken_for_a_leftover_is_made_anew(tmp_path, monkeypatch):
+    path = tmp_path / "a.bin"
+    removed = []
+
+    def open_and_lose(name, mode):
+        file = open(name, mode)  # noqa: SIM115
+        if not removed:
+            removed.append(name)
+            os.unlink(name)
+        return file
+
+    monkeypatch.setattr(_files, "open", open_and_lose, raising=False)
+    write_atomically(path, b"whole")
+    assert removed
+    assert path.read_bytes() == b"whole"
+
+
+@pytest.mark.parametrize("locks", ["none", "refused"])
+def test_systems_without_locks_write_too(locks, tmp_path, monkeypatch):
+    if locks == "none":
+        monkeypatch.setattr(_files, "fcntl", None)
+    else:
+        monkeypatch.setattr(_files.fcntl, "flock", refused)
+    path = tmp_path / "a.bin"
+    leftover(path).write_bytes(b"half")
+    write_atomically(path, b"whole")
+    assert path.read_bytes() == b"whole"
+    assert leftover(path).exists() == (locks == "refused")  # who cannot know, leaves it
+
+
+def refused(*_):
+    raise OSError("no locks here")
+
+
+def test_examples_run(check_examples):
+    check_examples(_files)
