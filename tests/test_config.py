@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import _array
+from mercer import _array, _machine
 from mercer._array import available_memory, check_setting, largest_fitting, row_chunks
 
 
@@ -73,7 +73,7 @@ def test_the_setting_of_the_program_holds_in_every_thread_and_that_of_a_block_in
 
 
 def test_what_is_taken_counts_and_what_is_given_back_no_longer():
-    if _array._free_memory() is None:
+    if _machine.free_memory() is None:
         pytest.skip("this system does not tell")
     size = 64 * 2**20
     with mercer.config_context(max_memory=2 * size):
@@ -101,10 +101,10 @@ def test_the_limits_of_a_container_count(tmp_path, monkeypatch):
         (folder / "memory.max").write_text(limit + "\n")
         (folder / "memory.current").write_text("3000\n")
         (folder / "memory.stat").write_text("anon 2000\ninactive_file 500\n")
-    assert _array._room_of(inner) is None
-    assert _array._room_of(outer) == 2500
-    assert _array._room_of(tmp_path) is None
-    monkeypatch.setattr(_array, "_limited_groups", lambda: (outer,))
+    assert _machine._room(inner) is None
+    assert _machine._room(outer) == 2500
+    assert _machine._room(tmp_path) is None
+    monkeypatch.setattr(_machine, "_limiting", lambda *_: (outer,))
     assert available_memory() == 2500
 
 

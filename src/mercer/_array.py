@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from functools import cache
 from numbers import Integral
-from pathlib import Path
 
 from mercer._config import get_config, memory_left
+from mercer._machine import cores, free_memory, group_memory
 
 # Working memory of one row chunk: large against overheads, small against RAM.
 CHUNK_BYTES = 64 * 2**20
@@ -21,8 +19,8 @@ def n_threads(n_jobs: int | None = None) -> int:
     Parameters
     ----------
     n_jobs : int or None, default=None
-        None and -1 mean every core this process may use; -2 all but one, and so on; a positive
-        number means itself.
+        None and -1 mean every core that this process, or this worker of joblib, may use, see
+        ``_machine.cores``; -2 all but one of them, and so on; a positive number means itself.
 
     Returns
     -------
@@ -35,11 +33,7 @@ def n_threads(n_jobs: int | None = None) -> int:
         raise ValueError("n_jobs must not be 0; use None or -1 for every core.")
     if n_jobs is not None and n_jobs > 0:
         return int(n_jobs)
-    if hasattr(os, "sched_getaffinity"):
-        cores = len(os.sched_getaffinity(0))
-    else:
-        cores = os.cpu_count() or 1
-    return max(1, cores + 1 + (-1 if n_jobs is None else int(n_jobs)))
+    return max(1, cores() + 1 + (-1 if n_jobs is None else int(n_jobs)))
 
 
 def chunk_bytes() -> int:
@@ -71,55 +65,8 @@ def available_memory() -> int | None:
 
     The least of what the machine, the control group of this process and ``max_memory`` leave.
     """
-    rooms = [_free_memory(), _group_memory(), memory_left()]
+    rooms = [free_memory(), group_memory(), memory_left()]
     return min((room for room in rooms if room is not None), default=None)
-
-
-def _free_memory() -> int | None:
-    """What the machine has left."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
-    except (AttributeError, ValueError, OSError):
-        return None
-
-
-def _group_memory() -> int | None:
-    """What the limits of a container or a batch system leave; None without such limits."""
-    rooms = [_room_of(group) for group in _limited_groups()]
-    return min((room for room in rooms if room is not None), default=None)
-
-
-@cache
-def _limited_groups(root: Path = Path("/sys/fs/cgroup")) -> tuple[Path, ...]:
-    """The control groups around this process that limit its memory."""
-    try:
-        lines = Path("/proc/self/cgroup").read_text(encoding="ascii").splitlines()
-        name = next(line[3:] for line in lines if line.startswith("0::"))
-    except (OSError, ValueError, StopIteration):
-        return ()
-    group = root / name.lstrip("/")
-    around = [folder for folder in (group, *group.parents) if folder.is_relative_to(root)]
-    return tuple(folder for folder in around if _room_of(folder) is not None)
-
-
-def _room_of(group: Path) -> int | None:
-    """What the limit of one control group leaves, where it has one."""
-    try:
-        limit = int((group / "memory.max").read_text(encoding="ascii"))  # "max" is no limit
-        used = int((group / "memory.current").read_text(encoding="ascii"))
-        lines = (group / "memory.stat").read_text(encoding="ascii").splitlines()
-        stat = dict(line.split() for line in lines)
-        # Pages of files are given back when memory runs short.
-        return max(0, limit - used + int(stat.get("inactive_file", 0)))
-    except (OSError, ValueError):
-        return None
 
 
 def format_bytes(n_bytes: float) -> str:

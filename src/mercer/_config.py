@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +9,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
+
+from mercer._machine import held_memory
 
 __all__ = ["config_context", "get_config", "memory_left", "set_config"]
 
@@ -117,7 +118,7 @@ def memory_left() -> int | None:
     setting = _current()
     if setting.max_memory is None:
         return None
-    return max(0, setting.max_memory - max(0, _held() - setting.held))
+    return max(0, setting.max_memory - max(0, held_memory() - setting.held))
 
 
 def _current() -> _Setting:
@@ -126,7 +127,7 @@ def _current() -> _Setting:
 
 def _setting(max_memory: Any) -> _Setting:
     size = _as_bytes(max_memory)
-    return _Setting(size, 0 if size is None else _held())
+    return _Setting(size, 0 if size is None else held_memory())
 
 
 def _as_bytes(size: Any) -> int | None:
@@ -144,20 +145,3 @@ def _as_bytes(size: Any) -> int | None:
             f"max_memory must be a positive number of bytes or a size such as '8GB'; got {size!r}."
         )
     return number
-
-
-def _held() -> int:
-    """Bytes of memory of its own that this process holds; 0 where the system does not tell."""
-    try:
-        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
-            for line in lines:
-                if line.startswith("RssAnon:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    try:  # the same with what is mapped, for systems that do not tell them apart
-        with open("/proc/self/statm", encoding="ascii") as numbers:
-            resident, shared = (int(part) for part in numbers.read().split()[1:3])
-            return max(0, resident - shared) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 0

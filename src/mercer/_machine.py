@@ -1,0 +1,175 @@
+"""What the operating system, containers and callers leave to this process: cores and memory."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+import threading
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+
+__all__ = ["cores", "free_memory", "group_memory", "held_memory"]
+
+_ROOT = Path("/")  # below which systems like Linux tell about themselves
+
+# Files of a control group that say its limit and its use, of the second version and of the first.
+_QUOTA = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
+_MEMORY = (
+    ("memory.max", "memory.current", "inactive_file"),
+    ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+_NO_LIMIT = 2**62  # bytes, about which the first version says where there is none
+
+
+# -- cores -----------------------------------------------------------------------------------
+
+
+def cores() -> int:
+    """Cores that this process, or this worker of joblib, may use.
+
+    The least of the cores it may run on, the quotas of its control groups and what
+    ``OMP_NUM_THREADS`` and ``LOKY_MAX_CPU_COUNT`` say. Processes that joblib starts find their
+    share in ``OMP_NUM_THREADS``. Threads that joblib starts have one core each, as their number is
+    not told and their siblings are at work on the others; so have its processes that are not told.
+    """
+    import joblib.parallel  # not needed for the help of the commands
+
+    told = _number_in("OMP_NUM_THREADS")
+    in_thread = threading.current_thread() is not threading.main_thread()
+    nested = (joblib.parallel.get_active_backend()[0].nesting_level or 0) > 0
+    if nested and (in_thread or told is None):
+        return 1
+    masked = hasattr(os, "sched_getaffinity")
+    limits = [
+        len(os.sched_getaffinity(0)) if masked else joblib.cpu_count(),
+        told,
+        _number_in("LOKY_MAX_CPU_COUNT"),
+        *map(_quota, _limiting("cpu", _quota, _ROOT)),
+    ]
+    return max(1, min(limit for limit in limits if limit is not None))
+
+
+def _number_in(variable: str) -> int | None:
+    """The number of threads that a variable says, which may be a list with one for each level."""
+    number = re.match(r"\s*(\d+)\s*(,|$)", os.environ.get(variable, ""))
+    return int(number[1]) if number is not None and int(number[1]) > 0 else None
+
+
+def _quota(group: Path) -> int | None:
+    """Cores whose time a control group may use, where it has a limit."""
+    for names in _QUOTA:
+        try:
+            words = " ".join((group / name).read_text(encoding="ascii") for name in names).split()
+            quota, period = (int(word) for word in words)  # "max" is no limit
+            return math.ceil(quota / period) if quota > 0 else None  # nor is -1
+        except (OSError, ValueError, ZeroDivisionError):
+            continue
+    return None
+
+
+# -- memory ----------------------------------------------------------------------------------
+
+
+def free_memory() -> int | None:
+    """Bytes that the machine has left; None where nobody tells."""
+    told = _kilobytes("proc/meminfo", "MemAvailable:")
+    if told is not None:
+        return told
+    try:
+        import psutil
+
+        return int(psutil.virtual_memory().available)
+    except (ImportError, OSError):
+        pass
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return None
+
+
+def held_memory() -> int:
+    """Bytes of memory of its own that this process holds; 0 where nobody tells."""
+    told = _kilobytes("proc/self/status", "RssAnon:")
+    if told is not None:
+        return told
+    try:  # the same with what is mapped, for systems that do not tell them apart
+        numbers = (_ROOT / "proc/self/statm").read_text(encoding="ascii")
+        resident, shared = (int(part) for part in numbers.split()[1:3])
+        return max(0, resident - shared) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        pass
+    try:
+        import psutil
+
+        memory = psutil.Process().memory_info()
+        return int(getattr(memory, "private", memory.rss))  # Windows tells what is not shared
+    except (ImportError, OSError):
+        return 0
+
+
+def group_memory() -> int | None:
+    """Bytes that the limits of a container or a batch system leave; None without such limits."""
+    rooms = map(_room, _limiting("memory", _room, _ROOT))
+    return min((room for room in rooms if room is not None), default=None)
+
+
+def _room(group: Path) -> int | None:
+    """What the limit of one control group leaves, where it has one."""
+    for limit_in, use_in, given_back in _MEMORY:
+        try:
+            limit = int((group / limit_in).read_text(encoding="ascii"))  # "max" is no limit
+            if limit >= _NO_LIMIT:
+                return None
+            used = int((group / use_in).read_text(encoding="ascii"))
+            lines = (group / "memory.stat").read_text(encoding="ascii").splitlines()
+            stat = dict(line.split() for line in lines)
+            # Pages of files are given back when memory runs short.
+            return max(0, limit - used + int(stat.get(given_back, 0)))
+        except (OSError, ValueError):
+            continue
+    return None
+
+
+def _kilobytes(file: str, name: str) -> int | None:
+    """The number behind a name in a table of the system, in bytes."""
+    try:
+        with open(_ROOT / file, encoding="ascii", errors="replace") as lines:
+            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
+    except (OSError, StopIteration):
+        return None
+
+
+# -- control groups --------------------------------------------------------------------------
+
+
+@cache
+def _limiting(
+    controller: str, limit_of: Callable[[Path], int | None], root: Path
+) -> tuple[Path, ...]:
+    """The control groups around this process that limit memory or cpu, looked for once."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text(encoding="ascii").splitlines()
+        told = [line.split(":", 2)[1:] for line in lines]
+        groups = [group for names, path in told for group in _around(controller, names, path, root)]
+    except (OSError, ValueError):
+        return ()
+    return tuple(group for group in groups if limit_of(group) is not None)
+
+
+def _around(controller: str, names: str, path: str, root: Path) -> Iterator[Path]:
+    """A control group and those that it lies in, where their files may be.
+
+    A container may see its own group as the outermost one, whatever its path says.
+    """
+    mounts = root / "sys/fs/cgroup"
+    if not names:  # the second version, alone or beside the first
+        places = [mounts, mounts / "unified"]
+    elif controller in names.split(","):
+        places = [mounts / names, mounts / controller]
+    else:
+        return
+    for place in dict.fromkeys(places):
+        group = place / path.lstrip("/")
+        yield from (folder for folder in (group, *group.parents) if folder.is_relative_to(place))
