@@ -19,7 +19,7 @@ template <>
 struct Trigonometry<float> {
     using Bits = std::uint32_t;
     static constexpr float to_integer = 0x1.8p23f;  // adding it rounds, parity in the last bit
-    static constexpr float pi_high = 3.140625f, pi_low = 0x1.fb5444p-11f;
+    static constexpr float pi[] = {3.140625f, 0x1.fb4p-11f, 0x1.4442d2p-23f};
     static constexpr float cosine[] = {-2.4420645964578584418e-2f, 2.3495389606263342568e-1f,
                                        -1.3352160993538640231f, 4.0587095993605651057f,
                                        -4.9348021560789472818f};
@@ -32,7 +32,7 @@ template <>
 struct Trigonometry<double> {
     using Bits = std::uint64_t;
     static constexpr double to_integer = 0x1.8p52;
-    static constexpr double pi_high = 0x1.921fb544p+1, pi_low = 0x1.0b4611a626331p-33;
+    static constexpr double pi[] = {0x1.921fb544p+1, 0x1.0b4611a626331p-33};
     static constexpr double cosine[] = {4.1507442417215941422e-6, -1.0456780184095444718e-4,
                                         1.9295568158243464535e-3, -2.5806888862278949625e-2,
                                         2.3533063014594463634e-1, -1.3352627688446620736,
@@ -63,8 +63,9 @@ MERCER_INLINE Reduced<T> half_turns(Vector<T> u) {
                                        << (8 * static_cast<int>(sizeof(T)) - 1)};
 }
 
-// The angle in radians: `pi_high` has so few bits that k * pi_high is exact. Far beyond 10^4
-// (float32) or 10^6 (float64) the rest loses its digits and then its range.
+// The angle in radians: parts of pi but the last have so few bits that k times them is exact, with
+// or without fused multiplications. Far beyond 10^4 (float32) or 10^6 (float64) the rest loses its
+// digits and then its range.
 template <class T>
 MERCER_INLINE Reduced<T> radians(Vector<T> x) {
     using Table = Trigonometry<T>;
@@ -72,8 +73,8 @@ MERCER_INLINE Reduced<T> radians(Vector<T> x) {
     const Vector<T> magic = broadcast(Table::to_integer), turns = broadcast(T(1 / kPi));
     const Vector<T> shifted = x * turns + magic;
     const Vector<T> k = shifted - magic;
-    Vector<T> r = x - k * broadcast(Table::pi_high);
-    r = r - k * broadcast(Table::pi_low);
+    Vector<T> r = x;
+    for (const T part : Table::pi) r = r - k * broadcast(part);
     return {r * turns, reinterpret<Bits>(shifted) << (8 * static_cast<int>(sizeof(T)) - 1)};
 }
 

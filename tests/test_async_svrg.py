@@ -91,6 +91,7 @@ def paper(**settings):
     return AsyncSVRG(tol=0, n_jobs=1, max_iter=3, **(form | settings))
 
 
+@pytest.mark.rounding
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("margins", ["recomputed", "kept"])
 def test_the_form_of_the_paper_is_what_its_simulation_does(margins, loss, rng):
@@ -102,6 +103,7 @@ def test_the_form_of_the_paper_is_what_its_simulation_does(margins, loss, rng):
         np.testing.assert_allclose(objective, simulated.objective, rtol=1e-9)
 
 
+@pytest.mark.rounding
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_all_rows_in_a_batch_are_proximal_coordinate_descent(loss, rng):
     for design in make_designs(rng)[:3]:
@@ -121,6 +123,7 @@ def test_all_rows_in_a_batch_are_proximal_coordinate_descent(loss, rng):
         assert problem.value(longer.coef) <= problem.value(w) + 1e-3 * result.trace[0].objective
 
 
+@pytest.mark.rounding
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("sampling", ["uniform", "column"])
 def test_steps_do_not_depend_on_the_scale_of_the_features(sampling, rng):
@@ -133,6 +136,7 @@ def test_steps_do_not_depend_on_the_scale_of_the_features(sampling, rng):
     np.testing.assert_allclose(*coefs, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.rounding
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_kept_margins_are_those_recomputed(loss, rng):
     for design in make_designs(rng):
@@ -175,6 +179,7 @@ def test_outputs_weights_and_a_quadratic_penalty(loss, rng):
         assert alone.value(result.coef[:, k]) - best <= 1e-3 * alone.value(alone.initial())
 
 
+@pytest.mark.rounding
 def test_one_thread_gives_the_same_bits_and_other_seeds_others(rng):
     for design in make_designs(rng):
         problem = make(Logistic(), design, rng)

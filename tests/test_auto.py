@@ -141,6 +141,7 @@ def test_several_targets_are_predicted_at_once():
 # what they promise
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("model", FITS, ids=lambda m: type(m).__name__)
 def test_one_seed_one_model(model):
     X, y = friedman(300)

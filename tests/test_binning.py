@@ -11,6 +11,8 @@ from mercer import kernels
 from mercer._random import Slot, Streams
 from mercer.maps import RandomBinning, binning
 
+pytestmark = pytest.mark.rounding
+
 
 def data(n=200, d=4, seed=0, dtype=np.float64):
     return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)

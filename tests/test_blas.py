@@ -9,6 +9,8 @@ from threadpoolctl import threadpool_info
 from mercer import _blas
 from mercer._blas import blas_threads, cholesky_in_place
 
+pytestmark = pytest.mark.rounding
+
 
 @pytest.fixture(params=[False, True], ids=["lapack", "scipy"])
 def any_way(request, monkeypatch):

@@ -205,6 +205,7 @@ def test_a_forged_array_without_its_digest_is_refused(tmp_path, rng):
 # -- to the last bit -------------------------------------------------------------------------
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("start", [None, 0.5], ids=["cold", "warm"])
 def test_arrays_come_back_in_the_layout_that_they_had(kind, start, tmp_path, rng, monkeypatch):
     problem = make(kind, rng, n_outputs=2)
@@ -236,6 +237,7 @@ def copied(arrays):
     return {name: array.copy(order="K") for name, array in arrays.items()}
 
 
+@pytest.mark.rounding
 def test_nothing_that_a_system_learns_is_lost(kind, rng):
     problem = make(kind, rng, n_outputs=2)
     first, second = problem.system(ALPHAS), problem.system(ALPHAS)
@@ -258,6 +260,7 @@ def move(system, J):
     system.move(block, np.linalg.solve(block.matrix(0.1), block.rhs))
 
 
+@pytest.mark.rounding
 def test_a_fit_goes_on_with_its_blocks_whatever_memory_is_left(tmp_path, rng, monkeypatch):
     room = [2**21]
     for module in ("partition", "solver"):

@@ -17,6 +17,8 @@ from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem, ShardedProblem
 from mercer.solvers.block.partition import partition, permutation, size_of_blocks
 
+pytestmark = pytest.mark.rounding
+
 
 @pytest.fixture(params=KINDS)
 def kind(request):

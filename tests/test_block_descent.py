@@ -30,6 +30,8 @@ from mercer.problem.systems.parts import RowPart
 from mercer.solvers import BlockCoordinateDescent, Cholesky, NewtonCG
 from mercer.solvers.block.partition import partition, permutation
 
+pytestmark = pytest.mark.rounding
+
 
 @pytest.fixture(params=KINDS)
 def kind(request):

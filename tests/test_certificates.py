@@ -11,6 +11,8 @@ from mercer.penalties import L1, L2, ElasticNet
 from mercer.problem import Problem
 from mercer.solvers import Cholesky, ConjugateGradient, NewtonCG
 
+pytestmark = pytest.mark.rounding
+
 PENALTIES = [L1(0.03), ElasticNet(0.05, 0.6), ElasticNet(0.05, 0.01)]
 
 

@@ -6,6 +6,8 @@ import pytest
 import mercer.problem.cholesky as factorisation
 from mercer.problem.cholesky import lower, lower_in_place
 
+pytestmark = pytest.mark.rounding
+
 
 @pytest.mark.parametrize("side", [1, 2, 7, 8, 9, 40])
 @pytest.mark.parametrize("block", [1, 3, 8, 100])

@@ -37,6 +37,7 @@ def test_sparse_input_with_long_indices_is_accepted(feature_map):
     np.testing.assert_array_equal(model.decision_function(S), again.decision_function(L))
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.float16, np.bool_])
 def test_small_integers_do_not_blow_up_to_doubles(dtype):
     X = np.random.default_rng(0).integers(0, 2, size=(60, 5)).astype(dtype)
@@ -48,6 +49,7 @@ def test_small_integers_do_not_blow_up_to_doubles(dtype):
     np.testing.assert_array_equal(model.predict(X), wide.predict(X.astype(np.float32)))
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_layout_and_read_only_memory_do_not_matter(order, tmp_path):
     X, y = table()

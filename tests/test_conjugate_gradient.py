@@ -69,6 +69,7 @@ def test_outputs_of_cg_are_solved_as_if_alone(space, rng):
     np.testing.assert_array_equal(together.coef[:-1, 0], 0)
 
 
+@pytest.mark.rounding
 def test_rows_and_columns_make_the_same_steps(weights, fit_intercept, rng):
     problem = make(Squared(), rng, 2, alpha=1e-3, weights=weights, fit_intercept=fit_intercept)
     paths = {}
@@ -134,6 +135,7 @@ def test_auto_works_by_rows_where_columns_are_many(rng):
     assert by_rows == [False, False, True, False]
 
 
+@pytest.mark.rounding
 def test_residuals_are_replaced_by_true_ones_now_and_then(rng):
     problem = hilbert_like(60, 40, np.float64, rng)
     seen = []

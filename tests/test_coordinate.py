@@ -203,6 +203,7 @@ def test_every_order_ends_at_the_same_minimum(order, rng):
             np.testing.assert_allclose(found.trace[-1].objective, best, rtol=1e-7)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("mode", ["auto", "safe", "async"])
 def test_threads_change_nothing_but_time(mode, rng):
     for loss in (Squared(), Logistic()):
@@ -216,6 +217,7 @@ def test_threads_change_nothing_but_time(mode, rng):
                 np.testing.assert_allclose(found.trace[-1].objective, best, rtol=1e-6)
 
 
+@pytest.mark.rounding
 def test_newton_is_the_same_to_the_last_bit_with_any_number_of_threads(rng):
     codes = rng.integers(9, size=(16, 9000)).astype(np.uint8)
     y = rng.normal(size=9000)
@@ -229,6 +231,7 @@ def test_newton_is_the_same_to_the_last_bit_with_any_number_of_threads(rng):
     np.testing.assert_allclose(*found, rtol=1e-12)
 
 
+@pytest.mark.rounding
 def test_a_path_is_separate_solves_and_forms_every_gram_entry_once(rng):
     for loss in (Squared(), Logistic()):
         problem = Problem(make_designs(rng)[2], targets(loss, 0, rng, N), loss, L1(1.0))

@@ -11,6 +11,8 @@ from scipy import sparse
 from _core_twins import LEVELS, Grids, buffers, hashed, numbers_in_order, run_at_level
 from mercer import _core
 
+pytestmark = pytest.mark.rounding
+
 # rows, inputs, grids, gamma: one row, row by row, one tile, edges counted, codes computed
 SHAPES = [
     (1, 5, 7, 1.0),

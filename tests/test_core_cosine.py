@@ -8,6 +8,8 @@ import pytest
 from _core_twins import LEVELS, run_at_level
 from mercer import _core
 
+pytestmark = pytest.mark.rounding
+
 # rows, inputs, frequencies
 SHAPES = [(1, 1, 1), (5, 3, 7), (97, 54, 100), (200, 600, 65), (300, 1, 40), (13, 257, 33)]
 

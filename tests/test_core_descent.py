@@ -5,6 +5,8 @@ import pytest
 
 from mercer import _core
 
+pytestmark = pytest.mark.rounding
+
 SIZES = [(70, np.uint8), (1500, np.uint16), (1024, np.uint32)]
 
 

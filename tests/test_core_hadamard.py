@@ -9,6 +9,8 @@ from scipy.linalg import hadamard
 from _core_twins import LEVELS, run_at_level
 from mercer import _core
 
+pytestmark = pytest.mark.rounding
+
 LENGTHS = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096]
 
 

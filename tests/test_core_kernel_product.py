@@ -9,6 +9,8 @@ from _core_twins import LEVELS, run_at_level
 from mercer import _core
 from test_core_kernels import DIRECT, NAMES, PARAMETER, kernel, problem, twin
 
+pytestmark = pytest.mark.rounding
+
 # rows of X and of Y, inputs, weights of a row
 SHAPES = [(1, 1, 1, 1), (5, 7, 3, 2), (97, 100, 54, 5), (40, 300, 7, 13), (400, 110, 130, 30)]
 

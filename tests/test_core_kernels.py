@@ -8,6 +8,8 @@ import pytest
 from _core_twins import LEVELS, run_at_level
 from mercer import _core
 
+pytestmark = pytest.mark.rounding
+
 PARAMETER = 2.5
 OF_SQUARES = {
     "sqeuclidean": lambda s: s,

@@ -8,6 +8,8 @@ import pytest
 from _core_twins import LEVELS, binned_csr, run_at_level
 from mercer import _core
 
+pytestmark = pytest.mark.rounding
+
 CODE_TYPES = [np.uint8, np.uint16, np.uint32]
 # rows, grids, outputs
 SHAPES = [(1, 1, None), (1000, 5, None), (40_000, 9, None), (900, 7, 1), (900, 6, 3), (700, 9, 26)]

@@ -7,6 +7,8 @@ import pytest
 
 from mercer import _core
 
+pytestmark = pytest.mark.rounding
+
 STREAMS = np.array([0, 3, -1, 2**62])
 
 

@@ -8,6 +8,8 @@ from mercer import _core
 from mercer._random import Streams
 from mercer.losses import LOSSES, Correntropy, Huber, Logistic
 
+pytestmark = pytest.mark.rounding
+
 KEY, SLOT = 12345, 24
 POINTWISE = [cls() for cls in LOSSES.values() if not cls.joint]
 POINTWISE += [Huber(0.3), Correntropy(2.5)]

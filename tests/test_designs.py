@@ -6,6 +6,8 @@ from scipy import sparse
 
 from mercer.designs import Binned, Dense, Lazy, Sparse, Weighted
 
+pytestmark = pytest.mark.rounding
+
 N, D = 37, 11
 
 

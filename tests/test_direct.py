@@ -36,6 +36,7 @@ def fit_intercept(request):
     return request.param
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("n_outputs", [0, 1, 3])
 def test_ridge_solvers_agree_with_the_dense_solution(ridge, n_outputs, weights, fit_intercept, rng):
     problem = make(Squared(), rng, n_outputs, weights=weights, fit_intercept=fit_intercept)
@@ -52,6 +53,7 @@ def test_ridge_solvers_take_every_design(ridge, weights, rng):
         np.testing.assert_allclose(ridge.solve(problem).coef, ridge_solution(problem), atol=1e-9)
 
 
+@pytest.mark.rounding
 def test_ridge_with_fewer_rows_than_columns(ridge, fit_intercept, rng):
     Z, y = rng.normal(size=(12, 40)), rng.normal(size=(12, 2)) + 3
     problem = Problem(Dense(Z), y, Squared(), L2(0.1), None, fit_intercept)

@@ -87,6 +87,7 @@ def test_steps_are_the_explicit_algorithm(preconditioned, keep, loss):
     assert losses[-1] < losses[0]
 
 
+@pytest.mark.rounding
 def test_responses_while_training_are_those_rebuilt_from_the_coefficients():
     X, y = wave(300)
     map_ = fourier(X)
@@ -105,6 +106,7 @@ def test_responses_while_training_are_those_rebuilt_from_the_coefficients():
         assert len(coef) == 10 * t
 
 
+@pytest.mark.rounding
 def test_the_scale_of_shrinking_is_the_explicit_loop_however_long():
     X = np.eye(3)
     f, blocks = Expansion(fourier(X)), []
@@ -266,6 +268,7 @@ def test_one_against_all_losses(loss):
     assert model.fit(X, labels).score(X, labels) > 0.8
 
 
+@pytest.mark.rounding
 def test_rows_that_come_in_parts_are_the_steps_on_these_parts():
     X, y = wave(600)
     model = DoublySGDRegressor(block_size=20, random_state=0, scale=False, fit_intercept=False)
@@ -310,6 +313,7 @@ def test_classes_that_come_later_are_named_first():
         DoublySGDClassifier(class_weight="balanced").partial_fit(X, labels)
 
 
+@pytest.mark.rounding
 def test_fit_begins_again():
     X, y = wave(300)
     model = DoublySGDRegressor(**QUICK).fit(X, y)
@@ -337,6 +341,7 @@ def test_sparse_rows_are_the_rows():
     np.testing.assert_allclose(csr, dense, atol=1e-8)
 
 
+@pytest.mark.rounding
 def test_models_survive_pickling_and_files_and_go_on(tmp_path):
     X, labels = blobs()
     model = DoublySGDClassifier(**QUICK).fit(X, labels)

@@ -61,6 +61,7 @@ DUALS = {
 }
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("name", DUALS)
 def test_greedy_descent_with_one_variable_at_a_time_is_the_plain_algorithm(name):
     X, y = two_classes(120)
@@ -122,6 +123,7 @@ def test_more_threads_reach_the_same_objective(n_jobs, partition, block_size):
     np.testing.assert_allclose(more.sums, one.sums, atol=1e-4)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("solver", [AsyncGreedyCD, PairwiseCD])
 def test_the_size_of_the_cache_changes_nothing(solver):
     X, y = two_classes(800)
@@ -135,6 +137,7 @@ def test_the_size_of_the_cache_changes_nothing(solver):
     assert large.n_rows_made <= 800
 
 
+@pytest.mark.rounding
 def test_threads_do_not_change_pairs():
     X, y = two_classes(900)
     for dual in (BoxDual.hinge(y, 10.0), BoxDual.epsilon_insensitive(X[:, 0], 5.0, 0.05)):
@@ -263,6 +266,7 @@ def test_gaps_are_certificates_wherever_the_variables_are(rng):
             assert dual.primal(b, K @ b) == pytest.approx(expected)
 
 
+@pytest.mark.rounding
 def test_problems_on_one_machine_share_kernel_rows():
     X, y = two_classes()
     machine = AsyncGreedyCD(n_jobs=1).prepare(KERNEL, X)

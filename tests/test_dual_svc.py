@@ -134,6 +134,7 @@ def test_float32_stays_float32():
     np.testing.assert_allclose(model.decision_function(X), double.decision_function(X), atol=1e-3)
 
 
+@pytest.mark.rounding
 def test_one_thread_gives_the_same_model_every_time():
     X, y = blobs()
     one, two = (DualKernelSVC(n_jobs=1).fit(X, y) for _ in range(2))

@@ -82,6 +82,7 @@ class TestCompactFeaturesOfBinning(MapLaws):
 class BesideAMap:
     """Where the base is a map, it is the base that has the scale."""
 
+    @pytest.mark.rounding
     @pytest.mark.parametrize("gamma", [0.7, [0.1, 0.2, 0.3, 0.4], "median"])
     def test_a_copy_at_another_scale_is_the_fresh_map_at_that_scale(self, feature_map, X, gamma):
         base = feature_map.base.with_gamma(gamma)
@@ -134,6 +135,7 @@ def smooth_data(seed, n=200, d=5):
 # What the subspace holds (T-F3).
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("sketch", ["gaussian", "srht"])
 @pytest.mark.parametrize("power", [0, 1, 2])
 def test_the_basis_is_orthonormal_and_never_exceeds_the_base(sketch, power):
@@ -152,6 +154,7 @@ def test_the_basis_is_orthonormal_and_never_exceeds_the_base(sketch, power):
     assert np.linalg.norm(K - G @ G.T, 2) <= base_error + tail**2 + 1e-12
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("sketch", ["gaussian", "srht"])
 def test_the_basis_is_that_of_the_sketched_features(sketch):
     X = smooth_data(0, 90)
@@ -181,6 +184,7 @@ def test_as_many_directions_as_the_base_has_lose_nothing():
             np.testing.assert_allclose(G @ G.T, F @ F.T, atol=1e-9)
 
 
+@pytest.mark.rounding
 def test_more_directions_than_rows_stay_orthonormal():
     X = smooth_data(0, 10)
     base = RandomFourier(gamma=0.1, n_components=40, random_state=0)
@@ -246,6 +250,7 @@ def test_a_higher_power_leaves_less_behind_on_average():
 # How it gets there.
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("sketch", ["gaussian", "srht"])
 @pytest.mark.parametrize("base", ["fourier", "binning"])
 def test_rows_in_pieces_give_the_same_subspace(sketch, base, monkeypatch):

@@ -20,6 +20,7 @@ def test_every_map_by_name_is_a_base(X):
                 KernelRegressor(map_, random_state=0).fit(X, X[:, 0]).predict(X)
 
 
+@pytest.mark.rounding
 def test_texts_are_data_where_the_base_takes_them(tmp_path):
     texts = ["the cat sat", "the cat ran", "a dog sat", "a dog ran far", "the cat", "dogs run"]
     base = HashedNGrams(256, random_state=0)
@@ -38,6 +39,7 @@ def test_texts_are_data_where_the_base_takes_them(tmp_path):
         np.testing.assert_array_equal(again.predict(texts), model.predict(texts))
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("name", ["tefm", "compact"])
 def test_models_with_these_maps_predict_through_the_base(name, X, y, X_csr, tmp_path):
     labels = np.where(y > 0, "up", "down")
@@ -71,6 +73,7 @@ def test_models_know_the_scale_of_a_map_in_a_map(X, y):
     assert path.fit(X, y).feature_map_.kernel_.gamma in (0.1, 0.3)
 
 
+@pytest.mark.rounding
 def test_prediction_folds_unless_there_are_more_responses_than_features(X, monkeypatch):
     targets = np.random.default_rng(0).normal(size=(40, 7))
     few, many = (

@@ -152,6 +152,7 @@ def test_a_point_on_a_threshold_is_on_the_positive_side():
     assert fitted.transform([[threshold], [below]]).tolist() == [[1.0], [-1.0]]
 
 
+@pytest.mark.rounding
 def test_float32_rows_are_on_the_same_side_as_their_float64_equals():
     fitted = RandomStump(n_components=200, random_state=0).fit([[0.0], [1.0]])
     thresholds = fitted.parameters(np.arange(200))[2].astype(np.float32)
@@ -169,6 +170,7 @@ def test_trees_are_as_deep_as_a_poisson_number():
     assert depths.var() == pytest.approx(mean, rel=0.05)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("feature_map", [RandomPerceptron(), RandomStump(), RandomTree(0.3)])
 def test_raw_columns_do_not_depend_on_their_number(feature_map, X):
     few = feature_map.set_params(n_components=5, scale=False, random_state=0).fit_transform(X)
@@ -187,6 +189,7 @@ def test_constant_data_are_all_on_one_side(name, rows):
     np.testing.assert_array_equal(fitted.transform(rows), Z)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("name", NAMES)
 def test_rows_and_parameters_are_chunked_without_changing_the_result(name, X, X_csr, monkeypatch):
     fitted = maps.get(name, n_components=50, random_state=0).fit(X)
@@ -206,6 +209,7 @@ def test_wide_sparse_rows_stay_sparse(name):
     assert fitted.transform(wide).shape == (300, 20)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("name", NAMES)
 def test_pickles_hold_no_columns(name, X):
     few, many = (maps.get(name, n_components=n, random_state=0).fit(X) for n in (5, 5000))

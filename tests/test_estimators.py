@@ -152,6 +152,7 @@ def test_a_target_far_from_zero_keeps_its_digits_in_float32():
     np.testing.assert_allclose(far - 1e5, near, atol=0.05)
 
 
+@pytest.mark.rounding
 def test_one_seed_is_one_model_whatever_the_threads():
     X, y = blobs(500)
     one = KernelClassifier(random_state=3, n_jobs=1).fit(X, y)
@@ -163,6 +164,7 @@ def test_one_seed_is_one_model_whatever_the_threads():
     assert other.coef_.shape != one.coef_.shape or (other.coef_ != one.coef_).any()
 
 
+@pytest.mark.rounding
 def test_prediction_does_not_depend_on_how_rows_arrive(monkeypatch):
     X, y = friedman()
     model = KernelRegressor(random_state=0).fit(X, y)
@@ -270,6 +272,7 @@ def test_frames_are_accepted_and_their_columns_remembered(frame):
         model.predict(frame(X, columns=columns[::-1]))
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("feature_map", MAPS)
 def test_a_pickled_model_predicts_the_same(feature_map):
     X, y = blobs(150)

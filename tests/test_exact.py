@@ -257,6 +257,7 @@ def test_a_matrix_that_does_not_fit_is_refused_with_what_would():
 # living with scikit-learn
 
 
+@pytest.mark.rounding
 def test_sparse_inputs_are_dense_inputs():
     X, y = waves()
     X[np.abs(X) < 1] = 0
@@ -277,6 +278,7 @@ def test_models_survive_files_and_pickles(feature_map, tmp_path):
         np.testing.assert_array_equal(again.predict(X), saved.predict(X))
 
 
+@pytest.mark.rounding
 def test_predictions_do_not_depend_on_chunks(monkeypatch):
     X, y = waves()
     found = KernelRegressor("exact", alpha=1e-3).fit(X, y)
@@ -285,6 +287,7 @@ def test_predictions_do_not_depend_on_chunks(monkeypatch):
     np.testing.assert_allclose(found.predict(X), whole, atol=1e-12)
 
 
+@pytest.mark.rounding
 def test_a_warm_start_on_the_same_rows_goes_on_and_on_others_starts_anew():
     X, y = waves()
     found = KernelRegressor("exact", solver="block", alpha=1e-3, tol=1e-8, warm_start=True)

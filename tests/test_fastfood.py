@@ -153,6 +153,7 @@ def test_features_are_cosines_of_the_frequencies_written_out(form, d, rng, dtype
         np.testing.assert_allclose(fitted.transform_block(X, columns), expected, atol=tolerance)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("form", ["phase", "pair"])
 def test_columns_of_the_raw_basis_do_not_depend_on_how_many_are_used(form, X):
     few, many = (
@@ -166,6 +167,7 @@ def test_pairs_have_norm_one(X, dtype):
     np.testing.assert_allclose((Z**2).sum(axis=1), 1, rtol=1e-12 if dtype == np.float64 else 1e-5)
 
 
+@pytest.mark.rounding
 def test_features_in_row_chunks_are_the_same(X, X_csr, monkeypatch):
     fitted = Fastfood(gamma=0.3, n_components=20, random_state=0).fit(X)
     Z = fitted.transform(X)

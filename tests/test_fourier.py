@@ -13,6 +13,8 @@ from mercer.kernels import Product as ProductKernel
 from mercer.maps import RandomFourier
 from test_maps_base import MapLaws, assert_equal_up_to_rounding
 
+pytestmark = pytest.mark.rounding
+
 STANDARD_ERRORS = 5.0
 N_DRAWS = 100_000
 

@@ -74,6 +74,7 @@ def frequencies(kernel, sampling, d=4, n_components=20, **settings):
     return fitted(kernel, sampling, d, n_components, **settings).parameters(columns)[0]
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("sampling", ["orthogonal", "structured", "qmc"])
 @pytest.mark.parametrize("kernel", RADIAL, ids=repr)
 def test_parameters_are_identical_however_asked(sampling, kernel):
@@ -83,6 +84,7 @@ def test_parameters_are_identical_however_asked(sampling, kernel):
         np.testing.assert_array_equal(one.parameters(columns)[0], whole[columns])
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("sampling", ["orthogonal", "structured", "qmc"])
 def test_columns_of_the_raw_basis_do_not_depend_on_how_many_are_used(sampling, X):
     few, many = (
@@ -94,6 +96,7 @@ def test_columns_of_the_raw_basis_do_not_depend_on_how_many_are_used(sampling, X
     np.testing.assert_allclose(few, many[:, :6], rtol=0, atol=1e-12)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("d", [1, 4, 16])
 @pytest.mark.parametrize("sampling", ["orthogonal", "structured"])
 def test_frequencies_of_a_block_are_at_right_angles(sampling, d):
@@ -102,6 +105,7 @@ def test_frequencies_of_a_block_are_at_right_angles(sampling, d):
         np.testing.assert_allclose(block @ block.T, np.diag(lengths**2), atol=1e-13)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("kernel", RADIAL, ids=repr)
 def test_lengths_at_right_angles_are_those_of_the_kernels_law(kernel):
     one = fitted(kernel, "orthogonal", n_components=30)
@@ -224,6 +228,7 @@ def test_blocks_that_would_not_fit_are_refused(monkeypatch):
         mercer.maps.frequencies.draw("orthogonal", Gaussian(1.0), 0, np.arange(50), 50, 40)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("form", ["phase", "pair"])
 @pytest.mark.parametrize("sampling", mercer.maps.frequencies.SAMPLINGS)
 def test_a_multiple_of_a_kernel_has_its_features_times_the_root(sampling, form, X, X_csr):

@@ -47,6 +47,7 @@ def model(kind=KernelRegressor, **settings):
 # what is chosen
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("feature_map", ["binning", "fourier", "nystroem"])
 def test_the_fit_is_that_of_the_best_gamma(feature_map):
     X, y = waves()
@@ -103,6 +104,7 @@ def test_several_outputs_without_intercept_and_sparse_inputs_choose_too():
     )
 
 
+@pytest.mark.rounding
 def test_rows_without_weight_are_not_there():
     X, y = waves()
     weights = np.arange(len(y)) % 3 > 0
@@ -142,6 +144,7 @@ def test_without_a_seed_every_fit_is_another():
 # living with scikit-learn
 
 
+@pytest.mark.rounding
 def test_map_objects_pipelines_frames_and_clones_work():
     X, y = waves()
     inside = model(

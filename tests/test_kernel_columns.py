@@ -11,6 +11,8 @@ from mercer.designs import KernelColumns, KernelMatrix
 from mercer.designs import kernel as module
 from mercer.kernels import Exponential, Gaussian, Laplacian, Linear, NGram
 
+pytestmark = pytest.mark.rounding
+
 N, P, D = 50, 23, 6
 
 KERNELS = {

@@ -108,6 +108,7 @@ class TestFrequencies:
     def test_the_bound_would_catch_another_bandwidth_or_norm(self, sampled, kernel):
         assert abs(self.deviations(sampled, kernel)).max() > 3 * STANDARD_ERRORS
 
+    @pytest.mark.rounding
     def test_depend_on_their_stream_alone(self, kernel):
         streams = Streams(5, np.arange(20))
         some = [13, 2, 2]
@@ -167,6 +168,7 @@ class TestWidths:
         error = together.mean() - kernel(difference, np.zeros((1, 3)))[0, 0]
         assert abs(error) < STANDARD_ERRORS * max(together.std(), 1e-12) / np.sqrt(100_000)
 
+    @pytest.mark.rounding
     @pytest.mark.parametrize("kernel", [Laplacian(0.8), Product(rational, rational_slope, 1.0)])
     def test_depend_on_their_stream_alone(self, kernel):
         streams = Streams(5, np.arange(20))

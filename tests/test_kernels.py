@@ -14,6 +14,8 @@ import mercer.kernels.distances
 from mercer import kernels
 from mercer.kernels import Callable, Cauchy, Exponential, Gaussian, Kernel, Laplacian, Product
 
+pytestmark = pytest.mark.rounding
+
 
 def rational(t):
     return 1.0 / (1.0 + t)

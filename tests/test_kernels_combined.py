@@ -70,12 +70,14 @@ class TestMatrix:
         np.testing.assert_array_equal(np.diag(K), combined.diag(X))
         np.testing.assert_allclose(np.diag(K), combined.amplitude, rtol=1e-15)
 
+    @pytest.mark.rounding
     def test_sparse_equals_dense_and_float32_is_kept(self, combined, X, X_csr):
         np.testing.assert_allclose(combined(X_csr, X[:9]), combined(X, X[:9]), rtol=1e-12)
         K = combined(X.astype(np.float32))
         assert K.dtype == np.float32
         np.testing.assert_allclose(K, combined(X), rtol=1e-5)
 
+    @pytest.mark.rounding
     def test_rows_are_chunked_without_changing_the_result(self, combined, X, monkeypatch):
         whole = combined(X)
         monkeypatch.setattr(

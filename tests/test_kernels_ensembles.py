@@ -40,12 +40,14 @@ class TestLaws:
         np.testing.assert_allclose(np.diag(K), resolved.diag(X), rtol=1e-15)
         assert isinstance(resolved, Linear) or (np.diag(K) == 1.0).all()
 
+    @pytest.mark.rounding
     def test_sparse_equals_dense(self, resolved, X, X_csr):
         expected = resolved(X, X[:11])
         for pair in [(X_csr, X_csr[:11]), (X_csr, X[:11]), (X, X_csr[:11])]:
             np.testing.assert_allclose(resolved(*pair), expected, rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(resolved.diag(X_csr), resolved.diag(X), rtol=1e-15)
 
+    @pytest.mark.rounding
     @pytest.mark.parametrize("kernel", [Perceptron(), Stump()])
     def test_sparse_data_resolve_as_dense(self, kernel, X, X_csr):
         dense, csr = kernel.resolve(X), kernel.resolve(X_csr)
@@ -58,6 +60,7 @@ class TestLaws:
         assert K.dtype == resolved.diag(single).dtype == np.float32
         np.testing.assert_allclose(K, resolved(single.astype(np.float64)), rtol=1e-6, atol=1e-6)
 
+    @pytest.mark.rounding
     def test_rows_are_chunked_without_changing_the_result(self, resolved, X, X_csr, monkeypatch):
         whole, whole_csr = resolved(X), resolved(X_csr)
         for module in (mercer.kernels.ensembles, mercer.kernels.dots):

@@ -19,6 +19,8 @@ from mercer.solvers import BlockCoordinateDescent, Cholesky, ConjugateGradient, 
 from mercer.solvers.preconditioners import LowRank, low_rank, rank_for
 from mercer.solvers.preconditioners import restricted as of_landmarks
 
+pytestmark = pytest.mark.rounding
+
 
 @pytest.fixture(params=[False, True], ids=["unweighted", "weighted"])
 def weights(request, rng):

@@ -70,6 +70,7 @@ def test_drawn_landmarks_are_distinct_rows(landmarks):
     assert len({int(place[0]) for place in places}) == 70
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("landmarks", CHOICES)
 def test_sparse_rows_and_float32_choose_alike(landmarks, X):
     X = X.astype(np.float32)
@@ -80,6 +81,7 @@ def test_sparse_rows_and_float32_choose_alike(landmarks, X):
         np.testing.assert_allclose(L, expected, atol=1e-5)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("landmarks", ["uniform", "rpcholesky"])
 def test_fewer_landmarks_are_the_first_of_more(landmarks):
     X = np.random.default_rng(0).normal(size=(500, 3))
@@ -140,6 +142,7 @@ def test_pivots_follow_what_is_left_of_the_diagonal(block, monkeypatch):
         assert abs(counts[pair] - n_draws * share) < STANDARD_ERRORS * deviation
 
 
+@pytest.mark.rounding
 def test_thinned_candidates_come_with_their_cholesky_factor():
     X = np.random.default_rng(0).normal(size=(20, 2))
     K = Gaussian(0.5)(X)
@@ -176,12 +179,14 @@ def exact_leverage(K, m):
     return (vectors**2) @ (values / (values + ridge))
 
 
+@pytest.mark.rounding
 def test_leverage_from_all_rows_is_that_of_the_kernel_matrix():
     X = uneven(100)
     found = _ridge_leverage(Gaussian(1.0), X, np.arange(100), np.arange(100), np.ones(100), 10)
     np.testing.assert_allclose(found, exact_leverage(Gaussian(1.0)(X), 10), atol=1e-9)
 
 
+@pytest.mark.rounding
 def test_leverage_of_a_weighted_sample_counts_rows_that_it_stands_for():
     X = uneven(60)
     twice = np.vstack([X, X])

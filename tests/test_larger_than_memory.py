@@ -86,6 +86,7 @@ def test_conjugate_gradients_keep_to_the_memory_allowed(name, data, tmp_path, mo
     np.testing.assert_allclose(capped, whole, atol=1e-4 * np.abs(whole).max())
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("name", SETTINGS)
 def test_what_memory_there_is_makes_no_difference_to_the_model(name, data, request):
     X, y = data
@@ -152,6 +153,7 @@ def test_classes_are_told_apart_from_their_file(data, in_pieces):
     np.testing.assert_array_equal(capped.predict(X[:500]), whole.predict(X[:500]))
 
 
+@pytest.mark.rounding
 def test_columns_that_lie_together_are_read_all_the_same(data, in_pieces, tmp_path):
     X, y = data
     np.save(tmp_path / "F.npy", np.asfortranarray(X))

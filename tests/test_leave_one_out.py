@@ -67,6 +67,7 @@ def test_closed_form_equals_n_refits(machine, fit_intercept, weighted, rng):
         )
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("machine", MACHINES)
 def test_outputs_are_left_out_as_if_alone(machine, rng):
     problem = machine(rng, n_outputs=3)

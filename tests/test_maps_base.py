@@ -66,6 +66,7 @@ class MapLaws:
                 assert isinstance(block, np.ndarray)
                 assert_equal_up_to_rounding(block, Z[:, np.asarray(columns, dtype=int)])
 
+    @pytest.mark.rounding
     def test_columns_are_the_same_however_asked(self, feature_map, X):
         feature_map.fit(X)
         whole = feature_map.transform_block(X, np.arange(feature_map.n_features_out_))
@@ -159,6 +160,7 @@ class MapLaws:
         order = np.random.default_rng(0).permutation(40)
         assert_equal_up_to_rounding(feature_map.transform(X[order]), Z[order])
 
+    @pytest.mark.rounding
     def test_equal_rows_have_equal_features(self, feature_map, X):
         Z = dense(feature_map.fit(X).transform(X))
         np.testing.assert_allclose(Z[3], Z[7], rtol=0, atol=1e-12)
@@ -230,6 +232,7 @@ class MapLaws:
         apart = self.make().fit(X).transform(X)
         assert_equal_up_to_rounding(self.make().fit_transform(X), apart)
 
+    @pytest.mark.rounding
     def test_design_that_would_not_fit_regenerates_its_columns(self, feature_map, X, monkeypatch):
         Z = dense(feature_map.fit(X).transform(X))
         monkeypatch.setattr(mercer.maps.base, "available_memory", lambda: Z.nbytes)
@@ -259,6 +262,7 @@ class MapLaws:
 
     # Randomness and state.
 
+    @pytest.mark.rounding
     @pytest.mark.parametrize("gamma", [0.7, [0.1, 0.2, 0.3, 0.4], "median"])
     def test_a_copy_at_another_scale_is_the_fresh_map_at_that_scale(self, feature_map, X, gamma):
         if not self.has_gamma:
@@ -278,6 +282,7 @@ class MapLaws:
                 copy.transform(X)
             np.testing.assert_array_equal(dense(copy.fit_transform(X)), expected)
 
+    @pytest.mark.rounding
     def test_copies_share_their_random_numbers_whatever_the_seed(self, X):
         if not (self.has_gamma and self.is_random):
             return
@@ -308,6 +313,7 @@ class MapLaws:
         fresh = self.make().fit(X[:20, :2]).transform(X[:, :2])
         assert_equal_up_to_rounding(feature_map.fit(X).fit(X[:20, :2]).transform(X[:, :2]), fresh)
 
+    @pytest.mark.rounding
     def test_pickled_map_gives_the_same_features(self, feature_map, X):
         Z = dense(feature_map.fit(X).transform(X))
         again = pickle.loads(pickle.dumps(feature_map))

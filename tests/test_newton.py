@@ -41,6 +41,7 @@ def test_newton_reaches_a_vanishing_gradient(loss, weights, fit_intercept, rng):
     assert result.optimality == pytest.approx(problem.optimality(result.coef), rel=1e-6)
 
 
+@pytest.mark.rounding
 def test_one_newton_step_for_the_squared_loss_is_the_cg_solution(rng):
     problem = make(Squared(), rng, 2)
     result = NewtonCG(tol=1e-10).solve(problem)

@@ -197,6 +197,7 @@ def test_more_components_than_rows_are_clipped_with_a_warning(X):
     assert fitted.landmarks_.shape == (40, 4)
 
 
+@pytest.mark.rounding
 def test_rows_are_chunked_without_changing_the_result(X, monkeypatch):
     fitted = Nystroem(gamma=0.3, n_components=12, random_state=0).fit(X)
     whole = fitted.transform(X)

@@ -13,6 +13,8 @@ from mercer.penalties import L2
 from mercer.problem import Problem
 from mercer.solvers import Cholesky, ConjugateGradient, NewtonCG
 
+pytestmark = pytest.mark.rounding
+
 N, D, ALPHA = 80, 6, 0.03
 
 

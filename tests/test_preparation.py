@@ -300,6 +300,7 @@ def test_names_and_origins_tell_every_column():
         assert name.startswith(table.columns[origin])
 
 
+@pytest.mark.rounding
 def test_pickles_and_files_transform_alike(tmp_path):
     table = frame()
     preparer = TablePreparer("quantile", max_integers=6, random_state=0)
@@ -316,6 +317,7 @@ def test_set_output_names_the_columns():
     assert preparer.transform(table).columns.tolist() == preparer.get_feature_names_out().tolist()
 
 
+@pytest.mark.rounding
 def test_one_seed_one_outcome():
     table, y = frame(), np.arange(200.0)
     first, second = (TablePreparer(random_state=3).fit_transform(table, y) for _ in range(2))

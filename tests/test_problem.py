@@ -13,6 +13,8 @@ from mercer.problem import Problem, RowSpace
 from mercer.problem.forms import Dual, Primal
 from mercer.solvers import Cholesky, NewtonCG
 
+pytestmark = pytest.mark.rounding
+
 
 @pytest.fixture(params=LOSSES, ids=lambda loss: loss.name)
 def loss(request):

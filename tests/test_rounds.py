@@ -95,6 +95,7 @@ def test_rounds_fall_in_number_as_the_factor_promises(rng):
             assert gained <= 1.25 * promised
 
 
+@pytest.mark.rounding
 def test_simulations_repeat_and_refuse_what_they_cannot_do(rng):
     problem = lasso(Binned(rng.integers(3, size=(2, N)).astype(np.uint8), [0, 3, 6], 1.0), rng)
     a, b = (simulate(problem, 3, n_rounds=20, random_state=7).objective for _ in range(2))

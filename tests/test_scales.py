@@ -75,6 +75,7 @@ def test_the_median_distance_becomes_one(metric, settings):
     np.testing.assert_allclose(np.median(pdist(out, metric)), 1, rtol=0.02)
 
 
+@pytest.mark.rounding
 def test_the_order_of_the_rows_does_not_matter():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(1000, 3))
@@ -113,6 +114,7 @@ def test_a_constant_target_prefers_no_input():
     assert GradientScaler(random_state=0).fit(X, np.ones(50)).scales_.tolist() == [1, 1, 1]
 
 
+@pytest.mark.rounding
 def test_one_seed_one_outcome_and_files_keep_it(tmp_path):
     X, y, _ = ridge_of_one_direction(200)
     first, second = (GradientScaler(random_state=1).fit(X, y) for _ in range(2))

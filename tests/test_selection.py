@@ -54,6 +54,7 @@ def model(kind=KernelRegressor, **settings):
 # what is chosen
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("feature_map", ["binning", "fourier", "nystroem", "exact", "linear"])
 def test_the_fit_is_that_of_the_best_alpha(feature_map):
     X, y = waves()
@@ -153,6 +154,7 @@ def test_callbacks_see_every_strength(feature_map):
     assert len(rows) >= found.path_["n_iter"].max() > 0
 
 
+@pytest.mark.rounding
 def test_rows_without_weight_are_not_there():
     X, y = waves()
     weights = np.arange(len(y)) % 3 > 0
@@ -161,6 +163,7 @@ def test_rows_without_weight_are_not_there():
     np.testing.assert_allclose(a.path_["coef"], b.path_["coef"], rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.rounding
 def test_a_map_without_a_seed_is_split_by_that_of_the_model():
     X, y = waves()
     a, b, c = (model(feature_map="linear", random_state=s).fit(X, y) for s in (0, 0, 1))
@@ -242,6 +245,7 @@ def test_many_rows_and_features_are_held_out(monkeypatch):
 # living with scikit-learn
 
 
+@pytest.mark.rounding
 def test_a_chosen_model_survives_files_pickles_and_clones(tmp_path):
     X, y = waves()
     saved = model(gamma_path=[0.1, 1.0]).fit(X, y)

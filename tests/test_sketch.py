@@ -9,6 +9,8 @@ from scipy.linalg import hadamard
 from mercer.designs import Binned, Dense, Sparse
 from mercer.maps.sketch import GaussianSketch, HadamardSketch, PassingGaussianSketch, sketch_from
 
+pytestmark = pytest.mark.rounding
+
 GAUSSIANS = [GaussianSketch, PassingGaussianSketch]
 KINDS = [*GAUSSIANS, HadamardSketch]
 

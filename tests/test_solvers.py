@@ -51,6 +51,7 @@ def test_weights_solve_as_repeated_rows(loss, rng):
         np.testing.assert_allclose(weighted.coef, repeated.coef, atol=1e-7)
 
 
+@pytest.mark.rounding
 def test_a_start_at_the_solution_needs_no_step(loss, rng):
     problem = make(loss, rng, 3)
     for solver in all_solvers(loss, 1e-6):
@@ -60,6 +61,7 @@ def test_a_start_at_the_solution_needs_no_step(loss, rng):
         np.testing.assert_array_equal(again.coef, first.coef)
 
 
+@pytest.mark.rounding
 def test_any_start_leads_to_the_same_solution(loss, rng):
     problem = make(loss, rng, 3)
     start = rng.normal(size=problem.shape)
@@ -129,6 +131,7 @@ def test_the_callback_stops_the_loop_without_a_warning(solver):
     assert calls[-1][2] == pytest.approx(problem.value(result.coef), rel=1e-12)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("solver", LOOPED, ids=repr)
 def test_an_interrupt_returns_the_model_so_far(solver):
     solver, problem = slow(solver)

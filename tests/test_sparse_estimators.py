@@ -119,6 +119,7 @@ def test_float32_stays_float32():
     assert model.predict(X).dtype == model.coef_.dtype == np.float32
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("loss", ["squared", "huber"])
 def test_the_same_seed_gives_the_same_model(loss):
     X, y = friedman()

@@ -21,6 +21,8 @@ from mercer.maps import (
     members,
 )
 
+pytestmark = pytest.mark.rounding
+
 COLUMNS = [
     RandomFourier(n_components=6, scale=False, random_state=3),
     RandomFourier(n_components=6, form="pair", scale=False, random_state=3),

@@ -12,6 +12,8 @@ from mercer.losses import Logistic
 from mercer.penalties import L1
 from mercer.problem import KernelSystem, NormalSystem, Problem, ShardedProblem
 
+pytestmark = pytest.mark.rounding
+
 ALPHAS = [0.5, 0.02, 0.1]
 
 

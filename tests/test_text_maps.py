@@ -115,6 +115,7 @@ def test_columns_and_signs_are_uniform():
     assert abs(Z.data.sum()) < STANDARD_ERRORS * np.sqrt(20_000)
 
 
+@pytest.mark.rounding
 def test_block_equals_columns_of_transform():
     fitted = plain(n_components=30).fit(TEXTS)
     Z = fitted.transform(TEXTS)
@@ -125,6 +126,7 @@ def test_block_equals_columns_of_transform():
         np.testing.assert_array_equal(block, Z.toarray()[:, np.array(columns, dtype=int)])
 
 
+@pytest.mark.rounding
 def test_texts_do_not_depend_on_each_other_or_on_their_pieces(monkeypatch):
     fitted = plain(n_components=30).fit(TEXTS)
     Z = fitted.transform(TEXTS).toarray()
@@ -136,6 +138,7 @@ def test_texts_do_not_depend_on_each_other_or_on_their_pieces(monkeypatch):
     np.testing.assert_array_equal(fitted.transform_block(TEXTS, np.arange(30)), Z)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize(
     "form", [list, tuple, np.array, pd.Series, lambda texts: np.array(texts, dtype=object)]
 )

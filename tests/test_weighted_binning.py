@@ -16,6 +16,8 @@ from mercer.kernels import Laplacian, Smooth
 from mercer.maps import Nystroem, RandomBinning, RandomFourier
 from test_maps_base import MapLaws
 
+pytestmark = pytest.mark.rounding
+
 
 def data(n=200, d=4, seed=0, dtype=np.float64):
     return np.random.default_rng(seed).normal(size=(n, d)).astype(dtype)

@@ -98,6 +98,7 @@ def test_dropped_features_satisfy_the_condition_of_a_zero_weight(source, y):
     assert np.abs(drawn.rmatvec(residual)).max() / N <= 0.02 * (1 + 1e-4)
 
 
+@pytest.mark.rounding
 def test_more_rounds_go_on_where_the_last_ones_stopped(source, y):
     problem_of = problems(y, Squared(), L1(0.02))
     once = WorkingSet(EXACT, 8, 4, tol=0, patience=9).solve(source, problem_of)
