@@ -1,0 +1,579 @@
+"""Fitted models with something wrong in them: edits of every attribute, and of every part of a file.
+
+``zoo`` names fitted models, ``mutations`` the edits of one, ``file_mutations`` those of its file, and
+``outcome`` says what a model does after one. ``python _mutations.py`` tries them all, in processes
+of their own, since a model that reaches memory that is not its own takes the process with it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import subprocess
+import sys
+import tempfile
+import warnings
+import zipfile
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Timer
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+import mercer
+from mercer import designs, estimators, kernels, maps, persistence, preparation
+
+OWN = (kernels, maps, designs, estimators, preparation)
+SECONDS = 20.0  # that no case takes: a hang
+CLEAN = (ValueError, TypeError, MemoryError)  # what a broken model may raise, in one sentence
+
+_HUGE = (2**31, 2**40, 2**63 - 1)
+
+
+# --- fitted models ---------------------------------------------------------------------------
+
+
+def rows(n: int = 48, d: int = 3) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(n, d))
+
+
+def texts(n: int = 48) -> list[str]:
+    words = "one two three four five six seven eight nine ten".split()
+    rng = np.random.default_rng(0)
+    return [" ".join(rng.choice(words, 5)) for _ in range(n)]
+
+
+def all_maps() -> dict[str, Callable[[], Any]]:
+    """Every kind of map, unfitted and small."""
+    return {
+        "binning": lambda: maps.RandomBinning(n_components=8, random_state=0),
+        "hashed": lambda: maps.RandomBinning(bins=64, n_components=8, random_state=0),
+        "faded": lambda: maps.RandomBinning("smooth", n_components=8, random_state=0),
+        "fourier": lambda: maps.RandomFourier(n_components=8, random_state=0),
+        "pairs": lambda: maps.RandomFourier(
+            n_components=8, form="pair", sampling="orthogonal", random_state=0
+        ),
+        "fastfood": lambda: maps.Fastfood(n_components=8, random_state=0),
+        "nystroem": lambda: maps.Nystroem(n_components=8, random_state=0),
+        "span": lambda: maps.Nystroem(n_components=8, whiten=False, random_state=0),
+        "exact": lambda: maps.ExactKernel(gamma=np.array([0.5, 1.0, 2.0])),
+        "whitened": lambda: maps.ExactKernel(whiten=True),
+        "linear": lambda: maps.IdentityMap(),
+        "perceptron": lambda: maps.RandomPerceptron(n_components=8, random_state=0),
+        "stump": lambda: maps.RandomStump(n_components=8, random_state=0),
+        "tree": lambda: maps.RandomTree(n_components=8, random_state=0),
+        "tefm": lambda: maps.SubspaceEmbedding(n_components=4, random_state=0),
+        "compact": lambda: maps.CompactFeatures(n_components=4, random_state=0),
+        "members": lambda: maps.Members(
+            maps.RandomFourier(n_components=4, scale=False, random_state=0), [3, 10**9]
+        ),
+        "halfspaces": lambda: maps.Halfspaces(np.eye(3), np.zeros(3)),
+        "ngrams": lambda: maps.HashedNGrams(n_components=16, random_state=0),
+    }
+
+
+def _machines() -> dict[str, Callable[[], Any]]:
+    X = rows()
+    y, label = np.sin(X[:, 0]) + X[:, 1], np.where(X[:, 0] > 0, "up", "down")
+    three = np.array(["a", "b", "c"])[np.arange(len(X)) % 3]
+    binning = all_maps()["binning"]
+    raw = {"random_state": 0, "max_rounds": 2}
+    steps = {"random_state": 0, "max_iter": 2, "block_size": 8}
+    table = np.column_stack([X.astype(object), label])
+    table[3, 1] = np.nan
+    many = np.array([f"label {i % 30}" for i in range(len(X))], dtype=object)
+    mixed = np.column_stack([table, many, np.datetime64("2026-01-01") + np.arange(len(X))])
+    return {
+        "outputs": lambda: mercer.KernelRegressor(binning()).fit(X, np.column_stack([y, X[:, 1]])),
+        "path": lambda: mercer.KernelRegressor("exact", alphas=[0.1, 1.0]).fit(X, y),
+        "two": lambda: mercer.KernelClassifier(binning(), loss="logistic").fit(X, label),
+        "three": lambda: mercer.KernelClassifier("exact", alphas=[0.1, 1.0]).fit(X, three),
+        "joint": lambda: mercer.KernelClassifier(binning(), loss="multinomial").fit(X, three),
+        "sparse": lambda: mercer.SparseKernelRegressor(**raw).fit(X, y),
+        "boxes": lambda: mercer.SparseKernelClassifier("binning", **raw).fit(X, three),
+        "steps": lambda: mercer.DoublySGDRegressor(**steps).fit(X, y),
+        "passes": lambda: mercer.DoublySGDClassifier("tree", **steps).fit(X, three),
+        "dual": lambda: mercer.DualKernelSVC(n_jobs=1).fit(X, three),
+        "matrix": lambda: mercer.DualKernelSVC("precomputed").fit(kernels.Gaussian(1.0)(X), label),
+        "texts": lambda: mercer.KernelRegressor("ngrams", n_components=16, random_state=0).fit(
+            texts(), y
+        ),
+        "auto": lambda: mercer.AutoKernelRegressor(random_state=0, n_jobs=1).fit(
+            table, np.exp(2 * y)
+        ),
+        "autos": lambda: mercer.AutoKernelClassifier(random_state=0, n_jobs=1).fit(X, three),
+        "preparer": lambda: mercer.TablePreparer(max_integers=5, max_labels=4).fit(mixed, y),
+        "ranks": lambda: mercer.TablePreparer("quantile").fit(mixed),
+        "csr": lambda: mercer.TablePreparer().fit(sparse.csr_array(X)),
+        "scaler": lambda: mercer.GradientScaler(full=True, random_state=0).fit(X, y),
+    }
+
+
+def _with(make: Callable[[], Any], name: str) -> Callable[[], Any]:
+    X = texts() if name == "ngrams" else rows()
+    if name == "members":  # features that were chosen are no part of such a model
+        return lambda: make().fit(X)
+    return lambda: mercer.KernelRegressor(make(), warm_start=True).fit(X, rows()[:, 0])
+
+
+def zoo() -> dict[str, Callable[[], Any]]:
+    """Every estimator, with every map: names, and what fits one."""
+    models = {f"map {name}": _with(make, name) for name, make in all_maps().items()}
+    return models | _machines()
+
+
+def data_of(model: Any) -> Any:
+    """Rows such as the model was fitted to."""
+    if isinstance(model, mercer.TablePreparer):
+        if model.n_features_in_ == 3:
+            return sparse.csr_array(rows())
+        X = rows()
+        label = np.where(X[:, 0] > 0, "up", "down")
+        many = np.array([f"label {i % 30}" for i in range(len(X))], dtype=object)
+        dates = np.datetime64("2026-01-01") + np.arange(len(X))
+        return np.column_stack([X.astype(object), label, many, dates])
+    if isinstance(model, mercer.DualKernelSVC) and model.n_features_in_ > 3:
+        return kernels.Gaussian(1.0)(rows())
+    if isinstance(model, mercer.AutoKernelRegressor):
+        X = rows()
+        return np.column_stack([X.astype(object), np.where(X[:, 0] > 0, "up", "down")])
+    kind = getattr(model, "feature_map_", model)
+    is_text = isinstance(kind, maps.HashedNGrams)
+    return texts() if is_text else rows()
+
+
+# --- values ----------------------------------------------------------------------------------
+
+
+def wrong_values(value: Any, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
+    """What could stand where ``value`` does, each with a word for it."""
+    yield "None", None
+    yield "a string", "nonsense"
+    yield "an object", object()
+    yield "an empty array", np.empty(0)
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        yield from _wrong_arrays(value, rng)
+    elif isinstance(value, (bool, np.bool_)):
+        yield from (("the other", not value), ("2", 2))
+    elif isinstance(value, (int, np.integer)):
+        for other in (0, -1, value + 1, value - 1, 2 * value, *_HUGE, 2**64, -(2**63)):
+            yield str(other), int(other)
+        yield from (("a float", float(value)), ("nan", np.nan), ("an array", np.arange(3)))
+    elif isinstance(value, (float, np.floating)):
+        for other in (np.nan, np.inf, -np.inf, 0.0, -1.0, 1e308, 5e-324, 10**400):
+            yield repr(other)[:9], other
+    elif isinstance(value, str):
+        yield from (("another string", value + "x"), ("no string", 3), ("''", ""))
+    elif isinstance(value, (tuple, list)):
+        kind = type(value)
+        for word, other in (
+            ("shorter", value[:-1]),
+            ("longer", kind([*value, *value])),
+            ("reversed", value[::-1]),
+            ("of None", kind([None] * len(value))),
+            ("of NaN", kind([np.nan] * len(value))),
+        ):
+            yield word, other
+    elif isinstance(value, dict):
+        yield "an empty dict", {}
+    elif value is None:
+        yield from (("3", 3), ("an array", np.ones((2, 2))))
+
+
+def _wrong_arrays(a: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
+    yield "0-d", np.zeros((), dtype=a.dtype)
+    yield "flat", a.ravel()
+    yield "deeper", a[None]
+    yield "a list", a.tolist()
+    if a.ndim:
+        yield "transposed", np.ascontiguousarray(a.T)
+        yield "shorter", a[:-1]
+        yield "longer", np.concatenate([a, a])
+        yield "one row", a[:1]
+        yield "no rows", a[:0]
+        yield "shuffled", a[rng.permutation(len(a))]
+        yield "strided", np.repeat(a, 2, axis=-1)[..., ::2]
+    if a.ndim > 1:
+        yield "narrower", a[..., :-1]
+        yield "wider", np.concatenate([a, a], axis=-1)
+    for dtype in ("f2", "f4", "f8", "c16", "i1", "i4", "i8", "u8", "?", "S4", "U4", "O", ">f8"):
+        if a.dtype.kind in "iufb" and np.dtype(dtype) != a.dtype:
+            with np.errstate(all="ignore"), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                yield f"dtype {dtype}", a.astype(dtype)
+    yield "Fortran order", np.asfortranarray(a)
+    if not a.size:
+        return
+    for word, number in (
+        ("NaN", np.nan),
+        ("inf", np.inf),
+        ("negative", -1),
+        *((str(huge), huge) for huge in _HUGE),
+        ("1e300", 1e300),
+    ):
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for where, many in (("somewhere", False), ("everywhere", True)):
+                wrong = a.astype(np.float64 if a.dtype.kind == "f" else a.dtype)
+                if a.dtype.kind == "f":
+                    wrong = wrong.astype(a.dtype)
+                try:
+                    if many:
+                        wrong[...] = number
+                    else:
+                        wrong.reshape(-1)[rng.integers(a.size)] = number
+                except (OverflowError, ValueError):
+                    continue
+                yield f"{word} {where}", wrong
+
+
+# --- edits of objects ------------------------------------------------------------------------
+
+
+def _is_own(value: Any) -> bool:
+    name = type(value).__module__
+    return name.startswith(("mercer.", "sklearn.")) and hasattr(value, "__dict__")
+
+
+def _children(value: Any) -> Iterator[tuple[tuple[str, Any], Any]]:
+    """How to reach what an object holds, and what that is."""
+    if _is_own(value):
+        for name in sorted(vars(value)):
+            if not name.startswith("_sk"):
+                yield ("attribute", name), vars(value)[name]
+    elif sparse.issparse(value):
+        for name in ("data", "indices", "indptr"):
+            yield ("attribute", name), getattr(value, name)
+    elif isinstance(value, dict):
+        for key in value:
+            yield ("item", key), value[key]
+    elif isinstance(value, (list, tuple)):
+        for place, part in enumerate(value):
+            yield ("item", place), part
+
+
+def _get(owner: Any, step: tuple[str, Any]) -> Any:
+    return (
+        vars(owner)[step[1]]
+        if step[0] == "attribute" and _is_own(owner)
+        else (getattr(owner, step[1]) if step[0] == "attribute" else owner[step[1]])
+    )
+
+
+def _set(owner: Any, step: tuple[str, Any], value: Any) -> Any:
+    """``owner`` with a part replaced: itself, but for tuples."""
+    if step[0] == "attribute":
+        try:
+            setattr(owner, step[1], value)
+        except AttributeError:  # frozen, which a file is not bound by
+            object.__setattr__(owner, step[1], value)
+    elif isinstance(owner, tuple):
+        return (*owner[: step[1]], value, *owner[step[1] + 1 :])
+    else:
+        owner[step[1]] = value
+    return owner
+
+
+def _edit(owner: Any, path: tuple[tuple[str, Any], ...], value: Any) -> Any:
+    if not path:
+        return value
+    inner = _edit(_get(owner, path[0]), path[1:], value)
+    return _set(owner, path[0], inner)
+
+
+def _paths(
+    value: Any, path: tuple[tuple[str, Any], ...] = (), seen: frozenset[int] = frozenset()
+) -> Iterator[tuple[tuple[tuple[str, Any], ...], Any]]:
+    """Every part of an object, however deep, and how to reach it."""
+    if id(value) in seen or len(path) > 8:
+        return
+    for step, part in _children(value):
+        if isinstance(value, (list, tuple)) and len(value) > 3 and step[1] > 1:
+            continue  # one after the other is the same again
+        yield (*path, step), part
+        yield from _paths(part, (*path, step), seen | {id(value)})
+
+
+def mutations(model: Any, rng: np.random.Generator) -> Iterator[tuple[str, Callable[[Any], None]]]:
+    """Edits of a fitted model: a sentence, and what makes the edit in an equal model."""
+    for path, value in _paths(model):
+        name = ".".join(str(part) for _, part in path)
+        for word, wrong in wrong_values(value, rng):
+            yield f"{name} = {word}", lambda other, p=path, w=wrong: _edit(other, p, w)
+        if path[-1][0] == "attribute":
+            yield f"{name} deleted", lambda other, p=path: _delete(other, p)
+
+
+def _delete(owner: Any, path: tuple[tuple[str, Any], ...]) -> None:
+    for step in path[:-1]:
+        owner = _get(owner, step)
+    vars(owner).pop(path[-1][1], None)
+
+
+# --- edits of files --------------------------------------------------------------------------
+
+
+def file_mutations(content: bytes, rng: np.random.Generator) -> Iterator[tuple[str, bytes]]:
+    """Model files like this one in which one array or one number or name is another."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in sorted(members):
+        if name.endswith(".npy"):
+            array = np.load(io.BytesIO(members[name]))
+            for word, wrong in _wrong_arrays(array, rng):
+                if not isinstance(wrong, np.ndarray) or wrong.dtype == object:
+                    continue
+                buffer = io.BytesIO()
+                np.save(buffer, wrong, allow_pickle=False)
+                yield f"{_role(members, name)}: {word}", _zipped(members, name, buffer.getvalue())
+    schema = json.loads(members["schema.json"])
+    for place, node in _leaves(schema):
+        for word, wrong in wrong_values(json.loads(node["content"]), rng):
+            try:
+                text = json.dumps(wrong)
+            except TypeError:
+                continue
+            kept, node["content"] = node["content"], text
+            changed = _zipped(members, "schema.json", json.dumps(schema).encode())
+            node["content"] = kept
+            yield f"{place}: {word}", changed
+    for place, owner, key in _entries(schema):
+        kept = owner.pop(key)
+        changed = _zipped(members, "schema.json", json.dumps(schema).encode())
+        owner[key] = kept
+        yield f"{place}: left out", changed
+
+
+def _zipped(members: dict[str, bytes], name: str, content: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for member, kept in members.items():
+            archive.writestr(member, content if member == name else kept)
+    return out.getvalue()
+
+
+def _role(members: dict[str, bytes], name: str) -> str:
+    """What the array of this member is called in the model."""
+    schema = json.loads(members["schema.json"])
+    return next((place for place, node in _nodes(schema) if node.get("file") == name), name)
+
+
+def _nodes(node: Any, place: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    if isinstance(node, list):
+        for number, part in enumerate(node):
+            yield from _nodes(part, f"{place}[{number}]")
+    elif isinstance(node, dict):
+        if "__loader__" in node:
+            yield place, node
+        for key, part in node.items():
+            word = "" if key in ("content", "key_types") else f".{key}"
+            if key != "key_types":
+                yield from _nodes(part, place + word)
+
+
+def _leaves(schema: Any) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The numbers and names of a schema."""
+    return ((p, node) for p, node in _nodes(schema) if node["__loader__"] == "JsonNode")
+
+
+def _entries(schema: Any) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """The entries of the dicts of a schema; types of keys stay as many as they were."""
+    for place, node in _nodes(schema):
+        if node["__loader__"] == "DictNode":
+            for key in list(node["content"]):
+                yield f"{place}.{key}", node["content"], key
+
+
+# --- what becomes of a model -----------------------------------------------------------------
+
+
+def uses(model: Any) -> dict[str, Callable[[], Any]]:
+    """What a fitted model is for, by name."""
+    X = data_of(model)
+    found = {}
+    for name in ("predict", "decision_function", "predict_proba", "transform", "predict_interval"):
+        if name == "transform" or isinstance(getattr(type(model), name, None), object):
+            if hasattr(model, name):
+                found[name] = lambda name=name: getattr(model, name)(X)
+    feature_map = vars(model).get("feature_map_")
+    if feature_map is not None and not isinstance(feature_map, str):
+        scaled = X
+        found["block"] = lambda: feature_map.transform_block(scaled, [0])
+        found["features"] = lambda: feature_map.transform(scaled)
+    if isinstance(vars(model).get("path_"), dict):
+        found["at_alpha"] = lambda: model.at_alpha(1.0).predict(X)
+    return found
+
+
+def continuations(model: Any) -> dict[str, Callable[[], Any]]:
+    """What goes on from a fitted model, by name."""
+    X = data_of(model)
+    y = np.asarray(rows()[:, 0])
+    if isinstance(vars(model).get("classes_"), np.ndarray):
+        y = np.resize(model.classes_, len(y))
+    found = {}
+    if hasattr(model, "partial_fit"):
+        found["partial_fit"] = lambda: model.partial_fit(X, y).predict(X)
+    if getattr(model, "warm_start", False) is True:
+        found["fit"] = lambda: model.fit(X, y).predict(X)
+    return found
+
+
+def _finite(result: Any) -> bool:
+    values = result.data if sparse.issparse(result) else np.asarray(result)
+    return values.dtype.kind not in "fc" or bool(np.isfinite(values).all())
+
+
+def outcome(model: Any, expected: dict[str, Any]) -> dict[str, str]:
+    """What each use of a model comes to: "same", "other", "refused: ...", or what is wrong with it.
+
+    ``expected`` are the results of the model as it was fitted; a broken one may answer otherwise,
+    but with as many finite numbers.
+    """
+    said = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for name, use in (uses(model) | continuations(model)).items():
+            said[name] = _tried(use, expected.get(name))
+    return said
+
+
+def _tried(use: Callable[[], Any], expected: Any) -> str:
+    try:
+        with np.errstate(all="ignore"):
+            result = use()
+    except CLEAN as error:
+        lines = len(str(error).strip().splitlines())
+        return "refused" if lines == 1 else f"not one sentence: {type(error).__name__}: {error}"
+    except Exception as error:
+        return f"unclean: {type(error).__name__}: {error}"
+    if expected is None:
+        return "other"
+    if np.shape(result) != np.shape(expected):
+        return f"wrong shape: {np.shape(result)} for {np.shape(expected)}"
+    if not _finite(result):
+        return "not finite"
+    dense = [r.toarray() if sparse.issparse(r) else np.asarray(r) for r in (result, expected)]
+    return "same" if np.array_equal(*dense) else "other"
+
+
+def results(model: Any) -> dict[str, Any]:
+    """What each use of a model gives."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return {name: use() for name, use in uses(model).items()}
+
+
+# --- trying them all -------------------------------------------------------------------------
+
+
+def cases(name: str, way: str, seed: int = 0) -> tuple[dict[str, Any], Iterator[tuple[str, Any]]]:
+    """What a model of the zoo gives, and its mutations with functions that make the model."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = zoo()[name]()
+    rng = np.random.default_rng(seed)
+    blob = pickle.dumps(model)
+
+    def edited(apply: Callable[[Any], None]) -> Any:
+        other = pickle.loads(blob)
+        apply(other)
+        return other
+
+    def loaded(content: bytes) -> Any:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "model.skops")
+            path.write_bytes(content)
+            return persistence.load(path)
+
+    if way == "edit":
+        found = ((word, lambda a=apply: edited(a)) for word, apply in mutations(model, rng))
+    else:
+        content = persistence.dumps(persistence.SavedModel(model))
+        found = ((word, lambda c=c: loaded(c)) for word, c in file_mutations(content, rng))
+    return results(model), found
+
+
+def run(name: str, way: str, first: int, step: int) -> None:
+    """Try the mutations of a model from one on, telling each before and after."""
+    expected, found = cases(name, way)
+    for number, (word, make) in enumerate(found):
+        if number < first or number % step:
+            continue
+        _tell({"number": number, "word": word})
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                model = make()
+        except CLEAN as error:
+            lines = len(str(error).strip().splitlines())
+            said = {"made": "refused" if lines == 1 else f"not one sentence: {error}"}
+        except Exception as error:
+            said = {"made": f"unclean: {type(error).__name__}: {error}"}
+        else:
+            said = outcome(model, expected)
+        _tell({"said": said})
+    _tell({"done": True})
+
+
+def _tell(what: dict[str, Any]) -> None:
+    sys.stdout.write(json.dumps(what, default=str) + "\n")
+    sys.stdout.flush()
+
+
+def sweep(name: str, way: str, step: int = 1) -> tuple[Counter[str], list[str]]:
+    """How often each outcome came of the mutations of a model, and a line for each bad one."""
+    counts: Counter[str] = Counter()
+    bad: list[str] = []
+    first, done = 0, False
+    while not done:
+        command = [sys.executable, __file__, name, way, str(first), str(step)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as job:
+            word, number = "before the first", first
+            timer = Timer(3 * SECONDS, job.kill)
+            timer.start()
+            for line in job.stdout:
+                timer.cancel()
+                timer = Timer(SECONDS, job.kill)
+                timer.start()
+                told = json.loads(line)
+                done = done or "done" in told
+                word, number = told.get("word", word), told.get("number", number)
+                for use, said in told.get("said", {}).items():
+                    kind = said.split(":")[0]
+                    counts[kind] += 1
+                    if kind not in ("refused", "same", "other"):
+                        bad.append(f"{name}, {way}, {word}, {use}: {said}")
+            timer.cancel()
+            job.wait()
+        if not done:
+            kind = "hang" if job.returncode == -9 else "crash"
+            counts[kind] += 1
+            bad.append(f"{name}, {way}, {word}: {kind} ({job.returncode})")
+            first = number + 1
+    return counts, bad
+
+
+def main() -> None:
+    """Sweep the models named, or all, and print what came of it."""
+    total: Counter[str] = Counter()
+    step = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    wanted = sys.argv[1].split(",") if len(sys.argv) > 1 and sys.argv[1] != "all" else list(zoo())
+    for name in wanted:
+        for way in ("edit", "file"):
+            counts, bad = sweep(name, way, step)
+            total += counts
+            sys.stdout.write(f"{name} {way} {dict(counts)}\n" + "".join(f"  {b}\n" for b in bad))
+            sys.stdout.flush()
+    sys.stdout.write(f"total {dict(total)}\n")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 5:
+        run(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    else:
+        main()
