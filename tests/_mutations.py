@@ -1,8 +1,9 @@
-"""Fitted models with something wrong in them: edits of every attribute, and of every part of a file.
+"""Fitted models with something wrong in them: every attribute edited, every part of a file.
 
-``zoo`` names fitted models, ``mutations`` the edits of one, ``file_mutations`` those of its file, and
-``outcome`` says what a model does after one. ``python _mutations.py`` tries them all, in processes
-of their own, since a model that reaches memory that is not its own takes the process with it.
+``zoo`` names fitted models, ``mutations`` the edits of one, ``file_mutations`` those of its file,
+and ``outcome`` says what a model does after one. ``sweep`` tries them in a process of its own,
+since a model that reaches memory that is not its own takes the process with it. As a program:
+``python tests/_mutations.py [all|NAME,NAME] [every how many]``.
 """
 
 from __future__ import annotations
@@ -24,11 +25,17 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+try:
+    import resource
+except ModuleNotFoundError:  # Windows
+    resource = None
+
 import mercer
 from mercer import designs, estimators, kernels, maps, persistence, preparation
 
 OWN = (kernels, maps, designs, estimators, preparation)
 SECONDS = 20.0  # that no case takes: a hang
+MEMORY = 8 * 2**30  # that no case may take
 CLEAN = (ValueError, TypeError, MemoryError)  # what a broken model may raise, in one sentence
 
 _HUGE = (2**31, 2**40, 2**63 - 1)
@@ -42,7 +49,7 @@ def rows(n: int = 48, d: int = 3) -> np.ndarray:
 
 
 def texts(n: int = 48) -> list[str]:
-    words = "one two three four five six seven eight nine ten".split()
+    words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
     rng = np.random.default_rng(0)
     return [" ".join(rng.choice(words, 5)) for _ in range(n)]
 
@@ -395,10 +402,10 @@ def uses(model: Any) -> dict[str, Callable[[], Any]]:
     """What a fitted model is for, by name."""
     X = data_of(model)
     found = {}
-    for name in ("predict", "decision_function", "predict_proba", "transform", "predict_interval"):
-        if name == "transform" or isinstance(getattr(type(model), name, None), object):
-            if hasattr(model, name):
-                found[name] = lambda name=name: getattr(model, name)(X)
+    methods = "predict decision_function predict_proba transform predict_interval predict_set"
+    for name in methods.split():
+        if hasattr(model, name):
+            found[name] = lambda name=name: getattr(model, name)(X)
     feature_map = vars(model).get("feature_map_")
     if feature_map is not None and not isinstance(feature_map, str):
         scaled = X
@@ -500,6 +507,8 @@ def cases(name: str, way: str, seed: int = 0) -> tuple[dict[str, Any], Iterator[
 
 def run(name: str, way: str, first: int, step: int) -> None:
     """Try the mutations of a model from one on, telling each before and after."""
+    if resource is not None:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     expected, found = cases(name, way)
     for number, (word, make) in enumerate(found):
         if number < first or number % step:
