@@ -10,6 +10,7 @@ from sklearn.base import clone
 from mercer import kernels
 from mercer._random import Slot, Streams
 from mercer.maps import RandomBinning, binning
+from mercer.maps.codes import in_bytes
 
 pytestmark = pytest.mark.rounding
 
@@ -295,7 +296,7 @@ def test_missing_boxes_are_counted_whoever_counts():
 
 
 def test_only_many_missing_bins_deserve_a_word():
-    map_ = RandomBinning(n_components=10)
+    map_ = RandomBinning(n_components=10).fit(data())
     map_.warn_missing(n_missing=10, n_rows=3)
     with pytest.warns(UserWarning, match="37% of the bins .* a smaller gamma") as caught:
         map_.warn_missing(n_missing=11, n_rows=3)
@@ -359,6 +360,6 @@ def test_rows_prepared_by_pieces_are_binned_as_all_at_once(gamma, sparse_rows, m
 
 def test_codes_that_fit_a_byte_are_narrowed_in_place():
     codes = np.arange(15, dtype=np.uint16).reshape(3, 5)
-    narrow = binning._in_bytes(codes.copy())
+    narrow = in_bytes(codes.copy())
     assert narrow.dtype == np.uint8
     np.testing.assert_array_equal(narrow, codes)

@@ -5,22 +5,24 @@ from __future__ import annotations
 import copy
 import sys
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer import maps, penalties, solvers
 from mercer._array import available_memory, check_memory
 from mercer._rows import selected
+from mercer._state import Checked, State
 from mercer._validation import float_type
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
 from mercer.estimators.selection import Part, checked_path, chosen, mean_loss
+from mercer.estimators.state import check_coefficients, check_map, check_path
 from mercer.kernels.text import checked_texts
 from mercer.maps import FeatureMap
 from mercer.penalties import Penalty, RKHSNorm
@@ -40,9 +42,10 @@ _WHITENED = 5000
 _LINEAR = frozenset({"a quadratic loss", "a penalty of linear gradient"})
 # Vectors of a number per column and output that an iterative solver works with.
 _SOLVER_VECTORS = 5.0
+_COEFFICIENTS = ("coef_", "intercept_")
 
 
-class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
+class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
     """A feature map, a loss, a penalty and a solver; subclasses say what y means."""
 
     feature_map_: FeatureMap
@@ -51,6 +54,7 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
     intercept_: NDArray
     _target_mean_: NDArray
     _width_: tuple[int, ...]
+    _fitted_by: ClassVar[str] = "coef_"
 
     def __init__(
         self,
@@ -142,6 +146,9 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
             # Other outputs or classes than last time have nothing to continue from.
             continues = continues and np.shape(self.intercept_) == target.shape[1:]
             start = self._start() if continues else None
+            if not continues:
+                for name in _COEFFICIENTS:
+                    self.__dict__.pop(name, None)
             self.alpha_ = problem.penalty.alpha
             self._adopt(solver, solver.solve(problem, start, listener))
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
@@ -170,9 +177,7 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
             scaled, fitted = self._scaled_rows(X), self.feature_map_
             if not isinstance(fitted, maps.ExactKernel) or fitted.was_fitted_to(scaled):
                 return fitted.design(scaled), True, None
-        # Nothing of them if this fit is interrupted.
-        for name in ("_settings_", "gamma_path_", "path_", "selection_"):
-            self.__dict__.pop(name, None)
+        self._forget()
         self.scaler_ = self._fit_scaler(X, weights)
         scaled = self._scaled_rows(X)
         if self.gamma_path is None:
@@ -186,6 +191,18 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         design = map_.fit_design(scaled)
         self.feature_map_, self._settings_, self._width_ = map_, settings, X.shape[1:]
         return design, False, thetas
+
+    def _begin_fit(self) -> None:
+        """Refuse to go on from a fit that was changed since, or forget it."""
+        if getattr(self, "warm_start", False) and hasattr(self, "coef_"):
+            self._check_state()
+        else:
+            self._forget()
+
+    def _forget(self) -> None:
+        """Leave nothing of an earlier fit that would not fit what this one finds."""
+        for name in (*_COEFFICIENTS, "_settings_", "gamma_path_", "path_", "selection_"):
+            self.__dict__.pop(name, None)
 
     def _problem(
         self, design: Design, target: NDArray, weights: NDArray | None, loss: Any
@@ -322,7 +339,7 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         >>> model.alpha_, model.at_alpha(1.0).alpha_
         (1e-06, 1.0)
         """
-        check_is_fitted(self, "coef_")
+        self._check_fitted()
         if "coef" not in getattr(self, "path_", {}):
             raise ValueError("alphas must be given to fit for a model to have a path.")
         places = np.flatnonzero(np.isclose(self.path_["alpha"], alpha, rtol=1e-9, atol=0.0))
@@ -441,12 +458,24 @@ class KernelMachine(ScaledInputs, CallbackSupportMixin, BaseEstimator):
         check_consistent_length(X, y)
         return X, y
 
+    def _check_state(self) -> None:
+        check_map(self)
+        shape = check_coefficients(self, "coef_", self._n_coefficients())
+        mean = State(self).value("_target_mean_")
+        State(self).numbers("_target_mean_", shape if np.ndim(mean) else ())
+        if "coef" in (vars(self).get("path_") or ()):
+            check_path(self)
+
+    def _n_coefficients(self) -> int:
+        """How many coefficients an output has."""
+        return self.feature_map_.n_features_out_
+
     def _takes_text(self) -> bool:
         return maps.takes_text(self.feature_map, self.kernel)
 
     def _checked(self, X: Any) -> Any:
         """New rows as the fitted model takes them."""
-        check_is_fitted(self, "coef_")
+        self._check_fitted()
         if self.feature_map_.takes_text:
             return checked_texts(X, "X")
         return validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)

@@ -13,9 +13,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer import losses
+from mercer._state import State
 from mercer._validation import float_type, name_from
 from mercer.estimators.base import KernelMachine, check_weights
 from mercer.estimators.selection import Part
+from mercer.estimators.state import check_classes
+from mercer.losses import Loss
 
 __all__ = ["KernelClassifier"]
 
@@ -219,6 +222,7 @@ default="auto"
         -------
         self
         """
+        self._begin_fit()
         X, y = self._checked_pair(X, y)
         check_classification_targets(y)
         weights = check_weights(sample_weight, X)
@@ -250,6 +254,11 @@ default="auto"
         if loss.joint:
             return indicator.astype(dtype), loss
         return np.where(indicator, 1, -1).astype(dtype), loss
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        State(self).instance("_loss_", Loss)
+        check_classes(self, self.coef_.shape[:-1])
 
     def _strata(self, target: NDArray) -> NDArray:
         return target > 0 if target.ndim == 1 else target.argmax(axis=1)
@@ -295,7 +304,8 @@ default="auto"
         return (responses > 0).astype(int) if responses.ndim == 1 else responses.argmax(axis=1)
 
     def _has_proba(self) -> bool:
-        return losses.get(self.loss).has_proba
+        loss = vars(self).get("_loss_", self.loss)
+        return losses.get(loss).has_proba
 
     @available_if(_has_proba)
     def predict_proba(self, X):

@@ -118,6 +118,8 @@ class DoublySGDRegressor(StreamingMachine, KernelRegressor):
         self
         """
         first = not hasattr(self, "coef_")
+        if not first:
+            self._check_state()
         X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True, reset=first)
         weights = check_weights(sample_weight, X)
         loss = losses.get(self.loss)
@@ -288,6 +290,8 @@ class DoublySGDClassifier(StreamingMachine, KernelClassifier):
         self
         """
         first = not hasattr(self, "coef_")
+        if not first:
+            self._check_state()
         if self.class_weight is not None:
             raise ValueError(
                 "class_weight must be None for partial_fit, which does not know all rows; got "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from mercer import kernels
 from mercer._array import row_chunks
+from mercer._state import Checked, State
 from mercer._validation import canonical, name_from, positive_number
 from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
+from mercer.estimators.state import check_classes, check_coefficients
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, DualSolver, PairwiseCD
 
 __all__ = ["DualKernelSVC"]
@@ -24,7 +26,7 @@ __all__ = ["DualKernelSVC"]
 _DUALS = {"hinge": BoxDual.hinge, "squared_hinge": BoxDual.squared_hinge}
 
 
-class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
+class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
     """A support vector machine with the exact kernel, solved by several threads.
 
     Minimises ``|f|**2 / 2 + C sum_i loss(y_i f(x_i))`` over the functions of the kernel's space.
@@ -117,6 +119,7 @@ class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
     """
 
     kernel_: Any
+    _fitted_by: ClassVar[str] = "dual_coef_"
 
     def __init__(
         self,
@@ -170,6 +173,7 @@ class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
         -------
         self
         """
+        self.__dict__.pop("dual_coef_", None)  # of an earlier fit
         C, solver = positive_number(self.C, "C"), self._solver()
         name_from(self.loss, _DUALS, "loss")
         X, y = self._checked_pair(X, y)
@@ -209,12 +213,12 @@ class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        check_is_fitted(self, "dual_coef_")
-        X = self._validated(X, reset=False)
+        self._check_fitted()
+        X = self._validated(X)
         out = np.empty((X.shape[0], *self.dual_coef_.shape[:-1]), dtype=X.dtype)
         coef = self.dual_coef_.T.astype(X.dtype)
         for rows in row_chunks(X.shape[0], 8.0 * len(self.support_) + 8.0 * X.shape[1]):
-            if self._is_precomputed():
+            if self._has_matrix():
                 block = X[rows][:, self.support_]
             elif len(self.support_):
                 block = self.kernel_(self._scaled(X[rows]), self.support_vectors_)
@@ -283,8 +287,8 @@ class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
         self.support_ = rows[used]
         self.support_vectors_ = scaled[:0] if self._is_precomputed() else scaled[used]
         self.n_support_ = np.bincount(labels[self.support_], minlength=len(self.classes_))
-        self.dual_coef_ = coef[0, used] if binary else coef[:, used]
         self.intercept_ = float(intercepts[0]) if binary else intercepts
+        self.dual_coef_ = coef[0, used] if binary else coef[:, used]
         self.objective_ = float(sum(result.objective for result in found))
         self.dual_gap_ = float(sum(result.dual_gap for result in found))
         self.n_iter_ = max(1, sum(result.n_iter for result in found))
@@ -327,9 +331,32 @@ class DualKernelSVC(ClassifierMixin, ScaledInputs, BaseEstimator):
         check_classification_targets(y)
         return canonical(X), y
 
-    def _validated(self, X: Any, reset: bool) -> Any:
-        accept = False if self._is_precomputed() else "csr"
+    def _validated(self, X: Any) -> Any:
+        """New rows as the fitted model takes them."""
+        accept = False if self._has_matrix() else "csr"
         X = validate_data(
-            self, X, accept_sparse=accept, dtype=float_types(X), order="C", reset=reset
+            self, X, accept_sparse=accept, dtype=float_types(X), order="C", reset=False
         )
         return canonical(X)
+
+    def _has_matrix(self) -> bool:
+        """Whether the fitted model takes rows of a kernel matrix."""
+        return isinstance(self.kernel_, str)
+
+    def _check_state(self) -> None:
+        state, d = State(self), State(self).integer("n_features_in_", 1)
+        n_vectors = len(state.array("support_", (None,), "l", 0))
+        if isinstance(state.value("kernel_"), str):
+            state.one_of("kernel_", ("precomputed",))
+            state.array("support_", (n_vectors,), "l", 0, d - 1)
+            state.instance("scaler_", type(None))
+        else:
+            kernel = state.instance("kernel_", kernels.Kernel)
+            is_scaled = kernel.is_resolved and not kernel.takes_text
+            state.check("kernel_", "have its scale in numbers", is_scaled)
+            vectors = state.rows("support_vectors_", d)
+            state.check(
+                "support_", f"have {vectors.shape[0]} entries", n_vectors == vectors.shape[0]
+            )
+            self._check_scaler()
+        check_classes(self, check_coefficients(self, "dual_coef_", n_vectors, "d"))

@@ -150,6 +150,7 @@ default="auto"
         -------
         self
         """
+        self._begin_fit()
         X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, X)
         # Losses of a regression depend on the residual alone: solving for the centred target is the

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from mercer._blas import blas_threads, cholesky_in_place
 from mercer._random import Slot, key_from, shuffled
+from mercer._state import Checked, State
 from mercer._validation import flag, name_from, positive_integer
 from mercer.kernels import Gaussian
 from mercer.maps import RandomFourier
@@ -30,7 +31,7 @@ _ROWS = 1000  # that gradients are averaged over
 _PAIRED, _OTHERS = 400, 6  # rows whose distances are looked at, to so many less one others
 
 
-class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Inputs multiplied by how much the target changes along them.
 
     A ridge fit f of random cosines is made on some rows; the root mean square of its derivative
@@ -85,6 +86,8 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     >>> scaler.scales_.round(1)
     array([0., 1., 0.])
     """
+
+    _fitted_by: ClassVar[str] = "matrix_"
 
     def __init__(
         self,
@@ -160,9 +163,14 @@ class GradientScaler(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         -------
         array or CSR of shape (n, d), in the dtype of X
         """
-        check_is_fitted(self)
+        self._check_fitted()
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
         return scaled(X, self.matrix_)
+
+    def _check_state(self) -> None:
+        state, d = State(self), State(self).integer("n_features_in_", 1)
+        is_flat = np.ndim(state.value("matrix_")) == 1
+        state.array("matrix_", (d,) if is_flat else (d, d))
 
     def _check_settings(self) -> None:
         if isinstance(self.power, bool) or not isinstance(self.power, (int, float, np.number)):

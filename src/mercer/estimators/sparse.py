@@ -129,6 +129,8 @@ class SparseMachine(KernelMachine):
             self.scaler_ = previous.scaler_
             source = Stream(previous.feature_map_, self._scaled(seen))
             start = self._continued(previous, source, target)
+        if start is None:
+            self._forget()
         part = Part(source.X, target, weights)
         search = WorkingSet(self._inner(), n_new, self.max_rounds, self.tol)
         penalty = self._chosen_penalty(source, part, loss, search)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import maps
+from mercer._state import State
 from mercer._validation import float_type
 from mercer.estimators.base import KernelMachine, with_resolved_gamma
 from mercer.maps import FeatureMap
@@ -156,15 +157,27 @@ class StreamingMachine(KernelMachine):
 
     def _adopt_steps(self, f: Expansion, losses: NDArray[np.float64]) -> None:
         """Make the expansion the fitted model."""
-        for name, value in self._split(f.coef).items():
-            setattr(self, name, value)
         self.loss_curve_ = losses
         self.n_steps_ = self.n_iter_ = len(losses)
         self.n_features_seen_ = f.n_features
+        for name, value in self._split(f.coef).items():
+            setattr(self, name, value)
 
     def _split(self, coef: NDArray) -> dict[str, Any]:
         intercept = self._constant_ + self._target_mean_
         return {"coef_": coef.T, "intercept_": intercept.astype(coef.dtype)}
+
+    def _n_coefficients(self) -> int:
+        return State(self).integer("n_features_seen_")
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        state = State(self)
+        endless = state.instance("feature_map_", Endless)
+        state.check("feature_map_", "have scale=False", not endless._scale_)
+        constant = state.value("_constant_")
+        state.numbers("_constant_", self.coef_.shape[:-1] if np.ndim(constant) else ())
+        state.array("loss_curve_", (state.integer("n_steps_", 1),), "d")
 
     # -- prediction --------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable as Function
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -63,6 +63,15 @@ class Kernel:
     taper: float = 0.0
     amplitude: float = 1.0
     takes_text: bool = False
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """What is read from a file is checked as what is given to the constructor."""
+        vars(self).update(state)
+        if is_dataclass(self):
+            fresh = replace(self)
+            vars(self).clear()
+            vars(self).update(vars(fresh))
+
     __array_ufunc__ = None  # NumPy's numbers leave their product with a kernel to the kernel
 
     def __call__(self, X: Any, Y: Any = None) -> NDArray:

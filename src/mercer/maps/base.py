@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,38 +13,29 @@ from sklearn.base import (
     TransformerMixin,
     clone,
 )
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import validate_data
 
 from mercer import kernels
 from mercer._array import available_memory, check_memory, row_chunks
 from mercer._random import key_from
 from mercer._rows import PreparedRows, is_large
+from mercer._state import Checked, State
 from mercer._validation import FLOATS, canonical, column_indices, float_type, scale_of_distance
 from mercer.designs import Dense, Design, Lazy
+from mercer.maps.drawn import LAST_KEY, Memory
 
 __all__ = ["FeatureMap"]
 
 
-@dataclass
-class _Draws:
+class _Draws(Memory):
     """The realisation that a map shares with its copies at other scales."""
 
-    random_state: Any  # that the key was made from
-    key: int
-    # What was drawn under the key, for the last description asked for.
-    held: tuple[Any, Any] | None = None
-
-    def remembered(self, description: Any, draw: Callable[[], Any]) -> Any:
-        """``draw()``, called once for consecutive equal descriptions."""
-        if self.held is None or self.held[0] != description:
-            self.held = description, draw()
-        return self.held[1]
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"random_state": self.random_state, "key": self.key, "held": None}
+    def __init__(self, random_state: Any, key: int):
+        super().__init__()
+        self.random_state, self.key = random_state, key  # that the key was made from
 
 
-class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A map z from inputs to D features whose inner products approximate a kernel.
 
     A map says three things: ``_fit(X)`` fixes its parameters and sets ``n_features_out_``,
@@ -53,6 +43,10 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     say which design suits it (``_design``) and how to fit and build one in a single pass
     (``_fit_design``). Data reach these methods checked: finite, C-ordered or canonical CSR, float32
     or float64.
+
+    A fitted map computes from what its fit found and kept; its settings say what the next fit will
+    do, and changing them changes nothing before (``n_jobs`` apart). What a fit keeps is checked by
+    ``_check_state`` whenever it is used; what follows from it is not stored.
 
     Attributes
     ----------
@@ -67,6 +61,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     """
 
     n_features_out_: int
+    _fitted_by: ClassVar[str] = "n_features_out_"
     default_kernel: ClassVar[str | None] = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -86,7 +81,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         ValueError, TypeError
             For data or hyper-parameters that make no sense: one sentence says which and why.
         """
-        self._fit(self._checked(X, reset=True))
+        self._fit(self._taken(X, reset=True))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -100,7 +95,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         -------
         array (or CSR, for maps whose features are sparse) of shape (n, D), in the dtype of X
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return self._transform(self._checked(X, reset=False))
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
@@ -115,7 +110,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         -------
         array (or CSR, for maps whose features are sparse) of shape (n, D), in the dtype of X
         """
-        X = self._checked(X, reset=True)
+        X = self._taken(X, reset=True)
         self._fit(X)
         return self._transform(X)
 
@@ -133,7 +128,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         array of shape (n, b)
             ``transform(X)[:, columns]``.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         X = self._checked(X, reset=False)
         return self._block(X, column_indices(columns, self.n_features_out_))
 
@@ -144,7 +139,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         ----------
         X : array or CSR of shape (n, d)
         """
-        check_is_fitted(self)
+        self._check_fitted()
         design = self._design(self._taken(X, reset=False))
         self.warn_missing(design.n_missing, design.shape[0])
         return design
@@ -167,7 +162,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         design : Design
             Of these rows.
         """
-        check_is_fitted(self)
+        self._check_fitted()
         for rows in row_chunks(X.shape[0], self.bytes_per_row(X.dtype)):
             piece = X[rows] if prepare is None else prepare(X[rows])
             yield rows, self._design(self._checked(piece, reset=False))
@@ -269,7 +264,7 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         >>> feature_map.transform(X) @ coef
         array([1., 2.])
         """
-        check_is_fitted(self)
+        self._check_fitted()
         return self, coef
 
     def stream(self, X: Any, first: int, count: int) -> tuple[FeatureMap, Design]:
@@ -394,13 +389,47 @@ class FeatureMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     # What maps share.
 
     def _taken(self, X: Any, reset: bool) -> Any:
-        """Checked data; rows that are prepared when they are read are checked when they are."""
+        """Checked data; rows that are prepared when they are read are checked when they are.
+
+        ``reset`` begins a fit, which forgets the one before.
+        """
+        if reset:
+            self._forget()
         if not isinstance(X, PreparedRows):
             return self._checked(X, reset)
         if not self._goes_by_rows:
             return self._checked(X.together(), reset)
         validate_data(self, X, reset=reset, skip_check_array=True)
         return X.then(lambda rows: self._checked(rows, reset=False))
+
+    def _forget(self) -> None:
+        super()._forget()
+        self._memory = Memory()
+
+    def _remembered(self, description: tuple[Any, ...], draw: Callable[[], Any]) -> Any:
+        """``draw()``, called once while what is drawn follows from the same things."""
+        if not isinstance(vars(self).get("_memory"), Memory):
+            self._memory = Memory()
+        return self._memory.remembered(description, draw)
+
+    def _check_state(self) -> None:
+        state = State(self)
+        if not self.takes_text:
+            state.integer("n_features_in_", 1)
+        state.integer("n_features_out_", 0)
+        for name in self._kept_settings:
+            state.value(f"_{name}_")
+        if "_draws" in vars(self):
+            State(state.instance("_draws", _Draws)).integer("key", 0, LAST_KEY)
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_memory"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        state = {name: value for name, value in state.items() if name != "_memory"}
+        self._memory = Memory()
+        super().__setstate__(state)
 
     def _whole(self, X: Any) -> Any:
         """``_transform`` of data as ``_taken`` gives them."""

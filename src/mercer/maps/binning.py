@@ -9,21 +9,22 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from mercer import _core, kernels
 from mercer._array import check_setting, chunk_bytes, n_threads, row_chunks
 from mercer._random import Slot, Streams
 from mercer._rows import PreparedRows
+from mercer._state import State
 from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
 from mercer.maps.base import FeatureMap
+from mercer.maps.codes import buffers, code_type, in_bytes
+from mercer.maps.drawn import LAST_KEY
 
 __all__ = ["RandomBinning"]
 
@@ -90,6 +91,10 @@ class RandomBinning(FeatureMap):
     (100, {32})
     """
 
+    _kept_settings: ClassVar[tuple[str, ...]] = ("scale",)
+    n_bins_: NDArray[np.int64]
+    _scale_: bool
+
     def __init__(
         self,
         kernel="laplacian",
@@ -110,10 +115,8 @@ class RandomBinning(FeatureMap):
         self.n_jobs = n_jobs
 
     def bytes_per_row(self, dtype):
-        return (
-            self.n_components * (4.0 + self._value_bytes)
-            + self.n_features_in_ * np.dtype(dtype).itemsize
-        )
+        grids = self._n_grids * (4.0 + self._value_bytes)
+        return grids + self.n_features_in_ * np.dtype(dtype).itemsize
 
     def _fit(self, X):
         self._fit_design(X)
@@ -134,31 +137,51 @@ class RandomBinning(FeatureMap):
 
     @property
     def _goes_by_rows(self) -> bool:
-        # Bins with faded edges come with numbers that are made of all rows at once.
-        return not kernels.get(self.kernel, self.gamma).taper
+        return True
 
     def _fit_design(self, X):
-        positive_integer(self.n_components, "n_components")
+        n_grids = positive_integer(self.n_components, "n_components")
         flag(self.scale, "scale")
-        n_hashed = self._n_hashed()
+        n_hashed = self._hashed_bins()
         self.kernel_ = self._resolved_kernel(X)
         _warn_spread(self.kernel_.taper, X.shape[1])
         self.key_ = self._drawn_key()
-        self.__dict__.pop("_grids", None)
+        self.n_bins_ = np.full(n_grids, n_hashed or 0, dtype=np.int64)
         if n_hashed is None:
             design = self._number_boxes(X)
         else:
-            self._set_columns(np.full(self.n_components, n_hashed, dtype=np.int64))
-            codes = self._empty_codes(X, _code_type(n_hashed - 1))
+            codes = self._empty_codes(X, code_type(n_hashed - 1))
             self._bin(X, codes)
             design = self._binned(X, codes, n_missing=0)
         self.occupancy_ = design.occupancy()
         return design
 
+    def _forget(self):
+        super()._forget()
+        for name in ("_table", "_places"):
+            self.__dict__.pop(name, None)
+
+    def _check_state(self):
+        super()._check_state()
+        state = State(self)
+        state.integer("key_", 0, LAST_KEY)
+        state.flag("_scale_")
+        kernel = state.instance("kernel_", kernels.Kernel)
+        state.check("kernel_", "have its scale in numbers", kernel.is_resolved)
+        n_bins = state.array("n_bins_", (None,), "l", 0, _MAX_HASHED)
+        if "_places" in vars(self):
+            state.array("_places", n_bins.shape, "l", 0)
+        if "_table" in vars(self):
+            table = state.instance("_table", _core.BinTable)
+            state.check("n_bins_", "be those of its boxes", np.array_equal(n_bins, table.n_bins))
+            return
+        alike = len(n_bins) and n_bins[0] >= 2 and (n_bins == n_bins[0]).all()
+        state.check("n_bins_", "be one number of at least 2 for every grid of hashed boxes", alike)
+
     def warn_missing(self, n_missing, n_rows):
         if "_places" in self.__dict__:
             return  # an excerpt lacks most boxes on purpose
-        n_pairs = n_rows * self.n_components
+        n_pairs = n_rows * self._n_grids
         if n_missing > _MANY_MISSING * n_pairs:
             warnings.warn(
                 f"{n_missing / n_pairs:.0%} of the bins of these rows were not met at fit, so "
@@ -168,12 +191,9 @@ class RandomBinning(FeatureMap):
             )
 
     def _design(self, X):
-        largest = int(
-            self.n_bins_.max(initial=1)
-        )  # the code of an unseen box is the number of boxes
-        codes = self._empty_codes(
-            X, _code_type(largest if self._n_hashed() is None else largest - 1)
-        )
+        largest = int(self.n_bins_.max(initial=1))
+        # The code of an unseen box is the number of boxes.
+        codes = self._empty_codes(X, code_type(largest - 1 if self._is_hashed else largest))
         n_unseen = self._bin(X, codes)
         return self._binned(X, codes, n_unseen)
 
@@ -197,8 +217,8 @@ class RandomBinning(FeatureMap):
     # -- the endless sequence of grids --------------------------------------------------------
 
     def stream(self, X, first, count):
-        check_is_fitted(self)
-        if self.scale or self._n_hashed() is not None:
+        self._check_fitted()
+        if self._scale_ or self._is_hashed:
             return super().stream(X, first, count)
         part = self._at(np.arange(first, first + count))
         return part, part._number_boxes(self._checked(X, reset=False))
@@ -230,44 +250,57 @@ class RandomBinning(FeatureMap):
     def _at(self, places: NDArray, keys: NDArray | None = None, n_bins: Any = None) -> Any:
         """The map of other grids of the sequence, with the boxes of these keys."""
         part = clone(self).set_params(n_components=len(places))
-        for name in ("n_features_in_", "feature_names_in_", "kernel_", "key_"):
+        for name in ("n_features_in_", "feature_names_in_", "kernel_", "key_", "_scale_"):
             if hasattr(self, name):
                 setattr(part, name, getattr(self, name))
         part._places = places
+        part.n_bins_ = np.zeros(len(places), dtype=np.int64)
         if keys is not None:
-            n_bins = np.asarray(n_bins, dtype=np.int64)
-            part._table = _core.BinTable.from_keys(keys, n_bins)
-            part._set_columns(n_bins)
+            part.n_bins_ = np.asarray(n_bins, dtype=np.int64)
+            part._table = _core.BinTable.from_keys(keys, part.n_bins_)
         return part
 
     def _grid_places(self) -> NDArray[np.int64]:
         """Where the grids of this map are in the sequence."""
-        return self.__dict__.get("_places", np.arange(self.n_components))
+        return self.__dict__.get("_places", np.arange(self._n_grids))
 
     # -- grids -------------------------------------------------------------------------------
 
     def _number_boxes(self, X: Any) -> Binned:
         """Give every box that a row of X is in its column."""
         codes = self._fit_dictionary(X)
-        self._set_columns(self._table.n_bins)
+        self.n_bins_ = self._table.n_bins
         return self._binned(X, codes, n_missing=0)
 
-    def _set_columns(self, n_bins: NDArray[np.int64]) -> None:
-        self.n_bins_ = n_bins
-        self._offsets = np.concatenate([[0], np.cumsum(n_bins)]).astype(np.int64)
-        self.n_features_out_ = int(self._offsets[-1])
+    @property
+    def _n_grids(self) -> int:
+        return len(self.n_bins_)
+
+    @property
+    def _offsets(self) -> NDArray[np.int64]:
+        """The first column of every grid, and the number of all."""
+        return np.concatenate([[0], np.cumsum(self.n_bins_)]).astype(np.int64)
+
+    @property
+    def n_features_out_(self) -> int:  # type: ignore[override]
+        return int(self.n_bins_.sum())
+
+    @property
+    def _is_hashed(self) -> bool:
+        """Whether boxes are hashed; otherwise every one that was met has its column."""
+        return "_table" not in vars(self)
 
     @property
     def _value(self) -> float:
         amplitude = self.kernel_.amplitude**0.5
-        return amplitude * self.n_components**-0.5 if self.scale else amplitude
+        return amplitude * self._n_grids**-0.5 if self._scale_ else amplitude
 
     @property
     def _value_bytes(self) -> int:
         return 4 if self.kernel_.taper else 0
 
-    def _n_hashed(self) -> int | None:
-        """Columns per grid when boxes are hashed, None when each has its own."""
+    def _hashed_bins(self) -> int | None:
+        """Columns per grid if the settings say that boxes are hashed, None if each has its own."""
         if isinstance(self.bins, str) and self.bins == "exact":
             return None
         if isinstance(self.bins, bool) or not isinstance(self.bins, Integral):
@@ -282,14 +315,20 @@ class RandomBinning(FeatureMap):
 
         A code is floor(x / width - shift) and the shift is uniform on [0, 1).
         """
-        cached = self.__dict__.get("_grids")
-        if cached is not None:
-            return tuple(part[first:stop] for part in cached)
+        if self._n_grids > self._grids_at_once:
+            return self._inverted(first, stop)
+        return tuple(part[first:stop] for part in self._grids)
+
+    @property
+    def _grids(self) -> tuple[NDArray, ...]:
+        """The parameters of all grids, drawn once and never stored."""
+        places = self._places.tobytes() if "_places" in vars(self) else None
+        what = self.key_, self.kernel_, self.n_features_in_, self._n_grids, places
+        return self._remembered(what, lambda: self._inverted(0, self._n_grids))
+
+    def _inverted(self, first: int, stop: int) -> tuple[NDArray, ...]:
         widths, shifts, multipliers = self._drawn(first, stop)
-        parts = (np.ascontiguousarray(1.0 / widths), shifts, multipliers)
-        if first == 0 and stop == self.n_components:
-            self._grids = parts
-        return parts
+        return np.ascontiguousarray(1.0 / widths), shifts, multipliers
 
     def _drawn(self, first: int, stop: int) -> tuple[NDArray, ...]:
         """Widths, shifts and multipliers of grids first..stop-1, each (grids, d).
@@ -310,7 +349,7 @@ class RandomBinning(FeatureMap):
         if not isinstance(kernel, kernels.Stationary):
             return draw(kernel.widths)
         own = self._is_settled() and "_places" not in self.__dict__
-        if own and (first, stop) == (0, self.n_components):
+        if own and (first, stop) == (0, self._n_grids):
             what = self.key_, kernel.with_gamma(1.0), len(streams), d
             widths, *rest = self._draws.remembered(what, lambda: draw(kernel.unit_widths))
         else:
@@ -319,13 +358,16 @@ class RandomBinning(FeatureMap):
 
     def _batches(self, first: int, stop: int):
         """Grids in groups whose parameters fit the working memory."""
-        step = max(1, _BATCH_BYTES // (_PARAMETER_BYTES * max(1, self.n_features_in_)))
-        for start in range(first, stop, step):
-            yield start, min(stop, start + step)
+        for start in range(first, stop, self._grids_at_once):
+            yield start, min(stop, start + self._grids_at_once)
+
+    @property
+    def _grids_at_once(self) -> int:
+        return max(1, _BATCH_BYTES // (_PARAMETER_BYTES * max(1, self.n_features_in_)))
 
     def _fit_dictionary(self, X: Any) -> NDArray:
         """Codes of the training data, numbering the boxes of each grid as they are met."""
-        n_grids, threads = self.n_components, n_threads(self.n_jobs)
+        n_grids, threads = self._n_grids, n_threads(self.n_jobs)
         codes = self._empty_codes(X, np.uint16)
         table = _core.BinTable(n_grids)
         insert: Callable[..., bool] = table.insert
@@ -338,14 +380,14 @@ class RandomBinning(FeatureMap):
                     out = codes[start:stop]
                     if not whole:
                         out = np.empty((stop - start, part.shape[0]), dtype=codes.dtype)
-                    fits = insert(start, *_buffers(part), *grids, out, threads)
+                    fits = insert(start, *buffers(part), *grids, out, threads)
                     if not fits:
                         codes = codes.astype(np.uint32)  # a grid has more than 65 535 boxes
                 if not whole:
                     codes[start:stop, rows] = out
         self._table = table
         if codes.dtype == np.uint16 and table.n_bins.max() <= 256:
-            codes = _in_bytes(codes)
+            codes = in_bytes(codes)
         return codes
 
     def _pieces(self, X: Any) -> Iterator[tuple[slice, Any]]:
@@ -353,13 +395,13 @@ class RandomBinning(FeatureMap):
         if not isinstance(X, PreparedRows):
             yield slice(0, X.shape[0]), X
             return
-        bytes_per_row = 2.0 * self.n_components + 8.0 * self.n_features_in_
+        bytes_per_row = 2.0 * self._n_grids + 8.0 * self.n_features_in_
         for rows in row_chunks(X.shape[0], bytes_per_row, min(_PIECE_BYTES, chunk_bytes())):
             yield rows, X[rows]
 
     def _empty_codes(self, X: Any, dtype: Any) -> NDArray:
         """Room for the codes of X, if there is room."""
-        shape = (self.n_components, X.shape[0])
+        shape = (self._n_grids, X.shape[0])
         cell = float(shape[1]) * (np.dtype(dtype).itemsize + self._value_bytes)
         check_setting(
             "n_components",
@@ -372,8 +414,8 @@ class RandomBinning(FeatureMap):
 
     def _bin(self, X: Any, codes: NDArray, first: int = 0) -> int:
         """Write the codes of grids first.. of X; returns how many had no column."""
-        n_unseen, n_hashed = 0, self._n_hashed()
-        table: Any = self._table if n_hashed is None else None
+        n_unseen, n_hashed = 0, int(self.n_bins_[0]) if self._is_hashed else None
+        table: Any = None if self._is_hashed else self._table
         bin_hashed: Callable[..., None] = _core.bin_hashed
         threads = n_threads(self.n_jobs)
         for start, stop in self._batches(first, first + len(codes)):
@@ -383,9 +425,9 @@ class RandomBinning(FeatureMap):
                 if part is not X:
                     out = np.empty_like(out)
                 if n_hashed is None:
-                    n_unseen += table.lookup(start, *_buffers(part), *grids, out, threads)
+                    n_unseen += table.lookup(start, *buffers(part), *grids, out, threads)
                 else:
-                    bin_hashed(*_buffers(part), *grids, n_hashed, out, threads)
+                    bin_hashed(*buffers(part), *grids, n_hashed, out, threads)
                 if part is not X:
                     codes[start - first : stop - first, rows] = out
         return n_unseen
@@ -394,17 +436,22 @@ class RandomBinning(FeatureMap):
         """Entries of ``count`` grids of X, (count, n); None where all are the same number."""
         if not self.kernel_.taper:
             return None
-        out = np.empty((count, X.shape[0]), dtype=np.float32)
+        entries = np.empty((count, X.shape[0]), dtype=np.float32)
         weigh: Callable[..., None] = _core.weigh
+        window, threads = (self.kernel_.taper, self._value), n_threads(self.n_jobs)
         for start, stop in self._batches(first, first + count):
             inverse_widths, shifts, _ = self._parameters(start, stop)
-            part = out[start - first : stop - first]
-            window = self.kernel_.taper, self._value
-            weigh(*_buffers(X), inverse_widths, shifts, *window, part, n_threads(self.n_jobs))
-        return out
+            for rows, part in self._pieces(X):
+                out = entries[start - first : stop - first, rows]
+                if part is not X:
+                    out = np.empty_like(out)
+                weigh(*buffers(part), inverse_widths, shifts, *window, out, threads)
+                if part is not X:
+                    entries[start - first : stop - first, rows] = out
+        return entries
 
     def _binned(self, X: Any, codes: NDArray, n_missing: int) -> Binned:
-        entries = self._entries(X, 0, self.n_components)
+        entries = self._entries(X, 0, self._n_grids)
         if entries is not None:
             return Weighted(
                 codes, entries, self._offsets, X.dtype, self.n_jobs, n_missing=n_missing
@@ -420,22 +467,19 @@ class RandomBinning(FeatureMap):
             n_missing=n_missing,
         )
 
-    # -- a fitted map is its settings, its key and the boxes it met --------------------------------
+    # -- a fitted map is its key and the boxes it met ----------------------------------------------
 
     def __getstate__(self):
-        state = dict(super().__getstate__())
-        state.pop("_grids", None)  # regenerated from the key
+        state = super().__getstate__()
         table = state.pop("_table", None)
-        if table is not None:
-            state["_bin_keys_"] = table.keys()
-        return state
+        return state if table is None else state | {"_bin_keys_": table.keys()}
 
     def __setstate__(self, state):
-        state = dict(state)
-        keys = state.pop("_bin_keys_", None)
-        super().__setstate__(state)
+        keys = state.get("_bin_keys_")
         if keys is not None:
-            self._table = _core.BinTable.from_keys(keys, self.n_bins_)
+            table = _core.BinTable.from_keys(keys, state.get("n_bins_"))
+            state = {k: v for k, v in state.items() if k != "_bin_keys_"} | {"_table": table}
+        super().__setstate__(state)
 
 
 def _warn_spread(taper: float, n_inputs: int) -> None:
@@ -449,35 +493,3 @@ def _warn_spread(taper: float, n_inputs: int) -> None:
             UserWarning,
             stacklevel=4,
         )
-
-
-def _buffers(X: Any) -> tuple[Any, ...]:
-    """What the core takes for X: the array, or the parts of a CSR matrix and its width."""
-    if sparse.issparse(X):
-        index = np.result_type(X.indices, X.indptr)
-        return (
-            X.data,
-            X.indices.astype(index, copy=False),
-            X.indptr.astype(index, copy=False),
-            X.shape[1],
-        )
-    return (X,)
-
-
-def _in_bytes(codes: NDArray) -> NDArray:
-    """uint16 codes below 256 as uint8, in the first half of their memory; the other half is freed.
-
-    A copy would for a moment take as much again.
-    """
-    n_grids, n = codes.shape
-    narrow = codes.reshape(-1).view(np.uint8)
-    for grid in range(n_grids):  # what is overwritten was read before
-        narrow[grid * n : (grid + 1) * n] = codes[grid].astype(np.uint8)
-    del narrow
-    codes.resize((codes.size + 1) // 2, refcheck=False)  # nobody else has seen this array
-    return codes.view(np.uint8)[: n_grids * n].reshape(n_grids, n)
-
-
-def _code_type(largest: int) -> Any:
-    """Narrowest unsigned type for codes up to ``largest``."""
-    return np.uint8 if largest <= 0xFF else np.uint16 if largest <= 0xFFFF else np.uint32

@@ -12,9 +12,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import n_threads
+from mercer._state import State
 from mercer.designs import Design
 from mercer.maps.nested import Nested
-from mercer.maps.sketch import Sketch, sketch_from
+from mercer.maps.sketch import SKETCHES, Sketch, sketch_from
 
 __all__ = ["CompactFeatures"]
 
@@ -80,6 +81,8 @@ class CompactFeatures(Nested):
     """
 
     default_kernel: ClassVar[str] = "gaussian"
+    _kept_settings: ClassVar[tuple[str, ...]] = ("sketch",)
+    _sketch_: str
 
     def __init__(
         self,
@@ -112,7 +115,11 @@ class CompactFeatures(Nested):
 
     def _sketch(self) -> Sketch:
         size, threads = self.base_.n_features_out_, n_threads(self.n_jobs)
-        return sketch_from(self.sketch)(self.key_, size, self.n_components, threads)
+        return sketch_from(self._sketch_)(self.key_, size, self.n_features_out_, threads)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        State(self).one_of("_sketch_", SKETCHES)
 
     def _project(self, piece: Design) -> NDArray:
         return self._sketch().project(piece)

@@ -10,7 +10,10 @@ from scipy import sparse
 
 from mercer._array import n_threads
 from mercer._random import Slot, Streams
+from mercer._state import State
 from mercer._validation import flag, name_from, positive_integer
+from mercer.kernels import Kernel
+from mercer.maps.drawn import LAST_KEY
 from mercer.maps.members import Endless
 
 __all__ = ["CosineMap"]
@@ -19,14 +22,17 @@ __all__ = ["CosineMap"]
 class CosineMap(Endless):
     """Cosines of random frequencies, as ``sqrt(2/D) cos(w.x + b)`` or pairs of cosine and sine.
 
-    A subclass says ``_remember()``, which draws what it keeps of its frequencies, and
-    ``_features_of(X, streams)``, the columns of some frequencies in the order asked for, those of
-    a pair side by side. Frequency s is made from stream s of the key, and so is its phase.
+    A subclass says ``_features_of(X, streams)``, the columns of some frequencies in the order asked
+    for, those of a pair side by side, and ``_all_drawn()``, which draws what all columns need.
+    Frequency s is made from stream s of the key, and so is its phase.
     """
 
     default_kernel: ClassVar[str] = "gaussian"
+    _kept_settings: ClassVar[tuple[str, ...]] = ("form", "scale")
     form: str
     scale: bool
+    _form_: str
+    _scale_: bool
 
     def _fit(self, X: Any) -> None:
         n_components = positive_integer(self.n_components, "n_components")
@@ -41,10 +47,31 @@ class CosineMap(Endless):
         self.kernel_ = self._resolved_kernel(X)
         self.key_ = self._drawn_key()
         self.n_features_out_ = n_components
-        self._remember()
+        self._remember()  # says now if the kernel has no frequencies
 
-    def _remember(self) -> None:
+    def _all_drawn(self) -> Any:
         raise NotImplementedError
+
+    @property
+    def _kept(self) -> Any:
+        return self._remember()
+
+    def _remember(self) -> Any:
+        """What is drawn for all columns, drawn once and never stored."""
+        settings = [getattr(self, f"_{name}_") for name in self._kept_settings]
+        size = self.n_features_out_, self.n_features_in_
+        return self._remembered((self.key_, self.kernel_, *size, *settings), self._all_drawn)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        state = State(self)
+        state.integer("key_", 0, LAST_KEY)
+        state.one_of("_form_", ("phase", "pair"))
+        state.flag("_scale_")
+        kernel = state.instance("kernel_", Kernel)
+        state.check("kernel_", "have its scale in numbers", kernel.is_resolved)
+        even = self._form_ == "phase" or self.n_features_out_ % 2 == 0
+        state.check("n_features_out_", "be even for pairs of columns", even)
 
     @property
     def _goes_by_rows(self) -> bool:
@@ -54,7 +81,7 @@ class CosineMap(Endless):
         raise NotImplementedError
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
-        if self.form == "phase":
+        if self._form_ == "phase":
             return self._features_of(X, columns)
         streams, place = np.unique(columns // 2, return_inverse=True)
         return self._features_of(X, streams)[:, 2 * place + columns % 2]
@@ -62,7 +89,7 @@ class CosineMap(Endless):
     @property
     def _per_stream(self) -> int:
         """Columns of a frequency."""
-        return 2 if self.form == "pair" else 1
+        return 2 if self._form_ == "pair" else 1
 
     @property
     def _n_streams(self) -> int:
@@ -70,7 +97,7 @@ class CosineMap(Endless):
 
     @property
     def _amplitude(self) -> float:
-        columns = self.n_features_out_ if self.scale else 1
+        columns = self.n_features_out_ if self._scale_ else 1
         return float(np.sqrt(2.0 * self.kernel_.amplitude / columns))
 
     def _phases(self, streams: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -78,20 +105,9 @@ class CosineMap(Endless):
 
     def _phases_of_columns(self, columns: NDArray[np.int64]) -> NDArray[np.float64]:
         """Phases of columns as cosines; a sine is a cosine a quarter turn late."""
-        if self.form == "phase":
+        if self._form_ == "phase":
             return self._phases(columns)
         return np.where(columns % 2, -0.5 * np.pi, 0.0)
-
-    # What is drawn is regenerated, not stored.
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_kept"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "key_" in state:
-            self._remember()
 
 
 def check_reach(X: Any, limit: float) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import check_setting, n_threads
+from mercer._state import State
 from mercer.designs import Design
 from mercer.maps.nested import Nested
 from mercer.maps.sketch import sketch_from
@@ -168,6 +169,10 @@ class SubspaceEmbedding(Nested):
         if self.power < 0:
             raise ValueError(f"power must be at least 0; got {self.power!r}.")
         return int(self.power)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        State(self).array("basis_", (self.base_.n_features_out_, self.n_features_out_), "d")
 
     def _project(self, piece: Design) -> NDArray:
         return piece.matvec(self.basis_)

@@ -6,7 +6,6 @@ infinitely many of them add up to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,92 +14,14 @@ from scipy import sparse
 from scipy.stats import poisson
 
 from mercer import kernels
-from mercer._array import n_threads, row_chunks
 from mercer._random import Slot, Streams
-from mercer._validation import flag, positive_integer
-from mercer.maps.members import Endless
+from mercer._state import State
+from mercer.maps.signs import Cuts, Signs
 
 __all__ = ["RandomPerceptron", "RandomStump", "RandomTree"]
 
-# Cuts by a plane or a threshold: below(X) says for rows X and each feature on which side they are.
-_Cuts = Callable[[Any], NDArray[np.bool_]]
 
-_CHUNK_BYTES = 4 * 2**20  # of rows that are worked on together: they are passed over several times
-_PARAMETER_BYTES = 64 * 2**20  # of features that are worked on together
-
-
-class _Signs(Endless):
-    """Features ±1, each from a stream of random numbers of its own."""
-
-    kernel_: Any
-    n_components: int
-    scale: bool
-    random_state: Any
-    n_jobs: int | None
-
-    def _fit(self, X: Any) -> None:
-        n_components = positive_integer(self.n_components, "n_components")
-        flag(self.scale, "scale")
-        n_threads(self.n_jobs)
-        self.key_ = self._drawn_key()
-        self._fit_kernel(X)
-        self.n_features_out_ = n_components
-        self._remember()
-
-    def _transform(self, X: Any) -> NDArray:
-        self._check_transformed_memory(X)
-        out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
-        if self._kept is not None:
-            self._write(X, self._kept, out)
-            return out
-        for part in row_chunks(self.n_features_out_, self._bytes_of_cuts(), _PARAMETER_BYTES):
-            self._write(X, self._cuts(np.arange(part.start, part.stop)), out[:, part])
-        return out
-
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
-        out = np.empty((X.shape[0], len(columns)), dtype=X.dtype)
-        for part in row_chunks(len(columns), self._bytes_of_cuts(), _PARAMETER_BYTES):
-            self._write(X, self._cuts(columns[part]), out[:, part])
-        return out
-
-    def _remember(self) -> None:
-        """Keep the parameters of all features where they are small."""
-        small = self._bytes_of_cuts() * self.n_features_out_ <= _PARAMETER_BYTES
-        self._kept = self._cuts(np.arange(self.n_features_out_)) if small else None
-
-    def _write(self, X: Any, below: _Cuts, out: NDArray) -> None:
-        entry = out.dtype.type(self.n_features_out_**-0.5 if self.scale else 1.0)
-        minus_two = -2 * entry
-        bytes_per_row = 10.0 * out.shape[1] + 8.0 * self.n_features_in_
-        for rows in row_chunks(X.shape[0], bytes_per_row, _CHUNK_BYTES):
-            np.multiply(below(X[rows]), minus_two, out=out[rows])
-            out[rows] += entry
-
-    def __getstate__(self) -> dict[str, Any]:
-        state = super().__getstate__()
-        return {name: value for name, value in state.items() if name != "_kept"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "n_features_out_" in state:
-            self._remember()
-
-    # What a subclass says.
-
-    def _fit_kernel(self, X: Any) -> None:
-        """Set ``kernel_`` and what else follows from the data."""
-        raise NotImplementedError
-
-    def _cuts(self, columns: NDArray[np.int64]) -> _Cuts:
-        """On which side of these features rows are, (rows, len(columns))."""
-        raise NotImplementedError
-
-    def _bytes_of_cuts(self) -> float:
-        """What the parameters of one feature take."""
-        raise NotImplementedError
-
-
-class RandomPerceptron(_Signs):
+class RandomPerceptron(Signs):
     """On which side of random planes a point lies: +1 or -1, over ``sqrt(n_components)``.
 
     A direction t is uniform on the unit sphere and a threshold a uniform on [-radius, radius]; the
@@ -193,7 +114,7 @@ class RandomPerceptron(_Signs):
         """
         streams = Streams(self.key_, np.asarray(columns))
         directions = streams.normal(self.n_features_in_, Slot.FREQUENCY)
-        if self.homogeneous:
+        if self.kernel_.homogeneous:
             return directions, -streams.normal(1, Slot.THRESHOLD)[:, 0]
         directions /= np.sqrt((directions**2).sum(axis=1, keepdims=True))
         place = 2.0 * streams.uniform(1, Slot.THRESHOLD)[:, 0] - 1.0
@@ -212,10 +133,17 @@ class RandomPerceptron(_Signs):
     def _fit_kernel(self, X: Any) -> None:
         self.kernel_ = self._resolved_kernel(X)
 
+    def _check_state(self) -> None:
+        super()._check_state()
+        state, d = State(self), self.n_features_in_
+        kernel = state.instance("kernel_", kernels.Perceptron)
+        fits = kernel.homogeneous or len(kernel.centre) == d
+        state.check("kernel_", f"have a centre of {d} numbers", fits)
+
     def _bytes_of_cuts(self) -> float:
         return 16.0 * self.n_features_in_
 
-    def _cuts(self, columns: NDArray[np.int64]) -> _Cuts:
+    def _cuts(self, columns: NDArray[np.int64]) -> Cuts:
         directions, thresholds = self.parameters(columns)
         across = np.ascontiguousarray(directions.T)
 
@@ -231,7 +159,7 @@ class RandomPerceptron(_Signs):
         return below
 
 
-class _Trees(_Signs):
+class _Trees(Signs):
     """Features that change sign at every threshold of theirs that a point passes.
 
     A threshold is at one input, chosen with probability proportional to its weight times its range
@@ -240,6 +168,15 @@ class _Trees(_Signs):
 
     low_: NDArray[np.float64]
     high_: NDArray[np.float64]
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        state, d = State(self), self.n_features_in_
+        low, high = state.array("low_", (d,), "d"), state.array("high_", (d,), "d")
+        state.check("high_", "be nowhere below low_", (low <= high).all())
+
+    def _box(self) -> tuple[bytes, ...]:
+        return self.low_.tobytes(), self.high_.tobytes()
 
     def bytes_per_row(self, dtype: Any) -> float:
         return super().bytes_per_row(dtype) + 10.0 * self.n_features_out_
@@ -280,7 +217,7 @@ class _Trees(_Signs):
     def _depths(self, streams: Streams) -> NDArray[np.int64]:
         raise NotImplementedError
 
-    def _cuts(self, columns: NDArray[np.int64]) -> _Cuts:
+    def _cuts(self, columns: NDArray[np.int64]) -> Cuts:
         depths, inputs, thresholds = self.parameters(columns)
         order = np.argsort(-depths, kind="stable")  # those that have a t-th threshold come first
         counts = np.searchsorted(-depths[order], -np.arange(inputs.shape[1]), side="left")
@@ -364,7 +301,18 @@ class RandomStump(_Trees):
 
     def _fit_kernel(self, X: Any) -> None:
         self.kernel_ = kernels.Stump().resolve(X)
-        self.low_, self.high_ = self.kernel_.low, self.kernel_.high
+
+    def _check_state(self) -> None:
+        State(self).instance("kernel_", kernels.Stump)
+        super()._check_state()
+
+    @property
+    def low_(self) -> NDArray[np.float64]:  # type: ignore[override]
+        return self.kernel_.low
+
+    @property
+    def high_(self) -> NDArray[np.float64]:  # type: ignore[override]
+        return self.kernel_.high
 
     def _depths(self, streams: Streams) -> NDArray[np.int64]:
         return np.ones(len(streams), dtype=np.int64)
@@ -454,12 +402,21 @@ class RandomTree(_Trees):
         self.kernel_ = self._resolved_kernel(X)
         box = kernels.Stump().resolve(X)
         self.low_, self.high_ = box.low, box.high
-        self.depth_ = float(self._weights @ (self.high_ - self.low_)) / 2.0
         if not self.depth_ <= self._deepest:
             raise ValueError(
                 f"gamma must be small enough for trees of at most {self._deepest:.0f} stumps on "
                 f"average; {self.kernel_!r} on inputs of these ranges needs {self.depth_:.3g}."
             )
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        state = State(self)
+        state.instance("kernel_", kernels.Stationary).input_scale(self.n_features_in_)
+        state.check("depth_", f"be at most {self._deepest:.0f}", self.depth_ <= self._deepest)
+
+    @property
+    def depth_(self) -> float:
+        return float(self._weights @ (self.high_ - self.low_)) / 2.0
 
     @property
     def _weights(self) -> NDArray[np.float64]:

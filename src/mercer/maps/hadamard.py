@@ -153,8 +153,8 @@ class Fastfood(CosineMap):
     def _block_size(self) -> int:
         return next_power_of_two(self.n_features_in_)
 
-    def _remember(self) -> None:
-        self._kept = self._drawn(np.arange(-(-self._n_streams // self._block_size)))
+    def _all_drawn(self) -> _Blocks:
+        return self._drawn(np.arange(-(-self._n_streams // self._block_size)))
 
     def _drawn(self, blocks: NDArray[np.int64]) -> _Blocks:
         size = self._block_size
@@ -170,7 +170,7 @@ class Fastfood(CosineMap):
             np.argsort(streams.bits(size, Slot.SHUFFLE), axis=1, kind="stable").astype(np.uint32),
             gains,
             lengths,
-            None if self.form == "pair" else self._phases(members).reshape(gains.shape),
+            None if self._form_ == "pair" else self._phases(members).reshape(gains.shape),
         )
 
     # Features.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import row_chunks
+from mercer._state import State
 from mercer.designs import Dense, Design
 from mercer.maps.base import FeatureMap
 
@@ -74,7 +75,17 @@ class Halfspaces(FeatureMap):
         if not (np.isfinite(directions).all() and np.isfinite(thresholds).all()):
             raise ValueError("directions and thresholds must be finite; one of them is not.")
         self._directions, self._thresholds = directions, thresholds
-        self.n_features_in_, self.n_features_out_ = n_inputs, len(thresholds)
+        self.n_features_in_ = n_inputs
+
+    @property
+    def n_features_out_(self) -> int:  # type: ignore[override]
+        return len(self._thresholds)
+
+    def _check_state(self) -> None:
+        state = State(self)
+        n_inputs = state.integer("n_features_in_", 1)
+        thresholds = state.array("_thresholds", (None,), "d")
+        state.array("_directions", (len(thresholds), n_inputs), "d")
 
     def _design(self, X: Any) -> Design:
         return Dense(self._transform(X), self._n_jobs)

@@ -37,7 +37,11 @@ class IdentityMap(OneToOneFeatureMixin, FeatureMap):
         self.n_jobs = n_jobs
 
     def _fit(self, X: Any) -> None:
-        self.n_features_out_ = X.shape[1]
+        """Nothing is to be found."""
+
+    @property
+    def n_features_out_(self) -> int:  # type: ignore[override]
+        return self.n_features_in_
 
     def _transform(self, X: Any) -> Any:
         return X

@@ -7,8 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
+from mercer._state import State
 from mercer._validation import column_indices, float_type
 from mercer.designs import Dense, Design
 from mercer.maps.base import FeatureMap
@@ -24,9 +24,11 @@ class Endless(FeatureMap):
     ``_block`` then takes any places, also those beyond ``n_features_out_``.
     """
 
+    _scale_: bool
+
     def stream(self, X: Any, first: int, count: int) -> tuple[FeatureMap, Design]:
-        check_is_fitted(self)
-        if self.scale:
+        self._check_fitted()
+        if self._scale_:
             return super().stream(X, first, count)
         part = Members.of(self, np.arange(first, first + count))
         return part, part.design(X)
@@ -86,7 +88,19 @@ class Members(FeatureMap):
         self.base_ = fitted
         self._places = column_indices(self.places, _LAST)
         self.n_features_in_ = fitted.n_features_in_
-        self.n_features_out_ = len(self._places)
+
+    @property
+    def n_features_out_(self) -> int:  # type: ignore[override]
+        return len(self._places)
+
+    def _check_state(self) -> None:
+        state = State(self)
+        base = state.instance("base_", Endless)
+        base._check_state()
+        state.check("base_", "have scale=False", not base._scale_)
+        state.array("_places", (None,), "l", 0, _LAST - 1)
+        d = base.n_features_in_
+        state.check("n_features_in_", f"be {d}", state.integer("n_features_in_") == d)
 
     def stream(self, X: Any, first: int, count: int) -> tuple[FeatureMap, Design]:
         return self.base_.stream(X, first, count)
@@ -107,10 +121,6 @@ class Members(FeatureMap):
     def stated_kernel(self) -> Any:
         return self.feature_map.stated_kernel()
 
-    @property
-    def takes_text(self) -> bool:
-        return self.feature_map.takes_text
-
     def _drawn_key(self) -> int:
         return self.base_.key_
 
@@ -128,4 +138,4 @@ class Members(FeatureMap):
 
     @property
     def _n_jobs(self) -> int | None:
-        return self.feature_map._n_jobs
+        return self.base_._n_jobs

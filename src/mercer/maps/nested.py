@@ -9,14 +9,15 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
-from sklearn.utils.validation import check_is_fitted
 
 from mercer import kernels, maps
 from mercer._array import CHUNK_BYTES, chunk_bytes, n_threads, row_chunks
 from mercer._random import Slot, Streams
+from mercer._state import State
 from mercer._validation import float_type, name_from, positive_integer, scale_of_distance
 from mercer.designs import Dense, Design, Lazy
 from mercer.maps.base import FeatureMap
+from mercer.maps.drawn import LAST_KEY
 
 __all__ = ["Nested"]
 
@@ -56,14 +57,25 @@ class Nested(FeatureMap):
 
     @property
     def takes_text(self) -> bool:
+        if "base_" in vars(self):
+            return self.base_.takes_text
         return maps.takes_text(self.base, self.kernel)
+
+    def _check_state(self) -> None:
+        state = State(self)
+        state.instance("base_", FeatureMap)._check_state()
+        super()._check_state()
+        state.integer("key_", 0, LAST_KEY)
+        if not self.takes_text:
+            d = self.base_.n_features_in_
+            state.check("n_features_in_", f"be {d}, as of its base", self.n_features_in_ == d)
 
     def bytes_per_row(self, dtype: Any) -> float:
         own = float(np.dtype(dtype).itemsize) * self.n_features_out_
         return self.base_.bytes_per_row(dtype) + own
 
     def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
-        check_is_fitted(self)
+        self._check_fitted()
         return self.base_.folded(self._expand(coef).astype(coef.dtype, copy=False))
 
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
@@ -102,12 +114,12 @@ class Nested(FeatureMap):
 
     def _checked(self, X: Any, reset: bool) -> Any:
         if self.takes_text:
-            return self._stated_base()._checked(X, reset)
+            return (self._stated_base() if reset else self.base_)._checked(X, reset)
         return super()._checked(X, reset)
 
     @property
     def _goes_by_rows(self) -> bool:
-        return self._stated_base()._goes_by_rows
+        return True  # the base makes an array of them if it has to
 
     def _fit(self, X: Any) -> None:
         self._fit_pieces(X)
@@ -129,7 +141,6 @@ class Nested(FeatureMap):
             base.set_params(random_state=int(key[0, 0]))
         if "n_jobs" in settings and settings["n_jobs"] is None:
             base.set_params(n_jobs=self.n_jobs)
-        self.__dict__.pop("kernel_", None)
         X = base._taken(X, reset=True)
         base._fit(X)
         self.base_ = base

@@ -13,11 +13,14 @@ from scipy import linalg
 from scipy.linalg import blas
 
 from mercer._array import check_setting, n_threads, row_chunks
+from mercer._state import State
 from mercer._validation import flag, float_type, matrix, name_from, positive_integer
 from mercer.designs import Design, KernelColumns
+from mercer.kernels import Kernel
 from mercer.kernels.text import checked_texts
 from mercer.maps import landmarks as choices
 from mercer.maps.base import FeatureMap
+from mercer.maps.drawn import LAST_KEY
 from mercer.maps.landmarks import wide
 
 __all__ = ["Nystroem"]
@@ -149,11 +152,31 @@ default="gaussian"
 
     @property
     def takes_text(self) -> bool:
-        return self.stated_kernel().takes_text
+        kernel = self.kernel_ if "kernel_" in vars(self) else self.stated_kernel()
+        return kernel.takes_text
+
+    @property
+    def n_features_out_(self) -> int:  # type: ignore[override]
+        if self.normalization_ is None:
+            return self.landmarks_.shape[0]
+        return self.normalization_.shape[1]
 
     @property
     def _goes_by_rows(self) -> bool:
-        return not self.takes_text
+        return True
+
+    def _check_state(self) -> None:
+        state = State(self)
+        kernel = state.instance("kernel_", Kernel)
+        state.check("kernel_", "have its scale in numbers", kernel.is_resolved)
+        state.integer("key_", 0, LAST_KEY)
+        if kernel.takes_text:
+            texts = state.value("landmarks_")
+            state.check("landmarks_", "be an array of texts", _are_texts(texts))
+        else:
+            state.rows("landmarks_", state.integer("n_features_in_", 1))
+        if state.value("normalization_") is not None:
+            state.array("normalization_", (self.landmarks_.shape[0], None), "d")
 
     def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
         if self.normalization_ is None:
@@ -163,7 +186,6 @@ default="gaussian"
         weights = self.normalization_ @ coef.astype(np.float64)
         simpler = copy.copy(self)
         simpler.normalization_ = weights if weights.ndim == 2 else weights[:, None]
-        simpler.n_features_out_ = simpler.normalization_.shape[1]
         identity = np.eye(simpler.n_features_out_, dtype=coef.dtype)
         return simpler, identity if weights.ndim == 2 else identity[0]
 
@@ -175,10 +197,7 @@ default="gaussian"
         self.key_ = self._drawn_key()
         self.kernel_ = self._resolved_kernel(X)
         self.landmarks_ = self._chosen_landmarks(X)
-        self.normalization_, self.n_features_out_ = None, self.landmarks_.shape[0]
-        if self.whiten:
-            self.normalization_ = self._whitening()
-            self.n_features_out_ = self.normalization_.shape[1]
+        self.normalization_ = self._whitening() if self.whiten else None
 
     def _checked(self, X: Any, reset: bool) -> Any:
         return checked_texts(X, "X") if self.takes_text else super()._checked(X, reset)
@@ -272,11 +291,16 @@ def _folded_span(map_: Any, coef: NDArray) -> tuple[Any, NDArray]:
     used = np.flatnonzero(coef if coef.ndim == 1 else coef.any(axis=1))
     if 0 < len(used) < len(coef):
         simpler = copy.copy(map_)
-        simpler.landmarks_, simpler.n_features_out_ = map_.landmarks_[used], len(used)
+        simpler.landmarks_ = map_.landmarks_[used]
         map_, coef = simpler, coef[used]
     if coef.dtype == np.float32 and np.linalg.norm(coef, axis=0).max() > _TAME_WEIGHTS:
         coef = coef.astype(np.float64)
     return map_, coef
+
+
+def _are_texts(texts: Any) -> bool:
+    is_array = isinstance(texts, np.ndarray) and texts.dtype == object and texts.ndim == 1
+    return is_array and all(isinstance(text, str) for text in texts)
 
 
 def _is_tame(X: Any, landmarks: Any, weights: NDArray[np.float64] | None) -> bool:

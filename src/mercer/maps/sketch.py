@@ -15,7 +15,14 @@ from mercer._random import Slot, Streams, distinct
 from mercer._validation import name_from
 from mercer.designs import Dense, Design
 
-__all__ = ["GaussianSketch", "HadamardSketch", "PassingGaussianSketch", "Sketch", "sketch_from"]
+__all__ = [
+    "SKETCHES",
+    "GaussianSketch",
+    "HadamardSketch",
+    "PassingGaussianSketch",
+    "Sketch",
+    "sketch_from",
+]
 
 _CACHE_BYTES = 2**20  # of rows that are transformed together: they are gathered from the cache
 
@@ -159,6 +166,7 @@ class HadamardSketch(Sketch):
 
 
 _NAMES: dict[str, type[Sketch]] = {"gaussian": GaussianSketch, "srht": HadamardSketch}
+SKETCHES = tuple(_NAMES)
 _PASSING: dict[str, type[Sketch]] = {"gaussian": PassingGaussianSketch, "srht": HadamardSketch}
 
 

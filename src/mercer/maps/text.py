@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,10 +17,12 @@ from scipy import sparse
 from mercer import kernels
 from mercer._array import check_memory, n_threads
 from mercer._random import Slot, Streams
+from mercer._state import State
 from mercer._validation import flag, positive_integer
 from mercer.designs import Design, Sparse
 from mercer.kernels.text import checked_orders, checked_texts, tokenizer
 from mercer.maps.base import FeatureMap
+from mercer.maps.drawn import LAST_KEY
 
 __all__ = ["HashedNGrams"]
 
@@ -94,6 +96,19 @@ class HashedNGrams(FeatureMap):
            [3., 5.]])
     """
 
+    _kept_settings: ClassVar[tuple[str, ...]] = (
+        "orders",
+        "signed",
+        "analyzer",
+        "stop_words",
+        "normalize",
+    )
+    _orders_: Any
+    _signed_: bool
+    _analyzer_: Any
+    _stop_words_: str | None
+    _normalize_: bool
+
     def __init__(
         self,
         n_components: int = 2**18,
@@ -132,9 +147,8 @@ class HashedNGrams(FeatureMap):
         flag(self.signed, "signed")
         flag(self.normalize, "normalize")
         n_threads(self.n_jobs)
-        self._orders()
+        self._orders_ = checked_orders(self.orders)
         self._tokens()
-        self.__dict__.pop("kernel_", None)
         if not callable(self.analyzer):
             self.kernel_ = kernels.NGram(
                 self.orders, self.analyzer, self.stop_words, self.normalize
@@ -158,27 +172,35 @@ class HashedNGrams(FeatureMap):
     def _design(self, X: NDArray) -> Design:
         return Sparse(self._transform(X), self.n_jobs)
 
-    def _orders(self) -> tuple[int, ...]:
-        return checked_orders(self.orders)
+    def _check_state(self) -> None:
+        super()._check_state()
+        state = State(self)
+        state.integer("n_features_out_", 1, _LARGEST)
+        state.integer("key_", 0, LAST_KEY)
+        state.flag("_signed_")
+        state.flag("_normalize_")
+        state.number("_mean_length", 0.0)
+        checked_orders(self._orders_)
+        self._tokens()
 
     def _tokens(self) -> Callable[[str], list[str]]:
         """The function that gives a text's tokens."""
-        if not callable(self.analyzer):
-            return tokenizer(self.analyzer, self.stop_words)
-        if self.stop_words is not None:
+        if not callable(self._analyzer_):
+            return tokenizer(self._analyzer_, self._stop_words_)
+        if self._stop_words_ is not None:
             raise ValueError(
                 "stop_words must be None beside an analyzer that is a function; "
-                f"got {self.stop_words!r}."
+                f"got {self._stop_words_!r}."
             )
-        return self.analyzer
+        return self._analyzer_
 
     def _hashed(self, texts: NDArray) -> sparse.csr_array:
         """The features of a few texts."""
         tokens, starts = _token_hashes(texts, self._tokens())
-        rows, hashes = _runs(tokens, starts, self._orders())
+        rows, hashes = _runs(tokens, starts, checked_orders(self._orders_))
         columns, signs = self._places(hashes)
-        values = signs if self.signed else np.ones(len(rows))
-        if self.normalize:
+        values = signs if self._signed_ else np.ones(len(rows))
+        if self._normalize_:
             values = values / _lengths(rows, hashes, len(texts))[rows]
         shape = (len(texts), self.n_features_out_)
         result = sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
@@ -249,7 +271,8 @@ def _runs(
     left = starts[1:][text] - np.arange(len(tokens))  # tokens from here to the end of the text
     rows, hashes = [], []
     run = np.zeros_like(tokens)
-    for order in range(1, orders[-1] + 1):
+    longest = int(np.diff(starts).max(initial=0))  # no text has a longer run
+    for order in range(1, min(orders[-1], max(longest, orders[0])) + 1):
         run = run[: max(0, len(tokens) - order + 1)] * _TURN + tokens[order - 1 :]
         if order in orders:
             within = np.flatnonzero(left[: len(run)] >= order)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._state import State
 from mercer.preparation.columns import Labels
 
 __all__ = ["Counts", "OneHot", "TargetCodes"]
@@ -23,6 +24,11 @@ class OneHot:
 
     texts: list[str] = field(default_factory=list)
     missing: bool = False
+
+    def check_state(self) -> None:
+        """Refuse attributes that no fit leaves."""
+        _check_texts(self, "texts")
+        State(self).flag("missing")
 
     def fit(self, labels: Labels) -> OneHot:
         """Learn which labels there are."""
@@ -61,6 +67,12 @@ class TargetCodes:
     unit: NDArray = field(default_factory=lambda: np.empty(0))
     outputs: list[str] = field(default_factory=list)
 
+    def check_state(self) -> None:
+        """Refuse attributes that no fit leaves."""
+        state, k = State(self), _check_texts(self, "outputs")
+        state.array("codes", (_check_texts(self, "texts") + 2, k), "d")
+        state.check("unit", "be positive", (state.array("unit", (k,), "d") > 0).all())
+
     def fit_transform(
         self, labels: Labels, target: NDArray, outputs: list[str], fold: NDArray[np.int64]
     ) -> NDArray[np.float64]:
@@ -89,6 +101,14 @@ class TargetCodes:
         return [f"{name}:{output}" for output in self.outputs]
 
 
+def _check_texts(part: object, name: str) -> int:
+    """Refuse what is no list of texts; how many there are."""
+    state = State(part)
+    texts = state.instance(name, list)
+    state.check(name, "hold texts alone", all(isinstance(text, str) for text in texts))
+    return len(texts)
+
+
 def _shrunk(places: NDArray, target: NDArray, n_labels: int) -> NDArray[np.float64]:
     """Codes for the labels, for those that were not met and for what is missing, as -1."""
     codes = np.zeros((n_labels + 2, target.shape[1]))
@@ -106,6 +126,10 @@ class Counts:
 
     texts: list[str] = field(default_factory=list)
     codes: NDArray = field(default_factory=lambda: np.empty(0))
+
+    def check_state(self) -> None:
+        """Refuse attributes that no fit leaves."""
+        State(self).array("codes", (_check_texts(self, "texts") + 2,), "d")
 
     def fit(self, labels: Labels) -> Counts:
         """Count the labels."""

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mercer._state import State, is_array, is_finite
 
 __all__ = ["TREATMENTS", "Numbers", "Values"]
 
@@ -88,6 +91,21 @@ class Numbers:
         """For each column that comes out, that of the columns that go in."""
         return np.concatenate([np.arange(len(self.centre)), self.marked])
 
+    def check_state(self, n_columns: int) -> None:
+        """Refuse attributes that are not those of a fit to so many columns."""
+        state, size = State(self), (n_columns,)
+        state.one_of("treatment", TREATMENTS)
+        for name in ("centre", "mean"):
+            state.array(name, size, "d")
+        for name in ("unit", "deviation"):
+            state.check(name, "be positive", (state.array(name, size, "d") > 0).all())
+        state.array("binary", size, "?")
+        state.array("marked", (None,), "l", 0, n_columns - 1)
+        if self.treatment == "quantile":
+            tables = state.instance("tables", list)
+            valid = len(tables) == n_columns and all(map(_is_table, tables))
+            state.check("tables", f"hold {n_columns} pairs of arrays", valid)
+
     def _spread(self, few: NDArray) -> None:
         """The median of every column and the spread of its inner rows."""
         levels = sorted({0.5, *(level for pair in _SPREADS for level in pair)})
@@ -113,6 +131,15 @@ class Numbers:
         return z
 
 
+def _is_table(table: Any) -> bool:
+    """Whether this is a pair such as ``_ranks`` makes."""
+    if not (isinstance(table, tuple) and len(table) == 2):
+        return False
+    values, ranks = table
+    alike = is_array(values, (None,)) and is_array(ranks, values.shape) and len(values) > 0
+    return alike and is_finite(values) and is_finite(ranks)
+
+
 def _ranks(column: NDArray) -> tuple[NDArray, NDArray]:
     """Values of a column and their ranks in [0, 1]; a value that many rows have gets its middle."""
     levels = np.linspace(0, 1, _LEVELS)
@@ -128,6 +155,10 @@ class Values:
     """A column of few whole numbers as a column of 0 and 1 for each of them."""
 
     values: NDArray
+
+    def check_state(self) -> None:
+        """Refuse attributes that no fit leaves."""
+        State(self).array("values", (None,), "d")
 
     def transform(self, column: NDArray) -> NDArray:
         """One column in, of shape (n,), one for every value out."""

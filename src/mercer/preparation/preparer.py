@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hashlib import blake2b
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,11 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import (
     _check_feature_names_in,
     check_consistent_length,
-    check_is_fitted,
 )
 
 from mercer._array import check_memory
 from mercer._random import Slot, Streams, distinct, key_from
+from mercer._state import Checked, State
 from mercer._validation import flag, name_from
 from mercer.preparation.calendar import PARTS, cycles, days
 from mercer.preparation.columns import Columns, Labels, checked_table, read
@@ -34,7 +34,7 @@ _SAMPLE = 20_000  # rows that quantiles are taken from
 _LOOK = 512  # rows by which columns that may be equal are found
 
 
-class TablePreparer(TransformerMixin, BaseEstimator):
+class TablePreparer(Checked, TransformerMixin, BaseEstimator):
     """Numbers on one scale from a raw table: what kernels, which compare rows, ask for.
 
     Columns of numbers, booleans and time spans are brought to one scale; labels (strings,
@@ -95,6 +95,10 @@ class TablePreparer(TransformerMixin, BaseEstimator):
            [1., 0., 1.]])
     """
 
+    _fitted_by: ClassVar[str] = "kinds_"
+    _kept_settings: ClassVar[tuple[str, ...]] = ("dtype",)
+    _dtype_: str | None
+
     def __init__(
         self,
         numbers="robust",
@@ -151,12 +155,12 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         array of shape (n, m), or CSR of shape (n, d)
         """
         self._check_settings()
+        self._forget()
         X = checked_table(self, X, reset=True)
         self.sparse_scaler_ = None
         if sparse.issparse(X):
             self.sparse_scaler_ = MaxAbsScaler().fit(X)
             self.kinds_ = ["number"] * X.shape[1]
-            self.origins_ = np.arange(X.shape[1])
             return self._in_dtype(self.sparse_scaler_.transform(X))
         check_memory(
             _COPIES * 8.0 * X.shape[0] * X.shape[1],
@@ -171,7 +175,6 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         pieces = self._fit_pieces(columns, y)
         out = np.column_stack(pieces)
         self._kept_ = _worth_keeping(out)
-        self.origins_ = self._all_origins()[self._kept_]
         return self._finished(out, columns)
 
     def transform(self, X: Any) -> Any:
@@ -185,7 +188,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         -------
         array of shape (n, m), or CSR of shape (n, d)
         """
-        check_is_fitted(self, "kinds_")
+        self._check_fitted()
         X = checked_table(self, X, reset=False)
         if self.sparse_scaler_ is not None:
             return self._in_dtype(self.sparse_scaler_.transform(sparse.csr_array(X)))
@@ -210,7 +213,7 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         -------
         ndarray of str objects of shape (m,)
         """
-        check_is_fitted(self, "kinds_")
+        self._check_fitted()
         given = _check_feature_names_in(self, input_features)
         names = [str(name) for name in given]
         if self.sparse_scaler_ is not None:
@@ -222,6 +225,12 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         for place in self._places("date"):
             found.extend(f"{names[place]}:{wave}" for wave in PARTS)
         return np.array(found, dtype=object)[self._kept_]
+
+    @property
+    def origins_(self) -> NDArray[np.int64]:
+        if self.sparse_scaler_ is not None:
+            return np.arange(self.n_features_in_)
+        return self._all_origins()[self._kept_]
 
     @property
     def has_few_integers(self) -> bool:
@@ -247,8 +256,6 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         n = columns.n_rows
         few = self._few_integers(columns)
         self.parts_: list[tuple[int, Any]] = [(place, Values(v)) for place, v in few.items()]
-        plain = [place for place in columns.places.tolist() if place not in few]
-        self._number_places_ = plain + self._places("date")
         block = self._block(columns)
         rows = np.arange(n) if n <= _SAMPLE else distinct(self._key, n, _SAMPLE, Slot.SHUFFLE)
         self.numbers_ = Numbers(self.numbers, bool(self.indicators)).fit(block, rows)
@@ -312,6 +319,41 @@ class TablePreparer(TransformerMixin, BaseEstimator):
             return [str(name) for name in given]
         return [f"x{j}" for j in range(self.n_features_in_)]
 
+    @property
+    def _number_places_(self) -> list[int]:
+        """Columns that are brought to one scale: plain numbers, then dates."""
+        few = {place for place, part in self.parts_ if isinstance(part, Values)}
+        plain = [place for place in self._places("number") if place not in few]
+        return plain + self._places("date")
+
+    def _check_state(self) -> None:
+        state, d = State(self), State(self).integer("n_features_in_", 1)
+        kinds = state.instance("kinds_", list)
+        known = len(kinds) == d and all(kind in ("number", "label", "date") for kind in kinds)
+        state.check("kinds_", f"say 'number', 'label' or 'date' {d} times", known)
+        state.one_of("_dtype_", (None, "float32", "float64"))
+        if state.instance("sparse_scaler_", (MaxAbsScaler, type(None))) is not None:
+            scale = State(self.sparse_scaler_).array("scale_", (d,))
+            State(self.sparse_scaler_).check("scale_", "be positive", (scale > 0).all())
+            return
+        self._check_parts(state)
+        state.instance("numbers_", Numbers).check_state(len(self._number_places_))
+        state.array("_kept_", (len(self._all_origins()),), "?")
+
+    def _check_parts(self, state: State) -> None:
+        """Refuse parts that are not one for each column of labels, some of numbers."""
+        parts = state.instance("parts_", list)
+        pairs = all(isinstance(pair, tuple) and len(pair) == 2 for pair in parts)
+        state.check("parts_", "be a list of pairs of a place and a part", pairs)
+        treated = {"number": (Values,), "label": (OneHot, Counts, TargetCodes)}
+        for place, part in parts:
+            is_place = isinstance(place, int) and 0 <= place < len(self.kinds_)
+            fits = is_place and isinstance(part, treated.get(self.kinds_[place], ()))
+            state.check("parts_", "treat columns of labels or whole numbers", fits)
+            part.check_state()
+        labels = [place for place, part in parts if not isinstance(part, Values)]
+        state.check("parts_", "treat every label", sorted(labels) == self._places("label"))
+
     def _places(self, kind: str) -> list[int]:
         return [place for place, own in enumerate(self.kinds_) if own == kind]
 
@@ -347,11 +389,11 @@ class TablePreparer(TransformerMixin, BaseEstimator):
         return np.concatenate(found)
 
     def _in_dtype(self, X: Any) -> Any:
-        return X if self.dtype is None else X.astype(self.dtype, copy=False)
+        return X if self._dtype_ is None else X.astype(self._dtype_, copy=False)
 
     def _finished(self, out: NDArray, columns: Columns) -> NDArray:
         short = columns.numbers.dtype == np.float32 and not columns.dates
-        dtype = np.dtype(self.dtype or ("float32" if short else "float64"))
+        dtype = np.dtype(self._dtype_ or ("float32" if short else "float64"))
         if self._kept_.all():
             return np.ascontiguousarray(out, dtype=dtype)
         return np.ascontiguousarray(out[:, self._kept_], dtype=dtype)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +15,16 @@ from sklearn.pipeline import Pipeline
 from mercer._array import n_threads
 from mercer._blas import blas_threads
 from mercer._random import Slot, key_from, shuffled
+from mercer._state import Checked, State, is_array
 from mercer._validation import positive_number
+from mercer.estimators.auto.calibration import Conformal
 from mercer.estimators.auto.deadline import Deadline
 from mercer.estimators.auto.goals import Classes, Numbers
 from mercer.estimators.auto.parts import rows_of
 from mercer.estimators.auto.search import Search, feature_map
 from mercer.estimators.auto.targets import LogTargetRegressor
 from mercer.estimators.auto.trials import METRICS, Settings
+from mercer.estimators.base import KernelMachine
 from mercer.estimators.scales import GradientScaler
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.preparation import TablePreparer
@@ -29,6 +32,7 @@ from mercer.solvers import ConjugateGradient
 
 __all__ = ["AutoKernelMachine"]
 
+_STEPS = ("preparer", "scaler", "model")
 _FEW_INTEGERS = 20  # values of a column that may be a category
 _FEW_COLUMNS = 200  # that categories of whole numbers may become
 _SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # of the time budget, when rungs and trials end
@@ -50,11 +54,13 @@ _CODES = 2**28  # rows times features from which there are fewer features
 _QUICK_FEATURES = 256  # of the model that an interrupted search leaves
 
 
-class AutoKernelMachine(BaseEstimator):
+class AutoKernelMachine(Checked, BaseEstimator):
     """Treatment, scales, kernel and strength chosen on held-out rows, then a fit to all."""
 
+    _fitted_by: ClassVar[str] = "best_estimator_"
     best_estimator_: Any
     best_settings_: dict[str, Any]
+    conformal_: Conformal
 
     def __init__(self, *, time_budget=None, random_state=None, n_jobs=None):
         self.time_budget = time_budget
@@ -76,6 +82,7 @@ class AutoKernelMachine(BaseEstimator):
 
     def _fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
         """Search, then fit to all rows; X is checked, y are targets or labels as given."""
+        self.__dict__.pop("best_estimator_", None)  # of an earlier fit
         start = time.perf_counter()
         budget = np.inf
         if self.time_budget is not None:
@@ -150,7 +157,7 @@ class AutoKernelMachine(BaseEstimator):
             map_ = feature_map(settings, n_components, key, self.n_jobs)
             solver = "auto"
         model = self._model(map_, alpha=settings.ridge / n, solver=solver)
-        return Pipeline([("preparer", preparer), ("scaler", scaler), ("model", model)])
+        return Pipeline(list(zip(_STEPS, (preparer, scaler, model), strict=True)))
 
     def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:
         """Whether the exact kernel machine is within reach: by rows, or by the time there is."""
@@ -254,6 +261,21 @@ class AutoKernelMachine(BaseEstimator):
             steps["preparer"].origins_, np.asarray(spread).ravel(), minlength=X.shape[1]
         )
         self.input_shares_ = shares / (shares.sum() or 1.0)
+
+    def _check_state(self) -> None:
+        state = State(self)
+        estimator = state.instance("best_estimator_", (Pipeline, LogTargetRegressor))
+        owner = state
+        if isinstance(estimator, LogTargetRegressor):
+            owner = State(estimator)
+            estimator = owner.instance("regressor_", Pipeline)
+        kinds = (TablePreparer, GradientScaler, KernelMachine)
+        steps = vars(estimator).get("steps")
+        whole = isinstance(steps, list) and [name for name, _ in steps] == list(_STEPS)
+        fit = whole and all(isinstance(s[1], k) for s, k in zip(steps, kinds, strict=True))
+        state.check("best_estimator_", f"be of the steps {', '.join(_STEPS)}", fit)
+        scores = State(state.instance("conformal_", Conformal))
+        scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
 
     # -- parts ---------------------------------------------------------------------------------
 

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, check_X_y
+from sklearn.utils.validation import check_X_y
 
+from mercer._state import State
 from mercer.estimators.auto.base import AutoKernelMachine
 from mercer.estimators.auto.calibration import Conformal, Probabilities
 from mercer.estimators.auto.goals import Classes, Numbers
@@ -123,7 +124,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
         """
-        check_is_fitted(self, "best_estimator_")
+        self._check_fitted()
         predicted = self.best_estimator_.predict(checked_table(self, X, reset=False))
         return predicted.astype(np.float64, copy=False)
 
@@ -145,7 +146,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         ndarray of shape (n_samples, 2) or (n_samples, n_outputs, 2)
             Lower and upper ends; infinite where the rows held out are too few for ``coverage``.
         """
-        check_is_fitted(self, "best_estimator_")
+        self._check_fitted()
         X = checked_table(self, X, reset=False)
         reach = self.conformal_.bound(coverage)
         estimator = self.best_estimator_
@@ -275,7 +276,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
-        check_is_fitted(self, "best_estimator_")
+        self._check_fitted()
         return self.best_estimator_.decision_function(checked_table(self, X, reset=False))
 
     def predict(self, X: Any) -> NDArray:
@@ -328,6 +329,16 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         """
         proba = self.predict_proba(X)
         return 1 - proba <= self.conformal_.bound(coverage)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        state = State(self)
+        scale = State(state.instance("probabilities_", Probabilities))
+        for name in ("floor", "power"):
+            scale.check(name, "be positive", scale.number(name) > 0)
+        known: Any = getattr(self.kernel_machine_, "classes_", None)
+        rule = "be those of its kernel machine"
+        state.check("classes_", rule, np.array_equal(state.value("classes_"), known))
 
     def _model(self, map_: FeatureMap, **settings: Any) -> Any:
         return KernelClassifier(map_, scale=False, **settings)

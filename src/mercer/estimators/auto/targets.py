@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils.validation import check_is_fitted
+
+from mercer._state import Checked, State, is_finite
 
 __all__ = ["LogShift", "LogTargetRegressor", "log_shift", "smeared"]
 
@@ -59,7 +60,7 @@ def smeared(shift: LogShift, responses: NDArray, residuals: NDArray) -> NDArray:
     return total / _LEVELS
 
 
-class LogTargetRegressor(RegressorMixin, BaseEstimator):
+class LogTargetRegressor(Checked, RegressorMixin, BaseEstimator):
     """A regressor of logarithms that predicts means.
 
     The regressor is fitted to ``sign(y - c) log(1 + |y - c| / u)``. What it predicts is off by some
@@ -93,6 +94,10 @@ class LogTargetRegressor(RegressorMixin, BaseEstimator):
     True
     """
 
+    _fitted_by: ClassVar[str] = "regressor_"
+    _kept_settings: ClassVar[tuple[str, ...]] = ("residuals",)
+    _residuals_: Any
+
     def __init__(self, regressor, residuals):
         self.regressor = regressor
         self.residuals = residuals
@@ -109,6 +114,7 @@ class LogTargetRegressor(RegressorMixin, BaseEstimator):
         -------
         self
         """
+        self._forget()
         y = np.asarray(y, dtype=np.float64)
         self.shift_ = log_shift(y)
         self.regressor_ = clone(self.regressor)
@@ -126,5 +132,16 @@ class LogTargetRegressor(RegressorMixin, BaseEstimator):
         -------
         ndarray of shape (n,)
         """
-        check_is_fitted(self, "regressor_")
-        return smeared(self.shift_, self.regressor_.predict(X), np.asarray(self.residuals))
+        self._check_fitted()
+        return smeared(self.shift_, self.regressor_.predict(X), np.asarray(self._residuals_))
+
+    def _check_state(self) -> None:
+        state = State(self)
+        shift = State(state.instance("shift_", LogShift))
+        for name in ("centre", "low", "high"):
+            shift.number(name)
+        shift.check("unit", "be positive", shift.number("unit") > 0)
+        shift.check("high", "be at least low", self.shift_.low <= self.shift_.high)
+        residuals = np.asarray(self._residuals_)
+        are_numbers = residuals.ndim == 1 and residuals.size and residuals.dtype.kind in "fiu"
+        state.check("_residuals_", "be finite numbers", are_numbers and is_finite(residuals))

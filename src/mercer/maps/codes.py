@@ -1,0 +1,43 @@
+"""Codes of bins: the narrowest type that holds them, and the data in the form the core bins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+__all__ = ["buffers", "code_type", "in_bytes"]
+
+
+def buffers(X: Any) -> tuple[Any, ...]:
+    """What the core takes for X: the array, or the parts of a CSR matrix and its width."""
+    if sparse.issparse(X):
+        index = np.result_type(X.indices, X.indptr)
+        return (
+            X.data,
+            X.indices.astype(index, copy=False),
+            X.indptr.astype(index, copy=False),
+            X.shape[1],
+        )
+    return (X,)
+
+
+def in_bytes(codes: NDArray) -> NDArray:
+    """uint16 codes below 256 as uint8, in the first half of their memory; the other half is freed.
+
+    A copy would for a moment take as much again.
+    """
+    n_grids, n = codes.shape
+    narrow = codes.reshape(-1).view(np.uint8)
+    for grid in range(n_grids):  # what is overwritten was read before
+        narrow[grid * n : (grid + 1) * n] = codes[grid].astype(np.uint8)
+    del narrow
+    codes.resize((codes.size + 1) // 2, refcheck=False)  # nobody else has seen this array
+    return codes.view(np.uint8)[: n_grids * n].reshape(n_grids, n)
+
+
+def code_type(largest: int) -> Any:
+    """Narrowest unsigned type for codes up to ``largest``."""
+    return np.uint8 if largest <= 0xFF else np.uint16 if largest <= 0xFFFF else np.uint32

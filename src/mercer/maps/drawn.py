@@ -1,0 +1,30 @@
+"""What maps have drawn: made again from a key, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["LAST_KEY", "Memory"]
+
+LAST_KEY = 2**64 - 1
+
+
+class Memory:
+    """The last thing that was made, and the description that it was made from."""
+
+    def __init__(self) -> None:
+        self.held: tuple[Any, Any] | None = None
+
+    def remembered(self, description: Any, make: Callable[[], Any]) -> Any:
+        """``make()``, called once for consecutive equal descriptions."""
+        held = self.held
+        if held is None or held[0] != description:
+            self.held = held = description, make()
+        return held[1]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "held"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, held=None)
