@@ -18,7 +18,7 @@ from mercer._array import row_chunks
 from mercer._state import Checked, State
 from mercer._validation import canonical, name_from, positive_number
 from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
-from mercer.estimators.state import check_classes, check_coefficients
+from mercer.estimators.state import check_classes, check_coefficients, check_scaler
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, DualSolver, PairwiseCD
 
 __all__ = ["DualKernelSVC"]
@@ -354,9 +354,7 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
             kernel = state.instance("kernel_", kernels.Kernel)
             is_scaled = kernel.is_resolved and not kernel.takes_text
             state.check("kernel_", "have its scale in numbers", is_scaled)
-            vectors = state.rows("support_vectors_", d)
-            state.check(
-                "support_", f"have {vectors.shape[0]} entries", n_vectors == vectors.shape[0]
-            )
-            self._check_scaler()
+            n_rows = state.rows("support_vectors_", d).shape[0]
+            state.check("support_", f"have {n_rows} entries", n_vectors == n_rows)
+            check_scaler(self)
         check_classes(self, check_coefficients(self, "dual_coef_", n_vectors, "d"))

@@ -7,21 +7,29 @@ import inspect
 import io
 import os
 import pkgutil
+import stat
 import zipfile
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sklearn.base import BaseEstimator
+
 from mercer import __version__
+from mercer._array import check_memory
 from mercer._files import write_atomically
+from mercer._state import State
+from mercer.persistence.audit import WORTH_PACKING, Damaged, foreign_type, kind_of_file
 
 __all__ = ["SavedModel", "dumps", "load", "load_saved", "save", "write_atomically"]
 
+_BINARY = getattr(os, "O_BINARY", 0)  # Windows translates ends of lines otherwise
+
 # The modules whose classes make up a fitted model, packages with everything below them. A file may
-# name these classes, numbers and arrays, and what skops trusts of NumPy, SciPy and scikit-learn.
+# name these classes, and numbers and arrays: see ``audit``.
 _TRUSTED_MODULES = (
-    "mercer.designs",
+    "mercer.designs.occupancy",
     "mercer.estimators",
     "mercer.kernels",
     "mercer.losses",
@@ -31,9 +39,6 @@ _TRUSTED_MODULES = (
     "mercer.preparation",
     "mercer.solvers",
 )
-
-# Up to here descriptions, which pack well, are much of a file; beyond, it is numbers, which do not.
-_WORTH_PACKING = 2**20
 
 
 @dataclass(frozen=True)
@@ -68,6 +73,20 @@ class SavedModel:
     feature_names: list[str] | None = None
     settings: dict[str, Any] = field(default_factory=dict)
     mercer_version: str = __version__
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update({name: state[name] for name in _FIELDS if name in state})
+        saved = State(self)
+        saved.instance("model", BaseEstimator)
+        saved.one_of("task", (None, "classification", "regression"))
+        saved.instance("target", (str, type(None)))
+        saved.instance("mercer_version", str)
+        names = saved.instance("feature_names", (list, type(None)))
+        saved.check("feature_names", "hold texts", all(isinstance(n, str) for n in names or ()))
+        saved.instance("settings", dict)
+
+
+_FIELDS = tuple(SavedModel.__dataclass_fields__)
 
 
 def save(
@@ -121,10 +140,13 @@ def save(
     """
     saved = SavedModel(model, task, target, feature_names, settings or {})
     content = dumps(saved)
-    foreign = _foreign_types(content)
+    try:
+        foreign = foreign_type(content, _own_types())
+    except Damaged as error:
+        raise TypeError(f"model must be what its fit left to be saved; {error}.") from error
     if foreign:
         raise TypeError(
-            f"model must be made of mercer's own parts to be saved; it holds {foreign[0]}, which a "
+            f"model must be made of mercer's own parts to be saved; it holds {foreign}, which a "
             "model file cannot carry."
         )
     write_atomically(path, content)
@@ -152,7 +174,7 @@ def dumps(model: Any) -> bytes:
     """
     try:
         content = _skops().dumps(model)
-        if len(content) > _WORTH_PACKING:
+        if len(content) > WORTH_PACKING:
             return content
         return _skops().dumps(model, compression=zipfile.ZIP_DEFLATED)
     except (ImportError, MemoryError):
@@ -215,31 +237,47 @@ def load_saved(path: str | os.PathLike[str]) -> SavedModel:
     ...
     FileNotFoundError: cannot read missing.skops: No such file or directory.
     """
-    try:
-        content = Path(path).read_bytes()
-    except OSError as error:
-        raise type(error)(f"cannot read {path}: {error.strerror}.") from error
+    content = _content(path)
     if not zipfile.is_zipfile(io.BytesIO(content)):
         raise ValueError(
-            f"{path} is not a model file of mercer (a skops archive); pickles are not read."
+            f"{path} is not a model file of mercer (a skops archive) but {kind_of_file(content)}."
         )
     try:
-        foreign = _foreign_types(content)
-    except ImportError:
+        foreign = foreign_type(content, _own_types())
+    except MemoryError:
         raise
+    except Damaged as error:
+        raise ValueError(f"{path} is not a model file of mercer, or damaged: {error}.") from error
     except Exception as error:  # a stranger's archive can be wrong in any way
         raise ValueError(f"{path} is not a model file of mercer, or it is damaged.") from error
     if foreign:
         raise ValueError(
-            f"{path} holds {foreign[0]}, which mercer does not trust, so nothing of it was loaded."
+            f"{path} holds {foreign}, which mercer does not trust, so nothing of it was loaded."
         )
     try:
         saved = _skops().loads(content, trusted=list(_own_types()))
+    except (ImportError, MemoryError):
+        raise
     except Exception as error:  # content that does not fit its types
         raise ValueError(f"{path} is damaged: {_one_line(error)}") from error
-    if not isinstance(saved, SavedModel) or not hasattr(saved, "model"):
+    if not isinstance(saved, SavedModel):
         raise ValueError(f"{path} holds a {type(saved).__name__}, not a model saved by mercer.")
     return saved
+
+
+def _content(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file that is one: a pipe would be waited for, a device has no end."""
+    try:
+        # A pipe is opened at once like this, and turned away.
+        number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | _BINARY)
+        with open(number, "rb") as file:
+            state = os.fstat(number)
+            if not stat.S_ISREG(state.st_mode):
+                raise OSError(None, "it is not a plain file")
+            check_memory(state.st_size, f"reading {path}", "free memory")
+            return file.read()
+    except OSError as error:
+        raise type(error)(f"cannot read {path}: {error.strerror}.") from error
 
 
 def _skops() -> Any:
@@ -248,12 +286,6 @@ def _skops() -> Any:
     except ModuleNotFoundError as error:
         raise ImportError("model files need skops; pip install 'mercer[cli]' brings it.") from error
     return skops_io
-
-
-def _foreign_types(content: bytes) -> list[str]:
-    """Names of the types in a model file that are not to be trusted."""
-    own = _own_types()
-    return [name for name in _skops().get_untrusted_types(data=content) if name not in own]
 
 
 @cache
