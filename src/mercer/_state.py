@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from inspect import Parameter, signature
 from numbers import Integral, Real
 from typing import Any, ClassVar, NoReturn
 
@@ -55,6 +56,9 @@ class Checked:
                 raise ValueError(f"{name} of {type(self).__name__} is not to be set by a file.")
             if not isinstance(own, property):  # what follows from the rest is not taken from it
                 kept[name] = value
+        for name, setting in signature(type(self)).parameters.items():
+            if setting.default is not Parameter.empty:  # files may be older than a setting
+                kept.setdefault(name, setting.default)
         super().__setstate__(kept)  # type: ignore[misc]
         if hasattr(self, self._fitted_by):
             self._check_state()

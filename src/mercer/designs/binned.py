@@ -78,6 +78,10 @@ class Binned(Design):
                 "codes must have shape (R, n) and offsets (R + 1,); "
                 f"got {self.codes.shape} and {self.offsets.shape}."
             )
+        if self.codes.dtype not in (np.uint8, np.uint16, np.uint32):
+            raise TypeError(f"codes must be uint8, uint16 or uint32; got {self.codes.dtype}.")
+        if self.offsets[0] != 0 or np.any(np.diff(self.offsets) < 0):
+            raise ValueError("offsets must begin with 0 and not decrease.")
         if validate and not missing and self.codes.size:
             beyond = self.codes.max(axis=1) >= np.diff(self.offsets)
             if beyond.any():

@@ -351,7 +351,7 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
             state.array("support_", (n_vectors,), "l", 0, d - 1)
             state.instance("scaler_", type(None))
         else:
-            kernel = state.instance("kernel_", kernels.Kernel)
+            kernel = state.instance("kernel_", kernels.Kernel).checked()
             is_scaled = kernel.is_resolved and not kernel.takes_text
             state.check("kernel_", "have its scale in numbers", is_scaled)
             n_rows = state.rows("support_vectors_", d).shape[0]

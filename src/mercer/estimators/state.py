@@ -35,10 +35,12 @@ def check_scaler(model: Any) -> None:
     state = State(scaler)
     state.check("n_features_in_", f"be {d}", state.integer("n_features_in_") == d)
     state.check("scale_", "be positive", (state.array("scale_", (d,), "d") > 0).all())
-    if isinstance(scaler, StandardScaler):
+    is_standard = isinstance(scaler, StandardScaler)
+    if is_standard:
         state.array("mean_", (d,), "d")
-        for name in ("with_mean", "with_std"):
-            state.check(name, "be True", state.flag(name))
+    # Without a copy it would write on the rows that it is given.
+    for name in ("copy", "with_mean", "with_std") if is_standard else ("copy",):
+        state.check(name, "be True", state.flag(name))
 
 
 def check_coefficients(model: Any, name: str, n: int, dtypes: str = "fd") -> tuple[int, ...]:

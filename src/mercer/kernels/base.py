@@ -67,10 +67,19 @@ class Kernel:
     def __setstate__(self, state: dict[str, Any]) -> None:
         """What is read from a file is checked as what is given to the constructor."""
         vars(self).update(state)
-        if is_dataclass(self):
-            fresh = replace(self)
-            vars(self).clear()
-            vars(self).update(vars(fresh))
+        fresh = self.checked()
+        vars(self).clear()
+        vars(self).update(vars(fresh))
+
+    def checked(self) -> Kernel:
+        """A kernel like this one, whose parameters were checked again.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If one of them was changed to what makes no sense.
+        """
+        return replace(self) if is_dataclass(self) else self
 
     __array_ufunc__ = None  # NumPy's numbers leave their product with a kernel to the kernel
 

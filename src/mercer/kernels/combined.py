@@ -42,8 +42,8 @@ class Scaled(Kernel):
     factor: float
 
     def __post_init__(self) -> None:
-        _checked_kernels([self.kernel], "kernel")
-        factor, inner = positive_number(self.factor, "factor"), self.kernel
+        factor = positive_number(self.factor, "factor")
+        (inner,) = _checked_kernels([self.kernel], "kernel")
         if isinstance(inner, Scaled):
             factor *= inner.factor
             inner = inner.kernel
@@ -266,4 +266,4 @@ def _checked_kernels(kernels: Iterable[Any], name: str) -> list[Kernel]:
     for kernel in kernels:
         if not isinstance(kernel, Kernel):
             raise TypeError(f"{name} must be kernels; got {kernel!r}.")
-    return kernels
+    return [kernel.checked() for kernel in kernels]

@@ -132,9 +132,8 @@ def get(
 def _check_applicable(said: dict[str, Any], own: dict[str, Any], feature_map: Any) -> None:
     for name, value in said.items():
         if name not in own:
-            raise ValueError(
-                f"{name} must be left out for feature_map={feature_map!r}; got {value!r}."
-            )
+            stated = " ".join(repr(feature_map).split())  # that of a map may have several lines
+            raise ValueError(f"{name} must be left out for feature_map={stated}; got {value!r}.")
 
 
 def _check_agreement(name: str, value: Any, feature_map: FeatureMap) -> None:

@@ -293,7 +293,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         raise ValueError(
             "feature_map must be an endless sequence of random functions with scale=False, such as "
-            f"RandomFourier, RandomBinning or RandomPerceptron; got {self!r}."
+            f"RandomFourier, RandomBinning or RandomPerceptron; got {' '.join(repr(self).split())}."
         )
 
     def excerpt(self, columns: ArrayLike) -> FeatureMap:
@@ -421,6 +421,14 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             state.value(f"_{name}_")
         if "_draws" in vars(self):
             State(state.instance("_draws", _Draws)).integer("key", 0, LAST_KEY)
+
+    def _check_kernel(self) -> kernels.Kernel:
+        """Refuse a kernel or a key that no fit leaves."""
+        state = State(self)
+        kernel = state.instance("kernel_", kernels.Kernel).checked()
+        state.check("kernel_", "have its scale in numbers", kernel.is_resolved)
+        state.integer("key_", 0, LAST_KEY)
+        return kernel
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()

@@ -24,7 +24,6 @@ from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
 from mercer.maps.base import FeatureMap
 from mercer.maps.codes import buffers, code_type, in_bytes
-from mercer.maps.drawn import LAST_KEY
 
 __all__ = ["RandomBinning"]
 
@@ -163,11 +162,9 @@ class RandomBinning(FeatureMap):
 
     def _check_state(self):
         super()._check_state()
+        self._check_kernel()
         state = State(self)
-        state.integer("key_", 0, LAST_KEY)
         state.flag("_scale_")
-        kernel = state.instance("kernel_", kernels.Kernel)
-        state.check("kernel_", "have its scale in numbers", kernel.is_resolved)
         n_bins = state.array("n_bins_", (None,), "l", 0, _MAX_HASHED)
         if "_places" in vars(self):
             state.array("_places", n_bins.shape, "l", 0)

@@ -12,8 +12,6 @@ from mercer._array import n_threads
 from mercer._random import Slot, Streams
 from mercer._state import State
 from mercer._validation import flag, name_from, positive_integer
-from mercer.kernels import Kernel
-from mercer.maps.drawn import LAST_KEY
 from mercer.maps.members import Endless
 
 __all__ = ["CosineMap"]
@@ -64,12 +62,11 @@ class CosineMap(Endless):
 
     def _check_state(self) -> None:
         super()._check_state()
+        self._check_kernel()
         state = State(self)
-        state.integer("key_", 0, LAST_KEY)
+        state.integer("n_features_out_", 1)
         state.one_of("_form_", ("phase", "pair"))
         state.flag("_scale_")
-        kernel = state.instance("kernel_", Kernel)
-        state.check("kernel_", "have its scale in numbers", kernel.is_resolved)
         even = self._form_ == "phase" or self.n_features_out_ % 2 == 0
         state.check("n_features_out_", "be even for pairs of columns", even)
 

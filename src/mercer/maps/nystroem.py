@@ -16,11 +16,9 @@ from mercer._array import check_setting, n_threads, row_chunks
 from mercer._state import State
 from mercer._validation import flag, float_type, matrix, name_from, positive_integer
 from mercer.designs import Design, KernelColumns
-from mercer.kernels import Kernel
 from mercer.kernels.text import checked_texts
 from mercer.maps import landmarks as choices
 from mercer.maps.base import FeatureMap
-from mercer.maps.drawn import LAST_KEY
 from mercer.maps.landmarks import wide
 
 __all__ = ["Nystroem"]
@@ -167,10 +165,7 @@ default="gaussian"
 
     def _check_state(self) -> None:
         state = State(self)
-        kernel = state.instance("kernel_", Kernel)
-        state.check("kernel_", "have its scale in numbers", kernel.is_resolved)
-        state.integer("key_", 0, LAST_KEY)
-        if kernel.takes_text:
+        if self._check_kernel().takes_text:
             texts = state.value("landmarks_")
             state.check("landmarks_", "be an array of texts", _are_texts(texts))
         else:
@@ -236,6 +231,9 @@ default="gaussian"
                     stacklevel=4,
                 )
             return choices.chosen(name, self.kernel_, X, min(wanted, n), self.key_)
+        n_dims = 1 if self.takes_text else 2
+        if not hasattr(self.landmarks, "ndim") and np.ndim(self.landmarks) != n_dims:
+            name_from(self.landmarks, (*_CHOICES, "an array of them"), "landmarks")
         checked = checked_texts if self.takes_text else matrix
         landmarks = checked(self.landmarks, "landmarks")
         if landmarks.shape[1:] != X.shape[1:]:

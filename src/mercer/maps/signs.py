@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from mercer._array import n_threads, row_chunks
 from mercer._state import State
 from mercer._validation import flag, positive_integer
-from mercer.kernels import Kernel
-from mercer.maps.drawn import LAST_KEY
 from mercer.maps.members import Endless
 
 __all__ = ["Cuts", "Signs"]
@@ -45,11 +43,10 @@ class Signs(Endless):
 
     def _check_state(self) -> None:
         super()._check_state()
+        self._check_kernel()
         state = State(self)
-        state.integer("key_", 0, LAST_KEY)
+        state.integer("n_features_out_", 1)
         state.flag("_scale_")
-        kernel = state.instance("kernel_", Kernel)
-        state.check("kernel_", "have its scale in numbers", kernel.is_resolved)
 
     def _transform(self, X: Any) -> NDArray:
         self._check_transformed_memory(X)

@@ -333,8 +333,9 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         state.check("kinds_", f"say 'number', 'label' or 'date' {d} times", known)
         state.one_of("_dtype_", (None, "float32", "float64"))
         if state.instance("sparse_scaler_", (MaxAbsScaler, type(None))) is not None:
-            scale = State(self.sparse_scaler_).array("scale_", (d,))
-            State(self.sparse_scaler_).check("scale_", "be positive", (scale > 0).all())
+            scaler = State(self.sparse_scaler_)
+            scaler.check("scale_", "be positive", (scaler.array("scale_", (d,)) > 0).all())
+            scaler.check("copy", "be True", scaler.flag("copy"))
             return
         self._check_parts(state)
         state.instance("numbers_", Numbers).check_state(len(self._number_places_))

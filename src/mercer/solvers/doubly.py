@@ -72,7 +72,8 @@ class Expansion:
     _blocks: list[NDArray] = field(default_factory=list, repr=False)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.feature_map, Endless) or self.feature_map.scale:
+        is_raw = isinstance(self.feature_map, Endless) and not self.feature_map._scale_
+        if not is_raw:
             raise ValueError(
                 "feature_map must be an endless sequence of random functions with scale=False, "
                 f"such as RandomFourier or RandomPerceptron; got {self.feature_map!r}."

@@ -267,6 +267,7 @@ class AutoKernelMachine(Checked, BaseEstimator):
         estimator = state.instance("best_estimator_", (Pipeline, LogTargetRegressor))
         owner = state
         if isinstance(estimator, LogTargetRegressor):
+            estimator._check_state()
             owner = State(estimator)
             estimator = owner.instance("regressor_", Pipeline)
         kinds = (TablePreparer, GradientScaler, KernelMachine)
