@@ -386,6 +386,7 @@ def _other(members: dict[str, bytes], name: str, content: Any, edit: Any = None)
         del owner[key]
     else:
         owner[key] = text
+        owner.pop("__id__", None)  # elsewhere it is told as it was
     changed = json.dumps(content).encode()
     owner.clear()
     owner.update(kept)

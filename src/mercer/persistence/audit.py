@@ -143,7 +143,8 @@ class _Audit:
     def __init__(self, archive: zipfile.ZipFile, own: frozenset[str]):
         self.archive, self.own = archive, own
         self.foreign: list[str] = []
-        self.sizes: dict[Any, int] = {}  # of nodes by id
+        # Sizes of nodes by id, and what texts and numbers say.
+        self.told: dict[Any, tuple[int, str | None]] = {}
         self.owners: dict[str, Any] = {}  # ids of nodes by the member that they are made of
 
     def look(self, node: Any, depth: int = 0) -> int:
@@ -163,7 +164,8 @@ class _Audit:
             size += sum(self.look(child, depth + 1) for child in self._children(loader, node))
         # Where an object is told again, the first time counts. A short second time would be a way
         # to write lists of lists that are far larger than the file.
-        if node.get("__id__") and self.sizes.setdefault(node["__id__"], size) != size:
+        told = size, content if isinstance(content := node.get("content"), str) else None
+        if node.get("__id__") and self.told.setdefault(node["__id__"], told) != told:
             raise Damaged("it tells one object in two ways")
         return size
 

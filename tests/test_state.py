@@ -1,0 +1,251 @@
+"""Fitted maps, models and preparers are as their fit left them, or are refused in one sentence."""
+
+import copy
+import pickle
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import mercer._state
+from mercer import DualKernelSVC, KernelClassifier, KernelRegressor, TablePreparer, kernels, maps
+
+sys.path.insert(0, str(Path(__file__).parent))  # the tests are no package
+
+import _mutations
+
+MAPS = _mutations.all_maps()
+VALUES = (None, 3, 10**9, False, True, "nonsense", "pair", "srht", "exact", 2.5, [1, 2])
+
+
+def dense(Z):
+    return Z.toarray() if sparse.issparse(Z) else np.asarray(Z)
+
+
+def data(name):
+    return _mutations.texts() if name == "ngrams" else _mutations.rows()
+
+
+def features(map_, X):
+    """By every way to ask for them."""
+    return dense(map_.transform(X)), map_.transform_block(X, [0]), map_.design(X).toarray()
+
+
+# --- settings --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_settings_changed_after_a_fit_change_nothing_before_the_next(name):
+    X, fitted = data(name), MAPS[name]().fit(data(name))
+    expected = features(fitted, X)
+    for setting, value in fitted.get_params(deep=False).items():
+        for other in VALUES if setting != "n_jobs" else (1, 2):
+            fitted.set_params(**{setting: other})
+            for map_ in (fitted, pickle.loads(pickle.dumps(fitted))):
+                for found, wanted in zip(features(map_, X), expected, strict=True):
+                    np.testing.assert_array_equal(found, wanted)
+        fitted.set_params(**{setting: value})
+
+
+def test_more_bins_after_a_fit_are_for_the_next_one():
+    X, y = _mutations.rows(), _mutations.rows()[:, 0]
+    model = KernelRegressor(MAPS["hashed"]()).fit(X, y)
+    before = model.predict(X)
+    model.feature_map_.set_params(bins=128)
+    np.testing.assert_array_equal(model.predict(X), before)
+    assert model.feature_map_.fit(X).n_bins_.tolist() == [128] * 8
+
+
+def test_a_kernel_changed_after_a_fit_is_for_the_next_one():
+    X, label = _mutations.rows(), np.arange(48) % 2
+    model = DualKernelSVC().fit(X, label)
+    before = model.decision_function(X)
+    model.set_params(kernel="precomputed", gamma=3.0)
+    np.testing.assert_array_equal(model.decision_function(X), before)
+
+
+def test_a_loss_changed_after_a_fit_brings_no_probabilities():
+    model = KernelClassifier(random_state=0).fit(_mutations.rows(), np.arange(48) % 2)
+    model.set_params(loss="logistic")
+    assert not hasattr(model, "predict_proba")
+    assert hasattr(clone(model), "predict_proba")
+
+
+def test_a_dtype_changed_after_a_fit_is_for_the_next_one():
+    preparer = TablePreparer().fit(_mutations.rows())
+    preparer.set_params(dtype="float32")
+    assert preparer.transform(_mutations.rows()).dtype == np.float64
+    assert preparer.fit_transform(_mutations.rows()).dtype == np.float32
+
+
+@pytest.mark.parametrize("name", MAPS)
+def test_a_failed_fit_leaves_nothing_of_the_one_before(name):
+    fitted = MAPS[name]().fit(data(name))
+    broken = np.full((5, 3), np.nan) if name != "ngrams" else [3.0]
+    with pytest.raises((ValueError, TypeError)):
+        fitted.fit(broken)
+    with pytest.raises((NotFittedError, ValueError)):
+        fitted.transform(data(name))
+
+
+# --- what the fit found ----------------------------------------------------------------------
+
+
+def hashed():
+    X = _mutations.rows()
+    return KernelRegressor(MAPS["hashed"](), warm_start=True).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("n_bins", "n_coefficients"),
+    [([2**31] * 8, 8), ([256] * 8, 512), ([64] * 8, 8), ([64] * 7 + [65], 513), ([-1] * 8, 512)],
+)
+def test_bins_that_do_not_fit_the_coefficients_are_refused(n_bins, n_coefficients):
+    model, X = hashed(), _mutations.rows()
+    model.feature_map_.n_bins_ = np.array(n_bins)
+    model.coef_ = np.zeros(n_coefficients)
+    for use in (model.predict, lambda X: model.fit(X, X[:, 0]), lambda X: copy.copy(model)):
+        with pytest.raises(
+            ValueError, match=r"^(coef_|n_bins_|n_features_out_) of a fitted .*: fit it again\.$"
+        ):
+            use(X)
+
+
+def test_what_follows_from_the_rest_cannot_be_set():
+    map_ = hashed().feature_map_
+    for name in ("_offsets", "n_features_out_"):
+        with pytest.raises(AttributeError, match="no setter"):
+            setattr(map_, name, 3)
+
+
+def test_boxes_that_do_not_fit_their_number_are_refused():
+    X, y = _mutations.rows(), _mutations.rows()[:, 0]
+    model = KernelRegressor(MAPS["binning"]()).fit(X, y)
+    model.feature_map_.n_bins_ = model.feature_map_.n_bins_[::-1].copy() + 1
+    with pytest.raises(ValueError, match=r"^n_bins_ of a fitted RandomBinning must be those of"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        np.zeros(511),
+        np.zeros(512, dtype=np.int64),
+        np.zeros(512, dtype=np.float16),
+        np.zeros(512, dtype=complex),
+        np.zeros(512, dtype=object),
+        np.zeros(512, dtype=">f8"),
+        np.full(512, np.nan),
+        [0.0] * 512,
+        None,
+        "coefficients",
+    ],
+)
+def test_coefficients_that_are_none_are_refused_in_one_sentence(wrong):
+    model = hashed()
+    model.coef_ = wrong
+    with pytest.raises(ValueError, match=r"^coef_ of a fitted KernelRegressor must be an array"):
+        model.predict(_mutations.rows())
+
+
+@pytest.mark.parametrize("way", ["Fortran", "strided", "read-only", "memory map"])
+def test_coefficients_in_any_layout_are_right(way, tmp_path):
+    X = _mutations.rows()
+    model = KernelRegressor(MAPS["hashed"]()).fit(X, X[:, :2])
+    before = model.predict(X)
+    coef = model.coef_
+    if way == "Fortran":
+        model.coef_ = np.asfortranarray(coef)
+    elif way == "strided":
+        model.coef_ = np.repeat(coef, 2, axis=1)[:, ::2]
+    elif way == "read-only":
+        model.coef_ = coef.copy()
+        model.coef_.flags.writeable = False
+    else:
+        np.save(tmp_path / "coef.npy", coef)
+        model.coef_ = np.load(tmp_path / "coef.npy", mmap_mode="r")
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("intercept_", np.zeros(3)),
+        ("intercept_", np.nan),
+        ("intercept_", None),
+        ("classes_", np.array(["a"])),
+        ("classes_", np.array(["a", "b", "c", "d"])),
+        ("classes_", "ab"),
+        ("n_features_in_", 4),
+        ("scaler_", "scaler"),
+        ("feature_map_", None),
+        ("_loss_", 3),
+    ],
+)
+def test_attributes_that_do_not_fit_the_coefficients_are_refused(name, wrong):
+    X = _mutations.rows()
+    model = KernelClassifier(random_state=0).fit(X, np.arange(48) % 2)
+    setattr(model, name, wrong)
+    for use in (lambda: model.predict(X), lambda: pickle.loads(pickle.dumps(model))):
+        with pytest.raises(ValueError, match=r"of a fitted .*: fit it again\.$") as caught:
+            use()
+        assert "\n" not in str(caught.value)
+
+
+def test_invalid_landmarks_are_refused():
+    X = sparse.csr_array(_mutations.rows())
+    model = KernelRegressor(MAPS["span"]()).fit(X, _mutations.rows()[:, 0])
+    model.feature_map_.landmarks_.indices[0] = 10**6
+    with pytest.raises(ValueError, match=r"^landmarks_ of a fitted Nystroem must be .*CSR"):
+        model.predict(X)
+
+
+# --- where a model enters --------------------------------------------------------------------
+
+
+def test_states_of_0_1_0_are_read():
+    X, fitted = _mutations.rows(), MAPS["binning"]().fit(_mutations.rows())
+    state = fitted.__getstate__()
+    old = {name: value for name, value in state.items() if name != "_scale_"}
+    old |= {"_offsets": np.arange(9), "n_features_out_": 3, "_grids": None}
+    again = maps.RandomBinning.__new__(maps.RandomBinning)
+    again.__setstate__(old)
+    np.testing.assert_array_equal(dense(again.transform(X)), dense(fitted.transform(X)))
+
+
+def test_a_state_sets_no_methods():
+    state = MAPS["fourier"]().fit(_mutations.rows()).__getstate__()
+    for name in ("transform", "_check_state", "__class__"):
+        with pytest.raises(ValueError, match=f"^{name} of RandomFourier is not to be set"):
+            maps.RandomFourier().__setstate__(state | {name: 3})
+
+
+def test_a_state_without_a_setting_has_its_default():
+    state = MAPS["fourier"]().fit(_mutations.rows()).__getstate__()
+    del state["n_jobs"]
+    again = maps.RandomFourier.__new__(maps.RandomFourier)
+    again.__setstate__(state)
+    assert again.n_jobs is None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "state"),
+    [
+        (kernels.Gaussian, {"gamma": -1.0}),
+        (kernels.Gaussian, {"gamma": (1.0, np.nan)}),
+        (kernels.Matern, {"gamma": 1.0, "nu": 3.0}),
+        (kernels.Smooth, {"gamma": 1.0, "taper": 2.0}),
+        (kernels.NGram, {"orders": (0,)}),
+    ],
+)
+def test_kernels_are_checked_when_they_are_read(kernel, state):
+    with pytest.raises((ValueError, TypeError)):
+        kernel.__new__(kernel).__setstate__(vars(kernel()) | state)
+
+
+def test_examples_run(check_examples):
+    check_examples(mercer._state)
