@@ -1,8 +1,8 @@
 // Checks of arguments that several functions of the Python module share: rows of data, parameters
-// of grids, operands of products. For the two files of bindings alone.
+// of grids, operands of products. For the bindings alone.
 #pragma once
 
-#include "buffer.hpp"
+#include "arrays.hpp"
 #include "points.hpp"
 
 #include <nanobind/nanobind.h>
@@ -11,11 +11,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <optional>
+#include <limits>
 #include <utility>
 #include <variant>
-
-namespace nb = nanobind;
 
 namespace mercer {
 
@@ -41,6 +39,7 @@ template <class Integers>
 nb::object new_integers(const Integers& integers) {
     nb::object result = new_array(nb::int_(integers.size()), "int64");
     const Buffer out(result.ptr(), "result", {Type::i64}, 1, true);
+    out.expect_shape({integers.size()});
     std::copy(integers.begin(), integers.end(), out.data<std::int64_t>());
     return result;
 }
@@ -51,108 +50,100 @@ using AnyPoints =
                  SparsePoints<double, std::int64_t>>;
 
 // The data: one array, or the three of a CSR matrix and its number of columns.
-class Data {
-  public:
-    explicit Data(nb::handle X) {
-        numbers_.emplace(X.ptr(), "X", std::initializer_list{Type::f32, Type::f64}, 2);
-        with_float(numbers_->type(), [&](auto zero) {
+struct Data {
+    Data(Arrays& arrays, nb::handle X) {
+        const Buffer& numbers = arrays.read(X, "X", {Type::f32, Type::f64}, 2);
+        with_float(numbers.type(), [&](auto zero) {
             using T = decltype(zero);
-            points =
-                DensePoints<T>{numbers_->data<const T>(), numbers_->extent(0), numbers_->extent(1)};
+            points = DensePoints<T>{numbers.data<const T>(), numbers.extent(0), numbers.extent(1)};
         });
     }
-    Data(nb::handle values, nb::handle indices, nb::handle indptr, std::size_t d) {
-        numbers_.emplace(values.ptr(), "data", std::initializer_list{Type::f32, Type::f64}, 1);
-        indices_.emplace(indices.ptr(), "indices", std::initializer_list{Type::i32, Type::i64}, 1);
-        indptr_.emplace(indptr.ptr(), "indptr", std::initializer_list{indices_->type()}, 1);
-        indices_->expect_shape({numbers_->extent(0)});
-        if (indptr_->extent(0) == 0) indptr_->fail("must have at least one entry", "none");
-        with_float(numbers_->type(), [&](auto zero) {
-            if (indices_->type() == Type::i32)
-                set_sparse<decltype(zero), std::int32_t>(d);
+    Data(Arrays& arrays, nb::handle values, nb::handle indices_, nb::handle indptr_,
+         std::size_t d) {
+        const Buffer& numbers = arrays.read(values, "data", {Type::f32, Type::f64}, 1);
+        const Buffer& indices = arrays.read(indices_, "indices", {Type::i32, Type::i64}, 1);
+        const Buffer& indptr = arrays.read(indptr_, "indptr", {indices.type()}, 1);
+        indices.expect_shape({numbers.extent(0)});
+        with_float(numbers.type(), [&](auto zero) {
+            using T = decltype(zero);
+            if (indices.type() == Type::i32)
+                set_sparse<T, std::int32_t>(numbers, indices, indptr, d);
             else
-                set_sparse<decltype(zero), std::int64_t>(d);
+                set_sparse<T, std::int64_t>(numbers, indices, indptr, d);
         });
     }
     AnyPoints points;
 
   private:
     template <class T, class Index>
-    void set_sparse(std::size_t d) {
-        const SparsePoints<T, Index> rows{numbers_->data<const T>(), indices_->data<const Index>(),
-                                          indptr_->data<const Index>(), indptr_->extent(0) - 1, d};
-        const std::size_t n_stored = numbers_->extent(0);
-        bool valid = rows.row_starts[0] >= 0;
-        for (std::size_t i = 0; i < rows.n; ++i)
-            valid = valid && rows.row_starts[i] <= rows.row_starts[i + 1];
-        if (!valid || static_cast<std::size_t>(rows.row_starts[rows.n]) > n_stored)
-            indptr_->fail("must rise from 0 to the number of stored values", "another order");
-        bool inside = true;
-        for (std::size_t e = 0; e < n_stored; ++e)
-            inside &= static_cast<std::uint64_t>(rows.inputs[e]) < d;
-        if (!inside)
-            indices_->fail("must be below the number of columns", "a larger or negative one");
-        points = rows;
+    void set_sparse(const Buffer& numbers, const Buffer& indices, const Buffer& indptr,
+                    std::size_t d) {
+        end_of<Index>(indptr, numbers.extent(0), "stored values");
+        expect_below<Index>(indices, d, "the number of columns");
+        points = SparsePoints<T, Index>{numbers.data<const T>(), indices.data<const Index>(),
+                                        indptr.data<const Index>(), indptr.extent(0) - 1, d};
     }
-    std::optional<Buffer> numbers_, indices_, indptr_;
 };
 
 // Parameters of some grids, and room for what each row of the data gets in each grid: a code, or a
 // weight, which takes no multipliers.
-class GridArguments {
-  public:
-    GridArguments(const Data& data, nb::handle inverse_widths, nb::handle shifts,
-                  nb::handle multipliers, nb::handle codes)
-        : GridArguments(data, inverse_widths, shifts, codes, "codes",
+struct GridArguments {
+    GridArguments(Arrays& arrays, const Data& data, nb::handle inverse_widths, nb::handle shifts,
+                  nb::handle multipliers_, nb::handle codes)
+        : GridArguments(arrays, data, inverse_widths, shifts, codes, "codes",
                         {Type::u8, Type::u16, Type::u32}) {
-        multipliers_.emplace(multipliers.ptr(), "multipliers", std::initializer_list{Type::u64}, 2);
-        multipliers_->expect_shape({grids.count, grids.d});
-        grids.multipliers = multipliers_->data<const std::uint64_t>();
+        const Buffer& multipliers = arrays.read(multipliers_, "multipliers", {Type::u64}, 2);
+        multipliers.expect_shape({grids.count, grids.d});
+        grids.multipliers = multipliers.data<const std::uint64_t>();
     }
-    GridArguments(const Data& data, nb::handle inverse_widths, nb::handle shifts,
+    GridArguments(Arrays& arrays, const Data& data, nb::handle inverse_widths, nb::handle shifts,
                   nb::handle weights)
-        : GridArguments(data, inverse_widths, shifts, weights, "out", {Type::f32}) {}
-    Buffer out;
+        : GridArguments(arrays, data, inverse_widths, shifts, weights, "out", {Type::f32}) {}
+    const Buffer& out;
     Grids grids;
 
   private:
-    GridArguments(const Data& data, nb::handle inverse_widths, nb::handle shifts, nb::handle out_,
-                  const char* name, std::initializer_list<Type> accepted)
-        : out(out_.ptr(), name, accepted, 2, true),
-          inverse_widths_(inverse_widths.ptr(), "inverse_widths", {Type::f64}, 2),
-          shifts_(shifts.ptr(), "shifts", {Type::f64}, 2) {
+    GridArguments(Arrays& arrays, const Data& data, nb::handle inverse_widths_, nb::handle shifts_,
+                  nb::handle out_, const char* name, std::initializer_list<Type> accepted)
+        : out(arrays.write(out_, name, accepted, 2)) {
+        const Buffer& inverse_widths =
+            arrays.read(inverse_widths_, "inverse_widths", {Type::f64}, 2);
+        const Buffer& shifts = arrays.read(shifts_, "shifts", {Type::f64}, 2);
         const auto [n, d] = std::visit(
             [](const auto& points) { return std::pair(points.n, points.d); }, data.points);
-        const std::size_t count = inverse_widths_.extent(0);
-        inverse_widths_.expect_shape({count, d});
-        shifts_.expect_shape({count, d});
+        const std::size_t count = inverse_widths.extent(0);
+        inverse_widths.expect_shape({count, d});
+        shifts.expect_shape({count, d});
         out.expect_shape({count, n});
-        grids = {inverse_widths_.data<const double>(), shifts_.data<const double>(), nullptr, count,
+        grids = {inverse_widths.data<const double>(), shifts.data<const double>(), nullptr, count,
                  d};
     }
-    Buffer inverse_widths_, shifts_;
-    std::optional<Buffer> multipliers_;
 };
 
-// Codes of rows in grids, and the first column of each grid.
-class BinArguments {
-  public:
-    BinArguments(nb::handle codes_, nb::handle offsets)
-        : codes(codes_.ptr(), "codes", {Type::u8, Type::u16, Type::u32}, 2),
+// The first column of each grid, and after the last one the number of columns.
+inline const Buffer& read_offsets(Arrays& arrays, nb::handle offsets_, std::size_t n_grids) {
+    const Buffer& offsets = arrays.read(offsets_, "offsets", {Type::i64}, 1);
+    offsets.expect_shape({n_grids + 1});
+    end_of<std::int64_t>(offsets, std::numeric_limits<std::int64_t>::max(), "columns");
+    const auto* starts = offsets.data<const std::int64_t>();
+    for (std::size_t g = 0; g < n_grids; ++g)  // sizes of tables would overflow
+        if ((starts[g + 1] - starts[g]) >> 32)
+            offsets.fail("must give a grid less than 2^32 columns",
+                         std::to_string(starts[g + 1] - starts[g]));
+    return offsets;
+}
+
+// Codes of rows in grids.
+struct BinArguments {
+    BinArguments(Arrays& arrays, nb::handle codes_, nb::handle offsets)
+        : codes(arrays.read(codes_, "codes", {Type::u8, Type::u16, Type::u32}, 2)),
           n_grids(codes.extent(0)), n(codes.extent(1)),
-          offsets_(offsets.ptr(), "offsets", {Type::i64}, 1) {
-        offsets_.expect_shape({n_grids + 1});
-        starts = offsets_.data<const std::int64_t>();
-        for (std::size_t g = 0; g < n_grids; ++g)
-            if (starts[0] != 0 || starts[g] > starts[g + 1])
-                offsets_.fail("must rise from 0 to the number of columns", "another order");
-    }
-    Buffer codes;
+          starts(read_offsets(arrays, offsets, n_grids).data<const std::int64_t>()),
+          n_columns(static_cast<std::size_t>(starts[n_grids])) {}
+    const Buffer& codes;
     std::size_t n_grids, n;
     const std::int64_t* starts;  // n_grids + 1
-
-  private:
-    Buffer offsets_;
+    std::size_t n_columns;
 };
 
 enum class Product { matvec, rmatvec, gram };
@@ -161,12 +152,12 @@ enum class Product { matvec, rmatvec, gram };
 struct ProductArguments {
     ProductArguments(Product product, nb::handle codes, nb::handle offsets, nb::handle operand_,
                      nb::handle out_)
-        : bins(codes, offsets), operand(operand_.ptr(), product == Product::matvec ? "w" : "v",
-                                        {Type::f32, Type::f64}, 0),
-          out(out_.ptr(), "out", {operand.type()}, operand.ndim(), true), k(operand.width()) {
-        const auto n_columns = static_cast<std::size_t>(bins.starts[bins.n_grids]);
-        expect_length(operand, product == Product::matvec ? n_columns : bins.n);
-        expect_length(out, product == Product::rmatvec ? n_columns : bins.n);
+        : bins(arrays, codes, offsets),
+          operand(arrays.read(operand_, product == Product::matvec ? "w" : "v",
+                              {Type::f32, Type::f64}, 0)),
+          out(arrays.write(out_, "out", {operand.type()}, operand.ndim())), k(operand.width()) {
+        expect_length(operand, product == Product::matvec ? bins.n_columns : bins.n);
+        expect_length(out, product == Product::rmatvec ? bins.n_columns : bins.n);
     }
     // Calls f(codes, operand, out), pointers to the types that they have, without the interpreter.
     template <class F>
@@ -175,7 +166,7 @@ struct ProductArguments {
             with_float(operand.type(), [&](auto zero) {
                 using Code = decltype(code);
                 using T = decltype(zero);
-                nb::gil_scoped_release released;
+                const Released released(arrays);
                 f(bins.codes.data<const Code>(), operand.data<const T>(), out.data<T>());
             });
         });
@@ -186,8 +177,9 @@ struct ProductArguments {
         else
             buffer.expect_shape({length, k});
     }
+    Arrays arrays;
     BinArguments bins;
-    Buffer operand, out;
+    const Buffer &operand, &out;
     std::size_t k;
 };
 

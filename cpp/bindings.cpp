@@ -8,9 +8,12 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <optional>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <variant>
 
 using namespace nb::literals;
@@ -24,12 +27,13 @@ class BinTable {
   public:
     explicit BinTable(std::size_t n_grids) : dictionaries_(n_grids) {}
 
-    bool insert(std::size_t first_grid, const Data& data, const GridArguments& arguments,
-                int n_threads) {
+    bool insert(std::size_t first_grid, const Arrays& arrays, const Data& data,
+                const GridArguments& arguments, int n_threads) {
         const auto part = slice(first_grid, arguments.grids.count);
         return with_code(arguments.out.type(), [&](auto zero) {
             auto* codes = arguments.out.data<decltype(zero)>();
-            nb::gil_scoped_release released;
+            const Released released(arrays);
+            const std::unique_lock alone(turns_);
             return std::visit(
                 [&](const auto& points) {
                     return insert_codes(part, points, arguments.grids, codes, n_threads);
@@ -38,17 +42,18 @@ class BinTable {
         });
     }
 
-    std::size_t lookup(std::size_t first_grid, const Data& data, const GridArguments& arguments,
-                       int n_threads) {
+    std::size_t lookup(std::size_t first_grid, const Arrays& arrays, const Data& data,
+                       const GridArguments& arguments, int n_threads) {
         const auto part = slice(first_grid, arguments.grids.count);
         return with_code(arguments.out.type(), [&](auto zero) {
             using Code = decltype(zero);
+            const Released released(arrays);
+            const std::shared_lock nobody_inserts(turns_);
             for (const Dictionary& dictionary : part)
                 if (dictionary.size() > std::numeric_limits<Code>::max())
                     arguments.out.fail("must be wide enough for every bin and one value more",
                                        std::to_string(dictionary.size()) + " bins");
             auto* codes = arguments.out.data<Code>();
-            nb::gil_scoped_release released;
             return std::visit(
                 [&](const auto& points) {
                     return lookup_codes(std::span<const Dictionary>(part), points, arguments.grids,
@@ -58,28 +63,38 @@ class BinTable {
         });
     }
 
+    // Nothing here calls Python while it holds the table: whoever waits for it holds the
+    // interpreter.
     nb::object n_bins() const {
         std::vector<std::int64_t> sizes;
-        for (const Dictionary& dictionary : dictionaries_)
-            sizes.push_back(static_cast<std::int64_t>(dictionary.size()));
+        {
+            const std::shared_lock nobody_inserts(turns_);
+            for (const Dictionary& dictionary : dictionaries_)
+                sizes.push_back(static_cast<std::int64_t>(dictionary.size()));
+        }
         return new_integers(sizes);
     }
 
     nb::object keys() const {
-        std::size_t total = 0;
-        for (const Dictionary& dictionary : dictionaries_) total += dictionary.size();
-        nb::object result = new_array(nb::int_(total), "uint64");
+        std::vector<std::uint64_t> all;
+        {
+            const std::shared_lock nobody_inserts(turns_);
+            for (const Dictionary& dictionary : dictionaries_)
+                all.insert(all.end(), dictionary.keys().begin(), dictionary.keys().end());
+        }
+        nb::object result = new_array(nb::int_(all.size()), "uint64");
         const Buffer out(result.ptr(), "keys", {Type::u64}, 1, true);
-        auto* next = out.data<std::uint64_t>();
-        for (const Dictionary& dictionary : dictionaries_)
-            next = std::copy(dictionary.keys().begin(), dictionary.keys().end(), next);
+        out.expect_shape({all.size()});
+        std::copy(all.begin(), all.end(), out.data<std::uint64_t>());
         return result;
     }
 
-    static BinTable from_keys(nb::handle keys_, nb::handle n_bins_, int n_threads) {
-        const Buffer keys(keys_.ptr(), "keys", {Type::u64}, 1);
-        const Buffer n_bins(n_bins_.ptr(), "n_bins", {Type::i64}, 1);
-        BinTable table(n_bins.extent(0));
+    static std::unique_ptr<BinTable> from_keys(nb::handle keys_, nb::handle n_bins_,
+                                               Threads n_threads) {
+        Arrays arrays;
+        const Buffer& keys = arrays.read(keys_, "keys", {Type::u64}, 1);
+        const Buffer& n_bins = arrays.read(n_bins_, "n_bins", {Type::i64}, 1);
+        auto table = std::make_unique<BinTable>(n_bins.extent(0));
         std::vector<std::span<const std::uint64_t>> parts;
         std::size_t at = 0;
         for (std::size_t g = 0; g < n_bins.extent(0); ++g) {
@@ -93,9 +108,9 @@ class BinTable {
             keys.fail("must have as many entries as n_bins says", std::to_string(keys.extent(0)));
         std::atomic<bool> distinct{true};
         {
-            nb::gil_scoped_release released;
+            const Released released(arrays);
             parallel_for(parts.size(), n_threads, [&](std::size_t g, int) {
-                if (!table.dictionaries_[g].assign(parts[g])) distinct = false;
+                if (!table->dictionaries_[g].assign(parts[g])) distinct = false;
             });
         }
         if (!distinct) keys.fail("must be distinct within a grid", "a repeated one");
@@ -111,10 +126,11 @@ class BinTable {
         return {dictionaries_.data() + first_grid, count};
     }
     std::vector<Dictionary> dictionaries_;
+    mutable std::shared_mutex turns_;
 };
 
-void bin_hashed(const Data& data, const GridArguments& arguments, std::uint64_t n_columns,
-                int n_threads) {
+void bin_hashed(const Arrays& arrays, const Data& data, const GridArguments& arguments,
+                std::uint64_t n_columns, int n_threads) {
     with_code(arguments.out.type(), [&](auto zero) {
         using Code = decltype(zero);
         const std::uint64_t most = std::uint64_t{1} << 8 * std::min<std::size_t>(sizeof(Code), 4);
@@ -122,7 +138,7 @@ void bin_hashed(const Data& data, const GridArguments& arguments, std::uint64_t 
             throw std::invalid_argument("n_columns must be at least 1 and fit the codes; got " +
                                         std::to_string(n_columns) + ".");
         auto* codes = arguments.out.data<Code>();
-        nb::gil_scoped_release released;
+        const Released released(arrays);
         std::visit(
             [&](const auto& points) {
                 hash_codes(points, arguments.grids, static_cast<std::uint32_t>(n_columns), codes,
@@ -136,7 +152,7 @@ void bin_hashed(const Data& data, const GridArguments& arguments, std::uint64_t 
 
 template <Product product>
 void binned_product(nb::handle codes_, nb::handle offsets, nb::handle operand, nb::handle out,
-                    double scale, bool missing, int n_threads) {
+                    double scale, bool missing, Threads n_threads) {
     const ProductArguments arguments(product, codes_, offsets, operand, out);
     const BinArguments& bins = arguments.bins;
     const std::size_t k = arguments.k;
@@ -154,52 +170,51 @@ void binned_product(nb::handle codes_, nb::handle offsets, nb::handle operand, n
 // ---- cosines ------------------------------------------------------------------------------------
 
 void cosines(nb::handle X, nb::handle frequencies_, nb::handle phases_, double scale,
-             nb::handle out_, int n_threads) {
-    const Buffer points(X.ptr(), "X", {Type::f32, Type::f64}, 2);
-    const Buffer frequencies(frequencies_.ptr(), "frequencies", {points.type()}, 2);
-    const Buffer out(out_.ptr(), "out", {points.type()}, 2, true);
-    std::optional<Buffer> phases;
+             nb::handle out_, Threads n_threads) {
+    Arrays arrays;
+    const Buffer& points = arrays.read(X, "X", {Type::f32, Type::f64}, 2);
+    const Type type = points.type();
+    const Buffer& frequencies = arrays.read(frequencies_, "frequencies", {type}, 2);
+    const Buffer& out = arrays.write(out_, "out", {type}, 2);
     const std::size_t n = points.extent(0), d = points.extent(1), m = frequencies.extent(0);
     frequencies.expect_shape({m, d});
-    if (!phases_.is_none()) {
-        phases.emplace(phases_.ptr(), "phases", std::initializer_list{points.type()}, 1);
-        phases->expect_shape({m});
-    }
-    out.expect_shape({n, phases ? m : 2 * m});
-    with_float(points.type(), [&](auto zero) {
+    out.expect_shape({n, phases_.is_none() ? 2 * m : m});
+    with_float(type, [&](auto zero) {
         using T = decltype(zero);
         const Cosines<T> work{points.data<const T>(),
                               frequencies.data<const T>(),
-                              phases ? phases->data<const T>() : nullptr,
+                              arrays.optional<T>(phases_, "phases", type, m),
                               n,
                               d,
                               m,
                               static_cast<T>(scale),
                               out.data<T>()};
-        nb::gil_scoped_release released;
+        const Released released(arrays);
         cosine_block(work, n_threads);
     });
 }
 
-void cosines_inplace(nb::handle values_, nb::handle phases_, double scale, int n_threads) {
-    const Buffer values(values_.ptr(), "values", {Type::f32, Type::f64}, 2, true);
-    const Buffer phases(phases_.ptr(), "phases", {values.type()}, 1);
+void cosines_inplace(nb::handle values_, nb::handle phases_, double scale, Threads n_threads) {
+    Arrays arrays;
+    const Buffer& values = arrays.write(values_, "values", {Type::f32, Type::f64}, 2);
+    const Buffer& phases = arrays.read(phases_, "phases", {values.type()}, 1);
     phases.expect_shape({values.extent(1)});
     with_float(values.type(), [&](auto zero) {
         using T = decltype(zero);
-        nb::gil_scoped_release released;
+        const Released released(arrays);
         cosine_inplace(values.data<T>(), phases.data<const T>(), values.extent(0), values.extent(1),
                        static_cast<T>(scale), n_threads);
     });
 }
 
-void pairs_from(nb::handle arguments_, double scale, nb::handle out_, int n_threads) {
-    const Buffer arguments(arguments_.ptr(), "arguments", {Type::f32, Type::f64}, 2);
-    const Buffer out(out_.ptr(), "out", {arguments.type()}, 2, true);
+void pairs_from(nb::handle arguments_, double scale, nb::handle out_, Threads n_threads) {
+    Arrays arrays;
+    const Buffer& arguments = arrays.read(arguments_, "arguments", {Type::f32, Type::f64}, 2);
+    const Buffer& out = arrays.write(out_, "out", {arguments.type()}, 2);
     out.expect_shape({arguments.extent(0), 2 * arguments.extent(1)});
     with_float(arguments.type(), [&](auto zero) {
         using T = decltype(zero);
-        nb::gil_scoped_release released;
+        const Released released(arrays);
         cosine_pairs_from(arguments.data<const T>(), arguments.extent(0), arguments.extent(1),
                           static_cast<T>(scale), out.data<T>(), n_threads);
     });
@@ -210,13 +225,15 @@ void pairs_from(nb::handle arguments_, double scale, nb::handle out_, int n_thre
 template <class Out, class Convert>
 nb::object random_array(std::uint64_t key, std::uint64_t slot, nb::handle streams_,
                         std::size_t size, int n_threads, const char* dtype, Convert convert) {
-    const Buffer streams(streams_.ptr(), "streams", {Type::i64}, 1);
+    Arrays arrays;
+    const Buffer& streams = arrays.read(streams_, "streams", {Type::i64}, 1);
     const std::size_t count = streams.extent(0);
     nb::object result = new_array(nb::make_tuple(count, size), dtype);
-    const Buffer out(result.ptr(), "result", {Type::f64, Type::u64}, 2, true);
+    const Buffer& out = arrays.write(result, "result", {Type::f64, Type::u64}, 2);
+    out.expect_shape({count, size});
     const auto* ids = streams.data<const std::int64_t>();
     auto* numbers = out.data<Out>();
-    nb::gil_scoped_release released;
+    const Released released(arrays);
     constexpr std::size_t block = 64;  // streams handed out together
     if (count * size < 20000) n_threads = 1;
     parallel_for((count + block - 1) / block, n_threads, [&](std::size_t item, int) {
@@ -263,7 +280,7 @@ NB_MODULE(_core, m) {
     m.def(
         "random_bits",
         [](std::uint64_t key, std::uint64_t slot, nb::handle streams, std::size_t size,
-           int n_threads) {
+           Threads n_threads) {
             return random_array<std::uint64_t>(key, slot, streams, size, n_threads, "uint64",
                                                [](std::uint64_t bits) { return bits; });
         },
@@ -271,7 +288,7 @@ NB_MODULE(_core, m) {
     m.def(
         "random_uniform",
         [](std::uint64_t key, std::uint64_t slot, nb::handle streams, std::size_t size,
-           int n_threads) {
+           Threads n_threads) {
             return random_array<double>(key, slot, streams, size, n_threads, "float64",
                                         to_open_unit_interval);
         },
@@ -281,48 +298,60 @@ NB_MODULE(_core, m) {
         .def(nb::init<std::size_t>(), "n_grids"_a)
         .def("insert",
              [](BinTable& table, std::size_t first_grid, nb::handle X, nb::handle inverse_widths,
-                nb::handle shifts, nb::handle multipliers, nb::handle codes, int n_threads) {
-                 const Data data(X);
-                 return table.insert(first_grid, data,
-                                     {data, inverse_widths, shifts, multipliers, codes}, n_threads);
+                nb::handle shifts, nb::handle multipliers, nb::handle codes, Threads n_threads) {
+                 Arrays arrays;
+                 const Data data(arrays, X);
+                 return table.insert(first_grid, arrays, data,
+                                     {arrays, data, inverse_widths, shifts, multipliers, codes},
+                                     n_threads);
              })
         .def("insert",
              [](BinTable& table, std::size_t first_grid, nb::handle values, nb::handle indices,
                 nb::handle indptr, std::size_t d, nb::handle inverse_widths, nb::handle shifts,
-                nb::handle multipliers, nb::handle codes, int n_threads) {
-                 const Data data(values, indices, indptr, d);
-                 return table.insert(first_grid, data,
-                                     {data, inverse_widths, shifts, multipliers, codes}, n_threads);
+                nb::handle multipliers, nb::handle codes, Threads n_threads) {
+                 Arrays arrays;
+                 const Data data(arrays, values, indices, indptr, d);
+                 return table.insert(first_grid, arrays, data,
+                                     {arrays, data, inverse_widths, shifts, multipliers, codes},
+                                     n_threads);
              })
         .def("lookup",
              [](BinTable& table, std::size_t first_grid, nb::handle X, nb::handle inverse_widths,
-                nb::handle shifts, nb::handle multipliers, nb::handle codes, int n_threads) {
-                 const Data data(X);
-                 return table.lookup(first_grid, data,
-                                     {data, inverse_widths, shifts, multipliers, codes}, n_threads);
+                nb::handle shifts, nb::handle multipliers, nb::handle codes, Threads n_threads) {
+                 Arrays arrays;
+                 const Data data(arrays, X);
+                 return table.lookup(first_grid, arrays, data,
+                                     {arrays, data, inverse_widths, shifts, multipliers, codes},
+                                     n_threads);
              })
         .def("lookup",
              [](BinTable& table, std::size_t first_grid, nb::handle values, nb::handle indices,
                 nb::handle indptr, std::size_t d, nb::handle inverse_widths, nb::handle shifts,
-                nb::handle multipliers, nb::handle codes, int n_threads) {
-                 const Data data(values, indices, indptr, d);
-                 return table.lookup(first_grid, data,
-                                     {data, inverse_widths, shifts, multipliers, codes}, n_threads);
+                nb::handle multipliers, nb::handle codes, Threads n_threads) {
+                 Arrays arrays;
+                 const Data data(arrays, values, indices, indptr, d);
+                 return table.lookup(first_grid, arrays, data,
+                                     {arrays, data, inverse_widths, shifts, multipliers, codes},
+                                     n_threads);
              })
         .def_prop_ro("n_bins", &BinTable::n_bins)
         .def("keys", &BinTable::keys)
         .def_static("from_keys", &BinTable::from_keys, "keys"_a, "n_bins"_a, "n_threads"_a = 1);
-    m.def("bin_hashed", [](nb::handle X, nb::handle inverse_widths, nb::handle shifts,
-                           nb::handle multipliers, std::uint64_t n_columns, nb::handle codes,
-                           int n_threads) {
-        const Data data(X);
-        bin_hashed(data, {data, inverse_widths, shifts, multipliers, codes}, n_columns, n_threads);
-    });
+    m.def("bin_hashed",
+          [](nb::handle X, nb::handle inverse_widths, nb::handle shifts, nb::handle multipliers,
+             std::uint64_t n_columns, nb::handle codes, Threads n_threads) {
+              Arrays arrays;
+              const Data data(arrays, X);
+              bin_hashed(arrays, data, {arrays, data, inverse_widths, shifts, multipliers, codes},
+                         n_columns, n_threads);
+          });
     m.def("bin_hashed", [](nb::handle values, nb::handle indices, nb::handle indptr, std::size_t d,
                            nb::handle inverse_widths, nb::handle shifts, nb::handle multipliers,
-                           std::uint64_t n_columns, nb::handle codes, int n_threads) {
-        const Data data(values, indices, indptr, d);
-        bin_hashed(data, {data, inverse_widths, shifts, multipliers, codes}, n_columns, n_threads);
+                           std::uint64_t n_columns, nb::handle codes, Threads n_threads) {
+        Arrays arrays;
+        const Data data(arrays, values, indices, indptr, d);
+        bin_hashed(arrays, data, {arrays, data, inverse_widths, shifts, multipliers, codes},
+                   n_columns, n_threads);
     });
 
     m.def("binned_matvec", &binned_product<Product::matvec>, "codes"_a, "offsets"_a, "w"_a, "out"_a,
@@ -343,7 +372,7 @@ NB_MODULE(_core, m) {
           "n_threads"_a);
     m.def(
         "cosine_pairs",
-        [](nb::handle X, nb::handle frequencies, double scale, nb::handle out, int n_threads) {
+        [](nb::handle X, nb::handle frequencies, double scale, nb::handle out, Threads n_threads) {
             cosines(X, frequencies, nb::none(), scale, out, n_threads);
         },
         "X"_a, "frequencies"_a, "scale"_a, "out"_a, "n_threads"_a);

@@ -1,56 +1,40 @@
 // Functions of the Python module for coordinate descent, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
 #include "descent_async.hpp"
+#include "products.hpp"
 
 #include <nanobind/nanobind.h>
-
-#include <optional>
 
 using namespace nb::literals;
 using namespace mercer;
 
 namespace {
 
-// An optional array of one axis: null where None was given.
-class Optional {
-  public:
-    Optional(nb::handle object, const char* name, std::initializer_list<Type> accepted,
-             std::size_t length) {
-        if (object.is_none()) return;
-        buffer_.emplace(object.ptr(), name, accepted, 1);
-        buffer_->expect_shape({length});
-    }
-    template <class T>
-    const T* data() const {
-        return buffer_ ? buffer_->data<const T>() : nullptr;
-    }
-
-  private:
-    std::optional<Buffer> buffer_;
-};
-
 // The variables and the slopes that all forms of descent work on.
-class NetArguments {
-  public:
-    NetArguments(nb::handle l1, nb::handle l2, nb::handle curvature, nb::handle w, nb::handle slope,
-                 nb::handle row_curvature, std::size_t p, std::size_t n)
-        : l1_(l1.ptr(), "l1", {Type::f64}, 1), l2_(l2.ptr(), "l2", {Type::f64}, 1),
-          curvature_(curvature.ptr(), "curvature", {Type::f64}, 1),
-          w_(w.ptr(), "w", {Type::f64}, 1, true),
-          slope_(slope.ptr(), "slope", {Type::f64}, 1, true),
-          row_curvature_(row_curvature, "row_curvature", {Type::f64}, n) {
-        for (const Buffer* buffer : {&l1_, &l2_, &curvature_, &w_}) buffer->expect_shape({p});
-        slope_.expect_shape({n});
-        net = {l1_.data<const double>(), l2_.data<const double>(), curvature_.data<const double>(),
-               w_.data<double>()};
+struct NetArguments {
+    NetArguments(Arrays& arrays, nb::handle l1, nb::handle l2, nb::handle curvature, nb::handle w_,
+                 nb::handle slope_, nb::handle row_curvature_, std::size_t p)
+        : slopes(arrays.write(slope_, "slope", {Type::f64}, 1)), n(slopes.extent(0)),
+          slope(slopes.data<double>()),
+          row_curvature(arrays.optional<double>(row_curvature_, "row_curvature", Type::f64, n)) {
+        const Buffer& w = arrays.write(w_, "w", {Type::f64}, 1);
+        w.expect_shape({p});
+        net = {of_variables(arrays, l1, "l1", p), of_variables(arrays, l2, "l2", p),
+               of_variables(arrays, curvature, "curvature", p), w.data<double>()};
     }
-    double* slope() const { return slope_.data<double>(); }
-    const double* row_curvature() const { return row_curvature_.data<double>(); }
+    const Buffer& slopes;
+    std::size_t n;
+    double* slope;
+    const double* row_curvature;
     Net net;
 
   private:
-    Buffer l1_, l2_, curvature_, w_, slope_;
-    Optional row_curvature_;
+    static const double* of_variables(Arrays& arrays, nb::handle object, const char* name,
+                                      std::size_t p) {
+        const Buffer& buffer = arrays.read(object, name, {Type::f64}, 1);
+        buffer.expect_shape({p});
+        return buffer.data<const double>();
+    }
 };
 
 nb::tuple swept_tuple(Swept swept) {
@@ -58,97 +42,87 @@ nb::tuple swept_tuple(Swept swept) {
 }
 
 // Sparse columns as three arrays: starts, rows, values or None.
-class ColumnArguments {
-  public:
-    ColumnArguments(nb::handle starts, nb::handle rows, nb::handle values, double scale,
-                    std::size_t n)
-        : starts_(starts.ptr(), "starts", {Type::i64}, 1),
-          rows_(rows.ptr(), "rows", {Type::u32}, 1),
-          values_(values, "values", {Type::f64}, rows_.extent(0)) {
-        if (starts_.extent(0) == 0) starts_.fail("must have at least one entry", "none");
-        const auto* first = starts_.data<const std::int64_t>();
-        const std::size_t p = starts_.extent(0) - 1;
-        for (std::size_t k = 0; k < p; ++k)
-            if (first[0] != 0 || first[k] > first[k + 1])
-                starts_.fail("must rise from 0", "another order");
-        if (static_cast<std::size_t>(first[p]) != rows_.extent(0))
-            starts_.fail("must end with the number of rows", std::to_string(first[p]));
-        const auto* named = rows_.data<const std::uint32_t>();
-        for (std::size_t e = 0; e < rows_.extent(0); ++e)
-            if (named[e] >= n) rows_.fail("must be rows", std::to_string(named[e]));
-        Z = {first, named, values_.data<double>(), scale, n, p};
+struct ColumnArguments {
+    ColumnArguments(Arrays& arrays, nb::handle starts_, nb::handle rows_, nb::handle values)
+        : starts(arrays.read(starts_, "starts", {Type::i64}, 1)),
+          rows(arrays.read(rows_, "rows", {Type::u32}, 1)),
+          numbers(arrays.optional<double>(values, "values", Type::f64, rows.extent(0))) {
+        if (starts.extent(0) == 0) starts.fail("must have at least one entry", "none");
     }
-    SparseColumns<double> Z;
+    std::size_t p() const { return starts.extent(0) - 1; }
+    SparseColumns<double> columns(double scale, std::size_t n) const {
+        expect_lists<std::uint32_t>(starts, rows, n, "column, below the number of rows");
+        return {starts.data<const std::int64_t>(),
+                rows.data<const std::uint32_t>(),
+                numbers,
+                scale,
+                n,
+                p()};
+    }
 
   private:
-    Buffer starts_, rows_;
-    Optional values_;
+    const Buffer &starts, &rows;
+    const double* numbers;
 };
 
 nb::tuple columns(nb::handle starts, nb::handle rows, nb::handle values, double scale,
                   nb::handle groups_, nb::handle order_, nb::handle l1, nb::handle l2,
                   nb::handle curvature, nb::handle w, nb::handle slope, nb::handle row_curvature,
-                  std::size_t n_sweeps, double tol, int n_threads) {
-    const Buffer slopes(slope.ptr(), "slope", {Type::f64}, 1),
-        bounds(groups_.ptr(), "groups", {Type::i64}, 1);
-    const ColumnArguments given(starts, rows, values, scale, slopes.extent(0));
-    const NetArguments arguments(l1, l2, curvature, w, slope, row_curvature, given.Z.p, given.Z.n);
-    std::optional<Buffer> order;
-    std::size_t n_positions = given.Z.p;
+                  std::size_t n_sweeps, double tol, Threads n_threads) {
+    Arrays arrays;
+    const ColumnArguments given(arrays, starts, rows, values);
+    const NetArguments arguments(arrays, l1, l2, curvature, w, slope, row_curvature, given.p());
+    const SparseColumns<double> Z = given.columns(scale, arguments.n);
+    const std::int64_t* places = nullptr;
+    std::size_t n_positions = Z.p;
     if (!order_.is_none()) {
-        order.emplace(order_.ptr(), "order", std::initializer_list{Type::i64}, 1);
-        n_positions = order->extent(0);
-        for (std::size_t k = 0; k < n_positions; ++k) {
-            const std::int64_t column = order->data<const std::int64_t>()[k];
-            if (column < 0 || static_cast<std::size_t>(column) >= given.Z.p)
-                order->fail("must name columns", std::to_string(column));
-        }
+        const Buffer& order = arrays.read(order_, "order", {Type::i64}, 1);
+        expect_below<std::int64_t>(order, Z.p, "the number of columns");
+        n_positions = order.extent(0);
+        places = order.data<const std::int64_t>();
     }
-    const auto* bound = bounds.data<const std::int64_t>();
-    if (bounds.extent(0) == 0) bounds.fail("must have at least one entry", "none");
-    for (std::size_t g = 0; g + 1 < bounds.extent(0); ++g)
-        if (bound[0] != 0 || bound[g] > bound[g + 1])
-            bounds.fail("must rise from 0", "another order");
-    if (static_cast<std::size_t>(bound[bounds.extent(0) - 1]) > n_positions)
-        bounds.fail("must stay within the columns", std::to_string(bound[bounds.extent(0) - 1]));
-    const Groups groups{bound, bounds.extent(0) - 1,
-                        order ? order->data<const std::int64_t>() : nullptr};
-    nb::gil_scoped_release released;
-    const Swept swept = uncrowded({n_sweeps, tol}, n_threads, [&](Sweeps sweeps, int threads) {
-        return descend_columns(given.Z, groups, arguments.net, arguments.row_curvature(),
-                               arguments.slope(), sweeps, threads);
-    });
-    nb::gil_scoped_acquire acquired;
+    const Buffer& bounds = arrays.read(groups_, "groups", {Type::i64}, 1);
+    end_of<std::int64_t>(bounds, n_positions, "columns");
+    const Groups groups{bounds.data<const std::int64_t>(), bounds.extent(0) - 1, places};
+    Swept swept{0, 0.0};
+    {
+        const Released released(arrays);
+        swept = uncrowded({n_sweeps, tol}, n_threads, [&](Sweeps sweeps, int threads) {
+            return descend_columns(Z, groups, arguments.net, arguments.row_curvature,
+                                   arguments.slope, sweeps, threads);
+        });
+    }
     return swept_tuple(swept);
 }
 
 void async(nb::handle starts, nb::handle rows, nb::handle values, double scale, nb::handle l1,
            nb::handle l2, nb::handle curvature, nb::handle w, nb::handle slope,
-           nb::handle row_curvature, std::size_t n_sweeps, int n_threads) {
-    const Buffer slopes(slope.ptr(), "slope", {Type::f64}, 1);
-    const ColumnArguments given(starts, rows, values, scale, slopes.extent(0));
-    const NetArguments arguments(l1, l2, curvature, w, slope, row_curvature, given.Z.p, given.Z.n);
-    nb::gil_scoped_release released;
-    descend_async(given.Z, arguments.net, arguments.row_curvature(), arguments.slope(), n_sweeps,
-                  n_threads);
+           nb::handle row_curvature, std::size_t n_sweeps, Threads n_threads) {
+    Arrays arrays;
+    const ColumnArguments given(arrays, starts, rows, values);
+    const NetArguments arguments(arrays, l1, l2, curvature, w, slope, row_curvature, given.p());
+    const SparseColumns<double> Z = given.columns(scale, arguments.n);
+    const Released released(arrays);
+    descend_async(Z, arguments.net, arguments.row_curvature, arguments.slope, n_sweeps, n_threads);
 }
 
 nb::tuple grids(nb::handle codes_, nb::handle offsets, double scale, nb::handle l1, nb::handle l2,
                 nb::handle curvature, nb::handle w, nb::handle slope, nb::handle row_curvature,
-                std::size_t n_sweeps, double tol, int n_threads) {
-    const BinArguments bins(codes_, offsets);
-    const Buffer variables(w.ptr(), "w", {Type::f64}, 1);
-    const NetArguments arguments(l1, l2, curvature, w, slope, row_curvature, variables.extent(0),
-                                 bins.n);
-    const Buffer starts(offsets.ptr(), "offsets", {Type::i64}, 1);
+                std::size_t n_sweeps, double tol, Threads n_threads) {
+    Arrays arrays;
+    const BinArguments bins(arrays, codes_, offsets);
+    const NetArguments arguments(arrays, l1, l2, curvature, w, slope, row_curvature,
+                                 bins.n_columns);
+    arguments.slopes.expect_shape({bins.n});
     const Swept swept = with_code(bins.codes.type(), [&](auto code) {
         using Code = decltype(code);
-        const BinnedGrids<Code> Z{bins.codes.data<const Code>(), starts.data<const std::int64_t>(),
-                                  scale, bins.n_grids, bins.n};
-        nb::gil_scoped_release released;
+        const BinnedGrids<Code> Z{bins.codes.data<const Code>(), bins.starts, scale, bins.n_grids,
+                                  bins.n};
+        const Released released(arrays);
+        expect_known(Z.codes, Z.starts, Z.n_grids, Z.n);
         return uncrowded({n_sweeps, tol}, n_threads, [&](Sweeps sweeps, int threads) {
-            return descend_grids(Z, arguments.net, arguments.row_curvature(), arguments.slope(),
-                                 sweeps, threads);
+            return descend_grids(Z, arguments.net, arguments.row_curvature, arguments.slope, sweeps,
+                                 threads);
         });
     });
     return swept_tuple(swept);
@@ -156,23 +130,26 @@ nb::tuple grids(nb::handle codes_, nb::handle offsets, double scale, nb::handle 
 
 nb::tuple gram(nb::handle hessian_, nb::handle l1_, nb::handle l2_, nb::handle w_,
                nb::handle gradient_, std::size_t n_sweeps, double tol) {
-    const Buffer hessian(hessian_.ptr(), "hessian", {Type::f64}, 2),
-        l1(l1_.ptr(), "l1", {Type::f64}, 1), l2(l2_.ptr(), "l2", {Type::f64}, 1),
-        w(w_.ptr(), "w", {Type::f64}, 1, true),
-        gradient(gradient_.ptr(), "gradient", {Type::f64}, 1, true);
+    Arrays arrays;
+    const Buffer& hessian = arrays.read(hessian_, "hessian", {Type::f64}, 2);
+    const Buffer& l1 = arrays.read(l1_, "l1", {Type::f64}, 1);
+    const Buffer& l2 = arrays.read(l2_, "l2", {Type::f64}, 1);
+    const Buffer& w = arrays.write(w_, "w", {Type::f64}, 1);
+    const Buffer& gradient = arrays.write(gradient_, "gradient", {Type::f64}, 1);
     const std::size_t p = w.extent(0);
     hessian.expect_shape({p, p});
     for (const Buffer* buffer : {&l1, &l2, &gradient}) buffer->expect_shape({p});
     Swept swept{0, 0.0};
-    nb::gil_scoped_release released;
-    while (swept.count < n_sweeps) {
-        swept.largest = descent_loops().sweep_gram(hessian.data<const double>(), p,
-                                                   l1.data<const double>(), l2.data<const double>(),
-                                                   w.data<double>(), gradient.data<double>());
-        ++swept.count;
-        if (swept.largest <= tol) break;
+    {
+        const Released released(arrays);
+        while (swept.count < n_sweeps) {
+            swept.largest = descent_loops().sweep_gram(
+                hessian.data<const double>(), p, l1.data<const double>(), l2.data<const double>(),
+                w.data<double>(), gradient.data<double>());
+            ++swept.count;
+            if (swept.largest <= tol) break;
+        }
     }
-    nb::gil_scoped_acquire acquired;
     return swept_tuple(swept);
 }
 

@@ -6,7 +6,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
-#include <optional>
+#include <atomic>
 #include <variant>
 
 using namespace nb::literals;
@@ -24,11 +24,11 @@ class Rows {
 
     // Of dense rows, by a kernel of the core.
     Rows(const std::string& kernel, nb::handle X, nb::handle centre_, nb::handle scale_,
-         double parameter, const std::string& dtype, int n_threads) {
+         double parameter, const std::string& dtype, Threads n_threads) {
         const KernelKind kind = kernel_named(kernel);
-        const Buffer& x = keep(X, "X", {Type::f32, Type::f64}, 2);
-        const Buffer centre(centre_.ptr(), "centre", {Type::f64}, 1);
-        const Buffer scale(scale_.ptr(), "scale", {Type::f64}, 1);
+        const Buffer& x = kept_.read(X, "X", {Type::f32, Type::f64}, 2);
+        const Buffer& centre = kept_.read(centre_, "centre", {Type::f64}, 1);
+        const Buffer& scale = kept_.read(scale_, "scale", {Type::f64}, 1);
         const std::size_t n = x.extent(0), d = x.extent(1);
         centre.expect_shape({d});
         scale.expect_shape({d});
@@ -45,14 +45,14 @@ class Rows {
                                       parameter,
                                       nullptr};
             with_float(type_named(dtype), [&](auto held) {
-                nb::gil_scoped_release released;
+                const Released released(kept_);
                 source = dense_rows<In, decltype(held)>(work, n_threads);
             });
         });
     }
     // Of a matrix that is there.
     explicit Rows(nb::handle matrix) {
-        const Buffer& k = keep(matrix, "matrix", {Type::f32, Type::f64}, 2);
+        const Buffer& k = kept_.read(matrix, "matrix", {Type::f32, Type::f64}, 2);
         k.expect_shape({k.extent(0), k.extent(0)});
         with_float(k.type(), [&](auto zero) {
             using Row = decltype(zero);
@@ -91,45 +91,50 @@ class Rows {
         if (dtype == "float64") return Type::f64;
         throw std::invalid_argument("dtype must be float32 or float64; got " + dtype + ".");
     }
-    const Buffer& keep(nb::handle object, const char* name, std::initializer_list<Type> accepted,
-                       int ndim) {
-        kept_ = std::make_unique<Buffer>(object.ptr(), name, accepted, ndim);
-        return *kept_;
-    }
-    std::unique_ptr<Buffer> kept_;
+    Arrays kept_;
 };
 
 // The problem: `fold` variables for each of n rows.
-class DualArguments {
-  public:
+struct DualArguments {
     DualArguments(nb::handle linear, nb::handle lower, nb::handle upper, nb::handle extra,
-                  nb::handle curvature, nb::handle b, nb::handle sums, std::size_t n)
-        : linear_(linear.ptr(), "linear", {Type::f64}, 1),
-          lower_(lower.ptr(), "lower", {Type::f64}, 1),
-          upper_(upper.ptr(), "upper", {Type::f64}, 1),
-          extra_(extra.ptr(), "extra", {Type::f64}, 1),
-          curvature_(curvature.ptr(), "curvature", {Type::f64}, 1),
-          b_(b.ptr(), "b", {Type::f64}, 1, true), sums_(sums.ptr(), "sums", {Type::f64}, 1, true) {
-        sums_.expect_shape({n});
-        const std::size_t n_variables = b_.extent(0);
+                  nb::handle curvature, nb::handle b_, nb::handle sums_, std::size_t n) {
+        const Buffer& b = arrays.write(b_, "b", {Type::f64}, 1);
+        const Buffer& sums = arrays.write(sums_, "sums", {Type::f64}, 1);
+        sums.expect_shape({n});
+        const std::size_t n_variables = b.extent(0);
         if (n == 0 || n_variables == 0 || n_variables % n)
-            b_.fail("must have one or more entries for every row", std::to_string(n_variables));
-        for (const Buffer* buffer : {&linear_, &lower_, &upper_, &extra_, &curvature_})
-            buffer->expect_shape({n_variables});
+            b.fail("must have one or more entries for every row", std::to_string(n_variables));
         fold = n_variables / n;
-        dual = {linear_.data<const double>(),
-                lower_.data<const double>(),
-                upper_.data<const double>(),
-                extra_.data<const double>(),
-                curvature_.data<const double>(),
-                b_.data<double>(),
-                sums_.data<double>()};
+        const auto of_variables = [&](nb::handle object, const char* name) {
+            const Buffer& buffer = arrays.read(object, name, {Type::f64}, 1);
+            buffer.expect_shape({n_variables});
+            return buffer.data<const double>();
+        };
+        dual = {of_variables(linear, "linear"),
+                of_variables(lower, "lower"),
+                of_variables(upper, "upper"),
+                of_variables(extra, "extra"),
+                of_variables(curvature, "curvature"),
+                b.data<double>(),
+                sums.data<double>()};
     }
+    Arrays arrays;
     std::size_t fold;
     Dual dual;
+};
+
+// What is kept from run to run is for one run at a time.
+class Turn {
+  public:
+    explicit Turn(std::atomic<bool>& taken) : taken_(taken) {
+        if (taken_.exchange(true))
+            throw std::runtime_error("run must not be called again before it has returned.");
+    }
+    Turn(const Turn&) = delete;
+    ~Turn() { taken_ = false; }
 
   private:
-    Buffer linear_, lower_, upper_, extra_, curvature_, b_, sums_;
+    std::atomic<bool>& taken_;
 };
 
 nb::tuple ran_tuple(const Ran& ran) {
@@ -139,13 +144,14 @@ nb::tuple ran_tuple(const Ran& ran) {
 class Greedy {
   public:
     Greedy(const Rows& rows, nb::handle starts_, std::size_t bytes, std::size_t block) {
-        const Buffer starts(starts_.ptr(), "starts", {Type::i64}, 1);
+        Arrays arrays;
+        const Buffer& starts = arrays.read(starts_, "starts", {Type::i64}, 1);
         const auto* first = starts.data<const std::int64_t>();
         const std::size_t size = starts.extent(0);
-        if (size < 2) starts.fail("must have at least two entries", std::to_string(size));
-        bool rising = first[0] == 0 && first[size - 1] == static_cast<std::int64_t>(rows.n());
-        for (std::size_t t = 0; t + 1 < size; ++t) rising = rising && first[t] <= first[t + 1];
-        if (!rising) starts.fail("must rise from 0 to the number of rows", "another order");
+        if (size < 2 || size > Threads::most + 1)
+            starts.fail("must have at least 2 and at most 1025 entries", std::to_string(size));
+        if (const std::size_t end = end_of<std::int64_t>(starts, rows.n(), "rows"); end != rows.n())
+            starts.fail("must rise from 0 to the number of rows", std::to_string(end));
         std::visit(
             [&](const auto& source) {
                 descent_ = make(*source, {first, first + size}, bytes, block);
@@ -155,6 +161,8 @@ class Greedy {
     nb::tuple run(nb::handle linear, nb::handle lower, nb::handle upper, nb::handle extra,
                   nb::handle curvature, nb::handle b, nb::handle sums, double target,
                   std::size_t max_updates) {
+        expect_not_negative(target, "target");
+        const Turn turn(taken_);
         return std::visit(
             [&](auto& descent) {
                 const DualArguments given(linear, lower, upper, extra, curvature, b, sums,
@@ -163,7 +171,7 @@ class Greedy {
                     throw std::invalid_argument("b must have one entry for every row.");
                 Ran ran;
                 {
-                    nb::gil_scoped_release released;
+                    const Released released(given.arrays);
                     ran = descent->run(given.dual, target, max_updates);
                 }
                 return ran_tuple(ran);
@@ -180,24 +188,27 @@ class Greedy {
         return std::make_unique<GreedyDescent<Row>>(source, std::move(starts), bytes, block);
     }
     std::variant<Descent<float>, Descent<double>> descent_;
+    std::atomic<bool> taken_{false};
 };
 
 class Pairs {
   public:
-    Pairs(const Rows& rows, std::size_t bytes, int n_threads) {
+    Pairs(const Rows& rows, std::size_t bytes, Threads n_threads) {
         std::visit([&](const auto& source) { descent_ = make(*source, n_threads, bytes); },
                    rows.source);
     }
     nb::tuple run(nb::handle linear, nb::handle lower, nb::handle upper, nb::handle extra,
                   nb::handle curvature, nb::handle b, nb::handle sums, double tol,
                   std::size_t max_updates) {
+        expect_not_negative(tol, "tol");
+        const Turn turn(taken_);
         return std::visit(
             [&](auto& descent) {
                 const DualArguments given(linear, lower, upper, extra, curvature, b, sums,
                                           descent->n());
                 Ran ran;
                 {
-                    nb::gil_scoped_release released;
+                    const Released released(given.arrays);
                     ran = descent->run(given.dual, given.fold, tol, max_updates);
                 }
                 return ran_tuple(ran);
@@ -213,6 +224,7 @@ class Pairs {
         return std::make_unique<PairDescent<Row>>(source, n_threads, bytes);
     }
     std::variant<Descent<float>, Descent<double>> descent_;
+    std::atomic<bool> taken_{false};
 };
 
 }  // namespace
@@ -220,7 +232,7 @@ class Pairs {
 void add_dual(nb::module_& m) {
     nb::class_<Rows>(m, "KernelRows")
         .def(nb::init<const std::string&, nb::handle, nb::handle, nb::handle, double,
-                      const std::string&, int>(),
+                      const std::string&, Threads>(),
              "kernel"_a, "X"_a, "centre"_a, "scale"_a, "parameter"_a, "dtype"_a, "n_threads"_a)
         .def(nb::init<nb::handle>(), "matrix"_a)
         .def(nb::init<std::size_t, std::size_t, nb::callable, const std::string&>(), "n"_a,
@@ -232,7 +244,7 @@ void add_dual(nb::module_& m) {
         .def("run", &Greedy::run, "linear"_a, "lower"_a, "upper"_a, "extra"_a, "curvature"_a, "b"_a,
              "sums"_a, "target"_a, "max_updates"_a);
     nb::class_<Pairs>(m, "PairDescent")
-        .def(nb::init<const Rows&, std::size_t, int>(), nb::keep_alive<1, 2>(), "rows"_a,
+        .def(nb::init<const Rows&, std::size_t, Threads>(), nb::keep_alive<1, 2>(), "rows"_a,
              "cache_bytes"_a, "n_threads"_a)
         .def("run", &Pairs::run, "linear"_a, "lower"_a, "upper"_a, "extra"_a, "curvature"_a, "b"_a,
              "sums"_a, "tol"_a, "max_updates"_a);

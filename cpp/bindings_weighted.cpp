@@ -19,11 +19,11 @@ Window checked_window(double taper) {
     return make_window(taper);
 }
 
-void weigh_rows(const Data& data, const GridArguments& arguments, double taper, double scale,
-                int n_threads) {
+void weigh_rows(const Arrays& arrays, const Data& data, const GridArguments& arguments,
+                double taper, double scale, int n_threads) {
     const Window window = checked_window(taper);
     auto* entries = arguments.out.data<float>();
-    nb::gil_scoped_release released;
+    const Released released(arrays);
     std::visit(
         [&](const auto& points) {
             weigh(points, arguments.grids, window, scale, entries, n_threads);
@@ -34,10 +34,10 @@ void weigh_rows(const Data& data, const GridArguments& arguments, double taper, 
 template <Product product>
 void weighted_product(nb::handle codes_, nb::handle values_, nb::handle offsets, nb::handle operand,
                       nb::handle out, int power, int n_threads) {
-    const ProductArguments arguments(product, codes_, offsets, operand, out);
+    ProductArguments arguments(product, codes_, offsets, operand, out);
     const BinArguments& bins = arguments.bins;
     const std::size_t k = arguments.k;
-    const Buffer values(values_.ptr(), "values", {Type::f32}, 2);
+    const Buffer& values = arguments.arrays.read(values_, "values", {Type::f32}, 2);
     values.expect_shape({bins.n_grids, bins.n});
     if (power < 0 || power > 2)
         throw std::invalid_argument("power must be 0, 1 or 2; got " + std::to_string(power) + ".");
@@ -53,11 +53,12 @@ void weighted_product(nb::handle codes_, nb::handle values_, nb::handle offsets,
     });
 }
 
-nb::tuple sizes_of_bins(nb::handle codes, nb::handle offsets, int n_threads) {
-    const BinArguments arguments(codes, offsets);
+nb::tuple sizes_of_bins(nb::handle codes, nb::handle offsets, Threads n_threads) {
+    Arrays arrays;
+    const BinArguments arguments(arrays, codes, offsets);
     const BinSizes sizes = with_code(arguments.codes.type(), [&](auto code) {
         using Code = decltype(code);
-        nb::gil_scoped_release released;
+        const Released released(arrays);
         return bin_sizes(arguments.codes.data<const Code>(), arguments.starts, arguments.n_grids,
                          arguments.n, n_threads);
     });
@@ -73,34 +74,38 @@ nb::tuple sizes_of_bins(nb::handle codes, nb::handle offsets, int n_threads) {
 
 void add_weighted(nb::module_& m) {
     m.def("weigh", [](nb::handle X, nb::handle inverse_widths, nb::handle shifts, double taper,
-                      double scale, nb::handle out, int n_threads) {
-        const Data data(X);
-        weigh_rows(data, {data, inverse_widths, shifts, out}, taper, scale, n_threads);
+                      double scale, nb::handle out, Threads n_threads) {
+        Arrays arrays;
+        const Data data(arrays, X);
+        weigh_rows(arrays, data, {arrays, data, inverse_widths, shifts, out}, taper, scale,
+                   n_threads);
     });
     m.def("weigh", [](nb::handle values, nb::handle indices, nb::handle indptr, std::size_t d,
                       nb::handle inverse_widths, nb::handle shifts, double taper, double scale,
-                      nb::handle out, int n_threads) {
-        const Data data(values, indices, indptr, d);
-        weigh_rows(data, {data, inverse_widths, shifts, out}, taper, scale, n_threads);
+                      nb::handle out, Threads n_threads) {
+        Arrays arrays;
+        const Data data(arrays, values, indices, indptr, d);
+        weigh_rows(arrays, data, {arrays, data, inverse_widths, shifts, out}, taper, scale,
+                   n_threads);
     });
     m.def(
         "weighted_matvec",
         [](nb::handle codes, nb::handle values, nb::handle offsets, nb::handle w, nb::handle out,
-           int n_threads) {
+           Threads n_threads) {
             weighted_product<Product::matvec>(codes, values, offsets, w, out, 1, n_threads);
         },
         "codes"_a, "values"_a, "offsets"_a, "w"_a, "out"_a, "n_threads"_a);
     m.def(
         "weighted_rmatvec",
         [](nb::handle codes, nb::handle values, nb::handle offsets, nb::handle v, nb::handle out,
-           int power, int n_threads) {
+           int power, Threads n_threads) {
             weighted_product<Product::rmatvec>(codes, values, offsets, v, out, power, n_threads);
         },
         "codes"_a, "values"_a, "offsets"_a, "v"_a, "out"_a, "power"_a, "n_threads"_a);
     m.def(
         "weighted_gram_matvec",
         [](nb::handle codes, nb::handle values, nb::handle offsets, nb::handle v, nb::handle out,
-           int n_threads) {
+           Threads n_threads) {
             weighted_product<Product::gram>(codes, values, offsets, v, out, 1, n_threads);
         },
         "codes"_a, "values"_a, "offsets"_a, "v"_a, "out"_a, "n_threads"_a);

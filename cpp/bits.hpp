@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -76,7 +77,11 @@ void pack_columns(const Code* codes, std::size_t n, const std::vector<BinColumn>
             grid = own.data();
         }
         for (std::size_t k = starts[run]; k < starts[run + 1]; ++k)
-            bit_pack<Code>()(grid, n_rows, static_cast<Code>(columns[k].code), words + k * stride);
+            if (columns[k].code > std::numeric_limits<Code>::max())  // no row's code
+                std::fill_n(words + k * stride, stride, std::uint64_t{0});
+            else
+                bit_pack<Code>()(grid, n_rows, static_cast<Code>(columns[k].code),
+                                 words + k * stride);
     });
 }
 
@@ -92,7 +97,7 @@ struct BitSides {
 inline void count_shared(const BitSides& sides, double scale, double* out, int n_threads) {
     constexpr std::size_t side = 64, part = 64;  // 512 kB of either side's words, 4 kB of a column
     const BitProducts& loops = bit_products_here();
-    const bool symmetric = sides.left == sides.right;
+    const bool symmetric = sides.left == sides.right && sides.n_left == sides.n_right;
     const std::size_t stride = sides.n_blocks * kBlockWords;
     std::vector<std::pair<std::size_t, std::size_t>> squares;
     for (std::size_t i = 0; i < sides.n_left; i += side)

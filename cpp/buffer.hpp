@@ -7,6 +7,8 @@
 
 #include <bit>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <initializer_list>
 #include <stdexcept>
 #include <string>
@@ -25,7 +27,7 @@ class Buffer {
     // `accepted` lists the types allowed, `ndim` the number of axes (0: one or two).
     Buffer(PyObject* object, const char* name, std::initializer_list<Type> accepted, int ndim,
            bool writable = false)
-        : name_(name) {
+        : name_(name), writable_(writable) {
         constexpr int readable = PyBUF_FORMAT | PyBUF_STRIDES;
         if (PyObject_GetBuffer(object, &view_, readable) != 0) {
             PyErr_Clear();
@@ -47,6 +49,7 @@ class Buffer {
                  std::to_string(view_.ndim));
         if (!contiguous()) fail("must be C-contiguous", "a strided array");
         if (writable && view_.readonly) fail("must be writable", "a read-only array");
+        check_memory();
         on_failure.disarm();
     }
     Buffer(const Buffer&) = delete;
@@ -63,6 +66,14 @@ class Buffer {
         return static_cast<T*>(view_.buf);
     }
 
+    // Throws if one of the two is written and they share memory: what a loop relies on would change
+    // under it.
+    void expect_apart_from(const Buffer& other) const {
+        if (!(writable_ || other.writable_) || view_.len == 0 || other.view_.len == 0) return;
+        const std::less<const char*> before;
+        if (before(begin(), other.end()) && before(other.begin(), end()))
+            fail("must share no memory with " + other.name_, "overlapping arrays");
+    }
     void expect_shape(std::initializer_list<std::size_t> wanted) const {
         std::string shape, got;
         bool same = wanted.size() == static_cast<std::size_t>(view_.ndim);
@@ -101,18 +112,18 @@ class Buffer {
         std::string_view format = view.format ? view.format : "B";
         if (format.size() == 2 && (format[0] == '=' || format[0] == '@' || format[0] == native))
             format.remove_prefix(1);
-        if (format == "f") return Type::f32;
-        if (format == "d") return Type::f64;
-        const auto among = [&](const char* kinds) {
-            return format.size() == 1 &&
+        const auto is = [&](const char* kinds, Py_ssize_t bytes) {
+            return format.size() == 1 && view.itemsize == bytes &&
                    std::string_view(kinds).find(format[0]) != std::string_view::npos;
         };
-        const auto bytes = view.itemsize;
-        if (among("ilqn") && bytes == 4) return Type::i32;
-        if (among("ilqn") && bytes == 8) return Type::i64;
-        if (format == "B") return Type::u8;
-        if (format == "H") return Type::u16;
-        if (among("ILQN")) return bytes == 4 ? Type::u32 : Type::u64;
+        if (is("f", 4)) return Type::f32;
+        if (is("d", 8)) return Type::f64;
+        if (is("ilqn", 4)) return Type::i32;
+        if (is("ilqn", 8)) return Type::i64;
+        if (is("B", 1)) return Type::u8;
+        if (is("H", 2)) return Type::u16;
+        if (is("ILQN", 4)) return Type::u32;
+        if (is("ILQN", 8)) return Type::u64;
         return Type::other;
     }
     std::string dtype() const {
@@ -130,8 +141,27 @@ class Buffer {
         return dense || empty;
     }
 
+    const char* begin() const { return static_cast<const char*>(view_.buf); }
+    const char* end() const { return begin() + view_.len; }
+
+    // Numbers lie where their type may lie. An array without any may claim to have 2^60 rows of
+    // nothing: then sizes would overflow and loops never end.
+    void check_memory() const {
+        if (view_.len == 0) {
+            for (int axis = 0; axis < view_.ndim; ++axis)
+                if (static_cast<std::uint64_t>(extent(axis)) >> 32)
+                    fail("must have less than 2^32 rows or columns where it is empty",
+                         std::to_string(extent(axis)));
+            return;
+        }
+        const auto address = reinterpret_cast<std::uintptr_t>(view_.buf);
+        if (address % static_cast<std::uintptr_t>(view_.itemsize) != 0)
+            fail("must be aligned to its numbers", "an address between two of them");
+    }
+
     Py_buffer view_{};
     std::string name_;
+    bool writable_;
     Type type_ = Type::other;
 };
 

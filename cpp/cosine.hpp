@@ -26,6 +26,7 @@ template <class T>
 void cosine_block(const Cosines<T>& work, int n_threads) {
     const CosineLoops<T>& loops = cosine_loops<T>();
     const std::size_t n = work.n, d = work.d, m = work.m;
+    if (n == 0 || m == 0) return;
     const std::size_t left = loops.left_width, right = loops.right_width;
     const std::size_t n_panels = (m + right - 1) / right;
     if (n * m * (d + 10) < 200000) n_threads = 1;

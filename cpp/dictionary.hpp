@@ -30,7 +30,7 @@ class Dictionary {
     // no use, once a number would leave no value of `Code` free for "unknown".
     template <class Code>
     bool insert(std::span<const std::uint64_t> keys, Code* codes) {
-        bool fits = true;
+        bool fits = size() <= std::numeric_limits<Code>::max();
         for_each_away(keys, codes, [&](std::uint64_t key, Code& code) {
             std::size_t number = find(key);
             if (number == kNone && fits) {

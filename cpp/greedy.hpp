@@ -65,18 +65,21 @@ class GreedyDescent {
 
     struct Shared {
         double target;
-        std::size_t max_updates;
+        std::size_t max_updates, n_threads;
         std::atomic<std::size_t> n_updates{0}, n_rows{0}, n_idle{0};
         std::atomic<bool> stop{false};
     };
 
     template <class Sums>
     Ran run_on(Sums sums, const Dual& dual, double target, std::size_t max_updates) {
+        // They wait for each other; where the system has fewer, each has several parts.
+        Team team(static_cast<int>(n_threads()));
         Shared shared;
         shared.target = target;
         shared.max_updates = max_updates;
-        std::vector<double> scores(n_threads());
-        on_threads(static_cast<int>(n_threads()), [&](int thread) {
+        shared.n_threads = static_cast<std::size_t>(team.size());
+        std::vector<double> scores(shared.n_threads);
+        team.run([&](int thread) {
             const auto t = static_cast<std::size_t>(thread);
             try {
                 scores[t] = descend(t, sums, dual, shared);
@@ -92,14 +95,15 @@ class GreedyDescent {
     // What one thread does; returns its last score.
     template <class Sums>
     double descend(std::size_t t, Sums& sums, const Dual& dual, Shared& shared) {
-        const std::size_t first = starts_[t], last = starts_[t + 1];
+        const std::size_t first = starts_[n_threads() * t / shared.n_threads];
+        const std::size_t last = starts_[n_threads() * (t + 1) / shared.n_threads];
         std::vector<double> wanted(last - first);  // moves
         bool idle = false;
         double best = look(sums, dual, first, last, wanted);
         while (!shared.stop) {
             if (!(best > shared.target)) {
                 // Others may yet move what this thread's slopes depend on.
-                if (!idle && shared.n_idle.fetch_add(1) + 1 == n_threads()) shared.stop = true;
+                if (!idle && shared.n_idle.fetch_add(1) + 1 == shared.n_threads) shared.stop = true;
                 idle = true;
                 std::this_thread::sleep_for(std::chrono::microseconds(20));
                 best = look(sums, dual, first, last, wanted);

@@ -137,6 +137,7 @@ struct Fastfood {
 
 template <class T>
 void fastfood(const Fastfood<T>& work, int n_threads) {
+    if (work.n == 0 || work.m == 0) return;
     const HadamardLoops<T>& loops = hadamard_loops<T>();
     const std::size_t group = loops.lanes, length = work.length, m = work.m;
     const std::size_t n_tiles = (work.n + group - 1) / group;

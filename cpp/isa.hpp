@@ -62,8 +62,7 @@ inline std::vector<std::string> compiled_levels() {
 #endif
 }
 
-// The index into compiled_levels() to use; the environment variable MERCER_ISA may lower it.
-inline std::size_t choose_level() {
+inline std::size_t wanted_level() {
     const auto levels = compiled_levels();
     const std::size_t best =
         levels.size() == 1 ? 0 : static_cast<std::size_t>(detect_cpu().level - 2);
@@ -76,6 +75,13 @@ inline std::size_t choose_level() {
     }
     throw std::runtime_error("MERCER_ISA must be one of " + usable + " on this processor, got " +
                              wanted);
+}
+
+// The index into compiled_levels() to use; the environment variable MERCER_ISA may lower it when
+// this is called first.
+inline std::size_t choose_level() {
+    static const std::size_t level = wanted_level();
+    return level;
 }
 
 #if defined(MERCER_X86_LEVELS)

@@ -209,6 +209,7 @@ template <class In, class S>
 bool kernel_product(const ProductWork<In, S>& work, Accuracy accuracy, int n_threads) {
     const KernelTables& tables = kernel_loops();
     const KernelWork<In>& kernel = work.kernel;
+    if (kernel.n == 0 || kernel.m == 0 || work.k == 0) return true;
     if (kernel.n * kernel.m * (kernel.d + work.k + 20) < 5 * kWorthThreads) n_threads = 1;
     if constexpr (sizeof(In) == 8) {
         return multiply(tables.f64, tables.product_f64, work, n_threads);

@@ -35,34 +35,42 @@ class PairDescent {
     // Until no pair violates the conditions of optimality by more than `tol`, or after
     // `max_updates` pairs. `fold` is how many variables a row has.
     Ran run(const Dual& dual, std::size_t fold, double tol, std::size_t max_updates) {
+        // All threads meet; where the system has fewer than parts, each works for several.
+        Team team(static_cast<int>(n_threads_));
+        const auto threads = static_cast<std::size_t>(team.size());
         std::vector<Choice> firsts(n_threads_), seconds(n_threads_);
-        Barrier barrier(static_cast<int>(n_threads_));
+        std::vector<Worker> workers;
+        for (std::size_t t = 0; t < n_threads_; ++t) workers.push_back({*this, dual, fold, t});
+        Barrier barrier(static_cast<int>(threads));
         Ran ran{0, 0, 0.0};
-        std::vector<std::exception_ptr> failures(n_threads_);
         const auto fails = [](const Choice& choice) { return choice.failed; };
-        on_threads(static_cast<int>(n_threads_), [&](int thread) {
-            const auto t = static_cast<std::size_t>(thread);
-            Worker worker{*this, dual, fold, t};
+        team.run([&](int thread) {
+            const auto for_each_part = [&](auto f) {
+                for (auto t = static_cast<std::size_t>(thread); t < n_threads_; t += threads)
+                    f(workers[t], t);
+            };
             for (std::size_t n_updates = 0;; ++n_updates) {
-                firsts[t] = worker.choose_first();
+                for_each_part(
+                    [&](Worker& worker, std::size_t t) { firsts[t] = worker.choose_first(); });
                 barrier.wait();
                 // A copy: others write their next choice before everybody has moved.
                 const Choice i = best_of(firsts);
                 double steepest = -std::numeric_limits<double>::infinity();
                 for (const Choice& choice : firsts) steepest = std::max(steepest, choice.steepest);
                 const double violation = std::max(steepest - i.slope, 0.0);
-                if (t == 0) ran = {n_updates, worker.n_rows, violation};
+                if (thread == 0) ran = {n_updates, workers[0].n_rows, violation};
                 if (!(violation > tol) || n_updates == max_updates) break;
                 if (std::any_of(firsts.begin(), firsts.end(), fails)) break;
-                seconds[t] = worker.choose_second(i);
+                for_each_part(
+                    [&](Worker& worker, std::size_t t) { seconds[t] = worker.choose_second(i); });
                 barrier.wait();
                 if (std::any_of(seconds.begin(), seconds.end(), fails)) break;
-                worker.move(i, best_of(seconds));
+                const Choice j = best_of(seconds);
+                for_each_part([&](Worker& worker, std::size_t) { worker.move(i, j); });
             }
-            failures[t] = worker.failure;
         });
-        for (const std::exception_ptr& failure : failures)
-            if (failure) std::rethrow_exception(failure);
+        for (const Worker& worker : workers)
+            if (worker.failure) std::rethrow_exception(worker.failure);
         return ran;
     }
 
@@ -81,8 +89,8 @@ class PairDescent {
     std::size_t first(std::size_t t) const { return n_ * t / n_threads_; }
     std::size_t last(std::size_t t) const { return first(t + 1); }
 
-    // One thread and its rows.
-    struct Worker {
+    // One part of the rows.
+    struct alignas(64) Worker {
         const PairDescent& all;
         const Dual& dual;
         std::size_t fold, t, n_rows = 0;

@@ -7,40 +7,53 @@
 #include <cstddef>
 #include <exception>
 #include <functional>
-#include <system_error>
 #include <thread>
 #include <vector>
 
 namespace mercer {
 
+// Of what several threads throw, the first.
+class FirstFailure {
+  public:
+    template <class F>
+    void guard(F f) {
+        try {
+            f();
+        } catch (...) {
+            if (!failed_.test_and_set()) failure_ = std::current_exception();
+        }
+    }
+    void rethrow() const {
+        if (failure_) std::rethrow_exception(failure_);
+    }
+
+  private:
+    std::exception_ptr failure_;
+    std::atomic_flag failed_;
+};
+
 // Calls body(thread) once on each of n_threads threads, the caller's among them.
 template <class Body>
 void on_threads(int n_threads, Body body) {
-    std::exception_ptr failure;
-    std::atomic_flag failed;
-    auto guarded = [&](int thread) {
-        try {
-            body(thread);
-        } catch (...) {
-            if (!failed.test_and_set()) failure = std::current_exception();
-        }
-    };
+    FirstFailure failure;
+    auto guarded = [&](int thread) { failure.guard([&] { body(thread); }); };
     std::vector<std::thread> others;
     others.reserve(static_cast<std::size_t>(std::max(n_threads - 1, 0)));
     for (int thread = 1; thread < n_threads; ++thread) {
         try {
             others.emplace_back(guarded, thread);
-        } catch (const std::system_error&) {
-            guarded(thread);  // no more threads to be had: do this share here
+        } catch (...) {
+            guarded(thread);  // no more threads, or no memory for one: do this share here
         }
     }
     guarded(0);
     for (auto& other : others) other.join();
-    if (failure) std::rethrow_exception(failure);
+    failure.rethrow();
 }
 
 // Threads that run at the same time, for work in which they wait for each other: how many there are
-// is known before it begins, for a system may have no more of them. The work must not throw.
+// is known before it begins, for a system may have no more of them. Work must not throw while
+// another thread waits for it.
 class Team {
   public:
     explicit Team(int n_threads) {
@@ -51,7 +64,7 @@ class Team {
                     begun_.wait(false);
                     if (work_) work_(thread);
                 });
-            } catch (const std::system_error&) {
+            } catch (...) {  // no more threads, or no memory for one
                 break;
             }
         }
@@ -65,13 +78,17 @@ class Team {
 
     int size() const { return 1 + static_cast<int>(others_.size()); }
 
-    // Calls work(thread) once on each of size() threads, the caller's among them.
+    // Calls work(thread) once on each of size() threads, the caller's among them. The first
+    // exception is rethrown when all have ended.
     template <class Work>
     void run(Work work) {
-        work_ = std::ref(work);
+        FirstFailure failure;
+        auto guarded = [&](int thread) { failure.guard([&] { work(thread); }); };
+        work_ = std::ref(guarded);
         begin();
-        work(0);
+        guarded(0);
         join();
+        failure.rethrow();
     }
 
   private:
