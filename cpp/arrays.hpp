@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <deque>
 #include <initializer_list>
+#include <limits>
 #include <stdexcept>
 #include <string>
 
@@ -91,7 +92,8 @@ template <class Index>
 void expect_lists(const Buffer& starts, const Buffer& indices, std::size_t bound,
                   const char* part) {
     const std::size_t count = indices.extent(0);
-    if (const std::size_t end = end_of<std::int64_t>(starts, count, "entries"); end != count)
+    constexpr std::size_t anywhere = std::numeric_limits<std::size_t>::max();
+    if (const std::size_t end = end_of<std::int64_t>(starts, anywhere, "entries"); end != count)
         starts.fail("must end with the number of entries", std::to_string(end));
     const auto* first = starts.data<const std::int64_t>();
     const auto* index = indices.data<const Index>();

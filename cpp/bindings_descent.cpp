@@ -1,7 +1,6 @@
 // Functions of the Python module for coordinate descent, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
 #include "descent_async.hpp"
-#include "products.hpp"
 
 #include <nanobind/nanobind.h>
 
@@ -106,6 +105,22 @@ void async(nb::handle starts, nb::handle rows, nb::handle values, double scale, 
     descend_async(Z, arguments.net, arguments.row_curvature, arguments.slope, n_sweeps, n_threads);
 }
 
+// Slopes and steps of a grid have a place for each of its bins and no other. One look beside two
+// for every sweep.
+template <class Code>
+void expect_bins(const BinnedGrids<Code>& Z) {
+    for (std::size_t g = 0; g < Z.n_grids; ++g) {
+        const Code* codes = Z.codes + g * Z.n;
+        const auto n_bins = static_cast<std::uint64_t>(Z.starts[g + 1] - Z.starts[g]);
+        Code most = 0;
+        for (std::size_t i = 0; i < Z.n; ++i) most = std::max(most, codes[i]);
+        if (Z.n && most >= n_bins)
+            throw std::invalid_argument(
+                "codes must be below the number of columns of their grid, " +
+                std::to_string(n_bins) + "; got " + std::to_string(most) + ".");
+    }
+}
+
 nb::tuple grids(nb::handle codes_, nb::handle offsets, double scale, nb::handle l1, nb::handle l2,
                 nb::handle curvature, nb::handle w, nb::handle slope, nb::handle row_curvature,
                 std::size_t n_sweeps, double tol, Threads n_threads) {
@@ -119,7 +134,7 @@ nb::tuple grids(nb::handle codes_, nb::handle offsets, double scale, nb::handle 
         const BinnedGrids<Code> Z{bins.codes.data<const Code>(), bins.starts, scale, bins.n_grids,
                                   bins.n};
         const Released released(arrays);
-        expect_known(Z.codes, Z.starts, Z.n_grids, Z.n);
+        expect_bins(Z);
         return uncrowded({n_sweeps, tol}, n_threads, [&](Sweeps sweeps, int threads) {
             return descend_grids(Z, arguments.net, arguments.row_curvature, arguments.slope, sweeps,
                                  threads);

@@ -121,13 +121,6 @@ MERCER_INLINE void scatter_twofold(const Pass<Code, double>& pass, std::size_t r
     if (i < rows) add(i, 0);
 }
 
-template <class Code>
-std::size_t largest_code(const Code* codes, std::size_t count) {
-    Code most = 0;
-    for (std::size_t i = 0; i < count; ++i) most = codes[i] > most ? codes[i] : most;
-    return most;
-}
-
 // Calls f with properties of the pass as compile-time constants.
 template <class P, class F>
 MERCER_INLINE void specialise(const P& pass, F f) {

@@ -140,7 +140,6 @@ template <class Code>
 struct CodeLoops {
     FoldKeys<Code>* fold;
     FindHome<Code>* find_home;
-    std::size_t (*largest)(const Code* codes, std::size_t count);  // 0 where there is none
     Gather<Code, float>* gather_f32;
     Gather<Code, double>* gather_f64;
     Scatter<Code, float>* scatter_f32;

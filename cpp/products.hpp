@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
-#include <string>
 #include <vector>
 
 #include "isa.hpp"
@@ -20,9 +18,7 @@ struct BinnedMatrix {
     const C* codes;               // (n_grids, n)
     const std::int64_t* offsets;  // (n_grids + 1), the first column of each grid
     std::size_t n_grids, n;
-    // Whether codes beyond a grid's columns may occur, which stand for no entry; else they are
-    // refused.
-    bool missing;
+    bool missing;  // whether codes beyond a grid's columns occur: they stand for no entry
 
     std::size_t n_columns() const { return first_column(n_grids); }
     std::size_t first_column(std::size_t g) const { return static_cast<std::size_t>(offsets[g]); }
@@ -35,57 +31,19 @@ struct BinnedMatrix {
     }
 };
 
-inline void refuse_code(std::size_t code, std::size_t n_bins) {
-    throw std::invalid_argument("codes must be below the number of columns of their grid, " +
-                                std::to_string(n_bins) + ", if none are missing; got " +
-                                std::to_string(code) + ".");
-}
-
-// Throws unless all codes of all grids have columns.
-template <class Code>
-void expect_known(const Code* codes, const std::int64_t* offsets, std::size_t n_grids,
-                  std::size_t n) {
-    for (std::size_t g = 0; g < n_grids && n > 0; ++g) {
-        const std::size_t most = code_loops<Code>().largest(codes + g * n, n);
-        const auto n_bins = static_cast<std::size_t>(offsets[g + 1] - offsets[g]);
-        if (most >= n_bins) refuse_code(most, n_bins);
-    }
-}
-
-// Calls f(pass, first, count) for parts of the rows. Codes that must have columns are looked at
-// first, while they are near: that costs little beside the loads and stores they lead to.
-template <class Code, class Number, class F>
-void for_each_known_part(Pass<Code, Number> pass, std::size_t rows, F f) {
-    constexpr std::size_t part = 8192;  // even, as twofold tables want it
-    const std::size_t step = pass.missing ? std::max<std::size_t>(rows, 1) : part;
-    for (std::size_t first = 0; first < rows; first += step) {
-        const std::size_t count = std::min(step, rows - first);
-        for (std::size_t place = 0; place < pass.n_grids && !pass.missing; ++place) {
-            const std::size_t most = code_loops<Code>().largest(pass.codes[place], count);
-            if (most >= pass.n_bins[place]) refuse_code(most, pass.n_bins[place]);
-        }
-        f(pass, first, count);
-        for (std::size_t place = 0; place < pass.n_grids; ++place) pass.codes[place] += count;
-    }
-}
-
 template <class Code, class T>
-void gather(const Pass<Code, const T>& all, std::size_t rows, T* sums, std::size_t step) {
-    for_each_known_part(all, rows, [&](const auto& pass, std::size_t first, std::size_t count) {
-        if constexpr (sizeof(T) == 4)
-            code_loops<Code>().gather_f32(pass, count, sums + first * step, step);
-        else
-            code_loops<Code>().gather_f64(pass, count, sums + first * step, step);
-    });
+void gather(const Pass<Code, const T>& pass, std::size_t rows, T* sums, std::size_t step) {
+    if constexpr (sizeof(T) == 4)
+        code_loops<Code>().gather_f32(pass, rows, sums, step);
+    else
+        code_loops<Code>().gather_f64(pass, rows, sums, step);
 }
 template <class Code, class T>
-void scatter(const Pass<Code, double>& all, std::size_t rows, const T* numbers, std::size_t step) {
-    for_each_known_part(all, rows, [&](const auto& pass, std::size_t first, std::size_t count) {
-        if constexpr (sizeof(T) == 4)
-            code_loops<Code>().scatter_f32(pass, count, numbers + first * step, step);
-        else
-            code_loops<Code>().scatter_f64(pass, count, numbers + first * step, step);
-    });
+void scatter(const Pass<Code, double>& pass, std::size_t rows, const T* numbers, std::size_t step) {
+    if constexpr (sizeof(T) == 4)
+        code_loops<Code>().scatter_f32(pass, rows, numbers, step);
+    else
+        code_loops<Code>().scatter_f64(pass, rows, numbers, step);
 }
 
 // Splits k columns into panels: all at once if a table of so many rows stays in a near cache, which

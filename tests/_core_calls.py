@@ -1,0 +1,438 @@
+"""Valid calls of every function of the core, whose arguments tests break one by one.
+
+`calls()` gives them with small arrays. Each says which arrays it writes, which counts it repeats its
+work by (a huge one is no error: it takes for ever) and which values the core takes on trust.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from mercer import _core
+
+N, D, GRIDS, BINS = 70, 5, 6, 9
+
+
+@dataclass(frozen=True)
+class Call:
+    """A function of the core by its name, and what makes arguments for it.
+
+    `make` gives new arguments each time, by name and in order. `of` makes the object that a method
+    belongs to.
+    """
+
+    name: str
+    make: Callable[[], dict[str, Any]]
+    writes: frozenset[str] = frozenset()
+    repeats: frozenset[str] = frozenset()
+    trusts: frozenset[str] = frozenset()
+    of: Callable[[], Any] | None = field(default=None, repr=False)
+
+    def function(self) -> Callable[..., Any]:
+        if self.of is not None:
+            return getattr(self.of(), self.name.rpartition(".")[2])
+        function: Any = _core
+        for part in self.name.split("."):
+            function = getattr(function, part)
+        return function
+
+    def run(self, arguments: dict[str, Any]) -> Any:
+        return self.function()(*arguments.values())
+
+
+def names() -> set[str]:
+    """Every function, class, method and property of the core."""
+    found = set()
+    for name, item in vars(_core).items():
+        if name.startswith("__"):
+            continue
+        found.add(name)
+        if inspect.isclass(item):
+            found |= {f"{name}.{member}" for member in vars(item) if not member.startswith("_")}
+    return found
+
+
+def _rng() -> np.random.Generator:
+    return np.random.default_rng(0)
+
+
+def _grids(d: int, n_grids: int = GRIDS) -> dict[str, Any]:
+    rng = _rng()
+    return {
+        "inverse_widths": rng.uniform(0.5, 2.0, (n_grids, d)),
+        "shifts": rng.uniform(size=(n_grids, d)),
+        "multipliers": rng.integers(0, 2**63, (n_grids, d)).astype(np.uint64),
+    }
+
+
+def _rows(dtype: Any = np.float64, n: int = N) -> np.ndarray:
+    return _rng().normal(size=(n, D)).astype(dtype)
+
+
+def _csr(dtype: Any = np.float64, index: Any = np.int32) -> dict[str, Any]:
+    X = sparse.random_array((N, D), density=0.5, format="csr", rng=_rng(), dtype=np.float64)
+    X.sort_indices()
+    indices, indptr = X.indices.astype(index), X.indptr.astype(index)
+    return {"data": X.data.astype(dtype), "indices": indices, "indptr": indptr, "d": D}
+
+
+def _codes(dtype: Any = np.uint8, n: int = N) -> dict[str, Any]:
+    codes = _rng().integers(0, BINS, (GRIDS, n)).astype(dtype)
+    return {"codes": codes, "offsets": np.arange(GRIDS + 1, dtype=np.int64) * BINS}
+
+
+def _lists(n: int = N) -> dict[str, Any]:
+    columns = sparse.random_array((n, 4), density=0.4, format="csc", rng=_rng())
+    columns.sort_indices()
+    return {
+        "starts": columns.indptr.astype(np.int64),
+        "rows": columns.indices.astype(np.uint32),
+        "values": columns.data.copy(),
+        "scale": 0.5,
+    }
+
+
+def _table() -> Any:
+    table = _core.BinTable(GRIDS)
+    codes = np.empty((GRIDS, N), np.uint16)
+    table.insert(0, _rows(), *_grids(D).values(), codes, 1)
+    return table
+
+
+def _binning() -> Iterator[Call]:
+    writes = frozenset({"codes"})
+    for dtype, code in ((np.float32, np.uint8), (np.float64, np.uint32)):
+        dense: Callable[[], dict[str, Any]] = lambda dtype=dtype: {"X": _rows(dtype)}
+        csr: Callable[[], dict[str, Any]] = lambda dtype=dtype, code=code: _csr(
+            dtype, np.int32 if code == np.uint8 else np.int64
+        )
+        codes: Callable[[], np.ndarray] = lambda code=code: np.empty((GRIDS, N), code)
+        for data in (dense, csr):
+            for method in ("insert", "lookup"):
+                yield Call(
+                    f"BinTable.{method}",
+                    lambda data=data, codes=codes: {
+                        "first_grid": 0, **data(), **_grids(D), "codes": codes(), "n_threads": 1
+                    },
+                    writes,
+                    of=_table,
+                )  # fmt: skip
+            yield Call(
+                "bin_hashed",
+                lambda data=data, codes=codes: {
+                    **data(), **_grids(D), "n_columns": 200, "codes": codes(), "n_threads": 2
+                },
+                writes,
+            )  # fmt: skip
+            yield Call(
+                "weigh",
+                lambda data=data: {
+                    **data(),
+                    **{name: _grids(D)[name] for name in ("inverse_widths", "shifts")},
+                    "taper": 0.5, "scale": 0.3, "out": np.empty((GRIDS, N), np.float32),
+                    "n_threads": 1,
+                },
+                frozenset({"out"}),
+            )  # fmt: skip
+    few: Callable[[], dict[str, Any]] = lambda: {
+        "first_grid": 2, "X": _rows(n=3), **_grids(D, 2), "codes": np.empty((2, 3), np.uint16),
+        "n_threads": 1,
+    }  # fmt: skip
+    yield Call("BinTable.insert", few, writes, of=_table)
+    yield Call("BinTable", lambda: {"n_grids": 3})
+    yield Call("BinTable.n_bins", dict, of=lambda: _Property(_table()))
+    yield Call("BinTable.keys", dict, of=_table)
+    keys = lambda: {"keys": _table().keys(), "n_bins": _table().n_bins, "n_threads": 1}  # noqa: E731
+    yield Call("BinTable.from_keys", keys)
+
+
+class _Property:
+    """Reads a property as if it were called."""
+
+    def __init__(self, item: Any):
+        self.item = item
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda: getattr(self.item, name)
+
+
+def _random() -> Iterator[Call]:
+    for name in ("random_bits", "random_uniform"):
+        yield Call(
+            name,
+            lambda: {"key": 3, "slot": 4, "streams": np.arange(70), "size": 5, "n_threads": 1},
+        )
+    yield Call("cpu_info", dict)
+
+
+def _products() -> Iterator[Call]:
+    for code, dtype, missing, k in (
+        (np.uint8, np.float32, False, None),
+        (np.uint16, np.float64, False, 3),
+        (np.uint32, np.float64, True, None),
+        (np.uint8, np.float32, True, 19),
+    ):
+        tail = () if k is None else (k,)
+        for name, operand, inside, outside in (
+            ("binned_matvec", "w", GRIDS * BINS, N),
+            ("binned_rmatvec", "v", N, GRIDS * BINS),
+            ("binned_gram_matvec", "v", N, N),
+        ):
+            yield Call(
+                name,
+                lambda code=code, dtype=dtype, tail=tail, operand=operand, inside=inside,
+                outside=outside, missing=missing: {
+                    **_codes(code),
+                    operand: _rng().normal(size=(inside, *tail)).astype(dtype),
+                    "out": np.empty((outside, *tail), dtype),
+                    "scale": 0.5, "missing": missing, "n_threads": 1,
+                },
+                frozenset({"out"}),
+                trusts=frozenset() if missing else frozenset({"codes", "offsets", "missing"}),
+            )  # fmt: skip
+            weighted = name.replace("binned", "weighted")
+            power = {"power": 2} if operand == "v" and "gram" not in name else {}
+            yield Call(
+                weighted,
+                lambda code=code, dtype=dtype, tail=tail, operand=operand, inside=inside,
+                outside=outside, power=power: {
+                    "codes": _codes(code)["codes"],
+                    "values": _rng().normal(size=(GRIDS, N)).astype(np.float32),
+                    "offsets": _codes(code)["offsets"],
+                    operand: _rng().normal(size=(inside, *tail)).astype(dtype),
+                    "out": np.empty((outside, *tail), dtype), **power, "n_threads": 1,
+                },
+                frozenset({"out"}),
+            )  # fmt: skip
+        yield Call("bin_sizes", lambda code=code: {**_codes(code), "n_threads": 1})
+        yield Call(
+            "bit_columns",
+            lambda code=code, missing=missing: {
+                **_codes(code),
+                "columns": np.array([0, 3, 8, 9, 40, 53]),
+                "order": np.arange(N, dtype=np.uint32)[::-1].copy() if missing else None,
+                "out": np.empty((6, 8), np.uint64), "n_threads": 1,
+            },
+            frozenset({"out"}),
+        )  # fmt: skip
+    words = lambda n: _rng().integers(0, 2**63, (n, 16)).astype(np.uint64)  # noqa: E731
+    yield Call(
+        "bit_products",
+        lambda: {
+            "left": words(5), "right": words(70), "weights": np.array([2, 3], np.uint32),
+            "scale": 0.5, "out": np.empty((5, 70)), "n_threads": 1,
+        },
+        frozenset({"out"}),
+    )  # fmt: skip
+
+
+def _cosines() -> Iterator[Call]:
+    for dtype in (np.float32, np.float64):
+        def common(dtype: Any = dtype) -> dict[str, Any]:
+            return {"X": _rows(dtype), "frequencies": _rng().normal(size=(33, D)).astype(dtype)}
+
+        def phases(size: int = 33, dtype: Any = dtype) -> np.ndarray:
+            return _rng().uniform(size=size).astype(dtype)
+
+        def empty(*shape: int, dtype: Any = dtype) -> np.ndarray:
+            return np.empty(shape, dtype)
+
+        out = frozenset({"out"})
+        yield Call("cosine_block", lambda common=common, phases=phases, empty=empty: {
+            **common(), "phases": phases(), "scale": 0.5, "out": empty(N, 33), "n_threads": 1
+        }, out)  # fmt: skip
+        yield Call("cosine_pairs", lambda common=common, empty=empty: {
+            **common(), "scale": 0.5, "out": empty(N, 66), "n_threads": 1
+        }, out)  # fmt: skip
+        yield Call("cosine_inplace", lambda phases=phases, dtype=dtype: {
+            "values": _rows(dtype), "phases": phases(D), "scale": 0.5, "n_threads": 1
+        }, frozenset({"values"}))  # fmt: skip
+        yield Call("cosine_pairs_from", lambda empty=empty, dtype=dtype: {
+            "arguments": _rows(dtype), "scale": 0.5, "out": empty(N, 2 * D), "n_threads": 1
+        }, out)  # fmt: skip
+        a = frozenset({"a"})
+        yield Call("hadamard", lambda dtype=dtype: {
+            "a": _rng().normal(size=(3, 64)).astype(dtype), "n_threads": 1}, a)  # fmt: skip
+        yield Call("hadamard_columns", lambda dtype=dtype: {
+            "a": _rng().normal(size=(64, 3)).astype(dtype), "n_threads": 1}, a)  # fmt: skip
+        for paired in (False, True):
+            yield Call("fastfood", lambda dtype=dtype, paired=paired, phases=phases, empty=empty: {
+                "X": _rows(dtype), "factors": _rng().normal(size=(2, D)).astype(dtype),
+                "order": np.array([_rng().permutation(8)] * 2, np.uint32),
+                "gains": _rng().normal(size=(2, 8)).astype(dtype), "lengths": phases(13),
+                "phases": None if paired else phases(13), "scale": 0.5,
+                "out": empty(N, 26 if paired else 13), "n_threads": 1,
+            }, out)  # fmt: skip
+
+
+def _kernel(dtype: Any, name: str = "gaussian") -> dict[str, Any]:
+    return {
+        "kernel": name, "X": _rows(dtype), "Y": _rows(dtype, 40), "centre": np.zeros(D),
+        "scale": np.ones(D), "parameter": 1.0,
+    }  # fmt: skip
+
+
+def _kernels() -> Iterator[Call]:
+    for dtype, weight, name in (
+        (np.float32, np.float32, "gaussian"),
+        (np.float32, np.float64, "cauchy"),
+        (np.float64, np.float64, "rational_power"),
+    ):
+        yield Call("kernel_block", lambda dtype=dtype, name=name: {
+            **_kernel(dtype, name), "out": np.empty((N, 40), dtype), "n_threads": 1,
+            "single": False,
+        }, frozenset({"out"}))  # fmt: skip
+        for both in (False, True):
+            yield Call("kernel_product", lambda dtype=dtype, name=name, weight=weight, both=both: {
+                **_kernel(dtype, name), **({} if both else {"Y": None}),
+                "w": np.ones((40 if both else N, 3), weight), "out": np.zeros((N, 3)),
+                "v": np.ones((N, 3), weight) if both else None,
+                "out_of_y": np.zeros((40, 3)) if both else None, "n_threads": 1, "single": True,
+            }, frozenset({"out", "out_of_y"}))  # fmt: skip
+        yield Call("gram", lambda dtype=dtype, weight=weight: {
+            "Z": _rows(dtype), "transposed": False,
+            "weights": np.ones(N) if weight == np.float64 else None, "out": np.zeros((D, D)),
+            "n_threads": 1,
+        }, frozenset({"out"}))  # fmt: skip
+        yield Call("held_product", lambda weight=weight, transposed=weight == np.float64: {
+            "M": _rows(np.float32), "transposed": transposed,
+            "weights": np.ones((N, 3) if transposed else (3, D), weight),
+            "out": np.zeros((3, D) if transposed else (N, 3)), "n_threads": 1,
+        }, frozenset({"out"}))  # fmt: skip
+
+
+def _net(p: int, n: int = N) -> dict[str, Any]:
+    return {
+        "l1": np.full(p, 1e-3), "l2": np.full(p, 1e-3), "curvature": np.ones(p),
+        "w": np.zeros(p), "slope": _rng().normal(size=n), "row_curvature": np.ones(n),
+    }  # fmt: skip
+
+
+def _descent() -> Iterator[Call]:
+    moved, sweeps = frozenset({"w", "slope"}), frozenset({"n_sweeps"})
+    yield Call("descend_gram", lambda: {
+        "hessian": np.eye(4), "l1": np.ones(4), "l2": np.ones(4), "w": np.zeros(4),
+        "gradient": np.arange(4.0), "n_sweeps": 3, "tol": 0.0,
+    }, frozenset({"w", "gradient"}), sweeps)  # fmt: skip
+    for code, n in ((np.uint8, N), (np.uint32, N), (np.uint16, 5000)):
+        yield Call("descend_grids", lambda code=code, n=n: {
+            **_codes(code, n), "scale": 0.4, **_net(GRIDS * BINS, n), "n_sweeps": 3, "tol": 0.0,
+            "n_threads": 2,
+        }, moved, sweeps)  # fmt: skip
+    for n in (N, 6000):
+        yield Call("descend_columns", lambda n=n: {
+            **_lists(n), "groups": np.array([0, 1, 2, 4]), "order": np.array([3, 2, 1, 0]),
+            **_net(4, n), "n_sweeps": 3, "tol": 0.0, "n_threads": 2,
+        }, moved, sweeps)  # fmt: skip
+    yield Call("descend_async", lambda: {
+        **_lists(), **_net(4), "n_sweeps": 3, "n_threads": 2
+    }, moved, sweeps)  # fmt: skip
+
+
+def _steps() -> Iterator[Call]:
+    lists = lambda: {**_lists(), "n_rows": N}  # noqa: E731
+    views: dict[str, Callable[[], dict[str, Any]]] = {
+        "dense": lambda: {"rows": _rows()[:, :4].copy()},
+        "sparse": lambda: {
+            name: value.astype(np.int64) if name == "indptr" else value
+            for name, value in _csr().items()
+        },
+        "codes": lambda: {
+            **_codes(), "codes": _codes()["codes"].T.copy(), "scale": 0.4, "single": True
+        },
+        "kept_dense": lambda: {"columns": _rows()[:, :4].T.copy()},
+        "kept_lists": lists,
+    }  # fmt: skip
+    for dtype in (np.float32, np.uint16):
+        yield Call("AsyncSteps.dense", lambda dtype=dtype: {"rows": np.ones((N, 4), dtype)})
+    for name, make in views.items():
+        def view(name: str = name, make: Callable[[], dict[str, Any]] = make) -> Any:
+            return getattr(_core.AsyncSteps, name)(*make().values())
+
+        p = {"dense": 4, "sparse": D, "codes": GRIDS * BINS, "kept_dense": 4, "kept_lists": 4}[name]
+        yield Call(f"AsyncSteps.{name}", make)
+
+        def objective(p: int = p, kept: bool = name.startswith("kept")) -> dict[str, Any]:
+            return {
+                "y": np.ones(N), "weights": np.ones(N), "loss": "huber", "parameter": 1.0,
+                "w": np.zeros(p + 1), "slopes": np.zeros(N), "u": np.zeros(N) if kept else None,
+            }  # fmt: skip
+
+        writes = frozenset({"w", "slopes", "u"})
+        slopes = lambda objective=objective: {**objective(), "n_threads": 2}  # noqa: E731
+        yield Call("AsyncSteps.slopes", slopes, writes, of=view)
+        q = p + 1
+        yield Call("AsyncSteps.walk", lambda objective=objective, q=q: {
+            **objective(), "gradient": np.ones(q), "steps": np.full(q, 0.1), "l1": np.zeros(q),
+            "l2": np.zeros(q), "key": 1, "slot": 2, "first": 3, "count": 40, "batch": 3,
+            "width": 2, "n_threads": 2,
+        }, writes, frozenset({"count"}), of=view)  # fmt: skip
+    drawn: Callable[[], Any] = lambda: _core.AsyncSteps.dense(_rows()[:, :4].copy())
+    yield Call("AsyncSteps.draw_from", _lists, of=drawn)
+    yield Call("AsyncSteps", dict)
+    yield Call("loss_slopes", lambda: {
+        "loss": "logistic", "parameter": 1.0, "u": np.ones(N), "y": np.ones(N),
+        "out": np.empty(N),
+    }, frozenset({"out"}))  # fmt: skip
+
+
+def _matrix(dtype: Any = np.float64) -> np.ndarray:
+    X = _rows()
+    return (X @ X.T + np.eye(N)).astype(dtype)
+
+
+def _function(rows: np.ndarray, first: int, last: int) -> np.ndarray:
+    return np.ascontiguousarray(_matrix()[rows, first:last])
+
+
+def _duals() -> Iterator[Call]:
+    dense: Callable[[], dict[str, Any]] = lambda: {
+        "kernel": "gaussian", "X": _rows(np.float32), "centre": np.zeros(D), "scale": np.ones(D),
+        "parameter": 1.0, "dtype": "float32", "n_threads": 1,
+    }  # fmt: skip
+    matrix = lambda: {"matrix": _matrix()}  # noqa: E731
+    function: Callable[[], dict[str, Any]] = lambda: {
+        "n": N, "at_once": 4, "function": _function, "dtype": "float64"
+    }  # fmt: skip
+    box: Callable[[], dict[str, Any]] = lambda: {
+        "linear": np.full(N, -1.0), "lower": np.zeros(N), "upper": np.ones(N),
+        "extra": np.zeros(N), "curvature": np.full(N, 2.0), "b": np.zeros(N), "sums": np.zeros(N),
+    }  # fmt: skip
+    moved, endless = frozenset({"b", "sums"}), frozenset({"max_updates"})
+    for make in (dense, matrix, function):
+        yield Call("KernelRows", make)
+        rows = lambda make=make: _core.KernelRows(*make().values())  # noqa: E731
+        yield Call("KernelRows.n", dict, of=lambda rows=rows: _Property(rows()))
+        for block in (1, 4):
+            greedy = lambda rows=rows, block=block: {  # noqa: E731
+                "rows": rows(), "starts": np.array([0, 30, N]), "cache_bytes": 4000, "block": block
+            }  # fmt: skip
+            yield Call("GreedyDescent", greedy)
+            yield Call(
+                "GreedyDescent.run",
+                lambda: {**box(), "target": 1e-3, "max_updates": 100},
+                moved,
+                endless,
+                of=lambda greedy=greedy: _core.GreedyDescent(*greedy().values()),
+            )
+        pairs = lambda rows=rows: {"rows": rows(), "cache_bytes": 4000, "n_threads": 2}  # noqa: E731
+        yield Call("PairDescent", pairs)
+        yield Call(
+            "PairDescent.run",
+            lambda: {**box(), "tol": 1e-3, "max_updates": 100},
+            moved,
+            endless,
+            of=lambda pairs=pairs: _core.PairDescent(*pairs().values()),
+        )
+
+
+def calls() -> list[Call]:
+    """All of them."""
+    groups = (_random, _binning, _products, _cosines, _kernels, _descent, _steps, _duals)
+    return [call for group in groups for call in group()]
