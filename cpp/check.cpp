@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <map>
 #include <string>
 
@@ -255,7 +256,15 @@ bool hadamard_transforms_are_right();  // check_hadamard.cpp
 bool products_not_held_are_right();    // check_product.cpp
 bool weighted_bins_are_right();        // check_weighted.cpp
 
-int main() {
+// With an argument only says whether the processor has the level that MERCER_ISA names.
+int main(int count, char**) {
+    try {
+        choose_level();
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        return 2;
+    }
+    if (count > 1) return 0;
     check_parallel();
     expect(weighted_bins_are_right(), "weighted bins");
     expect(async_steps_are_right(), "asynchronous steps");

@@ -38,7 +38,11 @@ BinSizes bin_sizes(const Code* codes, const std::int64_t* offsets, std::size_t n
     std::vector<std::map<std::int64_t, std::int64_t>> frequencies(
         static_cast<std::size_t>(std::max(n_threads, 1)));
     parallel_for(n_grids, n_threads, [&](std::size_t g, int thread) {
-        const auto n_bins = static_cast<std::size_t>(offsets[g + 1] - offsets[g]);
+        auto n_bins = static_cast<std::size_t>(offsets[g + 1] - offsets[g]);
+        if (n_bins > few)  // those beyond the largest code have no row
+            n_bins = std::min<std::size_t>(
+                n_bins,
+                n ? std::size_t{*std::max_element(codes + g * n, codes + (g + 1) * n)} + 1 : 0);
         const std::size_t n_tables = n_bins <= few ? lanes : 1, room = n_bins + 1;
         std::vector<std::uint32_t> counts(n_tables * room);
         if (n_tables == lanes)

@@ -1,7 +1,7 @@
 """Valid calls of every function of the core, whose arguments tests break one by one.
 
-`calls()` gives them with small arrays. Each says which arrays it writes, which counts it repeats its
-work by (a huge one is no error: it takes for ever) and which values the core takes on trust.
+`calls()` gives them with small arrays. Each says which arrays it writes, which counts it repeats
+its work by (a huge one is no error: it takes for ever) and which values the core takes on trust.
 """
 
 from __future__ import annotations
@@ -108,11 +108,16 @@ def _table() -> Any:
 def _binning() -> Iterator[Call]:
     writes = frozenset({"codes"})
     for dtype, code in ((np.float32, np.uint8), (np.float64, np.uint32)):
-        dense: Callable[[], dict[str, Any]] = lambda dtype=dtype: {"X": _rows(dtype)}
-        csr: Callable[[], dict[str, Any]] = lambda dtype=dtype, code=code: _csr(
-            dtype, np.int32 if code == np.uint8 else np.int64
-        )
-        codes: Callable[[], np.ndarray] = lambda code=code: np.empty((GRIDS, N), code)
+
+        def dense(dtype=dtype) -> dict[str, Any]:
+            return {"X": _rows(dtype)}
+
+        def csr(dtype=dtype, code=code) -> dict[str, Any]:
+            return _csr(dtype, np.int32 if code == np.uint8 else np.int64)
+
+        def codes(code=code) -> np.ndarray:
+            return np.empty((GRIDS, N), code)
+
         for data in (dense, csr):
             for method in ("insert", "lookup"):
                 yield Call(
@@ -140,10 +145,13 @@ def _binning() -> Iterator[Call]:
                 },
                 frozenset({"out"}),
             )  # fmt: skip
-    few: Callable[[], dict[str, Any]] = lambda: {
-        "first_grid": 2, "X": _rows(n=3), **_grids(D, 2), "codes": np.empty((2, 3), np.uint16),
-        "n_threads": 1,
-    }  # fmt: skip
+
+    def few() -> dict[str, Any]:
+        return {
+            "first_grid": 2, "X": _rows(n=3), **_grids(D, 2), "codes": np.empty((2, 3), np.uint16),
+            "n_threads": 1,
+        }  # fmt: skip
+
     yield Call("BinTable.insert", few, writes, of=_table)
     yield Call("BinTable", lambda: {"n_grids": 3})
     yield Call("BinTable.n_bins", dict, of=lambda: _Property(_table()))
@@ -234,6 +242,7 @@ def _products() -> Iterator[Call]:
 
 def _cosines() -> Iterator[Call]:
     for dtype in (np.float32, np.float64):
+
         def common(dtype: Any = dtype) -> dict[str, Any]:
             return {"X": _rows(dtype), "frequencies": _rng().normal(size=(33, D)).astype(dtype)}
 
@@ -340,8 +349,9 @@ def _steps() -> Iterator[Call]:
     views: dict[str, Callable[[], dict[str, Any]]] = {
         "dense": lambda: {"rows": _rows()[:, :4].copy()},
         "sparse": lambda: {
-            name: value.astype(np.int64) if name == "indptr" else value
-            for name, value in _csr().items()
+            **{name: _csr()[name] for name in ("data", "indices")},
+            "indptr": _csr()["indptr"].astype(np.int64),
+            "n_columns": D,
         },
         "codes": lambda: {
             **_codes(), "codes": _codes()["codes"].T.copy(), "scale": 0.4, "single": True
@@ -352,6 +362,7 @@ def _steps() -> Iterator[Call]:
     for dtype in (np.float32, np.uint16):
         yield Call("AsyncSteps.dense", lambda dtype=dtype: {"rows": np.ones((N, 4), dtype)})
     for name, make in views.items():
+
         def view(name: str = name, make: Callable[[], dict[str, Any]] = make) -> Any:
             return getattr(_core.AsyncSteps, name)(*make().values())
 
@@ -373,7 +384,10 @@ def _steps() -> Iterator[Call]:
             "l2": np.zeros(q), "key": 1, "slot": 2, "first": 3, "count": 40, "batch": 3,
             "width": 2, "n_threads": 2,
         }, writes, frozenset({"count"}), of=view)  # fmt: skip
-    drawn: Callable[[], Any] = lambda: _core.AsyncSteps.dense(_rows()[:, :4].copy())
+
+    def drawn() -> Any:
+        return _core.AsyncSteps.dense(_rows()[:, :4].copy())
+
     yield Call("AsyncSteps.draw_from", _lists, of=drawn)
     yield Call("AsyncSteps", dict)
     yield Call("loss_slopes", lambda: {
@@ -392,18 +406,26 @@ def _function(rows: np.ndarray, first: int, last: int) -> np.ndarray:
 
 
 def _duals() -> Iterator[Call]:
-    dense: Callable[[], dict[str, Any]] = lambda: {
-        "kernel": "gaussian", "X": _rows(np.float32), "centre": np.zeros(D), "scale": np.ones(D),
-        "parameter": 1.0, "dtype": "float32", "n_threads": 1,
-    }  # fmt: skip
+    def dense() -> dict[str, Any]:
+        return {
+            "kernel": "gaussian", "X": _rows(np.float32), "centre": np.zeros(D),
+            "scale": np.ones(D), "parameter": 1.0, "dtype": "float32", "n_threads": 1,
+        }  # fmt: skip
+
     matrix = lambda: {"matrix": _matrix()}  # noqa: E731
-    function: Callable[[], dict[str, Any]] = lambda: {
-        "n": N, "at_once": 4, "function": _function, "dtype": "float64"
-    }  # fmt: skip
-    box: Callable[[], dict[str, Any]] = lambda: {
-        "linear": np.full(N, -1.0), "lower": np.zeros(N), "upper": np.ones(N),
-        "extra": np.zeros(N), "curvature": np.full(N, 2.0), "b": np.zeros(N), "sums": np.zeros(N),
-    }  # fmt: skip
+
+    def function() -> dict[str, Any]:
+        return {
+            "n": N, "at_once": 4, "function": _function, "dtype": "float64"
+        }  # fmt: skip
+
+    def box() -> dict[str, Any]:
+        return {
+            "linear": np.full(N, -1.0), "lower": np.zeros(N), "upper": np.ones(N),
+            "extra": np.zeros(N), "curvature": np.full(N, 2.0),
+            "b": np.zeros(N), "sums": np.zeros(N),
+        }  # fmt: skip
+
     moved, endless = frozenset({"b", "sums"}), frozenset({"max_updates"})
     for make in (dense, matrix, function):
         yield Call("KernelRows", make)

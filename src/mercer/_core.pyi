@@ -1,9 +1,16 @@
 """The C++ core. Arrays are C-contiguous, results are written into arrays the caller owns.
 
-Every function releases the interpreter lock and checks type, shape and writability of its arrays:
-TypeError for a wrong type, ValueError for anything else, naming the argument. Values are not
-checked. The environment variable ``MERCER_ISA`` (x86-64-v2, -v3 or -v4) lowers the instruction set
-chosen when the module is imported.
+Every function releases the interpreter lock and checks type, shape, alignment and writability of
+its arrays, that those it writes share no memory with others, and that indices stay where they
+belong: TypeError for a wrong type, ValueError for anything else, naming the argument. Only the codes
+of ``binned_matvec``, ``binned_rmatvec`` and ``binned_gram_matvec`` are taken on trust where
+``missing`` is false: a look at them would cost up to a fourth of the product. Who makes a design
+sees to it (`designs.Binned`). Other values are not checked; whatever they are, no memory is touched
+but that of the arguments.
+
+Arrays must not be changed or resized while a function runs, or while an object keeps them. Of
+``n_threads``, at least 1, at most 1024 are used. The environment variable ``MERCER_ISA``
+(x86-64-v2, -v3 or -v4) lowers the instruction set chosen when the module is imported.
 """
 
 from collections.abc import Callable
@@ -42,7 +49,7 @@ def random_uniform(
 class BinTable:
     """For each of ``n_grids`` grids, a dictionary from the keys of its bins to 0, 1, 2, ...
 
-    One thread at a time may insert; lookups may run side by side.
+    Lookups may run side by side; an insertion waits until it is alone.
     """
 
     def __init__(self, n_grids: int) -> None: ...
@@ -152,10 +159,11 @@ def bin_hashed(
 # -- products with the binned matrix Z (n, D) ------------------------------------------------------
 #
 # Row i of Z has a 1 in column offsets[g] + codes[g, i] for each grid g. ``codes`` (G, n) are uint8,
-# uint16 or uint32, ``offsets`` (G + 1) int64. With ``missing``, a code that is not below its grid's
-# number of columns stands for no entry; without it such a code must not occur: memory is read or
-# written out of bounds. Operands and results are float32 or float64, (length,) or (length, k). Sums
-# over rows are kept in float64, sums over grids in the type of the operand.
+# uint16 or uint32, ``offsets`` (G + 1) int64, with less than 2**32 columns a grid. With
+# ``missing``, a code that is not below its grid's number of columns stands for no entry; without it
+# such a code must not occur: memory is read or written out of bounds. Operands and results are
+# float32 or float64, (length,) or (length, k). Sums over rows are kept in float64, sums over grids
+# in the type of the operand.
 
 def binned_matvec(
     codes: NDArray[Any],
@@ -459,7 +467,7 @@ def descend_grids(
     tol: float,
     n_threads: int,
 ) -> tuple[int, float]:
-    """Sweeps over all bins, a grid at a time; all codes must be within their grids."""
+    """Sweeps over all bins, a grid at a time; all codes have to be within their grids."""
 
 def descend_columns(
     starts: NDArray[np.int64],
@@ -478,7 +486,8 @@ def descend_columns(
     tol: float,
     n_threads: int,
 ) -> tuple[int, float]:
-    """Sweeps over sparse columns, a group of ``order`` at a time: its columns move at once."""
+    """Sweeps over sparse columns, a group of ``order`` at a time: its columns move at once. Rows
+    ascend within a column."""
 
 def descend_async(
     starts: NDArray[np.int64],
@@ -513,7 +522,7 @@ def loss_slopes(
     """Derivatives of a loss at responses u for targets y."""
 
 class AsyncSteps:
-    """A design as steps see it; it keeps the arrays it is made of."""
+    """A design as steps see it; it keeps the arrays it is made of, which must not change."""
 
     @staticmethod
     def dense(rows: NDArray[Any]) -> AsyncSteps:
@@ -654,7 +663,8 @@ class GreedyDescent:
         target: float,
         max_updates: int,
     ) -> tuple[int, int, float]:
-        """Until |clip(b - slope) - b| is at most ``target``, as far as each thread can see."""
+        """Until |clip(b - slope) - b| is at most ``target``, as far as each thread can see. One run
+        at a time."""
 
 class PairDescent:
     """Pairs of variables whose sum stays what it is; all threads work on every pair.
@@ -675,4 +685,5 @@ class PairDescent:
         tol: float,
         max_updates: int,
     ) -> tuple[int, int, float]:
-        """Until no pair violates the conditions of optimality by more than ``tol``."""
+        """Until no pair violates the conditions of optimality by more than ``tol``. One run at a
+        time."""
