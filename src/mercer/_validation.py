@@ -7,10 +7,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import check_array
 
 from mercer._rows import PreparedRows
+from mercer._sparse import sound
 
 FLOATS = (np.float64, np.float32)
 
@@ -91,16 +91,9 @@ def _scales_of_inputs(gamma: Any) -> tuple[float, ...]:
 def matrix(X: Any, name: str = "X") -> Any:
     """``X`` as a finite C-ordered array or canonical CSR, float32 or float64."""
     X = X.together() if isinstance(X, PreparedRows) else X
-    X = check_array(X, accept_sparse="csr", dtype=FLOATS, order="C", input_name=name)
-    return canonical(X)
-
-
-def canonical(X: Any) -> Any:
-    """``X``, without repeated or unsorted entries if it is CSR; the caller's matrix stays as is."""
-    if sparse.issparse(X) and not X.has_canonical_format:
-        X = X.copy()
-        X.sum_duplicates()
-    return X
+    return check_array(
+        sound(X, name), accept_sparse="csr", dtype=FLOATS, order="C", input_name=name
+    )
 
 
 def float_type(X: Any) -> Any:

@@ -10,6 +10,7 @@ from scipy import sparse
 
 from mercer import _core
 from mercer._array import n_threads, row_chunks
+from mercer._sparse import sound
 from mercer.designs.base import Design, check_gram, float_dtype
 
 __all__ = ["Dense", "Sparse"]
@@ -130,7 +131,7 @@ class Sparse(Design):
     """
 
     def __init__(self, matrix: Any, n_jobs: int | None = None):
-        self.matrix = sparse.csr_array(matrix)
+        self.matrix = sparse.csr_array(sound(matrix, "matrix"))
         self.shape = (self.matrix.shape[0], self.matrix.shape[1])
         self.dtype = float_dtype(self.matrix.dtype)
         self.n_threads = n_threads(n_jobs)

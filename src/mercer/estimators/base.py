@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 from mercer import maps, penalties, solvers
 from mercer._array import available_memory, check_memory
 from mercer._rows import selected
+from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import float_type
 from mercer.designs import Dense, Design, KernelColumns
@@ -452,6 +453,7 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
     def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         """The data of a fit: numbers, or texts for maps that take them."""
         if not self._takes_text():
+            X = sound(X)
             return validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X), **options)
         X = checked_texts(X, "X")
         y = validate_data(self, y=y, **options)
@@ -478,6 +480,7 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
         self._check_fitted()
         if self.feature_map_.takes_text:
             return checked_texts(X, "X")
+        X = sound(X)
         return validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)
 
 

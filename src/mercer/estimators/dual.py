@@ -15,8 +15,9 @@ from sklearn.utils.validation import validate_data
 
 from mercer import kernels
 from mercer._array import row_chunks
+from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import canonical, name_from, positive_number
+from mercer._validation import name_from, positive_number
 from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
 from mercer.estimators.state import check_classes, check_coefficients, check_scaler
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, DualSolver, PairwiseCD
@@ -315,6 +316,7 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         return kernel
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
+        X = sound(X)
         if self._is_precomputed():
             if not (isinstance(self.gamma, str) and self.gamma == "scale"):
                 raise ValueError(
@@ -329,15 +331,15 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
             self._stated_kernel()
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X), order="C")
         check_classification_targets(y)
-        return canonical(X), y
+        return X, y
 
     def _validated(self, X: Any) -> Any:
         """New rows as the fitted model takes them."""
         accept = False if self._has_matrix() else "csr"
-        X = validate_data(
+        X = sound(X)
+        return validate_data(
             self, X, accept_sparse=accept, dtype=float_types(X), order="C", reset=False
         )
-        return canonical(X)
 
     def _has_matrix(self) -> bool:
         """Whether the fitted model takes rows of a kernel matrix."""

@@ -15,6 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer._blas import blas_threads, cholesky_in_place
 from mercer._random import Slot, key_from, shuffled
+from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, name_from, positive_integer
 from mercer.kernels import Gaussian
@@ -132,7 +133,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         self
         """
         self._check_settings()
-        options = {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+        X, options = sound(X), {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
         if self.power == 0:
             X = validate_data(self, X, **options)
         else:
@@ -164,6 +165,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         array or CSR of shape (n, d), in the dtype of X
         """
         self._check_fitted()
+        X = sound(X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
         return scaled(X, self.matrix_)
 

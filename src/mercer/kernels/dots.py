@@ -31,7 +31,7 @@ class Linear(Kernel):
     def diag(self, X: Any) -> NDArray:
         X = matrix(X, "X")
         squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
-        return np.asarray(squares, dtype=X.dtype)
+        return np.asarray(squares, dtype=X.dtype).ravel()  # a sparse matrix gives a column
 
     def _why_no_widths(self) -> str:
         return "it is not a function of differences"

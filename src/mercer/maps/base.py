@@ -19,8 +19,9 @@ from mercer import kernels
 from mercer._array import available_memory, check_memory, row_chunks
 from mercer._random import key_from
 from mercer._rows import PreparedRows, is_large
+from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import FLOATS, canonical, column_indices, float_type, scale_of_distance
+from mercer._validation import FLOATS, column_indices, float_type, scale_of_distance
 from mercer.designs import Dense, Design, Lazy
 from mercer.maps.drawn import LAST_KEY, Memory
 
@@ -163,6 +164,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             Of these rows.
         """
         self._check_fitted()
+        X = sound(X)
         for rows in row_chunks(X.shape[0], self.bytes_per_row(X.dtype)):
             piece = X[rows] if prepare is None else prepare(X[rows])
             yield rows, self._design(self._checked(piece, reset=False))
@@ -179,6 +181,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             is held.
         """
         if prepare is not None:
+            X = sound(X)
             X = PreparedRows(X, prepare) if is_large(X) else prepare(X)
         return self._fit_design(self._taken(X, reset=True))
 
@@ -450,8 +453,8 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return out
 
     def _checked(self, X: Any, reset: bool) -> Any:
-        X = validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C")
-        return canonical(X)
+        X = sound(X)
+        return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C")
 
     def _resolved_kernel(self, X: Any) -> kernels.Kernel:
         """The kernel this map stands for, with ``gamma`` in numbers for the data X."""

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
+from mercer._sparse import sound
+
 __all__ = ["Columns", "Labels", "checked_table", "read"]
 
 _SHORT = ("f2", "f4", "i1", "i2", "u1", "u2", "b1")  # held exactly by float32
@@ -92,6 +94,7 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     if kind in "OUSMm" and not sparse.issparse(X):
         validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
         return np.asarray(X)
+    X = sound(X)
     return validate_data(
         estimator,
         X,

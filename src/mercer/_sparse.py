@@ -1,0 +1,242 @@
+"""Sparse matrices from outside: none reaches compiled code before its indices were looked at."""
+
+from __future__ import annotations
+
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+__all__ = ["compressed", "sound"]
+
+# Numbers that SciPy's routines cannot add, and the type that holds them.
+_WIDER = {"e": np.float32, "g": np.float64, "O": np.float64}
+
+
+def sound(X: Any, name: str = "X") -> Any:
+    """``X`` or, where it is sparse, the canonical CSR matrix of it; the caller's stays as it is.
+
+    SciPy's compiled routines read and write wherever the indices of a matrix point, so these are
+    looked at before any of them is called. What a matrix says of itself, that it is sorted and has
+    no repeated entries, is not believed either.
+
+    Parameters
+    ----------
+    X : object
+        SciPy sparse array or matrix of any format; all else is returned untouched.
+    name : str
+        What messages call it.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If indices, their type or the lengths of the arrays make no matrix of that shape.
+    """
+    if not sparse.issparse(X):
+        return X
+    if X.ndim != 2:
+        raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
+    try:
+        convert = _FORMATS[X.format]
+    except KeyError:
+        raise TypeError(f"{name} must be of a format of scipy.sparse; got {X.format!r}.") from None
+    found = convert(X, name)
+    if not found.has_canonical_format:
+        found = found.copy()
+        found.sum_duplicates()
+    return found
+
+
+def compressed(
+    kind: str,
+    data: Any,
+    indices: Any,
+    indptr: Any,
+    shape: tuple[int, int],
+    name: str = "X",
+    flavour: str = "array",
+) -> Any:
+    """A matrix of these arrays, which are not copied, with nothing said of their order.
+
+    Parameters
+    ----------
+    kind : {"csr", "csc", "bsr"}
+    data, indices, indptr : array
+    shape : tuple of two int
+    name : str
+        What messages call the matrix.
+    flavour : {"array", "matrix"}
+        Which of SciPy's two interfaces it has.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As ``sound`` does.
+    """
+    data = _numbers(data, name, n_dimensions=3 if kind == "bsr" else 1)
+    words, (n_major, n_minor) = ("row", "column"), _in_blocks(data, shape, name)
+    if kind == "csc":
+        words, (n_major, n_minor) = ("column", "row"), (n_minor, n_major)
+    pointers = _pointers(indptr, n_major, name, words[0])
+    indices, end = _integers(indices, f"{name}.indices"), int(pointers[-1])
+    if len(indices) != len(data) or end > len(data):
+        raise ValueError(
+            f"{name} must have an index for every entry and an indptr that ends with them; got "
+            f"{len(indices)} indices for {len(data)} entries and an indptr that ends at {end}."
+        )
+    _check_within(indices[:end], n_minor, name, words[1])
+    # Made of nothing, for the constructor would look at all indices and copy long ones.
+    blocks = {"blocksize": data.shape[1:]} if kind == "bsr" else {}
+    made = getattr(sparse, f"{kind}_{flavour}")(shape, dtype=data.dtype, **blocks)
+    made.data, made.indices, made.indptr = data[:end], indices[:end], pointers
+    return made
+
+
+def _in_blocks(data: NDArray, shape: tuple[int, int], name: str) -> tuple[int, int]:
+    """The shape, counted in blocks where the entries are some."""
+    if data.ndim == 1:
+        return shape
+    (n, d), (height, width) = shape, data.shape[1:]
+    if not height or not width or n % height or d % width:
+        raise ValueError(
+            f"{name} must have blocks that divide its shape {shape}; got some of shape "
+            f"{data.shape[1:]}."
+        )
+    return n // height, d // width
+
+
+def _pointers(indptr: Any, n_major: int, name: str, word: str) -> NDArray:
+    """Where every row, or column, starts and ends."""
+    pointers = _integers(indptr, f"{name}.indptr")
+    if len(pointers) != n_major + 1:
+        raise ValueError(
+            f"{name}.indptr must have {n_major + 1} entries, one more than there are {word}s; "
+            f"got {len(pointers)}."
+        )
+    if pointers[0] != 0:
+        raise ValueError(f"{name}.indptr must start at 0; got {pointers[0]}.")
+    falls = pointers[1:] < pointers[:-1]
+    if falls.any():
+        at = int(np.argmax(falls))
+        raise ValueError(
+            f"{name}.indptr must never fall; got {pointers[at]} and then {pointers[at + 1]} for "
+            f"{word} {at}."
+        )
+    return pointers
+
+
+def _from_compressed(X: Any, name: str) -> Any:
+    made = compressed(X.format, X.data, X.indices, X.indptr, X.shape, name, _flavour(X))
+    return made.tocsr()
+
+
+def _from_coo(X: Any, name: str) -> Any:
+    data = _numbers(X.data, name)
+    return _from_entries(X, name, data, [_integers(c, f"{name}.coords") for c in X.coords])
+
+
+def _from_dok(X: Any, name: str) -> Any:
+    places = np.array(list(X.keys())).reshape(-1, 2)
+    if not len(places):
+        places = places.astype(np.int64)
+    data = _numbers(np.fromiter(X.values(), dtype=X.dtype, count=len(places)), name)
+    return _from_entries(X, name, data, [_integers(c, f"the keys of {name}") for c in places.T])
+
+
+def _from_entries(X: Any, name: str, data: NDArray, places: list[NDArray]) -> Any:
+    """Numbers at places, which may repeat."""
+    if any(len(place) != len(data) for place in places):
+        raise ValueError(
+            f"{name} must have a row and a column for every entry; got "
+            f"{' and '.join(str(len(place)) for place in places)} for {len(data)}."
+        )
+    for place, length, word in zip(places, X.shape, ("row", "column"), strict=True):
+        _check_within(place, length, name, word)
+    return _container(X, "coo")((data, tuple(places)), shape=X.shape).tocsr()
+
+
+def _from_lil(X: Any, name: str) -> Any:
+    counts = np.array([len(row) for row in X.rows], dtype=np.int64)
+    if len(counts) != X.shape[0] or counts.tolist() != [len(row) for row in X.data]:
+        raise ValueError(
+            f"{name} must have a list of columns and one of numbers, equally long, for each of its "
+            f"{X.shape[0]} rows."
+        )
+    # The number at the end makes empty lists integers, too.
+    columns = np.array([*chain.from_iterable(X.rows), 0])[:-1]
+    data = np.array([*chain.from_iterable(X.data), 0], dtype=X.dtype)[:-1]
+    pointers = np.concatenate([[0], np.cumsum(counts)])
+    return compressed("csr", data, columns, pointers, X.shape, name, _flavour(X))
+
+
+def _from_dia(X: Any, name: str) -> Any:
+    data, offsets = _numbers(X.data, name, n_dimensions=2), _integers(X.offsets, f"{name}.offsets")
+    if len(offsets) != len(data) or len(np.unique(offsets)) != len(offsets):
+        raise ValueError(
+            f"{name} must have one offset for each of its {len(data)} diagonals, no two of them "
+            f"equal; got {offsets.tolist()!r:.60}."
+        )
+    inside = (offsets > -X.shape[0]) & (offsets < X.shape[1])
+    return _container(X, "dia")((data[inside], offsets[inside]), shape=X.shape).tocsr()
+
+
+_FORMATS = {
+    "csr": _from_compressed,
+    "csc": _from_compressed,
+    "bsr": _from_compressed,
+    "coo": _from_coo,
+    "dok": _from_dok,
+    "lil": _from_lil,
+    "dia": _from_dia,
+}
+
+
+def _flavour(X: Any) -> str:
+    return "array" if isinstance(X, sparse.sparray) else "matrix"
+
+
+def _container(X: Any, kind: str) -> Any:
+    """The class of a format with the interface of X."""
+    return getattr(sparse, f"{kind}_{_flavour(X)}")
+
+
+def _integers(values: Any, name: str) -> NDArray:
+    """Indices as an array of signed integers of this machine."""
+    found = np.asarray(values)
+    if found.ndim != 1 or found.dtype.kind not in "iu":
+        raise TypeError(
+            f"{name} must be a 1-dimensional array of integers; got shape {found.shape} and dtype "
+            f"{found.dtype}."
+        )
+    if found.dtype in (np.int32, np.int64):
+        return found
+    if found.dtype.kind == "u" and len(found) and found.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} must be below 2**63; got {found.max()}.")
+    return found.astype(np.int64)
+
+
+def _numbers(values: Any, name: str, n_dimensions: int = 1) -> NDArray:
+    """Entries in a type that SciPy's routines know."""
+    found = np.asarray(values)
+    if found.ndim != n_dimensions or found.dtype.kind not in "biufcO":
+        raise TypeError(
+            f"{name}.data must be a {n_dimensions}-dimensional array of numbers; got shape "
+            f"{found.shape} and dtype {found.dtype}."
+        )
+    if found.dtype.char in _WIDER:
+        try:
+            return found.astype(_WIDER[found.dtype.char])
+        except (TypeError, ValueError):
+            raise TypeError(f"{name}.data must be numbers; got objects that are none.") from None
+    return found.astype(found.dtype.newbyteorder("="), copy=False)
+
+
+def _check_within(index: NDArray, length: int, name: str, word: str) -> None:
+    # A negative number is a large one without its sign, so that one look tells both.
+    if len(index) and index.view(f"u{index.dtype.itemsize}").max() >= length:
+        bad = index[np.argmax((index < 0) | (index >= length))]
+        raise ValueError(
+            f"{name} must have {word} indices of at least 0 and below {length}; got {bad}."
+        )
