@@ -9,8 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["compressed", "sound"]
+from mercer._array import check_memory
 
+__all__ = ["check_shape", "compressed", "sound"]
+
+# Bytes that the scale, the norm and so on of a row or column take, and how many need no question.
+_BYTES = 32.0
+_FEW = 1 << 20
 # Numbers that SciPy's routines cannot add, and the type that holds them.
 _WIDER = {"e": np.float32, "g": np.float64, "O": np.float64}
 
@@ -33,11 +38,14 @@ def sound(X: Any, name: str = "X") -> Any:
     ------
     ValueError, TypeError
         If indices, their type or the lengths of the arrays make no matrix of that shape.
+    MemoryError
+        If there is no room for a few numbers for every row and column.
     """
     if not sparse.issparse(X):
         return X
     if X.ndim != 2:
         raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
+    check_shape(X.shape, name)
     try:
         convert = _FORMATS[X.format]
     except KeyError:
@@ -47,6 +55,19 @@ def sound(X: Any, name: str = "X") -> Any:
         found = found.copy()
         found.sum_duplicates()
     return found
+
+
+def check_shape(shape: tuple[int, int], name: str) -> None:
+    """Refuse a matrix for which a few numbers for every row and column could not be held.
+
+    A single entry may say that there are billions of them.
+    """
+    if max(shape) > _FEW:
+        check_memory(
+            _BYTES * max(shape),
+            f"{name} with {shape[0]} rows and {shape[1]} columns",
+            "leave out those without an entry",
+        )
 
 
 def compressed(

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from mercer._array import check_memory
+
 from .base import DataError
 
 _COMPRESSED: tuple[tuple[bytes, Any], ...] = (
@@ -21,6 +23,8 @@ _COMPRESSED: tuple[tuple[bytes, Any], ...] = (
     (b"\xfd7zXZ\x00", lzma.open),
 )
 COMPRESSED_SUFFIXES = (".gz", ".bz2", ".xz")
+_PIECE = 1 << 24  # bytes of text that are read before memory is looked at again
+_NUMBERS = 8.0  # bytes of numbers that a byte of text may stand for
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,57 @@ class Input:
                     return
             yield raw
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether the file can be read as it is: it is no member and not compressed."""
+        if self.member is not None:
+            return False
+        with self.path.open("rb") as file:
+            start = file.read(8)
+        return not any(start.startswith(magic) for magic, _ in _COMPRESSED)
+
+    def pieces(self, stream: IO[bytes]) -> Iterator[bytes]:
+        """What is left of an opened text in pieces, while there is memory to hold all of it.
+
+        Raises
+        ------
+        MemoryError
+            If there is not: what a file unpacks to is not known before.
+        """
+        total = 0
+        while piece := stream.read(_PIECE):
+            total += len(piece)
+            self._check_room(total, total + _PIECE)
+            yield piece
+
+    def lines(self, stream: IO[bytes]) -> Iterator[bytes]:
+        """The lines of an opened text, while there is memory for what they hold.
+
+        Raises
+        ------
+        MemoryError
+            If there is not, be it for one line that does not end.
+        """
+        total, looked_at, parts = 0, 0, []
+        while part := stream.readline(_PIECE):
+            total += len(part)
+            parts.append(part)
+            if total >= looked_at:
+                looked_at = total + _PIECE
+                self._check_room(total, _NUMBERS * _PIECE + total)
+            if part.endswith(b"\n"):
+                yield b"".join(parts)
+                parts = []
+        if parts:
+            yield b"".join(parts)
+
+    def _check_room(self, total: int, needed: float) -> None:
+        check_memory(
+            needed,
+            f"reading on in {self} after {total} bytes of text",
+            "read it in parts",
+        )
+
     @contextmanager
     def damage_reported(self) -> Iterator[None]:
         """Turn what the compression modules raise on broken data into one sentence."""
@@ -84,6 +139,8 @@ def existing(path: Path) -> Path:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a directory, a data file is needed")
     try:
+        if path.exists() and not path.is_file():
+            raise DataError(f"{path} is no regular file, such as a data file must be")
         with path.open("rb"):
             return path
     except FileNotFoundError:

@@ -9,9 +9,12 @@ from typing import IO, Any
 import numpy as np
 from scipy import sparse
 
+from mercer._sparse import check_shape
+
 from .base import DataError, Table
 from .files import Input
 
+_END = np.iinfo(np.int32).max  # the parser counts in int32
 _PAIR = re.compile(rb"\d+:\S+$")
 
 
@@ -53,6 +56,7 @@ def read_libsvm(source: Input, n_features: int | None, zero_based: bool | None) 
         raise DataError(
             f"{source}: no row holds a feature, give n_features to say how many there are"
         )
+    check_shape((X.shape[0], width), str(source))
     index_type = np.int32 if max(width, X.nnz) < np.iinfo(np.int32).max else np.int64
     X = sparse.csr_array(
         (
@@ -81,7 +85,7 @@ class _Lines:
 
     def __iter__(self) -> Iterator[bytes]:
         first, blank = True, 0
-        for line in self.stream:
+        for line in self.source.lines(self.stream):
             self.number += 1
             self.line = line
             content = _content(line)
@@ -137,8 +141,8 @@ def _explain(line: bytes, labelled: bool) -> str | None:
             return f"a feature must read index:value, got {_show(token)}"
         if not index.isdigit():
             return f"a feature index must be an integer of at least 0, got {_show(token)}"
-        if int(index) >= np.iinfo(np.int32).max:
-            return f"a feature index must be below {np.iinfo(np.int32).max}, got {_show(token)}"
+        if len(index) > 18 or int(index) >= _END:
+            return f"a feature index must be below {_END}, got {_show(token)}"
         if int(index) <= before:
             return f"feature indices must increase within a line, got {int(index)} after {before}"
         if not _is_number(value):
@@ -168,7 +172,8 @@ def _require_finite(source: Input, values: np.ndarray, ends: np.ndarray, what: s
     row = int(np.searchsorted(ends, bad[0], side="right")) - 1
     with source.open() as stream:
         numbers = (i for i, line in enumerate(stream, 1) if _content(line).strip())
-        line = next(number for k, number in enumerate(numbers) if k == row)
+        # The file may have changed since.
+        line = next((number for k, number in enumerate(numbers) if k == row), row + 1)
     raise DataError(
         f"{source}, line {line}: {what} must be finite, got {values[bad[0]]} "
         f"({len(bad)} of them in the file)"

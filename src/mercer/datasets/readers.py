@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import os
+import struct
+import tokenize
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +13,9 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+
+from mercer._array import check_memory
+from mercer._sparse import check_shape, compressed, sound
 
 from .base import DataError, Table
 from .files import Input, existing
@@ -19,6 +25,8 @@ from .tables import near, read_csv, read_parquet
 _CSV_SUFFIXES = (".csv", ".tsv", ".tab")
 _LIBSVM_SUFFIXES = (".libsvm", ".svm", ".svmlight")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
+# What a damaged archive or header raises besides what its compression does.
+_UNREADABLE = (ValueError, TypeError, RuntimeError, OverflowError, SyntaxError, struct.error)
 _FORMATS = "LIBSVM text, CSV, Parquet and NPZ"
 
 
@@ -111,9 +119,18 @@ def read(
 
 def read_parts(path: Path) -> dict[str, np.ndarray | sparse.csr_array]:
     """Return all that an NPZ file holds; a CSR triple becomes the one array ``X``."""
-    arrays = _load_npz(Input(path))
+    source = Input(path)
+    arrays = _load_npz(source)
     if "indptr" in arrays:
-        arrays["X"] = _sparse(Input(path), arrays)
+        arrays["X"] = _sparse(source, arrays)
+    if "X_test" in arrays:
+        _check_arrays(source, arrays["X_test"], arrays.get("y_test"), "X_test", "y_test")
+        X = arrays["X" if "X" in arrays else "X_train"]
+        if X.shape[1:] != arrays["X_test"].shape[1:]:
+            raise DataError(
+                f"{source}: X_test of shape {arrays['X_test'].shape} does not go with the "
+                f"training rows of shape {X.shape}"
+            )
     return arrays
 
 
@@ -158,12 +175,51 @@ def _holds_arrays(path: Path) -> bool:
 
 
 def _load_npz(source: Input) -> dict[str, Any]:
-    with source.damage_reported():
-        try:
-            with source.path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                return {name: archive[name] for name in archive.files}
-        except ValueError as error:
-            raise DataError(f"{source} cannot be read ({error})") from None
+    """Return the arrays of a file, of each of which the header and the size agree."""
+    with source.damage_reported(), _archive(source) as archive:
+        members = archive.infolist()
+        check_memory(
+            float(sum(member.file_size for member in members)),
+            f"what {source} holds",
+            "write it in parts",
+        )
+        return {
+            member.filename.removesuffix(".npy"): _load_array(source, archive, member)
+            for member in members
+        }
+
+
+def _archive(source: Input) -> zipfile.ZipFile:
+    try:
+        return zipfile.ZipFile(source.path)
+    except _UNREADABLE as error:
+        raise DataError(f"{source} is no archive that can be read ({error})") from None
+
+
+def _load_array(source: Input, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    """Read one member, not before its header was compared with its size."""
+    try:
+        with archive.open(member) as file:
+            version = np.lib.format.read_magic(file)
+            # The third version has the lengths of the second.
+            header = {(1, 0): np.lib.format.read_array_header_1_0}.get(
+                version, np.lib.format.read_array_header_2_0
+            )
+            shape, _, dtype = header(file)
+            stated = math.prod(shape) * dtype.itemsize
+            if not dtype.itemsize:
+                raise ValueError(f"its numbers have no size, being of dtype {dtype}")
+            if not dtype.hasobject and stated != member.file_size - file.tell():
+                raise ValueError(
+                    f"its header states {stated} bytes, it has {member.file_size - file.tell()}"
+                )
+        with archive.open(member) as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (*_UNREADABLE, KeyError, tokenize.TokenError) as error:
+        reason = " ".join(str(error).split()).rstrip(".")
+        raise DataError(
+            f"{source}: its member {member.filename!r} cannot be read as an array ({reason})"
+        ) from None
 
 
 def _read_npz(source: Input, target: str | int | None) -> Table:
@@ -184,10 +240,10 @@ def _read_npz(source: Input, target: str | int | None) -> Table:
             raise DataError(f"{source} has no array {target!r}{near(str(target), list(arrays))}")
         y_name = str(target)
     y = arrays.get(y_name)
-    _check_arrays(source, X, y)
+    _check_arrays(source, X, y, "X", y_name)
     names = arrays.get("feature_names")
-    if names is not None and len(names) != X.shape[1]:
-        raise DataError(f"{source}: {len(names)} feature_names for {X.shape[1]} features")
+    if names is not None and names.shape != (X.shape[1],):
+        raise DataError(f"{source}: {names.size} feature_names for {X.shape[1]} features")
     return Table(
         X,
         y,
@@ -196,11 +252,12 @@ def _read_npz(source: Input, target: str | int | None) -> Table:
     )
 
 
-def _check_arrays(source: Input, X: Any, y: np.ndarray | None) -> None:
+def _check_arrays(source: Input, X: Any, y: np.ndarray | None, x_name: str, y_name: str) -> None:
     """Raise unless X is a numeric matrix with finite values and y goes with it."""
     if X.ndim != 2 or X.dtype.kind not in "biuf":
         raise DataError(
-            f"{source}: X must be a matrix of numbers, got shape {X.shape} and dtype {X.dtype}"
+            f"{source}: {x_name} must be a matrix of numbers, got shape {X.shape} and dtype "
+            f"{X.dtype}"
         )
     if not X.shape[0]:
         raise DataError(f"{source} is empty, there is no row to read")
@@ -209,14 +266,18 @@ def _check_arrays(source: Input, X: Any, y: np.ndarray | None) -> None:
     values = X.data if sparse.issparse(X) else X
     bad = int((~np.isfinite(values)).sum()) if X.dtype.kind == "f" else 0
     if bad:
-        raise DataError(f"{source}: X holds {bad} missing or infinite values")
+        raise DataError(f"{source}: {x_name} holds {bad} missing or infinite values")
     if y is None:
         return
+    if y.dtype.kind not in "biufUS":
+        raise DataError(f"{source}: {y_name} must hold numbers or texts, got dtype {y.dtype}")
     if y.ndim not in (1, 2) or len(y) != X.shape[0]:
-        raise DataError(f"{source}: y of shape {y.shape} does not go with X of shape {X.shape}")
+        raise DataError(
+            f"{source}: {y_name} of shape {y.shape} does not go with {x_name} of shape {X.shape}"
+        )
     if y.dtype.kind == "f" and not np.isfinite(y).all():
         bad = int((~np.isfinite(y)).sum())
-        raise DataError(f"{source}: y holds {bad} missing or infinite values")
+        raise DataError(f"{source}: {y_name} holds {bad} missing or infinite values")
 
 
 def _sparse(source: Input, arrays: Mapping[str, Any]) -> sparse.csr_array:
@@ -224,15 +285,19 @@ def _sparse(source: Input, arrays: Mapping[str, Any]) -> sparse.csr_array:
     missing = [name for name in ("data", "indices", "indptr", "shape") if name not in arrays]
     if missing:
         raise DataError(f"{source} has indptr but lacks {' and '.join(missing)}")
-    layout = str(arrays.get("format", np.array(b"csr")).item().decode())
-    if layout not in ("csr", "csc"):
-        raise DataError(f"{source}: sparse format {layout!r} is not one of csr and csc")
-    build = sparse.csr_array if layout == "csr" else sparse.csc_array
+    layout = arrays.get("format", np.array("csr"))
+    is_text = layout.shape == () and layout.dtype.kind in "US"
+    kind = layout.astype(str).item() if is_text else layout.tolist()
+    if kind not in ("csr", "csc"):
+        raise DataError(f"{source}: sparse format {str(kind)[:60]!r} is not one of csr and csc")
+    shape = arrays["shape"]
+    if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any():
+        raise DataError(f"{source}: shape must be two whole numbers, got {shape!r:.60}")
+    n, d = shape.tolist()
+    check_shape((n, d), str(source))
+    data, indices, indptr = (arrays[name] for name in ("data", "indices", "indptr"))
     try:
-        matrix = build(
-            (arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"])
-        )
-        matrix.check_format(full_check=True)
+        return sound(compressed(kind, data, indices, indptr, (n, d)))
     except (ValueError, TypeError) as error:
-        raise DataError(f"{source} holds no valid sparse matrix ({error})") from None
-    return matrix.tocsr()
+        reason = str(error).rstrip(".")
+        raise DataError(f"{source} holds no valid sparse matrix ({reason})") from None

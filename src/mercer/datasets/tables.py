@@ -7,12 +7,14 @@ import difflib
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+
+from mercer._array import check_memory
 
 from .base import DataError, Table
 from .files import Input
@@ -44,21 +46,44 @@ def read_csv(
     """Read delimited text: quoted cells, with or without a header line, ',' ';' or tab."""
     arrow = _pyarrow()
     layout = _layout(source, header)
+    text = _native(source)
     names = layout.names or [str(j) for j in range(layout.n_columns)]
     target_at = _target_position(source, names, target, named=layout.names is not None)
     try:
-        table = _parse(source, layout, names, target_at, use_threads=True)
+        table = _parse(text, layout, names, target_at, use_threads=True)
     except arrow.ArrowInvalid:
         try:  # once more in order, since only then the message names the row
-            table = _parse(source, layout, names, target_at, use_threads=False)
+            table = _parse(text, layout, names, target_at, use_threads=False)
         except arrow.ArrowInvalid as error:
             raise DataError(f"{source}: {_first_line(error)}") from None
     named = layout.names is not None
     return _to_table(source, table, target_at, columns, named=named, raw=raw)
 
 
+def _native(source: Input) -> Callable[[], Any]:
+    """Return what opens a text as a file of Arrow's own.
+
+    Arrow reads ahead in threads that outlive the call. Were the file Python's, they would wait for
+    an interpreter that is about to end, or end with it and take the process down.
+    """
+    arrow = _pyarrow()
+    if source.is_plain:
+        return lambda: arrow.OSFile(str(source.path), "rb")
+    unpacked = arrow.BufferOutputStream()
+    with source.open() as stream:
+        for piece in source.pieces(stream):
+            unpacked.write(piece)
+    text = unpacked.getvalue()
+    return lambda: arrow.BufferReader(text)
+
+
 def _parse(
-    source: Input, layout: _Layout, names: list[str], target_at: int | None, *, use_threads: bool
+    text: Callable[[], Any],
+    layout: _Layout,
+    names: list[str],
+    target_at: int | None,
+    *,
+    use_threads: bool,
 ) -> Any:
     """Return the PyArrow table of a CSV text.
 
@@ -80,7 +105,7 @@ def _parse(
     nulls = {"null_values": list(_MISSING), "strings_can_be_null": True}
     first = arrow_csv.ConvertOptions(**nulls)
     with (
-        source.open() as stream,
+        text() as stream,
         arrow_csv.open_csv(stream, convert_options=first, **reading) as reader,
     ):
         guessed = reader.schema
@@ -92,7 +117,7 @@ def _parse(
     if target_at is not None:
         types[names[target_at]] = arrow.string()
     converting = arrow_csv.ConvertOptions(column_types=types, **nulls)
-    with source.open() as stream:
+    with text() as stream:
         return arrow_csv.read_csv(stream, convert_options=converting, **reading)
 
 
@@ -101,6 +126,13 @@ def read_parquet(
 ) -> Table:
     """Read a Parquet file; the index pandas may have stored in it is no feature."""
     with _parquet_file(source) as file:
+        groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
+        cells = float(file.metadata.num_rows) * file.metadata.num_columns
+        check_memory(
+            max(8.0 * cells, float(sum(group.total_byte_size for group in groups))),
+            f"the table in {source}",
+            "read fewer columns of it by memory_mapped, or write it in parts",
+        )
         table = file.read()
     table = table.select(_without_index(table.column_names))
     target_at = _target_position(source, table.column_names, target, named=True)
@@ -311,8 +343,9 @@ def _feature_names(
     """Return the columns that are features: all but the target, or those asked for."""
     features = [name for name in names if name != target]
     if columns is not None:
+        known = set(features)
         for name in columns:
-            if name not in features:
+            if name not in known:
                 raise DataError(f"{source} has no feature column {name!r}{near(name, features)}")
         features = list(columns)
     if not features:
