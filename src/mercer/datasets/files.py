@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import lzma
+import stat
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -136,16 +137,18 @@ class Input:
 
 def existing(path: Path) -> Path:
     """Return `path` if it is a file that can be opened, else raise the sentence that says why."""
-    if path.is_dir():
-        raise IsADirectoryError(f"{path} is a directory, a data file is needed")
     try:
-        if path.exists() and not path.is_file():
-            raise DataError(f"{path} is no regular file, such as a data file must be")
-        with path.open("rb"):
-            return path
+        mode = path.stat().st_mode
+        if stat.S_ISREG(mode):  # another one might never end, or never begin
+            with path.open("rb"):
+                return path
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file {path}") from None
     except PermissionError:
         raise PermissionError(f"{path} may not be read by this user") from None
-    except OSError as error:
-        raise DataError(f"{path} cannot be opened ({error.strerror or error})") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise DataError(f"{str(path)[:200]} cannot be opened ({reason})") from None
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"{path} is a directory, a data file is needed")
+    raise DataError(f"{path} is no regular file, such as a data file must be")

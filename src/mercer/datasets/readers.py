@@ -271,7 +271,7 @@ def _check_arrays(source: Input, X: Any, y: np.ndarray | None, x_name: str, y_na
         return
     if y.dtype.kind not in "biufUS":
         raise DataError(f"{source}: {y_name} must hold numbers or texts, got dtype {y.dtype}")
-    if y.ndim not in (1, 2) or len(y) != X.shape[0]:
+    if y.ndim not in (1, 2) or len(y) != X.shape[0] or not y.size:
         raise DataError(
             f"{source}: {y_name} of shape {y.shape} does not go with {x_name} of shape {X.shape}"
         )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import difflib
 import io
+import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ _MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
 _PANDAS_INDEX = re.compile(r"__index_level_\d+__$")
 _BLOCK = 1 << 24  # bytes parsed at a time; no row may be longer
 _BUFFER = 1 << 16  # bytes of a column of a Parquet file that are read at a time
+_FIRST, _LAST = np.datetime64(date.min, "us"), np.datetime64(datetime.max, "us")
 _SHOWN = 5  # columns named in a message before it says how many more there are
 
 
@@ -68,7 +71,7 @@ def _native(source: Input) -> Callable[[], Any]:
     """
     arrow = _pyarrow()
     if source.is_plain:
-        return lambda: arrow.OSFile(str(source.path), "rb")
+        return lambda: arrow.OSFile(os.fsencode(source.path), "rb")
     unpacked = arrow.BufferOutputStream()
     with source.open() as stream:
         for piece in source.pieces(stream):
@@ -134,7 +137,7 @@ def read_parquet(
             "read fewer columns of it by memory_mapped, or write it in parts",
         )
         table = file.read()
-    table = table.select(_without_index(table.column_names))
+        table = table.select(_without_index(source, table.column_names))
     target_at = _target_position(source, table.column_names, target, named=True)
     return _to_table(source, table, target_at, columns, named=True, raw=raw)
 
@@ -148,7 +151,7 @@ def _parquet_file(source: Input) -> Iterator[Any]:
     try:
         with parquet.ParquetFile(str(source.path), **piecewise) as file:
             yield file
-    except (arrow.ArrowInvalid, OSError) as error:
+    except (arrow.ArrowException, OSError, UnicodeError) as error:
         raise DataError(f"{source} is not a whole Parquet file ({_first_line(error)})") from None
 
 
@@ -170,14 +173,21 @@ def parquet_columns(
     source: Input, names: Sequence[str], target: str | int | None, columns: Sequence[str] | None
 ) -> tuple[list[str], str | None]:
     """Return the feature columns and the target column of a Parquet file that has these names."""
-    names = _without_index(names)
+    names = _without_index(source, names)
     target_at = _target_position(source, names, target, named=True)
     name = None if target_at is None else names[target_at]
     return _feature_names(source, names, name, columns), name
 
 
-def _without_index(names: Sequence[str]) -> list[str]:
+def _without_index(source: Input, names: Sequence[str]) -> list[str]:
+    _refuse_repeated(source, names, "schema")
     return [name for name in names if not _PANDAS_INDEX.match(name)]
+
+
+def _refuse_repeated(source: Input, names: Sequence[str], place: str) -> None:
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise DataError(f"{source}: {_listed('column name', twice)} more than once in the {place}")
 
 
 def _pyarrow(module: str | None = None) -> Any:
@@ -242,9 +252,7 @@ def _layout(source: Input, header: bool | None) -> _Layout:
     if not second:
         raise DataError(f"{source} holds a header and no row")
     names = [name.strip() for name in first]
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
-        raise DataError(f"{source}: {_listed('column name', twice)} more than once in the header")
+    _refuse_repeated(source, names, "header")
     return _Layout(delimiter, names, len(names), lines_of_first)
 
 
@@ -427,7 +435,10 @@ def _cells(source: Input, name: str, column: Any) -> np.ndarray:
     if _is_number(kind):
         return numbers_of(column).astype(object)
     if arrow.types.is_date(kind) or arrow.types.is_timestamp(kind):
-        return column.cast(arrow.timestamp("us")).to_numpy().astype("datetime64[us]").astype(object)
+        dates = column.cast(arrow.timestamp("us")).to_numpy().astype("datetime64[us]")
+        if ((dates < _FIRST) | (dates > _LAST)).any():
+            raise DataError(f"{source}: column {name} holds dates outside the years 1 to 9999")
+        return dates.astype(object)
     if _is_text(kind):
         return np.array([*column.to_pylist(), None], dtype=object)[:-1]
     raise DataError(f"{source}: column {name} holds {kind}, which is no number, text or date")
