@@ -11,7 +11,6 @@ import stat
 import zipfile
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from sklearn.base import BaseEstimator
