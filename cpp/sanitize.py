@@ -1,8 +1,8 @@
-"""Runs the core under the sanitizers: `python cpp/sanitize.py [address] [thread]`, both by default.
+"""Runs the core under the sanitizers: `python cpp/sanitize.py [address] [thread]`, or both.
 
-With the address and undefined-behaviour sanitizers, `mercer_check` and, in Python, the tests of the
-core and those that break models; with the thread sanitizer `mercer_check`. The checks run at every
-instruction-set level that the processor has. It needs GCC on Linux, and what the extra "dev" brings.
+With the address and undefined-behaviour sanitizers, `mercer_check` at every instruction-set level
+that the processor has and, in Python, the tests of the core and those that break models; with the
+thread sanitizer `mercer_check`. Needs GCC on Linux, and what the extra "dev" brings.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build"
 LEVELS = ("x86-64-v2", "x86-64-v3", "x86-64-v4")
-# With -x: what broke first is what matters. Tests that put other modules in place of the core's, or
-# whole copies of Python beside each other, say nothing about memory.
 TESTS = ("tests/test_core_*.py", "tests/test_model_mutations.py")
 STRICT = "halt_on_error=1:abort_on_error=0:exitcode=99"
 
 
 def step(text: str) -> None:
-    print(f"== {text} ({time.monotonic() - START:.0f}s) ==", flush=True)
+    sys.stdout.write(f"== {text} ({time.monotonic() - START:.0f}s) ==\n")
+    sys.stdout.flush()
 
 
 def run(command: list[str | Path], **settings: str) -> None:
