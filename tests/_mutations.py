@@ -581,12 +581,12 @@ def sweep(names: list[str], way: str, step: int = 1) -> tuple[Counter[str], list
     """How often each outcome came of the mutations of models, and a line for each bad one."""
     counts: Counter[str] = Counter()
     bad: list[str] = []
-    names, first, done = list(names), 0, False
-    while not done:
+    names, first, done, starts = list(names), 0, False, 0
+    while not done and starts < 3:
         command = [sys.executable, __file__, "--", way, str(first), str(step), *names]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as job:
-            at, word, number = names[0], "before the first", first
-            timer = Timer(6 * SECONDS, job.kill)
+            at, word, number = names[0], "", None
+            timer = Timer(15 * SECONDS, job.kill)
             timer.start()
             for line in job.stdout:
                 timer.cancel()
@@ -603,13 +603,15 @@ def sweep(names: list[str], way: str, step: int = 1) -> tuple[Counter[str], list
                         bad.append(f"{at}, {way}, {word}, {use}: {said}")
             timer.cancel()
             job.wait()
-        if not done:
+        if number is None:
+            starts += 1  # a machine may be too busy to start it in time
+        elif not done:
             kind = "hang" if job.returncode == -9 else "crash"
             counts[kind] += 1
             bad.append(f"{at}, {way}, {word}: {kind} ({job.returncode})")
-            names, first = names[names.index(at) :], number + 1
-            if kind == "crash" and word == "before the first":
-                break  # no model at all
+            names, first, starts = names[names.index(at) :], number + 1, 0
+    if not done:
+        bad.append(f"{way} of {names[0]} and others: did not start")
     return counts, bad
 
 

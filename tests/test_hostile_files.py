@@ -56,7 +56,7 @@ def fields(schema):
 
 def text(value):
     node = {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode"}
-    return node | {"content": json.dumps(value), "is_json": True, "__id__": id(node)}
+    return node | {"content": json.dumps(value), "is_json": True}
 
 
 def collection(loader, kind, *content):

@@ -9,12 +9,12 @@ sys.path.insert(0, str(Path(__file__).parent))  # the tests are no package
 
 import _mutations
 
-_EVERY = 67  # mutations of which one is tried here; the fuzz programs try them all
+_EVERY = 113  # mutations of which one is tried here; the fuzz programs try them all
 
 
 @pytest.mark.parametrize("way", ["edit", "file"])
 def test_a_broken_model_answers_or_says_so_in_one_sentence(way):
     counts, bad = _mutations.sweep(list(_mutations.zoo()), way, _EVERY)
     assert bad == []
-    assert counts["refused"] > 200
-    assert counts["same"] > 500
+    assert counts["refused"] > 80
+    assert counts["same"] > 400

@@ -174,7 +174,7 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
                 (type(map_).__name__, map_.get_params(), self.scale, path, self._scoring())
             )
         again = self.warm_start and getattr(self, "_settings_", None) == settings
-        if again and self._width_ == X.shape[1:]:
+        if again and getattr(self, "_width_", None) == X.shape[1:]:
             scaled, fitted = self._scaled_rows(X), self.feature_map_
             if not isinstance(fitted, maps.ExactKernel) or fitted.was_fitted_to(scaled):
                 return fitted.design(scaled), True, None

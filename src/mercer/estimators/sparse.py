@@ -176,7 +176,7 @@ class SparseMachine(KernelMachine):
             return follows
         if not self.warm_start or getattr(self, "_settings_", None) != settings:
             return None
-        return self if self._width_ == X.shape[1:] else None
+        return self if getattr(self, "_width_", None) == X.shape[1:] else None
 
     def _continued(self, previous: Any, source: Stream, target: NDArray) -> Selection | None:
         """What ``previous`` found, as the start of another search."""
