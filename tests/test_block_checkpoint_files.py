@@ -160,6 +160,7 @@ def said(name, value):
         said("traces", [[{"time": 1.0}]] * 3),
         said("seconds", "long"),
         said("phases", 3),
+        said("phases", {"solve": "long"}),
     ],
 )
 def test_a_forged_file_is_refused(forge, tmp_path, rng):

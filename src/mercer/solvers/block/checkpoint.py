@@ -70,8 +70,6 @@ class Checkpoint:
 
     def load(self, restore: Callable[[dict[str, NDArray], dict[str, Any]], None]) -> bool:
         """Hand what was saved last to ``restore``; whether there was anything."""
-        if not self.file.exists():
-            return False
         try:
             members = _read(self.file)
             text, digest = str(members.pop("_facts")), str(members.pop("_digest"))
@@ -80,6 +78,8 @@ class Checkpoint:
                 raise ValueError("its digest is another one")
             if same := same and self._alike(members.pop("_examples")):
                 restore(members, json.loads(text))
+        except FileNotFoundError:
+            return False
         except MemoryError:
             raise
         except Exception as error:  # a damaged file can be wrong in any way

@@ -216,7 +216,7 @@ class BlockCoordinateDescent(Solver):
         state.held = system.holds == 1
         if resumed:
             return state
-        state.rank = self._n_functions(system, state.held)
+        state.rank = int(self._n_functions(system, state.held))
         if start is not None or not state.blocks:
             state.relative = self._residuals(state)
         state.observe()
@@ -235,7 +235,7 @@ class BlockCoordinateDescent(Solver):
         size = self.block_size
         if isinstance(size, str):
             size = size_of_blocks(system, vectors, _FACTORS * room)
-        size = min(size, max(1, design.shape[1]))
+        size = int(min(size, max(1, design.shape[1])))
         _check_block(design, size, vectors)
         if self.hold == "auto":
             room -= _HELD * bytes_of_block(design, size)

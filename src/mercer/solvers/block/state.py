@@ -141,7 +141,8 @@ class BlockState(State):
         self.traces = rows_from_text(facts["traces"])
         if len(self.traces) != len(self.alphas):
             raise ValueError("there must be a trace for every strength")
-        self.clock.go_on(float(facts["seconds"]), dict(facts["phases"]))
+        phases = {name: float(seconds) for name, seconds in facts["phases"].items()}
+        self.clock.go_on(float(facts["seconds"]), phases)
 
     def _arrays(self) -> dict[str, NDArray]:
         """All arrays that what comes next depends on, by name."""
