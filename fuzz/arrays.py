@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.utils.validation import has_fit_parameter
 
+import _hostile  # of tests/
 from fuzz import inputs, judge, machines
 
 _ROW_WISE = {"f": 1e-4, "d": 1e-9}  # relative, by dtype: the same row in other company
@@ -16,36 +18,57 @@ _ROW_WISE = {"f": 1e-4, "d": 1e-9}  # relative, by dtype: the same row in other 
 
 def attack(draw: Any, say: Any) -> None:
     """Fit to tame or odd rows and ask for answers; then ask again otherwise."""
+    if draw(st.integers(0, 4)) == 0:
+        return _door(draw, say)
     name = draw(st.sampled_from(machines.names()))
-    settings = machines.draw_settings(draw, name, most=2)
-    machine = machines.made(name, settings)
-    kind = machines.kind(machine)
+    machine = machines.made(name, machines.draw_settings(draw, name, most=2))
     if draw(st.booleans()):
-        X, how = inputs.plain(draw), "tame"
-        say(f"{machine!r} on tame {X.dtype} {X.shape}: {X[:3].tolist()!r:.200}")
-        y, target = inputs.targets(draw, len(X), kind, tame=draw(st.booleans()))
-        w, weight = inputs.weights(draw, len(X))
-        say(f"y: {target}, sample_weight: {weight}")
-        fit(machine, X, y, w)
-        _twins(draw, say, machine, X)
+        return _tame(draw, say, machine)
+    return _odd(draw, say, machine)
+
+
+@functools.cache
+def _doors() -> dict[str, Any]:
+    return dict(_hostile.doors())
+
+
+def _door(draw: Any, say: Any) -> None:
+    """Any place where rows come in: kernels, designs and parts of maps as well."""
+    name = draw(st.sampled_from(sorted(_doors())))
+    X, how = inputs.odd(draw)
+    say(f"{name} on {how}")
+    judge.finite(_doors()[name](X), name)
+
+
+def _tame(draw: Any, say: Any, machine: Any) -> None:
+    """Rows that must be accepted, mostly."""
+    kind = machines.kind(machine)
+    X = inputs.plain(draw)
+    say(f"{machine!r} on tame {X.dtype} {X.shape}: {X[:3].tolist()!r:.200}")
+    y, target = inputs.targets(draw, len(X), kind, tame=draw(st.booleans()))
+    w, weight = inputs.weights(draw, len(X))
+    say(f"y: {target}, sample_weight: {weight}")
+    fit(machine, X, y, w)
+    _twins(draw, say, machine, X)
+
+
+def _odd(draw: Any, say: Any, machine: Any) -> None:
+    """Odd rows to fit to, or for a sound model to answer for."""
+    X, how = inputs.odd(draw)
+    shape = getattr(X, "shape", ())
+    n, d = shape if len(shape) == 2 else (3, 3)
+    y, target = inputs.targets(draw, n, machines.kind(machine), tame=True)
+    say(f"{machine!r} on {how}, y: {target}")
+    if draw(st.booleans()):
+        fit(machine, X, y, None)
     else:
-        X, how = inputs.odd(draw)
-        n = X.shape[0] if getattr(X, "ndim", 0) or hasattr(X, "columns") else 3
-        y, target = inputs.targets(draw, n, kind, tame=True)
-        say(f"{machine!r} on {how}, y: {target}")
-        if draw(st.booleans()):
-            fit(machine, X, y, None)
-            asked = X
-        else:  # a sound model meets odd rows
-            d = X.shape[1] if len(getattr(X, "shape", ())) == 2 else 3
-            rows = np.random.default_rng(0).normal(size=(30, d))
-            fit(machine, rows, inputs.targets(draw, 30, kind, tame=True)[0], None)
-            asked = X
-            say("fitted to sound rows, asked about these")
-        for method in machines.answers(machine):
-            answer = getattr(machine, method)(asked)
-            if method != "predict_interval":
-                judge.finite(answer, method)
+        rows = np.random.default_rng(0).normal(size=(30, d))
+        fit(machine, rows, inputs.targets(draw, 30, machines.kind(machine), tame=True)[0], None)
+        say("fitted to sound rows, asked about these")
+    for method in machines.answers(machine):
+        answer = getattr(machine, method)(X)
+        if method != "predict_interval":
+            judge.finite(answer, method)
 
 
 def fit(machine: Any, X: Any, y: Any, w: Any) -> None:

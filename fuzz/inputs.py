@@ -12,6 +12,8 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from scipy import sparse
 
+import _hostile  # of tests/
+
 Draw = Any
 
 _SPARSE = ("csr", "csc", "coo", "bsr", "lil", "dok", "dia")
@@ -80,27 +82,10 @@ def _sparse(draw: Draw) -> tuple[Any, str]:
 
 
 def _invalid(draw: Draw) -> tuple[Any, str]:
-    """CSR, CSC, BSR or COO whose parts contradict each other."""
-    name = draw(st.sampled_from(["csr", "csc", "bsr", "coo"]))
-    S = getattr(sparse, f"{name}_array")(plain(draw) + 1.0)
-    part = draw(st.sampled_from(["indices", "indptr", "data", "shape", "unsorted"]))
-    value = draw(st.sampled_from([-1, -5, 7, 10**6, 2**31 - 1, -(2**31)]))
-    if name == "coo":
-        S.coords[draw(st.integers(0, 1))][draw(st.integers(0, S.nnz - 1))] = value
-        return S, f"coo of {S.shape} with a coordinate {value}"
-    if part in ("indices", "indptr"):
-        array = getattr(S, part)
-        place = draw(st.integers(0, len(array) - 1))
-        array[place] = value
-        return S, f"{name} of {S.shape} with {part}[{place}] = {value}"
-    if part == "shape":
-        S._shape = (S.shape[0], max(1, S.shape[1] - 1)) if name == "csr" else S.shape
-    elif part == "unsorted":
-        S.indices[:] = S.indices[::-1].copy()
-        S.has_sorted_indices = True
-    else:
-        S.data = S.data[:-1] if name != "bsr" else S.data
-    return S, f"{name} of {S.shape} with wrong {part}"
+    """A sparse matrix whose parts contradict each other, or whose flags lie."""
+    makers = {**dict(_hostile.invalid_sparse()), **_hostile.unusual_sparse()}
+    name = draw(st.sampled_from(sorted(makers)))
+    return makers[name](), name
 
 
 def _frame(draw: Draw) -> tuple[Any, str]:

@@ -6,6 +6,7 @@ import faulthandler
 import importlib
 import resource
 import sys
+import time
 import warnings
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -20,7 +21,7 @@ from fuzz import judge
 _MEMORY = 6 * 2**30  # bytes of address space, so that no case can take the machine's
 
 
-def serve(connection: Connection, sweep: str, log: str) -> None:
+def serve(connection: Connection, sweep: str, limit: float, log: str) -> None:
     """Answer choices with outcomes until the connection is closed.
 
     Parameters
@@ -31,6 +32,8 @@ def serve(connection: Connection, sweep: str, log: str) -> None:
     sweep : str
         Module of this package whose ``attack(draw, say)`` is a case. It may return how many inputs
         it has tried, if not one.
+    limit : float
+        Seconds of processor time that a case may take, so that a busy machine makes no hang.
     log : str
         File for the stack where the process dies by a signal.
     """
@@ -48,6 +51,8 @@ def serve(connection: Connection, sweep: str, log: str) -> None:
                 return
             stack.seek(0)
             stack.truncate()
+            end = int(time.process_time() + limit) + 1
+            resource.setrlimit(resource.RLIMIT_CPU, (end, resource.RLIM_INFINITY))
             connection.send(("done", *run(choices)))
 
 

@@ -2,8 +2,8 @@
 
 Every function releases the interpreter lock and checks type, shape, alignment and writability of
 its arrays, that those it writes share no memory with others, and that indices stay where they
-belong: TypeError for a wrong type, ValueError for anything else, naming the argument. Only the codes
-of ``binned_matvec``, ``binned_rmatvec`` and ``binned_gram_matvec`` are taken on trust where
+belong: TypeError for a wrong type, ValueError for anything else, naming the argument. Only the
+codes of ``binned_matvec``, ``binned_rmatvec`` and ``binned_gram_matvec`` are taken on trust where
 ``missing`` is false: a look at them would cost up to a fourth of the product. Who makes a design
 sees to it (`designs.Binned`). Other values are not checked; whatever they are, no memory is touched
 but that of the arguments.

@@ -22,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ------
     SystemExit
         Always: 0 when all went well, 1 for wrong data or models, 2 for wrong usage, 130 after
-        Ctrl-C.
+        Ctrl-C, 143 after SIGTERM and 129 after SIGHUP.
 
     Examples
     --------

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +21,10 @@ from mercer.cli import compare, fit, predict, show
 
 __all__ = ["app"]
 
-FAILED, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+FAILED, WRONG_USAGE = 1, 2
+_SIGNALLED = 128  # plus the number of the signal, as shells say it
+# Besides Ctrl-C: what ends a job, and what a closed terminal sends. Windows lacks the latter.
+_ENDINGS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 _OF_THE_STUDIES = ("reproduce", "report")
 
 
@@ -33,13 +39,30 @@ class Commands(TyperGroup):
         if debug:
             given.remove("--debug")
         settings["standalone_mode"] = False
+        _print_anywhere()
+        with _endings() as received:
+            self._main(given, rest, settings, debug, received)
+
+    def _main(
+        self,
+        given: list[str],
+        rest: Sequence[Any],
+        settings: dict[str, Any],
+        debug: bool,
+        received: list[int],
+    ) -> NoReturn:
+        """Run a command and exit; ``received`` are the signals that asked it to end."""
         try:
             with _short_warnings():
                 code = super().main(given, *rest, **settings)
+            if code == _SIGNALLED + signal.SIGINT:  # before the command began
+                raise KeyboardInterrupt
         except (KeyboardInterrupt, typer.Abort):
             if debug:
                 raise
-            _complain("interrupted; nothing was left half-written.", INTERRUPTED)
+            number = received[0] if received else signal.SIGINT
+            word = "interrupted" if number == signal.SIGINT else "terminated"
+            _complain(f"{word}; nothing was left half-written.", _SIGNALLED + number)
         except Exception as error:
             if debug:
                 raise
@@ -161,6 +184,38 @@ def _complain(sentence: str, code: int) -> NoReturn:
     end = "" if sentence.endswith((".", "?", ")")) else "."
     typer.echo(f"mercer: {sentence}{end}", err=True)
     sys.exit(code)
+
+
+def _print_anywhere() -> None:
+    """Let a terminal that has no γ show a question mark, instead of failing when all is done."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+@contextmanager
+def _endings() -> Iterator[list[int]]:
+    """Let what asks a process to end do what Ctrl-C does; the list says which signal it was.
+
+    Signals that are ignored, as under nohup, stay so; threads other than the first cannot listen.
+    """
+    received: list[int] = []
+
+    def end(number: int, _: Any) -> None:
+        received.append(number)
+        raise KeyboardInterrupt
+
+    changed = []
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for number in _ENDINGS:
+                if signal.getsignal(number) == signal.SIG_DFL:
+                    signal.signal(number, end)
+                    changed.append(number)
+        yield received
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
 
 
 @contextmanager
