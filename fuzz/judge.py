@@ -87,8 +87,9 @@ def alike(one: Any, other: Any, what: str, rtol: float, scale: float = 0.0) -> N
     if one.size == 0:
         return
     one, other = one.astype(np.float64), other.astype(np.float64)
+    differ = one != other  # so that infinity is alike to itself
     size = max(float(np.abs(one).max()), float(np.abs(other).max()), scale)
-    apart = float(np.abs(one - other).max())
+    apart = float(np.abs(one[differ] - other[differ]).max(initial=0.0))
     if not apart <= rtol * size:
         raise Wrong(f"{what}: {apart:.3g} apart where the largest is {size:.3g}")
 

@@ -23,6 +23,7 @@ SWEEPS = {  # seconds of processor time that a case may take
     "sequences": 60.0,
     "files": 30.0,
     "models": 60.0,
+    "core": 60.0,
     "faults": 300.0,
 }
 FAULTS = ("crashed", "hung", "leaked", "wrong")

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from mercer._files import write_atomically
+
 from .base import DataError
 from .registry import File, Prepared
 
@@ -114,9 +116,7 @@ def _recorded(path: Path) -> str | None:
 
 def _record(path: Path) -> None:
     """Write the hash beside the file, whole or not at all."""
-    temporary = _hash_file(path).with_suffix(f".{os.getpid()}")
-    temporary.write_text(f"{sha256(path)}  {path.name}\n")
-    temporary.replace(_hash_file(path))
+    write_atomically(_hash_file(path), f"{sha256(path)}  {path.name}\n")
 
 
 def sha256(path: Path) -> str:

@@ -7,14 +7,15 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
 from mercer._array import chunk_bytes, format_bytes
+from mercer._files import remove_leftovers, write_atomically
 
 from .base import DataError, Table
 from .files import Input, existing
@@ -30,7 +31,7 @@ from .tables import (
 
 __all__ = ["array_bytes", "is_parquet", "memory_mapped"]
 
-_OURS = re.compile(r"[Xy]-[0-9a-f]{16}\.npy")
+_OURS = re.compile(r"\.?(?P<array>[Xy]-[0-9a-f]{16}\.npy)(?P<temporary>\.[0-9a-f]{8}\.tmp)?")
 _VERSION = 1  # of what the arrays hold for the same file
 
 
@@ -108,7 +109,7 @@ def memory_mapped(
         _make_room(place, float(n) * len(features) * kind.itemsize)
         y = _write_features(source, features, target_name, n, X_path, kind)
         if target_name is not None:
-            _whole(y_path, lambda file: np.save(file, target_of(source, target_name, y)))
+            write_atomically(y_path, lambda file: np.save(file, target_of(source, target_name, y)))
         _remove_others(place, mark)
     y_map = None if target_name is None else np.load(y_path, mmap_mode="r")
     return Table(np.load(X_path, mmap_mode="r"), y_map, tuple(features), target_name)
@@ -160,7 +161,7 @@ def _write_features(
     rows = max(1, int(chunk_bytes() / (24.0 * len(wanted))))
     faults, found = Faults(source, features), []
 
-    def write(file: IO[bytes]) -> None:
+    def write(file: BinaryIO) -> None:
         header = {"descr": kind.str, "fortran_order": False, "shape": (n, len(features))}
         np.lib.format.write_array_header_1_0(file, header)
         for piece in parquet_pieces(source, wanted, rows):
@@ -174,26 +175,18 @@ def _write_features(
                 found.extend(piece.column(target).chunks)
         faults.report()
 
-    _whole(path, write)
+    write_atomically(path, write)
     return None if target is None else pyarrow.chunked_array(found)
 
 
-def _whole(path: Path, write: Callable[[IO[bytes]], Any]) -> None:
-    """Write a file, whole or not at all."""
-    partial = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        with partial.open("wb") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def _remove_others(folder: Path, mark: str) -> None:
-    """Remove the arrays of former states of the file."""
+    """Remove the arrays of former states of the file, and what writers that died left of them."""
     for path in folder.iterdir():
-        if _OURS.fullmatch(path.name) and mark not in path.name:
-            with suppress(OSError):  # still mapped by somebody, on systems that mind
+        ours = _OURS.fullmatch(path.name)
+        if ours is None or mark in path.name:
+            continue
+        with suppress(OSError):  # still mapped by somebody, on systems that mind
+            if ours["temporary"]:
+                remove_leftovers(folder / ours["array"])
+            else:
                 path.unlink()

@@ -1,0 +1,109 @@
+"""Memory and threads that the system refuses although the estimate let them pass."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+resource = pytest.importorskip("resource", reason="there are no limits of processes here")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the size of a process")
+
+# Fits with so little room above what the process has that something on the way must fail: the more
+# room, the later. A process that is ended by the library, and not by this code, has no last line.
+SQUEEZED = """
+import resource, sys, warnings
+import numpy as np
+import mercer
+from mercer import maps
+
+warnings.simplefilter("ignore")
+rng = np.random.default_rng(0)
+X = rng.normal(size=(20_000, 6))
+y, labels = np.sin(X[:, 0]) + X[:, 1], X[:, 0] > 0
+FITS = {
+    "binning": lambda: mercer.KernelRegressor(n_components=100, n_jobs=4).fit(X, y),
+    "fourier": lambda: mercer.KernelRegressor("fourier", n_components=200, n_jobs=4).fit(X, y),
+    "fastfood": lambda: mercer.KernelRegressor("fastfood", n_components=256, n_jobs=4).fit(X, y),
+    "tree": lambda: mercer.KernelRegressor("tree", n_components=50, n_jobs=4).fit(X, y),
+    "nystroem": lambda: mercer.KernelRegressor("nystroem", n_components=100, n_jobs=4).fit(X, y),
+    "descent": lambda: mercer.KernelClassifier(
+        loss="squared_hinge", penalty="l1", alpha=1e-3, n_components=50, n_jobs=4, max_iter=3
+    ).fit(X, labels),
+    "async": lambda: mercer.KernelClassifier(
+        loss="logistic", solver="async", n_components=50, n_jobs=4, max_iter=2
+    ).fit(X, labels),
+    "pairs": lambda: mercer.DualKernelSVC(n_jobs=4, max_iter=500).fit(X[:3000], labels[:3000]),
+    "greedy": lambda: mercer.DualKernelSVC(solver="greedy", n_jobs=4, max_iter=50).fit(
+        X[:3000], labels[:3000]
+    ),
+    "steps": lambda: mercer.DoublySGDRegressor(max_iter=2, n_jobs=4).fit(X, y),
+    "sparse": lambda: mercer.SparseKernelRegressor(max_rounds=2, n_jobs=4).fit(X, y),
+}
+
+
+def size():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[0]) * resource.getpagesize()
+
+
+def outcome(fit):
+    try:
+        fit()
+    except (MemoryError, ValueError, OSError) as error:
+        return "refused" if len(str(error).splitlines()) < 2 else repr(error)
+    except RuntimeError as error:  # of threads that do not start
+        return "refused" if "thread" in str(error) else repr(error)
+    except BaseException as error:
+        return repr(error)
+    return "fitted"
+
+
+for name, fit in FITS.items():
+    for room in (0, 2, 7, 12, 20, 33, 50, 80, 130):
+        hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+        sys.stdout.write(f"{name} with {room} MB: ")
+        sys.stdout.flush()
+        resource.setrlimit(resource.RLIMIT_AS, (size() + room * 2**20, hard))
+        came = outcome(fit)
+        resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
+        print(came, flush=True)
+print("all tried")
+"""
+
+
+def run(code, **settings):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**environment, "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        **settings,
+    )
+
+
+def test_refused_memory_ends_a_fit_with_an_exception_and_nothing_else():
+    child = run(SQUEEZED)
+    lines = child.stdout.splitlines()
+    assert lines[-1:] == ["all tried"], (child.returncode, lines[-1:], child.stderr[-500:])
+    wrong = [line for line in lines[:-1] if line.split(": ")[1] not in ("refused", "fitted")]
+    assert wrong == []
+    assert any(line.endswith("refused") for line in lines)
+
+
+def test_threads_that_cannot_start_are_done_without_or_refused():
+    # An administrator has no limit of threads, so the process becomes somebody else.
+    drop = "import os\nif os.geteuid() == 0: os.setuid(65534)\n"
+    limit = "resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))\n"
+    before = SQUEEZED.partition("\n\nfor name, fit in FITS.items():")[0]
+    every = f"{before}\nfor fit in FITS.values(): fit()\n"  # what is imported late, is by now
+    tries = 'for name, fit in FITS.items(): print(name + ":", outcome(fit), flush=True)\n'
+    child = run(every + drop + limit + tries + 'print("all tried")')
+    lines = child.stdout.splitlines()
+    assert lines[-1:] == ["all tried"], (child.returncode, lines[-1:], child.stderr[-500:])
+    wrong = [line for line in lines[:-1] if line.split(": ")[1] not in ("refused", "fitted")]
+    assert wrong == []
