@@ -31,10 +31,10 @@ try:
 except ModuleNotFoundError:  # Windows
     resource = None
 
-import mercer
-from mercer import designs, estimators, kernels, maps, persistence, preparation
+from _values import wrong_arrays, wrong_values
+from _zoo import data_of, rows, zoo
+from mercer import maps, persistence
 
-OWN = (kernels, maps, designs, estimators, preparation)
 SECONDS = 20.0  # that no case takes: a hang
 MEMORY = 8 * 2**30  # that no case may take
 CLEAN = (ValueError, TypeError, MemoryError)  # what a broken model may raise, in one sentence
@@ -48,207 +48,8 @@ STRUCTURAL = (
     *("NaN somewhere", "NaN everywhere", "inf somewhere", "inf everywhere", "nan", "inf"),
 )
 
-_FREE = ("conformal_.scores", "_residuals_")  # of any length
-
-_HUGE = (2**31, 2**40, 2**63 - 1)
-
-
-# --- fitted models ---------------------------------------------------------------------------
-
-
-def rows(n: int = 48, d: int = 3) -> np.ndarray:
-    return np.random.default_rng(0).normal(size=(n, d))
-
-
-def texts(n: int = 48) -> list[str]:
-    words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
-    rng = np.random.default_rng(0)
-    return [" ".join(rng.choice(words, 5)) for _ in range(n)]
-
-
-def all_maps() -> dict[str, Callable[[], Any]]:
-    """Every kind of map, unfitted and small."""
-    return {
-        "binning": lambda: maps.RandomBinning(n_components=8, random_state=0),
-        "hashed": lambda: maps.RandomBinning(bins=64, n_components=8, random_state=0),
-        "faded": lambda: maps.RandomBinning("smooth", n_components=8, random_state=0),
-        "fourier": lambda: maps.RandomFourier(n_components=8, random_state=0),
-        "pairs": lambda: maps.RandomFourier(
-            n_components=8, form="pair", sampling="orthogonal", random_state=0
-        ),
-        "fastfood": lambda: maps.Fastfood(n_components=8, random_state=0),
-        "nystroem": lambda: maps.Nystroem(n_components=8, random_state=0),
-        "span": lambda: maps.Nystroem(n_components=8, whiten=False, random_state=0),
-        "exact": lambda: maps.ExactKernel(gamma=np.array([0.5, 1.0, 2.0])),
-        "whitened": lambda: maps.ExactKernel(whiten=True),
-        "linear": lambda: maps.IdentityMap(),
-        "perceptron": lambda: maps.RandomPerceptron(n_components=8, random_state=0),
-        "stump": lambda: maps.RandomStump(n_components=8, random_state=0),
-        "tree": lambda: maps.RandomTree(n_components=8, random_state=0),
-        "tefm": lambda: maps.SubspaceEmbedding(n_components=4, random_state=0),
-        "compact": lambda: maps.CompactFeatures(n_components=4, random_state=0),
-        "members": lambda: maps.Members(
-            maps.RandomFourier(n_components=4, scale=False, random_state=0), [3, 10**9]
-        ),
-        "halfspaces": lambda: maps.Halfspaces(np.eye(3), np.zeros(3)),
-        "ngrams": lambda: maps.HashedNGrams(n_components=16, random_state=0),
-    }
-
-
-def _machines() -> dict[str, Callable[[], Any]]:
-    X = rows()
-    y, label = np.sin(X[:, 0]) + X[:, 1], np.where(X[:, 0] > 0, "up", "down")
-    three = np.array(["a", "b", "c"])[np.arange(len(X)) % 3]
-    binning = all_maps()["binning"]
-    raw = {"random_state": 0, "max_rounds": 2}
-    steps = {"random_state": 0, "max_iter": 2, "block_size": 8}
-    table = np.column_stack([X.astype(object), label])
-    table[3, 1] = np.nan
-    many = np.array([f"label {i % 30}" for i in range(len(X))], dtype=object)
-    mixed = np.column_stack([table, many, np.datetime64("2026-01-01") + np.arange(len(X))])
-    return {
-        "outputs": lambda: mercer.KernelRegressor(binning()).fit(X, np.column_stack([y, X[:, 1]])),
-        "path": lambda: mercer.KernelRegressor("exact", alphas=[0.1, 1.0]).fit(X, y),
-        "two": lambda: mercer.KernelClassifier(binning(), loss="logistic").fit(X, label),
-        "three": lambda: mercer.KernelClassifier("exact", alphas=[0.1, 1.0]).fit(X, three),
-        "joint": lambda: mercer.KernelClassifier(binning(), loss="multinomial").fit(X, three),
-        "sparse": lambda: mercer.SparseKernelRegressor(**raw).fit(X, y),
-        "boxes": lambda: mercer.SparseKernelClassifier("binning", **raw).fit(X, three),
-        "steps": lambda: mercer.DoublySGDRegressor(**steps).fit(X, y),
-        "passes": lambda: mercer.DoublySGDClassifier("tree", **steps).fit(X, three),
-        "dual": lambda: mercer.DualKernelSVC(n_jobs=1).fit(X, three),
-        "matrix": lambda: mercer.DualKernelSVC("precomputed").fit(kernels.Gaussian(1.0)(X), label),
-        "texts": lambda: mercer.KernelRegressor("ngrams", n_components=16, random_state=0).fit(
-            texts(), y
-        ),
-        "auto": lambda: mercer.AutoKernelRegressor(random_state=0, n_jobs=1).fit(
-            table, np.exp(2 * y)
-        ),
-        "autos": lambda: mercer.AutoKernelClassifier(random_state=0, n_jobs=1).fit(X, three),
-        "preparer": lambda: mercer.TablePreparer(max_integers=5, max_labels=4).fit(mixed, y),
-        "ranks": lambda: mercer.TablePreparer("quantile").fit(mixed),
-        "csr": lambda: mercer.TablePreparer().fit(sparse.csr_array(X)),
-        "scaler": lambda: mercer.GradientScaler(full=True, random_state=0).fit(X, y),
-    }
-
-
-def _with(make: Callable[[], Any], name: str) -> Callable[[], Any]:
-    X = texts() if name == "ngrams" else rows()
-    if name == "members":  # features that were chosen are no part of such a model
-        return lambda: make().fit(X)
-    return lambda: mercer.KernelRegressor(make(), warm_start=True).fit(X, rows()[:, 0])
-
-
-def zoo() -> dict[str, Callable[[], Any]]:
-    """Every estimator, with every map: names, and what fits one."""
-    models = {f"map {name}": _with(make, name) for name, make in all_maps().items()}
-    return models | _machines()
-
-
-def data_of(model: Any) -> Any:
-    """Rows such as the model was fitted to."""
-    if isinstance(model, mercer.TablePreparer):
-        if model.n_features_in_ == 3:
-            return sparse.csr_array(rows())
-        X = rows()
-        label = np.where(X[:, 0] > 0, "up", "down")
-        many = np.array([f"label {i % 30}" for i in range(len(X))], dtype=object)
-        dates = np.datetime64("2026-01-01") + np.arange(len(X))
-        return np.column_stack([X.astype(object), label, many, dates])
-    if isinstance(model, mercer.DualKernelSVC) and model.n_features_in_ > 3:
-        return kernels.Gaussian(1.0)(rows())
-    if isinstance(model, mercer.AutoKernelRegressor):
-        X = rows()
-        return np.column_stack([X.astype(object), np.where(X[:, 0] > 0, "up", "down")])
-    kind = getattr(model, "feature_map_", model)
-    is_text = isinstance(kind, maps.HashedNGrams)
-    return texts() if is_text else rows()
-
-
-# --- values ----------------------------------------------------------------------------------
-
-
-def wrong_values(value: Any, rng: np.random.Generator) -> Iterator[tuple[str, Any]]:
-    """What could stand where ``value`` does, each with a word for it."""
-    yield "None", None
-    yield "a text" if isinstance(value, str) else "a string", "nonsense"
-    yield "an object", object()
-    yield "an empty array", np.empty(0)
-    if isinstance(value, np.ndarray) and value.dtype != object:
-        yield from _wrong_arrays(value, rng)
-    elif isinstance(value, (bool, np.bool_)):
-        yield from (("the other", not value), ("2", 2))
-    elif isinstance(value, (int, np.integer)):
-        for other in (0, -1, value + 1, value - 1, 2 * value, *_HUGE, 2**64, -(2**63)):
-            yield str(other), int(other)
-        yield from (("a float", float(value)), ("nan", np.nan), ("an array", np.arange(3)))
-    elif isinstance(value, (float, np.floating)):
-        for other in (np.nan, np.inf, -np.inf, 0.0, -1.0, 1e308, 5e-324):
-            yield repr(other)[:9], other
-    elif isinstance(value, str):
-        yield from (("another string", value + "x"), ("no string", 3), ("''", ""))
-    elif isinstance(value, (tuple, list)):
-        kind = type(value)
-        for word, other in (
-            ("shorter", value[:-1]),
-            ("longer", kind([*value, *value])),
-            ("reversed", value[::-1]),
-            ("of None", kind([None] * len(value))),
-            ("of NaN", kind([np.nan] * len(value))),
-        ):
-            yield word, other
-    elif isinstance(value, dict):
-        yield "an empty dict", {}
-    elif value is None:
-        yield from (("3", 3), ("an array", np.ones(2)))
-
-
-def _wrong_arrays(a: np.ndarray, rng: np.random.Generator) -> Iterator[tuple[str, np.ndarray]]:
-    yield "flat", a.ravel()
-    yield "deeper", a[None]
-    if a.ndim:
-        yield "0-d", np.zeros((), dtype=a.dtype)
-        yield "a list", a.tolist()
-        yield "transposed", np.ascontiguousarray(a.T)
-        yield "shorter", a[:-1]
-        yield "longer", np.concatenate([a, a])
-        yield "one row", a[:1]
-        yield "no rows", a[:0]
-        yield "shuffled", a[rng.permutation(len(a))]
-        yield "strided", np.repeat(a, 2, axis=-1)[..., ::2]
-    if a.ndim > 1:
-        yield "narrower", a[..., :-1]
-        yield "wider", np.concatenate([a, a], axis=-1)
-    for dtype in ("f2", "f4", "f8", "c16", "i1", "i4", "i8", "u8", "?", "S4", "U4", "O", ">f8"):
-        if a.ndim and a.dtype.kind in "iufb" and np.dtype(dtype) != a.dtype:
-            with np.errstate(all="ignore"), warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                yield f"dtype {dtype}", a.astype(dtype)
-    yield "Fortran order", np.asfortranarray(a)
-    if not a.size or a.dtype.kind not in "iuf":
-        return
-    for word, number in (
-        ("NaN", np.nan),
-        ("inf", np.inf),
-        ("negative", -1),
-        *((str(huge), huge) for huge in _HUGE),
-        ("1e300", 1e300),
-    ):
-        with np.errstate(all="ignore"), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            for where, many in (("somewhere", False), ("everywhere", True)):
-                wrong = a.astype(np.float64 if a.dtype.kind == "f" else a.dtype)
-                if a.dtype.kind == "f":
-                    wrong = wrong.astype(a.dtype)
-                try:
-                    if many:
-                        wrong[...] = number
-                    else:
-                        wrong.reshape(-1)[rng.integers(a.size)] = number
-                except (OverflowError, ValueError):
-                    continue
-                yield f"{word} {where}", wrong
-
+# Of any length, and what a model does that was fitted to rows as they are.
+_FREE = ("conformal_.scores", "_residuals_", "scaler_ = None")
 
 # --- edits of objects ------------------------------------------------------------------------
 
@@ -358,7 +159,7 @@ def file_mutations(
     for name in sorted(members):
         if name.endswith(".npy"):
             array = np.load(io.BytesIO(members[name]))
-            for word, wrong in _wrong_arrays(array, rng):
+            for word, wrong in wrong_arrays(array, rng):
                 if isinstance(wrong, np.ndarray) and wrong.dtype != object:
                     yield f"{roles.get(name, name)} = {word}", partial(_other, members, name, wrong)
     for place, node in _leaves(schema):

@@ -16,9 +16,9 @@ from mercer import DualKernelSVC, KernelClassifier, KernelRegressor, TablePrepar
 
 sys.path.insert(0, str(Path(__file__).parent))  # the tests are no package
 
-import _mutations
+import _zoo
 
-MAPS = _mutations.all_maps()
+MAPS = _zoo.all_maps()
 VALUES = (None, 3, 10**9, False, True, "nonsense", "pair", "srht", "exact", 2.5, [1, 2])
 
 
@@ -27,7 +27,7 @@ def dense(Z):
 
 
 def data(name):
-    return _mutations.texts() if name == "ngrams" else _mutations.rows()
+    return _zoo.texts() if name == "ngrams" else _zoo.rows()
 
 
 def features(map_, X):
@@ -52,7 +52,7 @@ def test_settings_changed_after_a_fit_change_nothing_before_the_next(name):
 
 
 def test_more_bins_after_a_fit_are_for_the_next_one():
-    X, y = _mutations.rows(), _mutations.rows()[:, 0]
+    X, y = _zoo.rows(), _zoo.rows()[:, 0]
     model = KernelRegressor(MAPS["hashed"]()).fit(X, y)
     before = model.predict(X)
     model.feature_map_.set_params(bins=128)
@@ -61,7 +61,7 @@ def test_more_bins_after_a_fit_are_for_the_next_one():
 
 
 def test_a_kernel_changed_after_a_fit_is_for_the_next_one():
-    X, label = _mutations.rows(), np.arange(48) % 2
+    X, label = _zoo.rows(), np.arange(48) % 2
     model = DualKernelSVC().fit(X, label)
     before = model.decision_function(X)
     model.set_params(kernel="precomputed", gamma=3.0)
@@ -69,17 +69,17 @@ def test_a_kernel_changed_after_a_fit_is_for_the_next_one():
 
 
 def test_a_loss_changed_after_a_fit_brings_no_probabilities():
-    model = KernelClassifier(random_state=0).fit(_mutations.rows(), np.arange(48) % 2)
+    model = KernelClassifier(random_state=0).fit(_zoo.rows(), np.arange(48) % 2)
     model.set_params(loss="logistic")
     assert not hasattr(model, "predict_proba")
     assert hasattr(clone(model), "predict_proba")
 
 
 def test_a_dtype_changed_after_a_fit_is_for_the_next_one():
-    preparer = TablePreparer().fit(_mutations.rows())
+    preparer = TablePreparer().fit(_zoo.rows())
     preparer.set_params(dtype="float32")
-    assert preparer.transform(_mutations.rows()).dtype == np.float64
-    assert preparer.fit_transform(_mutations.rows()).dtype == np.float32
+    assert preparer.transform(_zoo.rows()).dtype == np.float64
+    assert preparer.fit_transform(_zoo.rows()).dtype == np.float32
 
 
 @pytest.mark.parametrize("name", MAPS)
@@ -96,7 +96,7 @@ def test_a_failed_fit_leaves_nothing_of_the_one_before(name):
 
 
 def hashed():
-    X = _mutations.rows()
+    X = _zoo.rows()
     return KernelRegressor(MAPS["hashed"](), warm_start=True).fit(X, X[:, 0])
 
 
@@ -105,7 +105,7 @@ def hashed():
     [([2**31] * 8, 8), ([256] * 8, 512), ([64] * 8, 8), ([64] * 7 + [65], 513), ([-1] * 8, 512)],
 )
 def test_bins_that_do_not_fit_the_coefficients_are_refused(n_bins, n_coefficients):
-    model, X = hashed(), _mutations.rows()
+    model, X = hashed(), _zoo.rows()
     model.feature_map_.n_bins_ = np.array(n_bins)
     model.coef_ = np.zeros(n_coefficients)
     for use in (model.predict, lambda X: model.fit(X, X[:, 0]), lambda X: copy.copy(model)):
@@ -123,7 +123,7 @@ def test_what_follows_from_the_rest_cannot_be_set():
 
 
 def test_boxes_that_do_not_fit_their_number_are_refused():
-    X, y = _mutations.rows(), _mutations.rows()[:, 0]
+    X, y = _zoo.rows(), _zoo.rows()[:, 0]
     model = KernelRegressor(MAPS["binning"]()).fit(X, y)
     model.feature_map_.n_bins_ = model.feature_map_.n_bins_[::-1].copy() + 1
     with pytest.raises(ValueError, match=r"^n_bins_ of a fitted RandomBinning must be those of"):
@@ -149,12 +149,12 @@ def test_coefficients_that_are_none_are_refused_in_one_sentence(wrong):
     model = hashed()
     model.coef_ = wrong
     with pytest.raises(ValueError, match=r"^coef_ of a fitted KernelRegressor must be an array"):
-        model.predict(_mutations.rows())
+        model.predict(_zoo.rows())
 
 
 @pytest.mark.parametrize("way", ["Fortran", "strided", "read-only", "memory map"])
 def test_coefficients_in_any_layout_are_right(way, tmp_path):
-    X = _mutations.rows()
+    X = _zoo.rows()
     model = KernelRegressor(MAPS["hashed"]()).fit(X, X[:, :2])
     before = model.predict(X)
     coef = model.coef_
@@ -187,7 +187,7 @@ def test_coefficients_in_any_layout_are_right(way, tmp_path):
     ],
 )
 def test_attributes_that_do_not_fit_the_coefficients_are_refused(name, wrong):
-    X = _mutations.rows()
+    X = _zoo.rows()
     model = KernelClassifier(random_state=0).fit(X, np.arange(48) % 2)
     setattr(model, name, wrong)
     for use in (lambda: model.predict(X), lambda: pickle.loads(pickle.dumps(model))):
@@ -197,8 +197,8 @@ def test_attributes_that_do_not_fit_the_coefficients_are_refused(name, wrong):
 
 
 def test_invalid_landmarks_are_refused():
-    X = sparse.csr_array(_mutations.rows())
-    model = KernelRegressor(MAPS["span"]()).fit(X, _mutations.rows()[:, 0])
+    X = sparse.csr_array(_zoo.rows())
+    model = KernelRegressor(MAPS["span"]()).fit(X, _zoo.rows()[:, 0])
     model.feature_map_.landmarks_.indices[0] = 10**6
     with pytest.raises(ValueError, match=r"^landmarks_ of a fitted Nystroem must be .*CSR"):
         model.predict(X)
@@ -208,7 +208,7 @@ def test_invalid_landmarks_are_refused():
 
 
 def test_states_of_0_1_0_are_read():
-    X, fitted = _mutations.rows(), MAPS["binning"]().fit(_mutations.rows())
+    X, fitted = _zoo.rows(), MAPS["binning"]().fit(_zoo.rows())
     state = fitted.__getstate__()
     old = {name: value for name, value in state.items() if name != "_scale_"}
     old |= {"_offsets": np.arange(9), "n_features_out_": 3, "_grids": None}
@@ -218,14 +218,14 @@ def test_states_of_0_1_0_are_read():
 
 
 def test_a_state_sets_no_methods():
-    state = MAPS["fourier"]().fit(_mutations.rows()).__getstate__()
+    state = MAPS["fourier"]().fit(_zoo.rows()).__getstate__()
     for name in ("transform", "_check_state", "__class__"):
         with pytest.raises(ValueError, match=f"^{name} of RandomFourier is not to be set"):
             maps.RandomFourier().__setstate__(state | {name: 3})
 
 
 def test_a_state_without_a_setting_has_its_default():
-    state = MAPS["fourier"]().fit(_mutations.rows()).__getstate__()
+    state = MAPS["fourier"]().fit(_zoo.rows()).__getstate__()
     del state["n_jobs"]
     again = maps.RandomFourier.__new__(maps.RandomFourier)
     again.__setstate__(state)

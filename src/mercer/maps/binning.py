@@ -90,6 +90,7 @@ class RandomBinning(FeatureMap):
     (100, {32})
     """
 
+    _fitted_by: ClassVar[str] = "n_bins_"
     _kept_settings: ClassVar[tuple[str, ...]] = ("scale",)
     n_bins_: NDArray[np.int64]
     _scale_: bool

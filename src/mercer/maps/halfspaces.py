@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -35,6 +35,8 @@ class Halfspaces(FeatureMap):
     array([[-1.],
            [ 1.]])
     """
+
+    _fitted_by: ClassVar[str] = "_thresholds"
 
     def __init__(self, directions: ArrayLike, thresholds: ArrayLike):
         self.directions = directions

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ class IdentityMap(OneToOneFeatureMixin, FeatureMap):
     array([[1., 0.],
            [0., 1.]])
     """
+
+    _fitted_by: ClassVar[str] = "n_features_in_"
 
     def __init__(self, *, n_jobs: int | None = None):
         self.n_jobs = n_jobs

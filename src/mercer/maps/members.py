@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -64,6 +64,8 @@ class Members(FeatureMap):
     >>> bool((two.transform(X)[:, 0] == fourier.fit_transform(X)[:, 3]).all())
     True
     """
+
+    _fitted_by: ClassVar[str] = "base_"
 
     def __init__(self, feature_map: Any, places: ArrayLike):
         self.feature_map = feature_map

@@ -57,8 +57,9 @@ class Nested(FeatureMap):
 
     @property
     def takes_text(self) -> bool:
-        if "base_" in vars(self):
-            return self.base_.takes_text
+        found = vars(self).get("base_")
+        if isinstance(found, FeatureMap):
+            return found.takes_text
         return maps.takes_text(self.base, self.kernel)
 
     def _check_state(self) -> None:

@@ -16,6 +16,7 @@ from mercer._array import check_setting, n_threads, row_chunks
 from mercer._state import State
 from mercer._validation import flag, float_type, matrix, name_from, positive_integer
 from mercer.designs import Design, KernelColumns
+from mercer.kernels import Kernel
 from mercer.kernels.text import checked_texts
 from mercer.maps import landmarks as choices
 from mercer.maps.base import FeatureMap
@@ -120,6 +121,7 @@ default="gaussian"
     """
 
     default_kernel: ClassVar[str] = "gaussian"
+    _fitted_by: ClassVar[str] = "landmarks_"
     normalization_: NDArray[np.float64] | None
 
     def __init__(
@@ -150,8 +152,8 @@ default="gaussian"
 
     @property
     def takes_text(self) -> bool:
-        kernel = self.kernel_ if "kernel_" in vars(self) else self.stated_kernel()
-        return kernel.takes_text
+        found = vars(self).get("kernel_")
+        return (found if isinstance(found, Kernel) else self.stated_kernel()).takes_text
 
     @property
     def n_features_out_(self) -> int:  # type: ignore[override]
