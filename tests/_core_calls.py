@@ -82,9 +82,13 @@ def _csr(dtype: Any = np.float64, index: Any = np.int32) -> dict[str, Any]:
     return {"data": X.data.astype(dtype), "indices": indices, "indptr": indptr, "d": D}
 
 
-def _codes(dtype: Any = np.uint8, n: int = N) -> dict[str, Any]:
+def _codes(dtype: Any = np.uint8, n: int = N, missing: bool = False) -> dict[str, Any]:
+    """With `missing`, the last grid has no columns."""
     codes = _rng().integers(0, BINS, (GRIDS, n)).astype(dtype)
-    return {"codes": codes, "offsets": np.arange(GRIDS + 1, dtype=np.int64) * BINS}
+    offsets = np.arange(GRIDS + 1, dtype=np.int64) * BINS
+    if missing:
+        offsets[-2] = offsets[-1]
+    return {"codes": codes, "offsets": offsets}
 
 
 def _lists(n: int = N) -> dict[str, Any]:
@@ -196,7 +200,7 @@ def _products() -> Iterator[Call]:
                 name,
                 lambda code=code, dtype=dtype, tail=tail, operand=operand, inside=inside,
                 outside=outside, missing=missing: {
-                    **_codes(code),
+                    **_codes(code, missing=missing),
                     operand: _rng().normal(size=(inside, *tail)).astype(dtype),
                     "out": np.empty((outside, *tail), dtype),
                     "scale": 0.5, "missing": missing, "n_threads": 1,
