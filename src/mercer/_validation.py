@@ -13,22 +13,47 @@ from mercer._rows import PreparedRows
 from mercer._sparse import sound
 
 FLOATS = (np.float64, np.float32)
+_TOO_MANY = 2**63  # what no loop and no index can count
 
 
 def positive_integer(value: Any, name: str) -> int:
     """``value`` as an int of at least 1."""
+    return integer(value, name, least=1)
+
+
+def integer(value: Any, name: str, least: int) -> int:
+    """``value`` as an int of at least ``least``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise TypeError(f"{name} must be an integer; got {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} must be at least 1; got {value!r}.")
-    return int(value)
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}; got {value!r}.")
+    number = int(value)
+    if number >= _TOO_MANY:
+        raise ValueError(f"{name} must be below 2**63; got one of {number.bit_length()} bits.")
+    return number
+
+
+def real_number(value: Any, name: str) -> float:
+    """``value`` as a float, which may be infinite or NaN."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number; got {value!r}.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise ValueError(f"{name} must be a number within the range of floats.") from None
+
+
+def number_at_least_0(value: Any, name: str) -> float:
+    """``value`` as a finite float of at least 0."""
+    number = real_number(value, name)
+    if not 0 <= number < np.inf:
+        raise ValueError(f"{name} must be at least 0 and finite; got {value!r}.")
+    return number
 
 
 def positive_number(value: Any, name: str) -> float:
     """``value`` as a finite float above 0."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number; got {value!r}.")
-    number = float(value)
+    number = real_number(value, name)
     if not (np.isfinite(number) and number > 0):
         raise ValueError(f"{name} must be positive and finite; got {value!r}.")
     return number
@@ -39,6 +64,18 @@ def flag(value: Any, name: str) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False; got {value!r}.")
     return bool(value)
+
+
+def is_name(value: Any, name: str) -> bool:
+    """Whether ``value`` is this string; arrays would rather compare their elements."""
+    return isinstance(value, str) and value == name
+
+
+def is_listed(values: Any) -> bool:
+    """Whether there are things in ``values``, one after another; a string is one thing."""
+    if isinstance(values, np.ndarray):
+        return values.ndim == 1
+    return isinstance(values, Iterable) and not isinstance(values, (str, bytes))
 
 
 def name_from(value: Any, names: Iterable[str], name: str) -> str:
@@ -61,7 +98,7 @@ def scale_of_distance(gamma: Any) -> float | str | tuple[float, ...]:
     if isinstance(gamma, np.ndarray) and not gamma.ndim:
         gamma = gamma.item()
     if isinstance(gamma, Real) and not isinstance(gamma, (bool, np.bool_)):
-        value = float(gamma)
+        value = real_number(gamma, "gamma")
         if not (np.isfinite(value) and value > 0):
             raise ValueError(f"gamma must be positive and finite; got {gamma!r}.")
         return value
@@ -90,10 +127,13 @@ def _scales_of_inputs(gamma: Any) -> tuple[float, ...]:
 
 def matrix(X: Any, name: str = "X") -> Any:
     """``X`` as a finite C-ordered array or canonical CSR, float32 or float64."""
-    X = X.together() if isinstance(X, PreparedRows) else X
-    return check_array(
-        sound(X, name), accept_sparse="csr", dtype=FLOATS, order="C", input_name=name
-    )
+    X = sound(X.together() if isinstance(X, PreparedRows) else X, name)
+    try:
+        return check_array(X, accept_sparse="csr", dtype=FLOATS, order="C", input_name=name)
+    except (TypeError, ValueError, OverflowError) as error:
+        reason = str(error).partition("\n")[0].rstrip(".:")
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(f"{name} must be a matrix of finite numbers; {reason}.") from None
 
 
 def float_type(X: Any) -> Any:
@@ -101,15 +141,15 @@ def float_type(X: Any) -> Any:
     return np.dtype(np.float64) if X.dtype.kind == "O" else X.dtype
 
 
-def column_indices(columns: Any, n_columns: int) -> np.ndarray:
+def column_indices(columns: Any, n_columns: int, name: str = "columns") -> np.ndarray:
     """``columns`` as a one-dimensional int64 array with entries in [0, n_columns)."""
     index = np.asarray(columns)
     if index.ndim != 1 or (index.dtype.kind not in "iu" and len(index)):
-        raise TypeError(f"columns must be a one-dimensional array of integers; got {columns!r}.")
+        raise TypeError(f"{name} must be a one-dimensional array of integers; got {columns!r}.")
     index = index.astype(np.int64)
     outside = (index < 0) | (index >= n_columns)
     if outside.any():
         raise ValueError(
-            f"columns must be at least 0 and below {n_columns}; got {index[np.argmax(outside)]}."
+            f"{name} must be at least 0 and below {n_columns}; got {index[np.argmax(outside)]}."
         )
     return index

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import row_chunks
-from mercer._validation import name_from
+from mercer._validation import name_from, number_at_least_0, real_number
 
 __all__ = ["L1", "L2", "ElasticNet", "Penalty", "RKHSNorm", "get", "names"]
 
@@ -45,12 +44,8 @@ class Penalty:
     linear: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.alpha, Real) or isinstance(self.alpha, (bool, np.bool_)):
-            raise TypeError(f"alpha must be a number; got {self.alpha!r}.")
-        if not 0 <= self.alpha < np.inf:
-            raise ValueError(f"alpha must be at least 0 and finite; got {self.alpha!r}.")
         # A Python float: a NumPy scalar would turn float32 arrays into float64 ones.
-        object.__setattr__(self, "alpha", float(self.alpha))
+        object.__setattr__(self, "alpha", number_at_least_0(self.alpha, "alpha"))
 
     @property
     def l1(self) -> float:
@@ -207,11 +202,10 @@ class ElasticNet(Penalty):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not isinstance(self.l1_ratio, Real) or isinstance(self.l1_ratio, (bool, np.bool_)):
-            raise TypeError(f"l1_ratio must be a number; got {self.l1_ratio!r}.")
-        if not 0 <= self.l1_ratio <= 1:
+        l1_ratio = real_number(self.l1_ratio, "l1_ratio")
+        if not 0 <= l1_ratio <= 1:
             raise ValueError(f"l1_ratio must be from 0 to 1; got {self.l1_ratio!r}.")
-        object.__setattr__(self, "l1_ratio", float(self.l1_ratio))
+        object.__setattr__(self, "l1_ratio", l1_ratio)
 
     @property
     def _l1_share(self) -> float:
@@ -278,14 +272,10 @@ class RKHSNorm(Penalty):
         super().__post_init__()
         if self.matrix is None:
             raise ValueError("matrix must be the kernel matrix of the landmarks; got None.")
-        rows, columns = self.matrix.shape
-        if rows != columns:
-            raise ValueError(f"matrix must be square; got shape {(rows, columns)}.")
-        if not isinstance(self.jitter, Real) or isinstance(self.jitter, (bool, np.bool_)):
-            raise TypeError(f"jitter must be a number; got {self.jitter!r}.")
-        if not 0 <= self.jitter < np.inf:
-            raise ValueError(f"jitter must be at least 0 and finite; got {self.jitter!r}.")
-        object.__setattr__(self, "jitter", float(self.jitter))
+        shape = np.shape(self.matrix)
+        if len(shape) != 2 or shape[0] != shape[1]:
+            raise ValueError(f"matrix must be square; got shape {shape}.")
+        object.__setattr__(self, "jitter", number_at_least_0(self.jitter, "jitter"))
 
     @property
     def _l1_share(self) -> float:
@@ -370,6 +360,6 @@ def get(penalty: str | Penalty, alpha: float = 1.0, l1_ratio: float | None = Non
         if make is ElasticNet and l1_ratio is not None:
             return ElasticNet(alpha, l1_ratio)
         result = make(alpha)
-    if l1_ratio is not None and l1_ratio != own:
+    if l1_ratio is not None and real_number(l1_ratio, "l1_ratio") != own:
         raise ValueError(f"l1_ratio must be left out beside {result!r}; got {l1_ratio!r}.")
     return result

@@ -19,7 +19,7 @@ from mercer._array import available_memory, check_memory
 from mercer._rows import selected
 from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import float_type
+from mercer._validation import flag, float_type, is_name, positive_integer
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
 from mercer.estimators.selection import Part, checked_path, chosen, mean_loss
@@ -39,6 +39,7 @@ _L1_SHARE = 0.01
 # Landmarks up to which whitening costs less than solvers gain by it: their eigenvectors take some
 # ten times the flops of a Cholesky factor.
 _WHITENED = 5000
+_FLAGS = {"fit_intercept", "preconditioned", "scale", "warm_start"}
 # What solvers of linear equations ask for that look at rows.
 _LINEAR = frozenset({"a quadratic loss", "a penalty of linear gradient"})
 # Vectors of a number per column and output that an iterative solver works with.
@@ -232,7 +233,7 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
 
         Solvers of linear equations take the design as it is and hold what they like of it.
         """
-        if self.penalty != "l2":
+        if not self._is_ridge():
             return Dense(design.toarray(), design.n_threads), penalty
         if not loss.quadratic:
             design = design.held()
@@ -244,13 +245,14 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
             return map_
         if isinstance(map_, maps.ExactKernel) and not map_.whiten:
             # Newton's method is slow on columns that are nearly dependent.
-            helps = self.penalty == "l2" and not loss.quadratic and n_samples <= _WHITENED
+            helps = self._is_ridge() and not loss.quadratic and n_samples <= _WHITENED
             return map_.set_params(whiten=True) if helps else map_
         if not map_.whiten:
             return map_
-        given = () if map_.landmarks is None or isinstance(map_.landmarks, str) else map_.landmarks
-        wanted = map_.n_components or len(given)
-        linear = isinstance(self.penalty, str) and self.penalty == "l2" and loss.quadratic
+        wanted = (*np.shape(map_.landmarks), 0)[0]  # none are given where they are a name
+        if map_.n_components is not None:
+            wanted = positive_integer(map_.n_components, "n_components")
+        linear = self._is_ridge() and loss.quadratic
         if not linear or not self._solves_systems():
             return map_
         # Whitened features that are made again in every pass cost far more than the kernel alone,
@@ -261,11 +263,14 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
             return map_
         return map_.set_params(whiten=False)
 
+    def _is_ridge(self) -> bool:
+        return is_name(self.penalty, "l2")
+
     def _solves_systems(self) -> bool:
         """Whether the solver that is asked for takes the norm of a function as its penalty."""
         solver = self.solver if isinstance(self.solver, solvers.Solver) else None
-        kind = solver or solvers.SOLVERS.get(self.solver)
-        if kind is None:  # "auto"
+        kind = solver or (isinstance(self.solver, str) and solvers.SOLVERS.get(self.solver))
+        if not kind:  # "auto"
             return True
         return "a linear system" in kind.requires or kind.requires >= _LINEAR
 
@@ -452,6 +457,8 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
 
     def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         """The data of a fit: numbers, or texts for maps that take them."""
+        for name in _FLAGS & self.get_params(deep=False).keys():
+            flag(getattr(self, name), name)
         if not self._takes_text():
             X = sound(X)
             return validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X), **options)

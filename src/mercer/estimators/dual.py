@@ -17,7 +17,7 @@ from mercer import kernels
 from mercer._array import row_chunks
 from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import name_from, positive_number
+from mercer._validation import flag, name_from, positive_number
 from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
 from mercer.estimators.state import check_classes, check_coefficients, check_scaler
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, DualSolver, PairwiseCD
@@ -316,6 +316,7 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         return kernel
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
+        flag(self.scale, "scale")
         X = sound(X)
         if self._is_precomputed():
             if not (isinstance(self.gamma, str) and self.gamma == "scale"):

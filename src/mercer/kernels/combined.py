@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mercer._array import row_chunks
 from mercer._random import Slot, Streams
-from mercer._validation import positive_number
+from mercer._validation import is_listed, positive_number
 from mercer.kernels.base import Gamma, Kernel, NotRepresentable
 
 
@@ -260,6 +260,8 @@ class Times(_Combined):
 
 
 def _checked_kernels(kernels: Iterable[Any], name: str) -> list[Kernel]:
+    if not is_listed(kernels):
+        raise TypeError(f"{name} must be a sequence of kernels; got {kernels!r}.")
     kernels = list(kernels)
     if not kernels:
         raise ValueError(f"{name} must hold at least one kernel; got none.")

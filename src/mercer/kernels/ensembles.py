@@ -275,9 +275,12 @@ class Stump(Kernel):
             if self.bounds != "data":
                 raise ValueError(f"bounds must be a pair of arrays or 'data'; got {self.bounds!r}.")
             return
-        if len(self.bounds) != 2:
-            raise ValueError(f"bounds must be a pair of arrays; got {len(self.bounds)} of them.")
-        low, high = (_numbers(bound, "bounds") for bound in self.bounds)
+        if not np.iterable(self.bounds):
+            raise ValueError(f"bounds must be a pair of arrays; got {self.bounds!r}.")
+        bounds = list(self.bounds)
+        if len(bounds) != 2:
+            raise ValueError(f"bounds must be a pair of arrays; got {len(bounds)} of them.")
+        low, high = (_numbers(bound, "bounds") for bound in bounds)
         if len(low) != len(high) or any(a > b for a, b in zip(low, high, strict=True)):
             raise ValueError(
                 f"bounds must be two arrays of one length, the first nowhere above the second; "

@@ -56,6 +56,9 @@ class Product(Stationary):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        for name in ("profile", "derivative"):
+            if not callable(getattr(self, name)):
+                raise TypeError(f"{name} must be a function; got {getattr(self, name)!r}.")
         _check_convex(self.profile, self.derivative)
 
     def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:

@@ -60,7 +60,7 @@ class Matern(Spectral):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.nu not in _SMOOTHNESS:
+        if np.ndim(self.nu) or self.nu not in _SMOOTHNESS:
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5; got {self.nu!r}.")
         object.__setattr__(self, "nu", float(self.nu))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
-from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +13,7 @@ from scipy.special import gammainccinv, gammaincinv, gammaln
 
 from mercer._random import Slot, Streams
 from mercer._rows import PreparedRows
-from mercer._validation import matrix
+from mercer._validation import matrix, real_number
 from mercer.kernels.base import Stationary
 from mercer.kernels.distances import coordinate_products, standard_deviation, typical_distance
 from mercer.kernels.stationary import gamma_widths
@@ -100,11 +99,10 @@ class Smooth(Stationary):
 
 
 def _number(value: Any, name: str, least: float, most: float) -> float:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number; got {value!r}.")
-    if not least <= float(value) <= most:
+    number = real_number(value, name)
+    if not least <= number <= most:
         raise ValueError(f"{name} must be between {least:g} and {most:g}; got {value!r}.")
-    return float(value)
+    return number
 
 
 # -- the profile -------------------------------------------------------------------------------

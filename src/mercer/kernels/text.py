@@ -13,7 +13,7 @@ from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
 from mercer._array import row_chunks
-from mercer._validation import flag, name_from, positive_integer
+from mercer._validation import flag, is_listed, name_from, positive_integer
 from mercer.kernels.base import Kernel
 
 
@@ -173,7 +173,7 @@ def ngrams(tokens: list[str], orders: Iterable[int], joint: str = " ") -> list[s
 
 def checked_orders(orders: Any) -> tuple[int, ...]:
     """``orders`` as a tuple of distinct integers of at least 1, in increasing order."""
-    if isinstance(orders, (str, bytes)) or not isinstance(orders, Iterable):
+    if not is_listed(orders):
         raise TypeError(f"orders must be a tuple of integers; got {orders!r}.")
     found = sorted({positive_integer(order, "orders") for order in orders})
     if not found:

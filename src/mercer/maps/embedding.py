@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import check_setting, n_threads
 from mercer._state import State
+from mercer._validation import integer
 from mercer.designs import Design
 from mercer.maps.nested import Nested
 from mercer.maps.sketch import sketch_from
@@ -166,9 +167,7 @@ class SubspaceEmbedding(Nested):
             return 1 if self.sketch == "gaussian" else 0
         if isinstance(self.power, (bool, np.bool_)) or not isinstance(self.power, Integral):
             raise TypeError(f"power must be an integer or None; got {self.power!r}.")
-        if self.power < 0:
-            raise ValueError(f"power must be at least 0; got {self.power!r}.")
-        return int(self.power)
+        return integer(self.power, "power", least=0)
 
     def _check_state(self) -> None:
         super()._check_state()

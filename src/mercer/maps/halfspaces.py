@@ -67,9 +67,9 @@ class Halfspaces(FeatureMap):
         self._adopt(X.shape[1])
 
     def _adopt(self, n_inputs: int) -> None:
-        directions = np.asarray(self.directions, dtype=np.float64)
-        thresholds = np.asarray(self.thresholds, dtype=np.float64)
-        if directions.shape != (len(thresholds), n_inputs) or thresholds.ndim != 1:
+        directions = _numbers(self.directions, "directions")
+        thresholds = _numbers(self.thresholds, "thresholds")
+        if thresholds.ndim != 1 or directions.shape != (len(thresholds), n_inputs):
             raise ValueError(
                 f"directions must have shape (b, {n_inputs}) and thresholds (b,); got "
                 f"{directions.shape} and {thresholds.shape}."
@@ -109,3 +109,10 @@ class Halfspaces(FeatureMap):
     @property
     def _n_jobs(self) -> int | None:
         return None
+
+
+def _numbers(values: Any, name: str) -> NDArray[np.float64]:
+    numbers = np.asarray(values)
+    if numbers.dtype.kind not in "iuf":
+        raise TypeError(f"{name} must be an array of numbers; got dtype {numbers.dtype}.")
+    return numbers.astype(np.float64, copy=False)

@@ -88,7 +88,7 @@ class Members(FeatureMap):
 
     def _adopt(self, fitted: FeatureMap) -> None:
         self.base_ = fitted
-        self._places = column_indices(self.places, _LAST)
+        self._places = column_indices(self.places, _LAST, "places")
         self.n_features_in_ = fitted.n_features_in_
 
     @property

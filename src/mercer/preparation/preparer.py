@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +19,7 @@ from sklearn.utils.validation import (
 from mercer._array import check_memory
 from mercer._random import Slot, Streams, distinct, key_from
 from mercer._state import Checked, State
-from mercer._validation import flag, name_from
+from mercer._validation import flag, integer, name_from
 from mercer.preparation.calendar import PARTS, cycles, days
 from mercer.preparation.columns import Columns, Labels, checked_table, read
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
@@ -246,11 +245,7 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         if self.dtype is not None:
             name_from(self.dtype, ("float32", "float64"), "dtype")
         for name in ("max_labels", "max_integers"):
-            value = getattr(self, name)
-            if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-                raise TypeError(f"{name} must be an integer; got {value!r}.")
-            if value < 0:
-                raise ValueError(f"{name} must be at least 0; got {value!r}.")
+            integer(getattr(self, name), name, least=0)
 
     def _fit_pieces(self, columns: Columns, y: Any) -> list[NDArray]:
         n = columns.n_rows

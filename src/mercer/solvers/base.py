@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from numbers import Real
 from time import perf_counter
 from typing import Any, ClassVar
 
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._validation import positive_integer
+from mercer._validation import number_at_least_0, positive_integer
 from mercer.problem import Problem
 
 __all__ = ["Clock", "Result", "Solver", "State", "TraceRow"]
@@ -363,10 +362,7 @@ class Solver:
 
 def check_tolerance(tol: Any) -> None:
     """Refuse a ``tol`` that is no number, negative or infinite."""
-    if not isinstance(tol, Real) or isinstance(tol, (bool, np.bool_)):
-        raise TypeError(f"tol must be a number; got {tol!r}.")
-    if not 0 <= float(tol) < np.inf:
-        raise ValueError(f"tol must be at least 0 and finite; got {tol!r}.")
+    number_at_least_0(tol, "tol")
 
 
 def check_range(problem: Problem, *numbers: ArrayLike) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._random import key_from
-from mercer._validation import name_from, positive_integer
+from mercer._validation import is_name, name_from, positive_integer
 from mercer.problem import Problem, RowSpace
 from mercer.problem.rows import add_scaled
 from mercer.problem.systems import KernelSystem
@@ -171,9 +171,9 @@ class ConjugateGradient(Solver):
                 "preconditioner must be 'auto' or None with space='rows'; "
                 f"got {self.preconditioner!r}."
             )
-        if self.rank != "auto":
+        if not is_name(self.rank, "auto"):
             self.rank = positive_integer(self.rank, "rank")
-        if self.hold != "auto" and not isinstance(self.hold, (bool, np.bool_)):
+        if not is_name(self.hold, "auto") and not isinstance(self.hold, (bool, np.bool_)):
             raise TypeError(f"hold must be True, False or 'auto'; got {self.hold!r}.")
 
     def criterion(self, problem: Problem) -> str:

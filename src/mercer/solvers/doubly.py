@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,13 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer._array import check_setting, chunk_bytes, row_chunks
 from mercer._random import Slot, Streams
-from mercer._validation import flag, float_type, positive_integer, positive_number
+from mercer._validation import (
+    flag,
+    float_type,
+    number_at_least_0,
+    positive_integer,
+    positive_number,
+)
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.maps.members import Endless
@@ -182,7 +187,7 @@ class DoublySGD:
     keep_responses: bool | None = None
 
     def __post_init__(self) -> None:
-        self.alpha = _at_least_0(self.alpha, "alpha")
+        self.alpha = number_at_least_0(self.alpha, "alpha")
         flag(self.preconditioned, "preconditioned")
         for name in ("batch_size", "block_size"):
             if getattr(self, name) is not None:
@@ -190,7 +195,7 @@ class DoublySGD:
         if self.step_size is not None:
             self.step_size = positive_number(self.step_size, "step_size")
         if self.step_decay is not None:
-            self.step_decay = _at_least_0(self.step_decay, "step_decay")
+            self.step_decay = number_at_least_0(self.step_decay, "step_decay")
         self.max_iter = positive_integer(self.max_iter, "max_iter")
         self.jitter = positive_number(self.jitter, "jitter")
         if self.keep_responses is not None:
@@ -417,11 +422,3 @@ def _mean(values: NDArray, weights: NDArray) -> float:
     """The mean loss over the rows, summed over the outputs."""
     values = values.astype(np.float64)
     return float((weights @ values).sum() / len(weights))
-
-
-def _at_least_0(value: Any, name: str) -> float:
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number; got {value!r}.")
-    if not 0 <= float(value) < np.inf:
-        raise ValueError(f"{name} must be at least 0 and finite; got {value!r}.")
-    return float(value)

@@ -8,6 +8,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._validation import number_at_least_0, positive_integer
 from mercer.problem import Problem
 from mercer.problem.rows import add_scaled
 from mercer.solvers.base import Clock, Solver, State, check_range
@@ -94,6 +95,11 @@ class NewtonCG(Solver):
 
     name: ClassVar[str] = "newton-cg"
     requires: ClassVar[frozenset[str]] = frozenset({"a penalty of linear gradient"})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.inner_tol = number_at_least_0(self.inner_tol, "inner_tol")
+        self.max_inner = positive_integer(self.max_inner, "max_inner")
 
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
         with clock.phase("gradient"):

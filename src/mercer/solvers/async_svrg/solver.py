@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mercer._array import n_threads
 from mercer._random import key_from
-from mercer._validation import name_from, positive_integer, positive_number
+from mercer._validation import is_name, name_from, positive_integer, positive_number
 from mercer.designs import Dense
 from mercer.losses import LOSSES
 from mercer.problem import Problem
@@ -154,12 +154,12 @@ class AsyncSVRG(Solver):
         super().__post_init__()
         if isinstance(self.step_size, Real):
             self.step_size = positive_number(self.step_size, "step_size")
-        elif self.step_size != "auto":
+        elif not is_name(self.step_size, "auto"):
             raise ValueError(
                 f"step_size must be a positive number or 'auto'; got {self.step_size!r}."
             )
         self.batch_size = positive_integer(self.batch_size, "batch_size")
-        if self.block_size != "auto":
+        if not is_name(self.block_size, "auto"):
             self.block_size = positive_integer(self.block_size, "block_size")
         if self.n_inner is not None:
             self.n_inner = positive_integer(self.n_inner, "n_inner")

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import available_memory, check_setting
 from mercer._random import key_from
-from mercer._validation import flag, name_from, positive_integer
+from mercer._validation import flag, is_name, name_from, positive_integer
 from mercer.designs import Design
 from mercer.problem import Problem, System
 from mercer.solvers.base import Clock, Result, Solver, check_range, start_of
@@ -117,11 +117,11 @@ class BlockCoordinateDescent(Solver):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.block_size != "auto":
+        if not is_name(self.block_size, "auto"):
             self.block_size = positive_integer(self.block_size, "block_size")
         flag(self.shuffle, "shuffle")
         flag(self.accelerated, "accelerated")
-        if self.hold != "auto":
+        if not is_name(self.hold, "auto"):
             self.hold = _bytes(self.hold)
         self.checkpoint_every = positive_integer(self.checkpoint_every, "checkpoint_every")
         name_from(self.trace, _TRACES, "trace")
