@@ -22,6 +22,7 @@ from mercer._state import Checked, State
 from mercer._validation import flag, float_type, is_name, positive_integer
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
+from mercer.estimators.precision import Precise, wide_design, wide_rows
 from mercer.estimators.selection import Part, checked_path, chosen, mean_loss
 from mercer.estimators.state import check_coefficients, check_map, check_path
 from mercer.kernels.text import checked_texts
@@ -141,18 +142,36 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
         design, continues, thetas = self._prepare(seen, target, weights, loss)
         problem = self._problem(design, target, weights, loss)
         listener = self._bridge(context, X, y)
-        if self.alphas is not None:
-            self._adopt_path(*self._followed(problem, thetas, listener))
-        else:
+        # Other outputs or classes than last time have nothing to continue from.
+        continues = continues and np.shape(self.intercept_) == target.shape[1:]
+        start = self._start() if continues else None
+
+        def solve(problem: Problem) -> tuple[Any, list[Any]]:
+            if self.alphas is not None:
+                return self._followed(problem, thetas, listener)
             solver = solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
-            # Other outputs or classes than last time have nothing to continue from.
-            continues = continues and np.shape(self.intercept_) == target.shape[1:]
-            start = self._start() if continues else None
+            return solver, [solver.solve(problem, start, listener)]
+
+        def wide_problem() -> Problem:
+            wide = wide_design(self.feature_map_, self._scaled_rows(seen))
+            return self._problem(wide, target, weights, loss)
+
+        if self.alphas is None:
             if not continues:
                 for name in _COEFFICIENTS:
                     self.__dict__.pop(name, None)
             self.alpha_ = problem.penalty.alpha
-            self._adopt(solver, solver.solve(problem, start, listener))
+        precise = Precise(
+            solve,
+            [problem.penalty.alpha] if self.alphas is None else self.path_["alpha"].tolist(),
+            lambda rows: wide_rows(self.feature_map_, self._scaled_rows(selected(seen, rows))),
+            wide_problem,
+        )
+        solver, results = precise(problem)
+        if self.alphas is not None:
+            self._adopt_path(solver, results)
+        else:
+            self._adopt(solver, results[0])
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 
     def _prepare(
@@ -434,26 +453,26 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
         """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k)."""
         X = self._checked(X)
         weights = self.coef_.T
-        dtype = np.result_type(weights.dtype, float_type(X))
-        out = np.empty((X.shape[0], *weights.shape[1:]), dtype=dtype)
+        out = np.empty((X.shape[0], *weights.shape[1:]), dtype=float_type(X))
         feature_map, weights, prepare = self._predictor(weights)
         n_missing = 0
         for rows, design in feature_map.designs(X, prepare):
-            out[rows] = design.matvec(weights)
+            out[rows] = (
+                design.matvec(weights) + self.intercept_
+            )  # where both are large, they cancel
             n_missing += design.n_missing
         feature_map.warn_missing(n_missing, X.shape[0])
-        out += self.intercept_
         return out
 
     def _predictor(self, weights: NDArray) -> tuple[FeatureMap, NDArray, Any]:
         """The map and weights that predict with the least work, and what prepares their rows."""
         feature_map = self.feature_map_
-        if weights.size > feature_map.n_features_out_**2:
-            return feature_map, weights, self._scaled  # more responses than features
-        feature_map, folded = feature_map.folded(weights)
-        if folded.dtype == weights.dtype:
-            return feature_map, folded, self._scaled
-        return feature_map, folded, lambda rows: self._scaled(rows).astype(folded.dtype)
+        if weights.size <= feature_map.n_features_out_**2:  # no more responses than features
+            feature_map, weights = feature_map.folded(weights)
+        if weights.dtype == np.float32 or feature_map.takes_text:
+            return feature_map, weights, self._scaled
+        # Weights in float64 may be so large that they cancel: so are the features they multiply.
+        return feature_map, weights, lambda rows: self._scaled(rows).astype(np.float64, copy=False)
 
     def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         """The data of a fit: numbers, or texts for maps that take them."""

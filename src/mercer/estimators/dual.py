@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -25,6 +26,9 @@ from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, DualSolver, 
 __all__ = ["DualKernelSVC"]
 
 _DUALS = {"hinge": BoxDual.hinge, "squared_hinge": BoxDual.squared_hinge}
+
+# What rounding may do to responses, in units of the margin.
+_ENOUGH = 3e-3
 
 
 class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
@@ -191,17 +195,28 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         strengths = np.full(len(rows), C) if weights is None else C * weights[rows]
         seen = X if len(rows) == len(y) else X[rows]
         scaled = self._prepare(seen, rows, None if weights is None else weights[rows])
+        found = self._solved(solver, scaled, labels[rows], strengths)
+        if _rounding(found, np.float32) > _ENOUGH and not found[-1].interrupted:
+            # Coefficients so large cancel in sums of kernels: float32 is too short for these.
+            scaled = scaled.astype(np.float64)
+            found = self._solved(replace(solver, dtype="float64"), scaled, labels[rows], strengths)
+        self._adopt(found, rows, labels, scaled)
+        return self
+
+    def _solved(
+        self, solver: DualSolver, scaled: Any, labels: NDArray, strengths: NDArray
+    ) -> list[DualResult]:
+        """The machines of all classes, or those before an interruption."""
         machine = solver.prepare(self.kernel_, scaled)
         found: list[DualResult] = []
         for c in range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_)):
-            target = np.where(labels[rows] == c, 1.0, -1.0)
+            target = np.where(labels == c, 1.0, -1.0)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 found.append(machine.solve(_DUALS[self.loss](target, strengths)))
             if found[-1].interrupted:
                 break
-        self._adopt(found, rows, labels, scaled)
-        return self
+        return found
 
     def decision_function(self, X):
         """Responses of the model: positive for the second of two classes, else one per class.
@@ -217,16 +232,17 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         self._check_fitted()
         X = self._validated(X)
         out = np.empty((X.shape[0], *self.dual_coef_.shape[:-1]), dtype=X.dtype)
-        coef = self.dual_coef_.T.astype(X.dtype)
+        # Support vectors are float64 where coefficients are so large that they cancel.
+        coef = self.dual_coef_.T.astype(np.result_type(X.dtype, self.support_vectors_.dtype))
         for rows in row_chunks(X.shape[0], 8.0 * len(self.support_) + 8.0 * X.shape[1]):
             if self._has_matrix():
                 block = X[rows][:, self.support_]
             elif len(self.support_):
-                block = self.kernel_(self._scaled(X[rows]), self.support_vectors_)
+                scaled = self._scaled(X[rows]).astype(coef.dtype, copy=False)
+                block = self.kernel_(scaled, self.support_vectors_)
             else:
                 block = np.zeros((X[rows].shape[0], 0), dtype=X.dtype)
-            out[rows] = block @ coef
-        out += np.asarray(self.intercept_, dtype=X.dtype)
+            out[rows] = block @ coef + np.asarray(self.intercept_, dtype=coef.dtype)
         return out
 
     def predict(self, X):
@@ -293,11 +309,19 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         self.objective_ = float(sum(result.objective for result in found))
         self.dual_gap_ = float(sum(result.dual_gap for result in found))
         self.n_iter_ = max(1, sum(result.n_iter for result in found))
-        self.converged_ = all(result.converged for result in found)
+        noise = _rounding(found, np.float64)
+        self.converged_ = all(result.converged for result in found) and noise <= _ENOUGH
         if found[-1].interrupted:
             # The model reached so far is in place; the caller's loop still has to stop.
             raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
-        if not self.converged_:
+        if noise > _ENOUGH:
+            warnings.warn(
+                f"rounding in float64 may have changed the responses by {noise:.2g} at "
+                f"C={self.C:g}; lower C.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        elif not self.converged_:
             warnings.warn(
                 f"fit stopped within max_iter={self.max_iter} with a duality gap of "
                 f"{self.dual_gap_ / max(self.objective_, 1e-300):.2g} of the objective; raise "
@@ -361,3 +385,9 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
             state.check("support_", f"have {n_rows} entries", n_vectors == n_rows)
             check_scaler(self)
         check_classes(self, check_coefficients(self, "dual_coef_", n_vectors, "d"))
+
+
+def _rounding(found: list[DualResult], dtype: Any) -> float:
+    """What random rounding of kernels, of about 1 at most, does to responses."""
+    longest = max(float(np.linalg.norm(result.coef)) for result in found)
+    return float(np.finfo(dtype).eps) * longest

@@ -160,16 +160,27 @@ default="auto"
             mean = np.average(target, axis=0, weights=weights) if self.fit_intercept else 0.0
             centred = target - mean
             size = np.sum(np.square(centred))
+            rounded = centred.astype(float_type(X))
         if not np.isfinite(size):
             raise ValueError(
                 "y must have finite sums of squares in float64; its largest value is "
                 f"{np.abs(target).max():.3g}."
             )
+        if size < np.finfo(np.float64).tiny and np.any(centred):
+            raise ValueError(
+                "y must have sums of squares above 0 in float64; its largest difference from a "
+                f"constant is {np.abs(centred).max():.3g}."
+            )
+        if not np.all(np.isfinite(rounded)):
+            raise ValueError(
+                f"y must be within the range of {rounded.dtype}, the type of X; its largest value "
+                f"is {np.abs(target).max():.3g}."
+            )
         self._target_mean_ = np.asarray(mean)
         loss = losses.get(self.loss)
         if loss.is_classification:
             raise ValueError(f"loss must be one for regression; got {loss.name!r}.")
-        self._fit(X, y, centred.astype(float_type(X)), weights, loss)
+        self._fit(X, y, rounded, weights, loss)
         return self
 
     def predict(self, X):

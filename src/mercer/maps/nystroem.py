@@ -293,8 +293,9 @@ def _folded_span(map_: Any, coef: NDArray) -> tuple[Any, NDArray]:
         simpler = copy.copy(map_)
         simpler.landmarks_ = map_.landmarks_[used]
         map_, coef = simpler, coef[used]
-    if coef.dtype == np.float32 and np.linalg.norm(coef, axis=0).max() > _TAME_WEIGHTS:
-        coef = coef.astype(np.float64)
+    wide = coef.astype(np.float64, copy=False)  # squares of float32 leave its range
+    if coef.dtype == np.float32 and np.linalg.norm(wide, axis=0).max() > _TAME_WEIGHTS:
+        return map_, wide
     return map_, coef
 
 

@@ -134,6 +134,19 @@ class Primal:
             x[:p] = linalg.solve_triangular(self._triangle, x[:p], check_finite=False)
         return x
 
+    def energy(
+        self, inverse: Callable[[NDArray], NDArray], gradient: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """gᵀ A⁻¹ g of every output, A being the second derivative: twice what F has left to fall.
+
+        Parameters
+        ----------
+        inverse : callable
+            That of the matrix of the same strength.
+        gradient : ndarray of the shape of θ
+        """
+        return np.asarray(np.sum(gradient * self.solve(inverse, gradient), axis=0))
+
     def unexplained(self, sqnorms: Callable[[NDArray], NDArray]) -> NDArray[np.float64]:
         """1 − h of every row, h being what its own target adds to its prediction.
 
@@ -233,6 +246,22 @@ class Dual:
         if problem.fit_intercept:
             change[-1] -= self._means @ a
         return change
+
+    def energy(
+        self, inverse: Callable[[NDArray], NDArray], gradient: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """gᵀ A⁻¹ g of every output of a ridge, as ``Primal.energy``, by Woodbury's formula."""
+        problem = self.problem
+        g = problem.weights_of(gradient)
+        responses = problem.design.matvec(g).astype(np.float64)
+        responses -= problem.row_mean(responses) if problem.fit_intercept else 0.0
+        rows = as_rows(self._root, responses) * responses
+        squares = np.sum(np.square(g), axis=0)
+        rest = squares - np.sum(rows * inverse(rows), axis=0)
+        # Not less than what rounding leaves of the difference.
+        rest = np.maximum(rest, float(np.finfo(problem.dtype).eps) * squares)
+        energy = rest / problem.penalty.alpha
+        return np.asarray(energy + np.square(gradient[-1]) if problem.fit_intercept else energy)
 
     def left_out(
         self, alpha: float, beta: NDArray[np.float64], inverse_diagonal: NDArray[np.float64]

@@ -16,7 +16,9 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._validation import number_at_least_0, positive_integer
 from mercer.problem import Problem
 
-__all__ = ["Clock", "Result", "Solver", "State", "TraceRow"]
+__all__ = ["NEAR", "Clock", "OutOfRange", "Result", "Solver", "State", "TraceRow"]
+
+NEAR = 1e-2  # distance of responses from the minimiser's up to which they are as good
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,7 @@ class Result:
     n_iter : int
         Iterations done.
     converged : bool
-        Whether ``optimality`` reached ``tol``.
+        Whether ``optimality`` reached ``tol``, and rounding let responses come near the minimiser's.
     optimality : float
         What ``criterion`` says, the largest over the outputs.
     trace : list of TraceRow
@@ -134,6 +136,9 @@ class State:
         Steps done.
     stalled : str
         Why no further step can help; empty while it can.
+    distance : float
+        How far the responses may be from those of the minimiser, as a share of the spread of the
+        targets; 0 where the solver does not bound it.
     """
 
     problem: Problem
@@ -142,6 +147,7 @@ class State:
     optimality: float = np.inf
     iteration: int = 0
     stalled: str = ""
+    distance: float = 0.0
 
     @property
     def coef(self) -> NDArray:
@@ -251,7 +257,7 @@ class Solver:
                 self.finish(problem, state)
             except KeyboardInterrupt:
                 interrupted = True
-        converged = bool(state.optimality <= self.tol)
+        converged = bool(state.optimality <= self.tol and state.distance <= NEAR)
         if not (converged or stopped or interrupted):
             self._warn(state)
         return Result(
@@ -343,6 +349,8 @@ class Solver:
         what = self.criterion(state.problem)
         what = "residual" if what == "gradient" else what
         reached = f"relative {what} {state.optimality:.2g}, above tol={self.tol:g}"
+        if state.distance > NEAR:
+            reached = f"responses up to {state.distance:.2g} of the targets' spread from the best"
         where = state.stalled or f"stopped at max_iter={self.max_iter}"
         remedy = "loosen tol" if state.stalled else "raise max_iter or loosen tol"
         warnings.warn(
@@ -365,12 +373,16 @@ def check_tolerance(tol: Any) -> None:
     number_at_least_0(tol, "tol")
 
 
+class OutOfRange(ValueError):
+    """Numbers have left the range of a problem's dtype."""
+
+
 def check_range(problem: Problem, *numbers: ArrayLike) -> None:
     """Refuse to go on with sums that have left the range of the problem's dtype."""
     if not all(np.all(np.isfinite(number)) for number in numbers):
-        raise ValueError(
-            f"the features must be small enough for products in {problem.dtype}; one of them is "
-            "not finite."
+        raise OutOfRange(
+            f"the features must be small enough for products in {problem.dtype}, and alpha large "
+            "enough for those of coefficients; one of them is not finite."
         )
 
 

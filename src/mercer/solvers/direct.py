@@ -15,8 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._validation import name_from
 from mercer.problem import Problem
 from mercer.problem.forms import Dual, Primal, spans_all_rows
+from mercer.problem.precision import relative
 from mercer.problem.systems import NormalSystem
-from mercer.solvers.base import Clock, Solver, State, check_range
+from mercer.solvers.base import NEAR, Clock, Solver, State, check_range
 from mercer.solvers.conjugate_gradient import ConjugateGradient
 from mercer.solvers.factor import Factor
 
@@ -24,6 +25,7 @@ __all__ = ["Cholesky", "LeftOut", "leave_one_out"]
 
 _FORMS = ("auto", "primal", "dual")
 _EXACT = 1e-8  # residual of the equations of the rows that is not worth another look
+_WEAK = 1e-9  # alpha, relative to the normal matrix, whose part of it is lost in rounding
 _POLISHED = 1e-6  # residual at which a model does not tell its equations were hard
 
 
@@ -119,7 +121,11 @@ class Cholesky(Solver):
             if self._offer(problem, state, theta) and not problem.penalty.quadratic:
                 self._refine(state, form, factor)
         state.x = state.x.astype(problem.dtype, copy=False)
-        if state.optimality > self.tol:
+        bounded = factor.regular and isinstance(form, Primal)
+        if problem.penalty.alpha and (bounded or problem.penalty.quadratic):
+            with state.clock.phase("products"):
+                state.distance = _distance(problem, state.x, form, factor)
+        if state.optimality > self.tol or state.distance > NEAR:
             state.stalled = f"stalled at the limit of {problem.dtype}"
 
     def _for_path(self, problem: Problem) -> Cholesky:
@@ -191,6 +197,23 @@ def _optimality(problem: Problem, theta: NDArray) -> float:
     system = problem.system()
     x = system.from_theta(theta)
     return float(system.relative(system.residual(x), x).max())
+
+
+def _distance(problem: Problem, theta: NDArray, form: Primal | Dual, factor: Factor) -> float:
+    """How far responses at θ are from the minimiser's at most, in units of the targets' spread.
+
+    Half their mean squared distance is at most F(θ) − min F, which is half of gᵀ A⁻¹ g with the
+    gradient g; and A is at least alpha I.
+    """
+    downhill = _downhill(problem, theta)
+    if factor.regular:
+        squares = form.energy(factor.solve, downhill)
+    else:
+        g = problem.weights_of(downhill)
+        squares = np.sum(np.square(g), axis=0) / problem.penalty.alpha
+        if problem.fit_intercept:
+            squares += np.square(downhill[-1])
+    return relative(problem, np.sqrt(np.maximum(squares, 0.0)).reshape(-1))
 
 
 def _downhill(problem: Problem, theta: NDArray) -> NDArray[np.float64]:
@@ -311,9 +334,10 @@ def _factor(
 ) -> tuple[Primal | Dual, Factor]:
     """The factor of a form's matrix; of its whitened form where rounding made that singular."""
     restricted = isinstance(form, Primal) and not form.problem.penalty.quadratic
-    factor = Factor(matrix, overwrite=True, eigenvectors=not restricted)
-    if factor.regular or not restricted:
-        return form, factor
+    if not restricted or alpha > _WEAK * float(np.mean(matrix.diagonal())):
+        factor = Factor(matrix, overwrite=True, eigenvectors=not restricted)
+        if factor.regular or not restricted:
+            return form, factor
     form = Primal(form.problem, whiten=True)
     return form, Factor(form.matrix(alpha), overwrite=True)
 

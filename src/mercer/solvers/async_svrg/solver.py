@@ -22,6 +22,7 @@ from mercer.solvers.base import Clock, Solver, State
 
 __all__ = ["AsyncSVRG"]
 
+_TINY = float(np.finfo(np.float64).tiny)  # in the place of a reference of 0
 _SMALLEST = 1e-8  # steps shorter than this share of the curvature's are none
 _IDLE = 3  # loops in a row without a better snapshot that end the search
 _NOISE = 16.0  # rounding of F, in units of the dtype's precision
@@ -193,7 +194,7 @@ class AsyncSVRG(Solver):
                 best=values.copy(),
                 bounds=np.full(len(values), -np.inf),
                 violations=np.zeros(len(values)),
-                reference=np.maximum(reference, 1e-30),
+                reference=np.maximum(reference, _TINY),
                 gammas=np.ones(len(values)),
                 idle=np.zeros(len(values), dtype=np.int64),
                 stuck=np.zeros(len(values), dtype=bool),

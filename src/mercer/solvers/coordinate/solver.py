@@ -24,6 +24,7 @@ __all__ = ["CoordinateDescent"]
 
 METHODS = ("auto", "newton", "descent")
 MODES = ("auto", "safe", "async")
+_TINY = float(np.finfo(np.float64).tiny)  # in the place of a reference of 0
 _LEAST_EXCESS = 1e-10  # of a model, relative to F: rounding is in the way of less
 _LARGEST_GRAM = 8000  # columns of a working set whose Gram matrix is worth its room
 ORDERS = ("cyclic", "permuted", "random", "greedy-block")
@@ -247,9 +248,9 @@ def _start(problem: Problem, columns: Columns, index: int, theta: NDArray) -> _O
     w = np.array(problem.weights_of(theta), dtype=np.float64)
     nothing = output.at(np.zeros(columns.n_columns))
     if output.loss.convex:
-        reference = max(1e-30, nothing.objective)
+        reference = max(_TINY, nothing.objective)
     else:
-        reference = max(1e-30, float(np.linalg.norm(nothing.gradient)))
+        reference = max(_TINY, float(np.linalg.norm(nothing.gradient)))
     b = float(theta[-1]) if problem.fit_intercept and not output.loss.convex else None
     point = output.at(w, b=b) if np.any(w) or b is not None else nothing
     return _OutputState(output, point, reference, max(nothing.bound, point.bound))

@@ -1,0 +1,159 @@
+"""Fits whose responses hold: in float64 where float32 is too short for them, or with a warning."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer._array import check_memory
+from mercer._rows import PreparedRows
+from mercer.designs import Design
+from mercer.maps import ExactKernel, FeatureMap
+from mercer.problem import Problem
+from mercer.problem.precision import ENOUGH, beyond_reach, rounding, sampled_rows
+from mercer.solvers.base import OutOfRange
+
+__all__ = ["Precise", "wide_design", "wide_rows"]
+
+# A solver and its results, one for every strength of the penalty.
+Outcome = tuple[Any, list[Any]]
+
+
+@dataclass
+class Precise:
+    """Solving in float64 what float32 cannot carry.
+
+    Parameters
+    ----------
+    solve : callable
+        From a problem to a solver and its results, one for every strength.
+    alphas : list of float
+        The strengths, in the order of the results.
+    wide_rows : callable
+        Some rows of the design with features computed in float64.
+    wide_problem : callable
+        The problem in float64; it may raise MemoryError.
+    """
+
+    solve: Callable[[Problem], Outcome]
+    alphas: list[float]
+    wide_rows: Callable[[NDArray[np.int64]], Design]
+    wide_problem: Callable[[], Problem]
+
+    def __call__(self, problem: Problem) -> Outcome:
+        """Results whose responses hold; those that do not have not converged.
+
+        Warns
+        -----
+        ConvergenceWarning
+            As the solver does, and if rounding may have moved responses by much.
+        """
+        if problem.dtype == np.float64:
+            return self._judged(problem, self.solve(problem))
+        outcome: Outcome | None = None
+        said: list[warnings.WarningMessage] = []
+        if not any(beyond_reach(at(problem, alpha)) for alpha in self.alphas):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always", ConvergenceWarning)
+                try:
+                    outcome = self.solve(problem)
+                except OutOfRange:  # float64 reaches further
+                    pass
+            if outcome is not None and self._holds(problem, outcome):
+                _say(said)
+                return outcome
+        try:
+            wide = self.wide_problem()
+            found = self.solve(wide)
+        except MemoryError:
+            _say(said)
+            return self._judged(problem, outcome or self.solve(problem))
+        return self._judged(wide, found)
+
+    def _holds(self, problem: Problem, outcome: Outcome) -> bool:
+        """Whether float32 has done, or the user has ended the work."""
+        solver, results = outcome
+        if any(result.interrupted for result in results):
+            return True
+        # Short of both tol and max_iter, rounding kept it from going on.
+        direct = solver.name == "cholesky"
+        stalled = any(
+            not result.converged and (direct or result.n_iter < solver.max_iter)
+            for result in results
+        )
+        return not stalled and max(self._errors(problem, results)) <= ENOUGH[problem.dtype]
+
+    def _judged(self, problem: Problem, outcome: Outcome) -> Outcome:
+        """The outcome, of which nothing is called converged that rounding has spoilt."""
+        solver, results = outcome
+        errors = self._errors(problem, results)
+        spoilt = [
+            i
+            for i, result in enumerate(results)
+            if errors[i] > ENOUGH[problem.dtype] and result.converged and not result.interrupted
+        ]
+        if not spoilt:
+            return outcome
+        worst = max(spoilt, key=lambda i: errors[i])
+        remedy = "raise alpha" if problem.dtype == np.float64 else "raise alpha or free memory"
+        warnings.warn(
+            f"rounding in {problem.dtype} may have changed the responses by {errors[worst]:.2g} of "
+            f"the targets' spread at alpha={self.alphas[worst]:g}; {remedy}.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+        for i in spoilt:
+            results[i] = replace(results[i], converged=False)
+        return solver, results
+
+    def _errors(self, problem: Problem, results: list[Any]) -> list[float]:
+        """What rounding may have done to the responses of every result."""
+        wide = None
+        if problem.dtype == np.float32:
+            wide = self.wide_rows(sampled_rows(problem.n_rows))
+        return [
+            rounding(at(problem, alpha), result.coef, wide)
+            for alpha, result in zip(self.alphas, results, strict=True)
+        ]
+
+
+def at(problem: Problem, alpha: float) -> Problem:
+    """The problem at a strength of its penalty."""
+    if problem.penalty.alpha == alpha:
+        return problem
+    return problem.with_penalty(replace(problem.penalty, alpha=alpha))
+
+
+def wide_design(map_: FeatureMap, rows: Any) -> Design:
+    """The design of rows, as the scaler left them, in float64.
+
+    Raises
+    ------
+    MemoryError
+        If the rows do not fit.
+    """
+    rows = rows.together() if isinstance(rows, PreparedRows) else rows
+    size = getattr(rows, "nnz", rows.size)
+    check_memory(16.0 * size, f"{rows.shape[0]} rows in float64", "raise alpha")
+    wide = rows.astype(np.float64)
+    # The rows of an exact kernel are its landmarks; what other maps have drawn stays.
+    return map_.fit_design(wide) if isinstance(map_, ExactKernel) else map_.design(wide)
+
+
+def wide_rows(map_: FeatureMap, rows: Any) -> Design:
+    """The design of a few rows, as the scaler left them, in float64."""
+    rows = rows[:] if isinstance(rows, PreparedRows) else rows
+    ((_, design),) = map_.designs(rows.astype(np.float64))
+    return design
+
+
+def _say(said: list[warnings.WarningMessage]) -> None:
+    """Give out warnings that were held back."""
+    for one in said:
+        warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

@@ -1,0 +1,132 @@
+"""How far rounding may have carried responses from those of the minimiser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.penalties import RKHSNorm
+
+if TYPE_CHECKING:
+    from mercer.designs import Design
+    from mercer.problem.objective import Problem
+
+__all__ = ["ENOUGH", "beyond_reach", "relative", "rounding", "sampled_rows"]
+
+# Share of the targets' spread that rounding may move responses by, as estimated: the error itself
+# was seen to be up to four times as large, and a hundred times for rows far from those of the fit.
+# There is float64 to go to from float32, and then it may be less.
+ENOUGH = {np.dtype(np.float32): 3e-4, np.dtype(np.float64): 3e-3}
+
+# Rows that are looked at: what rounding does to responses it does to all rows alike.
+_ROWS = 64
+
+
+def rounding(problem: Problem, theta: NDArray, wide: Design | None = None) -> float:
+    """What rounding may have done to responses at θ, in units of the spread of the targets.
+
+    Entries of Z, coefficients and residuals r are right to a relative ε, that of the problem's
+    dtype. With errors that are random from row to row
+
+    - responses are off by ε ‖z∘w‖, which is much where large weights cancel, and so are the
+      targets as the equations see them;
+    - the gradient is off by ε |z| ‖r‖ / n, which moves responses by up to ε |z| ‖r‖ / (n √alpha)
+      under the penalty alpha ‖w‖² / 2;
+    - the equations of a kernel machine are off by ε |k| ‖a‖ with the coefficients a = r / (n alpha)
+      of the rows, which may be far larger than the weights of a few landmarks.
+
+    Responses to training rows take over no more than that, those to other rows, of a model with
+    explicit features, up to |z| / (2 √(n alpha)) times as much. A few rows stand for all of them.
+
+    Parameters
+    ----------
+    problem : Problem
+    theta : array of the shape of θ
+    wide : Design, default=None
+        ``sampled_rows`` with features of more digits than the problem's: what float32 has made of
+        them is seen by comparison.
+
+    Returns
+    -------
+    float
+        The largest over the outputs; 0 for targets that are all 0.
+    """
+    rows = sampled_rows(problem.n_rows)
+    design = problem.design.rows(rows)
+    weights = problem.weights_of(theta)
+    columns = np.abs(weights.reshape(len(weights), -1).astype(np.float64))
+    largest = columns.max(axis=0, initial=0.0)  # squares may leave the range
+    shares = np.square(columns / np.where(largest > 0, largest, 1.0))
+    squares = design.column_sqnorms() / len(rows)
+    eps = float(np.finfo(problem.dtype).eps)
+    noise = eps * largest * np.sqrt(squares @ shares)
+    if wide is not None:
+        gap = wide.matvec(weights.astype(np.float64)) - design.matvec(weights)
+        noise = np.maximum(noise, np.sqrt(np.mean(np.square(gap), axis=0)))
+    if problem.fit_intercept:
+        noise = np.hypot(noise, eps * np.abs(theta[-1].astype(np.float64)))
+    residuals = eps * _residuals(problem, theta, design, rows)
+    ridge = problem.n_rows * problem.penalty.alpha
+    if ridge and isinstance(problem.penalty, RKHSNorm):
+        square = float(np.max(np.abs(design.diagonal())))
+        noise = np.maximum(noise, square * np.sqrt(problem.n_rows) * residuals / ridge)
+    elif ridge and problem.penalty.quadratic:
+        square = float(squares.sum())
+        noise = noise * max(1.0, 0.5 * np.sqrt(square / ridge))
+        noise = np.maximum(noise, np.sqrt(square / ridge) * residuals)
+    return relative(problem, noise)
+
+
+def relative(problem: Problem, sizes: NDArray) -> float:
+    """The largest of the sizes of responses, one per output, in units of the targets' spread."""
+    unit = spread(problem)
+    return float(np.max(np.divide(sizes, unit, out=np.zeros(len(unit)), where=unit > 0)))
+
+
+def beyond_reach(problem: Problem) -> bool:
+    """Whether a problem is sure to ask for more digits than its dtype has.
+
+    Squares of its targets are lost; or it is a kernel machine whose coefficients r / (n alpha) are
+    so large that their rounding shows even if residuals are a tenth of the targets' spread.
+    """
+    limits = np.finfo(problem.dtype)
+    sizes = spread(problem)
+    if np.any((sizes > 0) & (sizes < np.sqrt(float(limits.tiny) / float(limits.eps)))):
+        return True
+    if not isinstance(problem.penalty, RKHSNorm):
+        return False
+    rows = sampled_rows(problem.n_rows)
+    most = float(np.max(np.abs(problem.design.rows(rows).diagonal())))
+    noise = 0.1 * float(limits.eps) * most
+    return noise > ENOUGH[problem.dtype] * problem.penalty.alpha * np.sqrt(problem.n_rows)
+
+
+def spread(problem: Problem) -> NDArray[np.float64]:
+    """Root mean square of the targets of every output: about their mean if that is something."""
+    y = problem.y.reshape(problem.n_rows, -1).astype(np.float64)
+    largest = np.abs(y).max(axis=0, initial=0.0)  # squares may leave the range
+    shares = y / np.where(largest > 0, largest, 1.0)
+    whole = np.sqrt(problem.row_mean(np.square(shares)))
+    if problem.fit_intercept:
+        shares -= problem.row_mean(shares)
+    sizes = np.sqrt(problem.row_mean(np.square(shares)))
+    constant = sizes <= 4 * float(np.finfo(problem.dtype).eps)
+    return largest * np.where(constant, whole, sizes)
+
+
+def sampled_rows(n_rows: int) -> NDArray[np.int64]:
+    """A few rows that stand for all."""
+    return np.unique(np.linspace(0, n_rows - 1, _ROWS).astype(np.int64))
+
+
+def _residuals(
+    problem: Problem, theta: NDArray, design: Design, rows: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Root mean square of the derivative of the loss at these rows, of every output."""
+    responses = design.matvec(problem.weights_of(theta))
+    if problem.fit_intercept:
+        responses = responses + theta[-1]
+    residuals = problem.loss.gradient(responses, problem.y[rows])
+    return np.sqrt(np.mean(np.square(residuals, dtype=np.float64), axis=0)).reshape(-1)
