@@ -63,11 +63,12 @@ def main() -> int:
                 counts[row][kind] += 1
             if kind == "silent":
                 silent.append(verdict)
-    print("".join(f"{word:>15}" for word in ("", *KINDS)))
+    lines = ["".join(f"{word:>15}" for word in ("", *KINDS))]
     for row in counts if settings.table else ["all"]:
-        print(f"{row:>20}" + "".join(f"{counts[row][kind]:>15}" for kind in KINDS)[5:])
-    for verdict in sorted(silent, key=lambda one: -np.nan_to_num(one.error, nan=np.inf))[:20]:
-        print(verdict)
+        lines.append(f"{row:>20}" + "".join(f"{counts[row][kind]:>15}" for kind in KINDS)[5:])
+    worst = sorted(silent, key=lambda one: -np.nan_to_num(one.error, nan=np.inf))
+    lines += [str(verdict) for verdict in worst[:20]]
+    sys.stdout.write("\n".join(lines) + "\n")
     return 1 if silent else 0
 
 

@@ -69,7 +69,8 @@ def test_what_float32_cannot_carry_is_solved_in_float64(smooth, settings):
     narrow = KernelRegressor("exact", **settings).fit(X, y)
     wide = KernelRegressor("exact", **settings).fit(X.astype(np.float64), y)
     assert narrow.predict(X).dtype == np.float32
-    assert narrow.converged_ and wide.converged_
+    assert narrow.converged_
+    assert wide.converged_
     np.testing.assert_allclose(narrow.predict(X), wide.predict(X), atol=1e-3)
 
 
@@ -115,7 +116,8 @@ def test_without_memory_for_float64_a_rough_fit_in_float32_says_so(smooth, monke
     X, y = smooth
     with pytest.warns(ConvergenceWarning, match="rounding in float32"):
         model = KernelRegressor("exact", gamma=1e-12, alpha=1e-9).fit(X, y)
-    assert not model.converged_ and model.coef_.dtype == np.float32
+    assert not model.converged_
+    assert model.coef_.dtype == np.float32
 
 
 def test_fine_features_of_float32_rows_are_those_of_float64_rows():
@@ -141,7 +143,7 @@ def test_the_unit_of_the_target_changes_nothing(smooth, settings, size):
 def test_a_target_that_has_no_squares_is_refused(smooth, dtype):
     X, y = smooth
     for size in (1e-200, 1e200):
-        with pytest.raises(ValueError, match="y must have (finite )?sums of squares"):
+        with pytest.raises(ValueError, match=r"y must have (finite )?sums of squares"):
             KernelRegressor().fit(X.astype(dtype), size * y.astype(float))
 
 

@@ -457,9 +457,8 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
         feature_map, weights, prepare = self._predictor(weights)
         n_missing = 0
         for rows, design in feature_map.designs(X, prepare):
-            out[rows] = (
-                design.matvec(weights) + self.intercept_
-            )  # where both are large, they cancel
+            # Where both are large, they cancel: in the precision of the weights.
+            out[rows] = design.matvec(weights) + self.intercept_
             n_missing += design.n_missing
         feature_map.warn_missing(n_missing, X.shape[0])
         return out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -61,10 +62,8 @@ class Precise:
         if not any(beyond_reach(at(problem, alpha)) for alpha in self.alphas):
             with warnings.catch_warnings(record=True) as said:
                 warnings.simplefilter("always", ConvergenceWarning)
-                try:
+                with suppress(OutOfRange):  # float64 reaches further
                     outcome = self.solve(problem)
-                except OutOfRange:  # float64 reaches further
-                    pass
             if outcome is not None and self._holds(problem, outcome):
                 _say(said)
                 return outcome

@@ -57,7 +57,7 @@ class Result:
     n_iter : int
         Iterations done.
     converged : bool
-        Whether ``optimality`` reached ``tol``, and rounding let responses come near the minimiser's.
+        Whether ``optimality`` reached ``tol`` and rounding let responses come near the best ones.
     optimality : float
         What ``criterion`` says, the largest over the outputs.
     trace : list of TraceRow
