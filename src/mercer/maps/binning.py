@@ -146,6 +146,7 @@ class RandomBinning(FeatureMap):
         self.kernel_ = self._resolved_kernel(X)
         _warn_spread(self.kernel_.taper, X.shape[1])
         self.key_ = self._drawn_key()
+        self._check_room(n_grids, X, np.uint16 if n_hashed is None else code_type(n_hashed - 1))
         self.n_bins_ = np.full(n_grids, n_hashed or 0, dtype=np.int64)
         if n_hashed is None:
             design = self._number_boxes(X)
@@ -399,16 +400,20 @@ class RandomBinning(FeatureMap):
 
     def _empty_codes(self, X: Any, dtype: Any) -> NDArray:
         """Room for the codes of X, if there is room."""
-        shape = (self._n_grids, X.shape[0])
-        cell = float(shape[1]) * (np.dtype(dtype).itemsize + self._value_bytes)
+        self._check_room(self._n_grids, X, dtype)
+        return np.empty((self._n_grids, X.shape[0]), dtype=dtype)
+
+    def _check_room(self, n_grids: int, X: Any, dtype: Any) -> None:
+        """Refuse codes of X that would not fit."""
+        n = X.shape[0]
+        cell = float(n) * (np.dtype(dtype).itemsize + self._value_bytes)
         check_setting(
             "n_components",
-            shape[0],
-            lambda n_grids: cell * n_grids,
-            f"binning {shape[1]} rows into {shape[0]} grids",
+            n_grids,
+            lambda count: cell * count,
+            f"binning {n} rows into {n_grids} grids",
             "use fewer rows",
         )
-        return np.empty(shape, dtype=dtype)
 
     def _bin(self, X: Any, codes: NDArray, first: int = 0) -> int:
         """Write the codes of grids first.. of X; returns how many had no column."""
