@@ -206,7 +206,7 @@ def _products() -> Iterator[Call]:
                     "scale": 0.5, "missing": missing, "n_threads": 1,
                 },
                 frozenset({"out"}),
-                trusts=frozenset() if missing else frozenset({"codes", "offsets", "missing"}),
+                trusts=frozenset({"missing"} if missing else {"codes", "offsets", "missing"}),
             )  # fmt: skip
             weighted = name.replace("binned", "weighted")
             power = {"power": 2} if operand == "v" and "gram" not in name else {}
