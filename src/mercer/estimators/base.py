@@ -15,12 +15,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer import maps, penalties, solvers
-from mercer._array import available_memory, check_memory
+from mercer._array import check_memory
 from mercer._rows import selected
 from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import flag, float_type, is_name, positive_integer
+from mercer._validation import flag, float_type, is_name
 from mercer.designs import Dense, Design, KernelColumns
+from mercer.estimators.forms import best_form
 from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
 from mercer.estimators.precision import Precise, wide_design, wide_rows
 from mercer.estimators.selection import Part, checked_path, chosen, mean_loss
@@ -37,12 +38,7 @@ __all__ = ["KernelMachine", "check_weights", "with_default_strength", "with_reso
 _ALPHA = 0.3
 # Default strength of a penalty with an l1 part, as a share of the least that leaves no weights.
 _L1_SHARE = 0.01
-# Landmarks up to which whitening costs less than solvers gain by it: their eigenvectors take some
-# ten times the flops of a Cholesky factor.
-_WHITENED = 5000
 _FLAGS = {"fit_intercept", "preconditioned", "scale", "warm_start"}
-# What solvers of linear equations ask for that look at rows.
-_LINEAR = frozenset({"a quadratic loss", "a penalty of linear gradient"})
 # Vectors of a number per column and output that an iterative solver works with.
 _SOLVER_VECTORS = 5.0
 _COEFFICIENTS = ("coef_", "intercept_")
@@ -187,7 +183,7 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
             random_state=self.random_state,
             n_jobs=self.n_jobs,
         )
-        map_ = self._in_best_form(map_, len(target), loss)
+        map_ = best_form(map_, self.solver, len(target), self._is_ridge(), loss.quadratic)
         path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
         with np.printoptions(threshold=sys.maxsize, precision=17):
             settings = repr(
@@ -258,40 +254,8 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
             design = design.held()
         return design, RKHSNorm(penalty.alpha, design.landmark_design())
 
-    def _in_best_form(self, map_: FeatureMap, n_samples: int, loss: Any) -> FeatureMap:
-        """A kernel against landmarks, whitened or not as it is quickest to solve for."""
-        if not isinstance(map_, maps.Nystroem):
-            return map_
-        if isinstance(map_, maps.ExactKernel) and not map_.whiten:
-            # Newton's method is slow on columns that are nearly dependent.
-            helps = self._is_ridge() and not loss.quadratic and n_samples <= _WHITENED
-            return map_.set_params(whiten=True) if helps else map_
-        if not map_.whiten:
-            return map_
-        wanted = (*np.shape(map_.landmarks), 0)[0]  # none are given where they are a name
-        if map_.n_components is not None:
-            wanted = positive_integer(map_.n_components, "n_components")
-        linear = self._is_ridge() and loss.quadratic
-        if not linear or not self._solves_systems():
-            return map_
-        # Whitened features that are made again in every pass cost far more than the kernel alone,
-        # which conjugate gradients, with their preconditioner, need no more passes of.
-        available = available_memory()
-        held = available is None or 8.0 * n_samples * wanted <= available / 2
-        if min(n_samples, wanted) <= _WHITENED and (held or self.solver not in ("auto", "cg")):
-            return map_
-        return map_.set_params(whiten=False)
-
     def _is_ridge(self) -> bool:
         return is_name(self.penalty, "l2")
-
-    def _solves_systems(self) -> bool:
-        """Whether the solver that is asked for takes the norm of a function as its penalty."""
-        solver = self.solver if isinstance(self.solver, solvers.Solver) else None
-        kind = solver or (isinstance(self.solver, str) and solvers.SOLVERS.get(self.solver))
-        if not kind:  # "auto"
-            return True
-        return "a linear system" in kind.requires or kind.requires >= _LINEAR
 
     def _adopt(self, solver: Any, result: Any) -> None:
         """Make a solver's result the fitted model."""

@@ -104,12 +104,13 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
-        y : ignored
+        X, y
+            As for ``fit``.
 
         Returns
         -------
-        array (or CSR, for maps whose features are sparse) of shape (n, D), in the dtype of X
+        array or CSR
+            As from ``transform``.
         """
         X = self._taken(X, reset=True)
         self._fit(X)

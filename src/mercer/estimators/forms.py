@@ -1,0 +1,70 @@
+"""Which form of a map is quickest to solve for: what suits which solver."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mercer import maps, solvers
+from mercer._array import available_memory
+from mercer._validation import positive_integer
+from mercer.maps import FeatureMap
+
+__all__ = ["best_form"]
+
+# Landmarks up to which whitening costs less than solvers gain by it: their eigenvectors take some
+# ten times the flops of a Cholesky factor.
+_WHITENED = 5000
+# What solvers of linear equations ask for that look at rows.
+_LINEAR = frozenset({"a quadratic loss", "a penalty of linear gradient"})
+
+
+def best_form(
+    map_: FeatureMap, solver: Any, n_samples: int, is_ridge: bool, is_quadratic: bool
+) -> FeatureMap:
+    """A kernel against landmarks, whitened or not as it is quickest to solve for.
+
+    Parameters
+    ----------
+    map_ : FeatureMap
+        Not fitted yet; its settings are changed.
+    solver : str or Solver
+        As the user gave it.
+    n_samples : int
+        Rows to be fitted.
+    is_ridge : bool
+        Whether the penalty is "l2" by name.
+    is_quadratic : bool
+        Whether the loss is.
+    """
+    if not isinstance(map_, maps.Nystroem):
+        return map_
+    if isinstance(map_, maps.ExactKernel) and not map_.whiten:
+        # Newton's method is slow on columns that are nearly dependent.
+        helps = is_ridge and not is_quadratic and n_samples <= _WHITENED
+        return map_.set_params(whiten=True) if helps else map_
+    if not map_.whiten:
+        return map_
+    wanted = (*np.shape(map_.landmarks), 0)[0]  # none are given where they are a name
+    if map_.n_components is not None:
+        wanted = positive_integer(map_.n_components, "n_components")
+    linear = is_ridge and is_quadratic
+    if not linear or not _solves_systems(solver):
+        return map_
+    # Whitened features that are made again in every pass cost far more than the kernel alone,
+    # which conjugate gradients, with their preconditioner, need no more passes of.
+    available = available_memory()
+    held = available is None or 8.0 * n_samples * wanted <= available / 2
+    if min(n_samples, wanted) <= _WHITENED and (held or solver not in ("auto", "cg")):
+        return map_
+    return map_.set_params(whiten=False)
+
+
+def _solves_systems(given: Any) -> bool:
+    """Whether the solver that is asked for takes the norm of a function as its penalty."""
+    solver = given if isinstance(given, solvers.Solver) else None
+    kind = solver or (isinstance(given, str) and solvers.SOLVERS.get(given))
+    if not kind:  # "auto"
+        return True
+    return "a linear system" in kind.requires or kind.requires >= _LINEAR
