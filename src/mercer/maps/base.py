@@ -94,7 +94,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Returns
         -------
-        array (or CSR, for maps whose features are sparse) of shape (n, D), in the dtype of X
+        array, or CSR where features are sparse, of shape (n, D), in the dtype of X
         """
         self._check_fitted()
         return self._transform(self._checked(X, reset=False))
@@ -159,10 +159,8 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Yields
         ------
-        rows : slice
-            Which rows of X.
-        design : Design
-            Of these rows.
+        tuple of slice and Design
+            Which rows of X, and their design.
         """
         self._check_fitted()
         X = sound(X)
@@ -189,10 +187,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def bytes_per_row(self, dtype: Any) -> float:
         """Bytes that one row takes while it is transformed: what prediction in chunks plans with.
 
-        Parameters
-        ----------
-        dtype : dtype
-            float32 or float64, of the data.
+        ``dtype`` is that of the data, float32 or float64.
         """
         return float(np.dtype(dtype).itemsize) * (self.n_features_in_ + self.n_features_out_)
 
