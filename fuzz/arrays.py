@@ -36,6 +36,8 @@ def _door(draw: Any, say: Any) -> None:
     """Any place where rows come in: kernels, designs and parts of maps as well."""
     name = draw(st.sampled_from(sorted(_doors())))
     X, how = inputs.odd(draw)
+    if not hasattr(X, "shape"):  # some doors are for arrays and sparse matrices alone
+        X, how = inputs.laid_out(draw, inputs.plain(draw))
     say(f"{name} on {how}")
     judge.finite(_doors()[name](X), name)
 

@@ -366,3 +366,12 @@ def test_the_default_strength_leaves_some_weights_and_not_all():
 
 def test_examples_run(check_examples):
     check_examples(sparse_models)
+
+
+@pytest.mark.parametrize("n_outputs", [1, 2])
+def test_model_without_features_and_intercept_predicts_zero(n_outputs, rng):
+    X = rng.normal(size=(30, 3))
+    y = X[:, 0] if n_outputs == 1 else X[:, :2]
+    model = SparseKernelRegressor(alpha=1e6, fit_intercept=False, max_rounds=2, random_state=0)
+    assert model.fit(X, y).n_features_active_ == 0
+    np.testing.assert_array_equal(model.predict(X), np.zeros_like(y))

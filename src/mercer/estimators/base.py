@@ -394,7 +394,7 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
 
     def _split(self, theta: NDArray) -> dict[str, Any]:
         """``coef_`` (D,) or (k, D) and ``intercept_`` of a solver's variable."""
-        offset = theta[-1] if self.fit_intercept else np.zeros_like(theta[0])
+        offset = theta[-1] if self.fit_intercept else np.zeros(theta.shape[1:], theta.dtype)
         return {
             "coef_": (theta[:-1] if self.fit_intercept else theta).T,
             "intercept_": (offset + self._target_mean_).astype(theta.dtype),
