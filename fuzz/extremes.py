@@ -63,12 +63,11 @@ def main() -> int:
                 counts[row][kind] += 1
             if kind == "silent":
                 silent.append(verdict)
-    lines = ["".join(f"{word:>15}" for word in ("", *KINDS))]
-    for row in counts if settings.table else ["all"]:
-        lines.append(f"{row:>20}" + "".join(f"{counts[row][kind]:>15}" for kind in KINDS)[5:])
-    worst = sorted(silent, key=lambda one: -np.nan_to_num(one.error, nan=np.inf))
-    lines += [str(verdict) for verdict in worst[:20]]
-    sys.stdout.write("\n".join(lines) + "\n")
+    lines = [f"{'':20}" + "".join(f"{kind:>15}" for kind in KINDS)]
+    for row in sorted(counts) if settings.table else ["all"]:
+        lines.append(f"{row:20}" + "".join(f"{counts[row][kind]:>15}" for kind in KINDS))
+    worst_first = sorted(silent, key=lambda one: -np.nan_to_num(one.error, nan=np.inf))
+    sys.stdout.write("\n".join([*lines, *map(str, worst_first[:20]), ""]))
     return 1 if silent else 0
 
 

@@ -1,4 +1,4 @@
-"""Kernel machines in 80 decimal digits, by formulas of a few lines, to hold extreme fits to."""
+"""Kernel machines in 80 decimal digits, by short formulas: what extreme fits are held to."""
 
 from __future__ import annotations
 

@@ -78,8 +78,9 @@ default="auto"
     max_iter : int, default=1000
         Iterations after which it stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
-        Threads of the map and its products; None and -1 mean all cores. Linear algebra runs on the
-        threads of its own library. Results do not depend on either beyond rounding.
+        Threads of the map and its products; None and -1 mean all that this process may use. Linear
+        algebra runs on the threads of its own library. Results do not depend on either beyond
+        rounding.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the map.
     warm_start : bool, default=False

@@ -58,7 +58,7 @@ class DoublySGDRegressor(StreamingMachine, KernelRegressor):
         absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
         It follows the first rows that the model sees.
     n_jobs : int or None, default=None
-        Threads of the map; None and -1 mean all cores.
+        Threads of the map; None and -1 mean all that may be used.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the features and of the order of the rows.
 
@@ -187,7 +187,7 @@ class DoublySGDClassifier(StreamingMachine, KernelClassifier):
         absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
         It follows the first rows that the model sees.
     n_jobs : int or None, default=None
-        Threads of the map; None and -1 mean all cores.
+        Threads of the map; None and -1 mean all that may be used.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the features and of the order of the rows.
 

@@ -70,8 +70,8 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
     max_iter : int, default=10_000_000
         Updates of a machine after which it stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
-        Threads; None and -1 mean all cores. "pairs" gives the same result with any number to
-        rounding, "greedy" one that is as good by ``tol``.
+        Threads; None and -1 mean all that this process may use. "pairs" gives the same result with
+        any number to rounding, "greedy" one that is as good by ``tol``.
     random_state : int, RandomState, Generator or None, default=None
         Decides the parts of several threads of "greedy".
 

@@ -57,7 +57,7 @@ class SparseKernelRegressor(SparseMachine, KernelRegressor):
     max_iter : int, default=1000
         Iterations of the solver in a round after which it stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
-        Threads of the map and the solver; None and -1 mean all cores.
+        Threads of the map and the solver; None and -1 mean all that may be used.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the map.
     warm_start : bool, default=False
@@ -176,7 +176,7 @@ class SparseKernelClassifier(SparseMachine, KernelClassifier):
     max_iter : int, default=1000
         Iterations of the solver in a round after which it stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
-        Threads of the map and the solver; None and -1 mean all cores.
+        Threads of the map and the solver; None and -1 mean all that may be used.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the map.
     warm_start : bool, default=False

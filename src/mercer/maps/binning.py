@@ -65,7 +65,7 @@ class RandomBinning(FeatureMap):
         kernel, or 1; either times the root of the kernel's ``amplitude``.
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
-        Threads; None and -1 mean all cores. The result does not depend on it.
+        Threads; None and -1 mean all that this process may use. The result does not depend on it.
 
     Attributes
     ----------

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.designs import Design, KernelColumns
 from mercer.penalties import RKHSNorm
 
 if TYPE_CHECKING:
-    from mercer.designs import Design
     from mercer.problem.objective import Problem
 
 __all__ = ["ENOUGH", "beyond_reach", "relative", "rounding", "sampled_rows"]
@@ -70,7 +70,7 @@ def rounding(problem: Problem, theta: NDArray, wide: Design | None = None) -> fl
     residuals = eps * _residuals(problem, theta, design, rows)
     ridge = problem.n_rows * problem.penalty.alpha
     if ridge and isinstance(problem.penalty, RKHSNorm):
-        square = float(np.max(np.abs(design.diagonal())))
+        square = _largest(design)
         noise = np.maximum(noise, square * np.sqrt(problem.n_rows) * residuals / ridge)
     elif ridge and problem.penalty.quadratic:
         square = float(squares.sum())
@@ -97,9 +97,7 @@ def beyond_reach(problem: Problem) -> bool:
         return True
     if not isinstance(problem.penalty, RKHSNorm):
         return False
-    rows = sampled_rows(problem.n_rows)
-    most = float(np.max(np.abs(problem.design.rows(rows).diagonal())))
-    noise = 0.1 * float(limits.eps) * most
+    noise = 0.1 * float(limits.eps) * _largest(problem.design.rows(sampled_rows(problem.n_rows)))
     return noise > ENOUGH[problem.dtype] * problem.penalty.alpha * np.sqrt(problem.n_rows)
 
 
@@ -119,6 +117,13 @@ def spread(problem: Problem) -> NDArray[np.float64]:
 def sampled_rows(n_rows: int) -> NDArray[np.int64]:
     """A few rows that stand for all."""
     return np.unique(np.linspace(0, n_rows - 1, _ROWS).astype(np.int64))
+
+
+def _largest(design: Design) -> float:
+    """The largest kernel of some rows, by Cauchy and Schwarz that of a row with itself."""
+    if isinstance(design, KernelColumns):
+        return float(np.max(np.abs(design.diagonal())))
+    return float(np.sqrt(np.max(design.column_sqnorms(), initial=0.0)))
 
 
 def _residuals(

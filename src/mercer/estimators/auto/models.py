@@ -43,7 +43,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         seconds on ten thousand rows.
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
-        Threads; None and -1 mean all cores.
+        Threads; None and -1 mean all that this process may use.
 
     Attributes
     ----------
@@ -190,7 +190,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         seconds on ten thousand rows.
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
-        Threads; None and -1 mean all cores.
+        Threads; None and -1 mean all that this process may use.
 
     Attributes
     ----------
