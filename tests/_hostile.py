@@ -472,12 +472,14 @@ def _made(module: Any, kind: Any, name: str, value: Any) -> Any:
     return made
 
 
-def settings_outcomes(owners: Callable[[str], bool] = bool) -> Iterator[dict[str, Any]]:
-    """What comes of every unlikely value of every parameter."""
+def settings_outcomes(
+    wanted: Callable[[str, str, str], bool] = lambda owner, name, label: True,
+) -> Iterator[dict[str, Any]]:
+    """Outcomes of unlikely values of parameters: of those that are wanted."""
     for owner, name, use in parameters():
-        if not owners(owner):
-            continue
         for label, value in VALUES.items():
+            if not wanted(owner, name, label):
+                continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:

@@ -1,4 +1,4 @@
-"""Sparse matrices from outside: none reaches compiled code before its indices were looked at."""
+"""Rows from outside: no sparse matrix reaches compiled code before its indices were looked at."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mercer._array import check_memory
 
-__all__ = ["check_shape", "compressed", "sound"]
+__all__ = ["check_shape", "compressed", "refuse_foreign", "sound"]
 
 # Bytes that the scale, the norm and so on of a row or column take, and how many need no question.
 _BYTES = 32.0
@@ -23,6 +23,8 @@ _WIDER = {"e": np.float32, "g": np.float64, "O": np.float64}
 def sound(X: Any, name: str = "X") -> Any:
     """``X`` or, where it is sparse, the canonical CSR matrix of it; the caller's stays as it is.
 
+    What is not sparse is returned as it is, unless it would lose its meaning on the way to numbers.
+
     SciPy's compiled routines read and write wherever the indices of a matrix point, so these are
     looked at before any of them is called. What a matrix says of itself, that it is sorted and has
     no repeated entries, is not believed either.
@@ -30,18 +32,20 @@ def sound(X: Any, name: str = "X") -> Any:
     Parameters
     ----------
     X : object
-        SciPy sparse array or matrix of any format; all else is returned untouched.
+        SciPy sparse array or matrix of any format, or anything else.
     name : str
         What messages call it.
 
     Raises
     ------
     ValueError, TypeError
-        If indices, their type or the lengths of the arrays make no matrix of that shape.
+        If indices, their type or the lengths of the arrays make no matrix of that shape, or X is
+        masked or holds dates or records.
     MemoryError
         If there is no room for a few numbers for every row and column.
     """
     if not sparse.issparse(X):
+        refuse_foreign(X, name)
         return X
     if X.ndim != 2:
         raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
@@ -55,6 +59,18 @@ def sound(X: Any, name: str = "X") -> Any:
         found = found.copy()
         found.sum_duplicates()
     return found
+
+
+def refuse_foreign(values: Any, name: str) -> None:
+    """Refuse what NumPy would make numbers of that mean something else.
+
+    A mask would be forgotten, and what it hides be taken; dates would be days, or nanoseconds.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be masked; fill it in, or leave those rows out.")
+    for dtype in [getattr(values, "dtype", None), *getattr(values, "dtypes", ())]:
+        if getattr(dtype, "kind", None) in ("M", "m", "V"):
+            raise TypeError(f"{name} must hold numbers; got dtype {dtype}.")
 
 
 def check_shape(shape: tuple[int, int], name: str) -> None:

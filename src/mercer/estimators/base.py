@@ -22,7 +22,7 @@ from mercer._state import Checked, State
 from mercer._validation import flag, float_type, is_name
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.estimators.forms import best_form
-from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
+from mercer.estimators.inputs import ScaledInputs, check_weights, float_types, numbers
 from mercer.estimators.precision import Precise, wide_design, wide_rows
 from mercer.estimators.selection import Part, checked_path, chosen, mean_loss
 from mercer.estimators.state import check_coefficients, check_map, check_path
@@ -441,6 +441,7 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
         """The data of a fit: numbers, or texts for maps that take them."""
         for name in _FLAGS & self.get_params(deep=False).keys():
             flag(getattr(self, name), name)
+        y = numbers(y, "y") if options.get("y_numeric") else y
         if not self._takes_text():
             X = sound(X)
             return validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X), **options)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from sklearn.utils.validation import _check_sample_weight
 
 from mercer._array import check_memory, row_chunks
 from mercer._rows import PreparedRows, bytes_per_row, is_large, is_sparse
+from mercer._sparse import refuse_foreign
 
-__all__ = ["ScaledInputs", "check_weights", "float_types"]
+__all__ = ["ScaledInputs", "check_weights", "float_types", "numbers"]
 
 _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit deserves a word
 
@@ -106,8 +108,25 @@ def float_types(X: Any) -> Any:
     return np.float32 if is_small else [np.float64, np.float32]
 
 
+def numbers(values: Any, name: str) -> Any:
+    """``values``, as floats where they are objects, if they are numbers at all; None is left."""
+    if values is None:
+        return None
+    refuse_foreign(values, name)
+    found = np.asarray(values)
+    if found.dtype.kind in "OUS":
+        try:
+            found = values = found.astype(np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TypeError(f"{name} must hold numbers; {error}.") from None
+    if not (found.ndim or isinstance(values, Real)):
+        raise ValueError(f"{name} must have a dimension for the rows; got {values!r:.60}.")
+    return values
+
+
 def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
     """Weights as a float64 array, refused if negative or all zero, or None."""
     if sample_weight is None:
         return None
+    sample_weight = numbers(sample_weight, "sample_weight")
     return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)

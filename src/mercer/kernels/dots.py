@@ -30,7 +30,12 @@ class Linear(Kernel):
 
     def diag(self, X: Any) -> NDArray:
         X = matrix(X, "X")
-        squares = X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+        with np.errstate(over="ignore"):
+            squares = (
+                X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
+            )
+        if not np.isfinite(squares).all():
+            raise ValueError("X is too large for this kernel: products overflow; rescale it.")
         return np.asarray(squares, dtype=X.dtype).ravel()  # a sparse matrix gives a column
 
     def _why_no_widths(self) -> str:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -121,7 +122,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : as for ``transform``
         columns : array of int of shape (b,)
             In any order, each at least 0 and below D.
 
@@ -135,12 +136,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return self._block(X, column_indices(columns, self.n_features_out_))
 
     def design(self, X: Any) -> Design:
-        """z(X) in the form that suits this map: the matrix a solver works with.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-        """
+        """z(X) in the form that suits this map: the matrix a solver works with, for X as above."""
         self._check_fitted()
         design = self._design(self._taken(X, reset=False))
         self.warn_missing(design.n_missing, design.shape[0])
@@ -163,7 +159,10 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             Which rows of X, and their design.
         """
         self._check_fitted()
-        X = sound(X)
+        if sparse.issparse(X):
+            X = sound(X)
+        elif not isinstance(X, (np.ndarray, PreparedRows)) or not X.ndim:
+            X = self._checked(X, reset=False)  # into an array, whose rows can be taken by pieces
         for rows in row_chunks(X.shape[0], self.bytes_per_row(X.dtype)):
             piece = X[rows] if prepare is None else prepare(X[rows])
             yield rows, self._design(self._checked(piece, reset=False))

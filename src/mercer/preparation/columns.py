@@ -91,6 +91,8 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     if not (sparse.issparse(X) or hasattr(X, "dtype")):
         X = _as_array(X)
     kind = getattr(X, "dtype", np.dtype(object)).kind
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError("X must not be masked; NaN or None may stand for what is missing.")
     if kind in "OUSMm" and not sparse.issparse(X):
         validate_data(estimator, X, reset=reset, dtype=None, ensure_all_finite=False)
         return np.asarray(X)
@@ -116,7 +118,9 @@ def _as_array(X: Any) -> Any:
 
 def _is_frame(X: Any) -> bool:
     """Whether X is a table of pandas or polars."""
-    return type(X).__module__.partition(".")[0] in ("pandas", "polars") and hasattr(X, "columns")
+    return type(X).__module__.partition(".")[0] in ("pandas", "polars") and (
+        hasattr(X, "shape") and hasattr(X, "columns")  # which a query and a column have not both
+    )
 
 
 def read(X: Any, names: list[str], kinds: list[str] | None = None) -> Columns:
