@@ -209,8 +209,13 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
         self.feature_map_, self._settings_, self._width_ = map_, settings, X.shape[1:]
         return design, False, thetas
 
+    def _check_flags(self) -> None:
+        for name in _FLAGS & self.get_params(deep=False).keys():
+            flag(getattr(self, name), name)
+
     def _begin_fit(self) -> None:
         """Refuse to go on from a fit that was changed since, or forget it."""
+        self._check_flags()
         if getattr(self, "warm_start", False) and hasattr(self, "coef_"):
             self._check_state()
         else:
@@ -439,8 +444,6 @@ class KernelMachine(Checked, ScaledInputs, CallbackSupportMixin, BaseEstimator):
 
     def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
         """The data of a fit: numbers, or texts for maps that take them."""
-        for name in _FLAGS & self.get_params(deep=False).keys():
-            flag(getattr(self, name), name)
         y = numbers(y, "y") if options.get("y_numeric") else y
         if not self._takes_text():
             X = sound(X)

@@ -120,6 +120,7 @@ class DoublySGDRegressor(StreamingMachine, KernelRegressor):
         first = not hasattr(self, "coef_")
         if not first:
             self._check_state()
+        self._check_flags()
         X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True, reset=first)
         weights = check_weights(sample_weight, X)
         loss = losses.get(self.loss)
@@ -297,6 +298,7 @@ class DoublySGDClassifier(StreamingMachine, KernelClassifier):
                 "class_weight must be None for partial_fit, which does not know all rows; got "
                 f"{self.class_weight!r}: weigh the rows by sample_weight."
             )
+        self._check_flags()
         X, y = self._checked_pair(X, y, reset=first)
         check_classification_targets(y)
         weights = check_weights(sample_weight, X)
