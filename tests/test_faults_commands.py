@@ -170,7 +170,9 @@ def test_interrupted_automatic_fit_writes_the_best_model_so_far(folder):
     child = start(folder, COMMANDS["fit automatic"])
     ended = end(child, signal.SIGINT, 3.0)
     written = folder / "out.skops"
-    assert (ended.status == 0) == written.exists(), ended.said
+    # A signal that comes when all is done ends an interpreter that is on its way out.
+    is_done = ended.status == 0 or (ended.status == -signal.SIGINT and "fitted" in ended.said)
+    assert is_done == written.exists(), ended.said
     if written.exists():
         X = np.zeros((3, 3))
         assert np.isfinite(persistence.load(written).predict(X)).all()

@@ -184,7 +184,7 @@ def test_members_of_other_maps_are_refused(feature_map, X):
 
 
 def test_places_before_the_first_are_refused(X):
-    with pytest.raises(ValueError, match="columns must be at least 0"):
+    with pytest.raises(ValueError, match="places must be at least 0"):
         Members(clone(COLUMNS[0]), [-1]).fit(X)
 
 

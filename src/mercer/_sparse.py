@@ -68,7 +68,8 @@ def refuse_foreign(values: Any, name: str) -> None:
     """
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be masked; fill it in, or leave those rows out.")
-    for dtype in [getattr(values, "dtype", None), *getattr(values, "dtypes", ())]:
+    columns = getattr(values, "dtypes", None)  # of a table; a column has one
+    for dtype in [getattr(values, "dtype", None), *(columns if np.iterable(columns) else ())]:
         if getattr(dtype, "kind", None) in ("M", "m", "V"):
             raise TypeError(f"{name} must hold numbers; got dtype {dtype}.")
 

@@ -16,8 +16,11 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._validation import number_at_least_0, positive_integer
 from mercer.problem import Problem
 
-__all__ = ["NEAR", "Clock", "OutOfRange", "Result", "Solver", "State", "TraceRow"]
+__all__ = ["NEAR", "PERFECT", "Clock", "OutOfRange", "Result", "Solver", "State", "TraceRow"]
 
+# Share of the loss of responding 0 below which an objective is that of a perfect fit: targets of
+# any unit are alike, and labels of one class, which an intercept alone fits, are fitted.
+PERFECT = 1e-30
 NEAR = 1e-2  # distance of responses from the minimiser's up to which they are as good
 
 

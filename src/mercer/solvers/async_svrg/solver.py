@@ -18,7 +18,7 @@ from mercer.problem import Problem
 from mercer.solvers.async_svrg.held import MARGINS, PRECISIONS, SAMPLINGS, holds_matrix
 from mercer.solvers.async_svrg.inner import Inner, Settings
 from mercer.solvers.async_svrg.trial import GRID, falling, try_lengths
-from mercer.solvers.base import Clock, Solver, State
+from mercer.solvers.base import PERFECT, Clock, Solver, State
 
 __all__ = ["AsyncSVRG"]
 
@@ -184,6 +184,7 @@ class AsyncSVRG(Solver):
             else:
                 reference = np.linalg.norm(inner.gradient(initial), axis=0)
             values = problem.values(theta)
+            least = np.maximum(PERFECT * problem.values(np.zeros_like(theta)), _TINY)
             state = _State(
                 problem=problem,
                 clock=clock,
@@ -194,7 +195,7 @@ class AsyncSVRG(Solver):
                 best=values.copy(),
                 bounds=np.full(len(values), -np.inf),
                 violations=np.zeros(len(values)),
-                reference=np.maximum(reference, _TINY),
+                reference=np.maximum(reference, least),
                 gammas=np.ones(len(values)),
                 idle=np.zeros(len(values), dtype=np.int64),
                 stuck=np.zeros(len(values), dtype=bool),

@@ -13,7 +13,7 @@ from mercer._array import n_threads
 from mercer._validation import name_from
 from mercer.designs import Lazy
 from mercer.problem import Problem
-from mercer.solvers.base import Clock, Solver, State
+from mercer.solvers.base import PERFECT, Clock, Solver, State
 from mercer.solvers.coordinate.columns import Columns, GramPool, columns_of
 from mercer.solvers.coordinate.descent import DescentSteps
 from mercer.solvers.coordinate.newton import NewtonSteps
@@ -247,10 +247,9 @@ def _start(problem: Problem, columns: Columns, index: int, theta: NDArray) -> _O
     output = Output(problem, columns, index)
     w = np.array(problem.weights_of(theta), dtype=np.float64)
     nothing = output.at(np.zeros(columns.n_columns))
-    if output.loss.convex:
-        reference = max(_TINY, nothing.objective)
-    else:
-        reference = max(_TINY, float(np.linalg.norm(nothing.gradient)))
+    least = PERFECT * output.mean(output.loss.value(np.zeros(output.n), output.y))
+    at_nothing = nothing.objective if output.loss.convex else np.linalg.norm(nothing.gradient)
+    reference = max(_TINY, least, float(at_nothing))
     b = float(theta[-1]) if problem.fit_intercept and not output.loss.convex else None
     point = output.at(w, b=b) if np.any(w) or b is not None else nothing
     return _OutputState(output, point, reference, max(nothing.bound, point.bound))
