@@ -149,9 +149,10 @@ def complaints(folder: Path, name: str, number: int, ended: Ended) -> list[str]:
     if number == signal.SIGKILL:
         if ended.status not in (-number, 0):
             wrong.append(f"exit status {ended.status}")
-    elif ended.status not in (0, 128 + number):
+    elif ended.status not in (0, 128 + number, -number):
+        # Before a command begins, and when it is over, a signal ends the interpreter itself.
         wrong.append(f"exit status {ended.status}, not {128 + number}")
-    elif ended.status and not (last := (ended.said.splitlines() or [""])[-1]).startswith(
+    elif ended.status > 0 and not (last := (ended.said.splitlines() or [""])[-1]).startswith(
         SENTENCES[number]
     ):
         wrong.append(f"the last line is {last!r}")
