@@ -44,7 +44,7 @@ def _say(text: str) -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("sweeps", nargs="*", default=["all"], choices=[*runner.SWEEPS, "all"])
+    parser.add_argument("sweeps", nargs="*", default="all", choices=[*runner.SWEEPS, "all"])
     parser.add_argument("--seed", type=int, default=0, help="decides every case")
     parser.add_argument("--seconds", type=float, default=60.0, help="for all sweeps together")
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
