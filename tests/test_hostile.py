@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import _hostile
-from mercer import KernelClassifier, KernelRegressor, TablePreparer, maps
+from mercer import AutoKernelRegressor, KernelClassifier, KernelRegressor, TablePreparer, maps
 
 # What scikit-learn says, in its own words and sometimes in several lines.
 KNOWN = (
@@ -136,6 +136,8 @@ def test_targets_and_weights_that_are_no_numbers_are_named():
     for strange in (np.full(len(y), "up"), [None, *y[1:]], y.astype("M8[D]")):
         with pytest.raises((TypeError, ValueError), match=r"^(y must hold numbers|Input y)"):
             KernelRegressor().fit(X, strange)
+        with pytest.raises((TypeError, ValueError), match=r"^(y must hold numbers|Input y)"):
+            AutoKernelRegressor().fit(X, strange)
     with pytest.raises(TypeError, match=r"y must not be masked"):
         KernelRegressor().fit(X, np.ma.masked_array(y, mask=y > 0))
     with pytest.raises(TypeError, match=r"sample_weight must hold numbers"):

@@ -17,6 +17,7 @@ from mercer.estimators.auto.goals import Classes, Numbers
 from mercer.estimators.auto.search import Search
 from mercer.estimators.auto.targets import LogTargetRegressor
 from mercer.estimators.classification import KernelClassifier
+from mercer.estimators.inputs import numbers
 from mercer.estimators.regression import KernelRegressor
 from mercer.maps import FeatureMap
 from mercer.preparation import checked_table
@@ -106,6 +107,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         self
         """
         X = checked_table(self, X, reset=True)
+        y = numbers(y, "y")
         _, y = check_X_y(np.zeros((X.shape[0], 1)), y, multi_output=True, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         if len(y) < 2:
