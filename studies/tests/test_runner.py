@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 import warnings
 
 import pytest
@@ -236,3 +238,16 @@ def test_unknown_paper_is_one_sentence():
 @pytest.mark.parametrize("module", [runner, papers])
 def test_examples(module, check_examples):
     check_examples(module)
+
+
+def test_interrupt_that_a_run_has_caught_still_ends_the_study(path):
+    def caught(_):
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return {"value": 1}
+
+    cells = [Cell({"n": n}, caught, 1.0, str(n)) for n in range(3)]
+    with pytest.raises(KeyboardInterrupt):
+        run("toy", [Stage("runs", lambda found: cells)], path)
+    assert not path.exists()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

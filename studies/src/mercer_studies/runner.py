@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import signal
+import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -261,7 +264,7 @@ def run(
     file = RecordFile(path, paper, resume)
     head = {"record": KIND, "format": _FORMAT, "paper": paper, **(common or {})}
     study = _Run(file, head, n_jobs, on_record, on_progress)
-    with threadpool_limits(n_threads(n_jobs)):
+    with threadpool_limits(n_threads(n_jobs)), _noted() as study.signals:
         for position, stage in enumerate(stages):
             study.do(stage, stages[position + 1 :])
     study.finish()
@@ -281,6 +284,7 @@ class _Run:
     ):
         self.n_new = 0
         self.notes: list[str] = []
+        self.signals: list[int] = []
         self._file = file
         self._head = {**head, "run": records.new_run(), **records.environment(n_jobs)}
         self._on_record, self._on_progress = on_record, on_progress
@@ -303,6 +307,8 @@ class _Run:
             started = time.perf_counter()
             record = {**self._head, "key": cell.key, **cell.settings, **cell.notes}
             record |= _result(cell, self._loaded)
+            if self.signals:  # which a solver may have taken for its own, and kept its model
+                raise KeyboardInterrupt
             self._pace.took(cell, time.perf_counter() - started)
             self._file.append(record)
             self.n_new += 1
@@ -370,6 +376,30 @@ def _result(cell: Cell, loaded: Any) -> dict[str, Any]:
             found = {"failed": _sentence(error)}
     found["warnings"] = sorted({str(w.message) for w in caught} | set(found.get("warnings", ())))
     return found
+
+
+@contextmanager
+def _noted() -> Iterator[list[int]]:
+    """Signals that interrupt, as they come; their handlers go on as before."""
+    signals: list[int] = []
+    handlers: dict[int, Any] = {}
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)  # Windows lacks the last one
+            if number is not None and callable(signal.getsignal(number)):
+                handlers[number] = signal.getsignal(number)
+
+    def note(number: int, frame: Any) -> None:
+        signals.append(number)
+        handlers[number](number, frame)
+
+    try:
+        for number in handlers:
+            signal.signal(number, note)
+        yield signals
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _sentence(error: Exception) -> str:
