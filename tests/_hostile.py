@@ -295,7 +295,7 @@ def doors() -> Iterator[tuple[str, Callable[[Any], Any]]]:
         yield f"{name}.design", lambda S, f=fitted: f.design(S).toarray()
         yield (
             f"{name}.designs",
-            lambda S, f=fitted: np.concatenate([d.toarray() for _, d in f.designs(S)]),
+            lambda S, f=fitted: [d.toarray() for _, d in f.designs(S)],
         )
     for name, make_kernel in KERNELS.items():
         kernel = make_kernel().resolve(X)

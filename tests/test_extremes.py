@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+import _extremes_certified as certified
 from _extremes import ALPHAS, GAMMAS, MAPS, Case, References, data, grid, judged
 from mercer import DualKernelSVC, KernelClassifier, KernelRegressor, maps
 from mercer.designs import Dense
@@ -54,6 +55,26 @@ def test_responses_of_classifiers_are_right_or_warned(name, loss):
         for alpha in (1e-12, 1.0)
     ]
     assert not wrong(cases)[0]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("solver", ["pairs", "greedy"])
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
+def test_margins_of_support_vector_machines_are_right_or_warned(loss, solver, dtype):
+    for gamma in GAMMAS[::6]:
+        for C in (1e-9, 1e-3, 1.0, 1e6, 1e12):
+            verdict, reason = certified.dual(loss, dtype, gamma, C, solver)
+            assert verdict != "silent", (gamma, C, reason)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("map_", ["fourier", "binning"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+def test_weights_of_sparse_machines_are_right_or_warned(loss, map_, dtype):
+    for gamma in GAMMAS[::12]:
+        for alpha in (1e-3, 1e-1, 1e6):
+            verdict, reason = certified.sparse(loss, map_, dtype, gamma, alpha)
+            assert verdict != "silent", (gamma, alpha, reason)
 
 
 @pytest.mark.parametrize(

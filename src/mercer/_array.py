@@ -7,9 +7,11 @@ from numbers import Integral
 
 from mercer._config import get_config, memory_left
 from mercer._machine import cores, free_memory, group_memory
+from mercer._words import shown
 
 # Working memory of one row chunk: large against overheads, small against RAM.
 CHUNK_BYTES = 64 * 2**20
+_TOO_MANY = 2**31  # threads, what the core cannot count
 _CHUNK_SHARE = 32  # chunks of which ``max_memory`` has room for: one is met in several forms
 
 
@@ -28,9 +30,11 @@ def n_threads(n_jobs: int | None = None) -> int:
         At least 1.
     """
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool)):
-        raise TypeError(f"n_jobs must be an integer or None; got {n_jobs!r}.")
+        raise TypeError(f"n_jobs must be an integer or None; got {shown(n_jobs)}.")
     if n_jobs == 0:
         raise ValueError("n_jobs must not be 0; use None or -1 for every core.")
+    if n_jobs is not None and abs(n_jobs) >= _TOO_MANY:
+        raise ValueError(f"n_jobs must be below 2**31 in size; got {shown(n_jobs)}.")
     if n_jobs is not None and n_jobs > 0:
         return int(n_jobs)
     return max(1, cores() + 1 + (-1 if n_jobs is None else int(n_jobs)))

@@ -11,6 +11,7 @@ from numbers import Integral
 from typing import Any
 
 from mercer._machine import held_memory
+from mercer._words import shown
 
 __all__ = ["config_context", "get_config", "memory_left", "set_config"]
 
@@ -139,9 +140,11 @@ def _as_bytes(size: Any) -> int | None:
     elif isinstance(size, Integral) and not isinstance(size, bool):
         number = int(size)
     else:
-        raise TypeError(f"max_memory must be bytes, a size such as '8GB' or None; got {size!r}.")
+        raise TypeError(
+            f"max_memory must be bytes, a size such as '8GB' or None; got {shown(size)}."
+        )
     if number < 1:
         raise ValueError(
-            f"max_memory must be a positive number of bytes or a size such as '8GB'; got {size!r}."
+            f"max_memory must be a positive number of bytes or a size such as '8GB'; got {shown(size)}."
         )
     return number

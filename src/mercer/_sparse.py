@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._array import check_memory
+from mercer._words import shown
 
 __all__ = ["check_shape", "compressed", "refuse_foreign", "sound"]
 
@@ -214,7 +215,7 @@ def _from_dia(X: Any, name: str) -> Any:
     if len(offsets) != len(data) or len(np.unique(offsets)) != len(offsets):
         raise ValueError(
             f"{name} must have one offset for each of its {len(data)} diagonals, no two of them "
-            f"equal; got {offsets.tolist()!r:.60}."
+            f"equal; got {shown(offsets.tolist())}."
         )
     inside = (offsets > -X.shape[0]) & (offsets < X.shape[1])
     return _container(X, "dia")((data[inside], offsets[inside]), shape=X.shape).tocsr()

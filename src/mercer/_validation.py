@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_array
 
 from mercer._rows import PreparedRows
 from mercer._sparse import sound
+from mercer._words import shown
 
 FLOATS = (np.float64, np.float32)
 _TOO_MANY = 2**63  # what no loop and no index can count
@@ -24,9 +25,9 @@ def positive_integer(value: Any, name: str) -> int:
 def integer(value: Any, name: str, least: int) -> int:
     """``value`` as an int of at least ``least``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
-        raise TypeError(f"{name} must be an integer; got {value!r}.")
+        raise TypeError(f"{name} must be an integer; got {shown(value)}.")
     if value < least:
-        raise ValueError(f"{name} must be at least {least}; got {value!r}.")
+        raise ValueError(f"{name} must be at least {least}; got {shown(value)}.")
     number = int(value)
     if number >= _TOO_MANY:
         raise ValueError(f"{name} must be below 2**63; got one of {number.bit_length()} bits.")
@@ -36,7 +37,7 @@ def integer(value: Any, name: str, least: int) -> int:
 def real_number(value: Any, name: str) -> float:
     """``value`` as a float, which may be infinite or NaN."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
-        raise TypeError(f"{name} must be a number; got {value!r}.")
+        raise TypeError(f"{name} must be a number; got {shown(value)}.")
     try:
         return float(value)
     except OverflowError:
@@ -47,7 +48,7 @@ def number_at_least_0(value: Any, name: str) -> float:
     """``value`` as a finite float of at least 0."""
     number = real_number(value, name)
     if not 0 <= number < np.inf:
-        raise ValueError(f"{name} must be at least 0 and finite; got {value!r}.")
+        raise ValueError(f"{name} must be at least 0 and finite; got {shown(value)}.")
     return number
 
 
@@ -55,14 +56,14 @@ def positive_number(value: Any, name: str) -> float:
     """``value`` as a finite float above 0."""
     number = real_number(value, name)
     if not (np.isfinite(number) and number > 0):
-        raise ValueError(f"{name} must be positive and finite; got {value!r}.")
+        raise ValueError(f"{name} must be positive and finite; got {shown(value)}.")
     return number
 
 
 def flag(value: Any, name: str) -> bool:
     """``value`` as a bool."""
     if not isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be True or False; got {value!r}.")
+        raise TypeError(f"{name} must be True or False; got {shown(value)}.")
     return bool(value)
 
 
@@ -82,7 +83,9 @@ def name_from(value: Any, names: Iterable[str], name: str) -> str:
     """``value`` if it is one of ``names``."""
     names = list(names)
     if not (isinstance(value, str) and value in names):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, names))}; got {value!r}.")
+        raise ValueError(
+            f"{name} must be one of {', '.join(map(repr, names))}; got {shown(value)}."
+        )
     return value
 
 
@@ -92,7 +95,7 @@ def scale_of_distance(gamma: Any) -> float | str | tuple[float, ...]:
         if gamma not in ("scale", "median"):
             raise ValueError(
                 "gamma must be a positive number, an array with one per input, 'scale' or "
-                f"'median'; got {gamma!r}."
+                f"'median'; got {shown(gamma)}."
             )
         return gamma
     if isinstance(gamma, np.ndarray) and not gamma.ndim:
@@ -100,7 +103,7 @@ def scale_of_distance(gamma: Any) -> float | str | tuple[float, ...]:
     if isinstance(gamma, Real) and not isinstance(gamma, (bool, np.bool_)):
         value = real_number(gamma, "gamma")
         if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"gamma must be positive and finite; got {gamma!r}.")
+            raise ValueError(f"gamma must be positive and finite; got {shown(gamma)}.")
         return value
     return _scales_of_inputs(gamma)
 
@@ -110,7 +113,7 @@ def _scales_of_inputs(gamma: Any) -> tuple[float, ...]:
     if values.dtype.kind not in "iuf":
         raise TypeError(
             "gamma must be a positive number, an array with one per input, 'scale' or 'median'; "
-            f"got {gamma!r}."
+            f"got {shown(gamma)}."
         )
     if values.ndim != 1 or not len(values):
         raise ValueError(
@@ -145,7 +148,9 @@ def column_indices(columns: Any, n_columns: int, name: str = "columns") -> np.nd
     """``columns`` as a one-dimensional int64 array with entries in [0, n_columns)."""
     index = np.asarray(columns)
     if index.ndim != 1 or (index.dtype.kind not in "iu" and len(index)):
-        raise TypeError(f"{name} must be a one-dimensional array of integers; got {columns!r}.")
+        raise TypeError(
+            f"{name} must be a one-dimensional array of integers; got {shown(columns)}."
+        )
     index = index.astype(np.int64)
     outside = (index < 0) | (index >= n_columns)
     if outside.any():

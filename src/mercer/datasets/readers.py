@@ -16,6 +16,7 @@ from scipy import sparse
 
 from mercer._array import check_memory
 from mercer._sparse import check_shape, compressed, sound
+from mercer._words import shown
 
 from .base import DataError, Table
 from .files import Input, existing
@@ -292,7 +293,7 @@ def _sparse(source: Input, arrays: Mapping[str, Any]) -> sparse.csr_array:
         raise DataError(f"{source}: sparse format {str(kind)[:60]!r} is not one of csr and csc")
     shape = arrays["shape"]
     if shape.shape != (2,) or shape.dtype.kind not in "iu" or (shape < 0).any():
-        raise DataError(f"{source}: shape must be two whole numbers, got {shape!r:.60}")
+        raise DataError(f"{source}: shape must be two whole numbers, got {shown(shape)}")
     n, d = shape.tolist()
     check_shape((n, d), str(source))
     data, indices, indptr = (arrays[name] for name in ("data", "indices", "indptr"))
