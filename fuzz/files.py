@@ -50,15 +50,15 @@ def _read(draw: Any, say: Any, path: Path) -> None:
         _goes_on(path.parent)
     elif path.suffix == ".parquet" and draw(st.booleans()):
         say("memory-mapped")
-        _sound_table(datasets.memory_mapped(path, folder=path.parent / "mapped"), raw=False)
+        sound_table(datasets.memory_mapped(path, folder=path.parent / "mapped"), raw=False)
     else:
         target = draw(st.sampled_from([None, None, "y", 0, -1]))
         raw = draw(st.booleans())
         say(f"target={target!r}, raw={raw}")
-        _sound_table(datasets.read(path, target, raw=raw), raw)
+        sound_table(datasets.read(path, target, raw=raw), raw)
 
 
-def _sound_table(table: datasets.Table, raw: bool) -> None:
+def sound_table(table: datasets.Table, raw: bool) -> None:
     """Rows and targets that go together and hold numbers, but for raw ones."""
     X, y = table.X, table.y
     if X.ndim != 2 or not all(X.shape) or (y is not None and len(y) != X.shape[0]):

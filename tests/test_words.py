@@ -7,13 +7,12 @@ from mercer import KernelRegressor
 from mercer._words import shown
 
 
-@pytest.mark.parametrize(
-    "value", [np.ones((30, 30)), "a" * 500, [1] * 1000, 10**400, 10**6000, {"a": np.ones(50)}]
-)
-def test_a_value_is_shown_on_one_short_line(value):
-    text = shown(value)
-    assert "\n" not in text
-    assert len(text) < 130
+def test_any_value_is_shown_on_one_short_line():
+    # Python writes no integer of over 4300 digits.
+    for value in (np.ones((30, 30)), "a" * 500, [1] * 1000, 10**400, 10**6000, {"a": np.ones(50)}):
+        text = shown(value)
+        assert "\n" not in text
+        assert len(text) < 130
 
 
 def test_small_values_are_shown_as_they_are():

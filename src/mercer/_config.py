@@ -145,6 +145,7 @@ def _as_bytes(size: Any) -> int | None:
         )
     if number < 1:
         raise ValueError(
-            f"max_memory must be a positive number of bytes or a size such as '8GB'; got {shown(size)}."
+            "max_memory must be a positive number of bytes or a size such as '8GB'; "
+            f"got {shown(size)}."
         )
     return number
