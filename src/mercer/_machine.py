@@ -1,4 +1,4 @@
-"""What the operating system, containers and callers leave to this process: cores and memory."""
+"""Cores and memory that the operating system, containers and callers leave to this process."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def group_memory() -> int | None:
 
 
 def _room(group: Path) -> int | None:
-    """What the limit of one control group leaves, where it has one."""
+    """Bytes that the limit of one control group leaves, where it has one."""
     for limit_in, use_in, given_back in _MEMORY:
         try:
             limit = int((group / limit_in).read_text(encoding="ascii"))  # "max" is no limit

@@ -20,7 +20,7 @@ from mercer import _core
 
 
 class Slot(IntEnum):
-    """What the numbers of a stream are for; two purposes never share a slot."""
+    """Purposes of random numbers; two purposes never share a slot."""
 
     FREQUENCY = 0
     RADIUS = 1

@@ -55,11 +55,11 @@ def sound(X: Any, name: str = "X") -> Any:
         convert = _FORMATS[X.format]
     except KeyError:
         raise TypeError(f"{name} must be of a format of scipy.sparse; got {X.format!r}.") from None
-    found = convert(X, name)
-    if not found.has_canonical_format:
-        found = found.copy()
-        found.sum_duplicates()
-    return found
+    matrix = convert(X, name)
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    return matrix
 
 
 def refuse_foreign(values: Any, name: str) -> None:
@@ -243,33 +243,33 @@ def _container(X: Any, kind: str) -> Any:
 
 def _integers(values: Any, name: str) -> NDArray:
     """Indices as an array of signed integers of this machine."""
-    found = np.asarray(values)
-    if found.ndim != 1 or found.dtype.kind not in "iu":
+    integers = np.asarray(values)
+    if integers.ndim != 1 or integers.dtype.kind not in "iu":
         raise TypeError(
-            f"{name} must be a 1-dimensional array of integers; got shape {found.shape} and dtype "
-            f"{found.dtype}."
+            f"{name} must be a 1-dimensional array of integers; got shape "
+            f"{integers.shape} and dtype {integers.dtype}."
         )
-    if found.dtype in (np.int32, np.int64):
-        return found
-    if found.dtype.kind == "u" and len(found) and found.max() > np.iinfo(np.int64).max:
-        raise ValueError(f"{name} must be below 2**63; got {found.max()}.")
-    return found.astype(np.int64)
+    if integers.dtype in (np.int32, np.int64):
+        return integers
+    if integers.dtype.kind == "u" and len(integers) and integers.max() > np.iinfo(np.int64).max:
+        raise ValueError(f"{name} must be below 2**63; got {integers.max()}.")
+    return integers.astype(np.int64)
 
 
 def _numbers(values: Any, name: str, n_dimensions: int = 1) -> NDArray:
     """Entries in a type that SciPy's routines know."""
-    found = np.asarray(values)
-    if found.ndim != n_dimensions or found.dtype.kind not in "biufcO":
+    numbers = np.asarray(values)
+    if numbers.ndim != n_dimensions or numbers.dtype.kind not in "biufcO":
         raise TypeError(
             f"{name}.data must be a {n_dimensions}-dimensional array of numbers; got shape "
-            f"{found.shape} and dtype {found.dtype}."
+            f"{numbers.shape} and dtype {numbers.dtype}."
         )
-    if found.dtype.char in _WIDER:
+    if numbers.dtype.char in _WIDER:
         try:
-            return found.astype(_WIDER[found.dtype.char])
+            return numbers.astype(_WIDER[numbers.dtype.char])
         except (TypeError, ValueError):
             raise TypeError(f"{name}.data must be numbers; got objects that are none.") from None
-    return found.astype(found.dtype.newbyteorder("="), copy=False)
+    return numbers.astype(numbers.dtype.newbyteorder("="), copy=False)
 
 
 def _check_within(index: NDArray, length: int, name: str, word: str) -> None:

@@ -51,10 +51,10 @@ class Checked:
             settings = {f"_{name}_": state[name] for name in self._kept_settings if name in state}
             state = settings | state
         for name, value in state.items():
-            own = getattr(type(self), name, None)
-            if name.startswith("__") or callable(own):
+            member = getattr(type(self), name, None)
+            if name.startswith("__") or callable(member):
                 raise ValueError(f"{name} of {type(self).__name__} is not to be set by a file.")
-            if not isinstance(own, property):  # what follows from the rest is not taken from it
+            if not isinstance(member, property):  # what follows from the rest is not taken from it
                 kept[name] = value
         for name, setting in signature(type(self)).parameters.items():
             if setting.default is not Parameter.empty:  # files may be older than a setting

@@ -213,7 +213,7 @@ class ElasticNet(Penalty):
 
 
 class Quadratic(Protocol):
-    """What ``RKHSNorm`` needs of a matrix: its products and its columns."""
+    """A matrix as ``RKHSNorm`` needs it: its products and its columns."""
 
     shape: tuple[int, int]
 
@@ -352,7 +352,7 @@ def get(penalty: str | Penalty, alpha: float = 1.0, l1_ratio: float | None = Non
     >>> penalties.get("l2", alpha=0.5)
     L2(alpha=0.5)
     """
-    own = getattr(penalty, "l1_ratio", None)
+    stated = getattr(penalty, "l1_ratio", None)
     if isinstance(penalty, Penalty):
         result = penalty
     else:
@@ -360,6 +360,6 @@ def get(penalty: str | Penalty, alpha: float = 1.0, l1_ratio: float | None = Non
         if make is ElasticNet and l1_ratio is not None:
             return ElasticNet(alpha, l1_ratio)
         result = make(alpha)
-    if l1_ratio is not None and real_number(l1_ratio, "l1_ratio") != own:
+    if l1_ratio is not None and real_number(l1_ratio, "l1_ratio") != stated:
         raise ValueError(f"l1_ratio must be left out beside {result!r}; got {l1_ratio!r}.")
     return result

@@ -85,10 +85,10 @@ def compare(
     from mercer import plots
     from mercer.cli.data import labelled
 
-    found = labelled(data, target, task)
-    say(found.task_note)
-    lines = out / f"compare-{found.data.name}.jsonl"
-    result = _run(found.data, plan, lines)
+    labelled_data = labelled(data, target, task)
+    say(labelled_data.task_note)
+    lines = out / f"compare-{labelled_data.data.name}.jsonl"
+    result = _run(labelled_data.data, plan, lines)
     if not as_json:
         show_table(_table(result.records))
         for line in [*_remarks(result.records), *result.notes]:
@@ -180,8 +180,8 @@ def _progress() -> Iterator[Callable[[float, str], None]]:
         yield on_progress
 
 
-def _table(found: Sequence[Record]) -> Table:
-    data = found[0]["data"]
+def _table(records: Sequence[Record]) -> Table:
+    data = records[0]["data"]
     regression = data["task"] == "regression"
     table = simple_table(
         title=f"{data['name']}: {data['n_train']} training and {data['n_test']} test rows, "
@@ -201,8 +201,8 @@ def _table(found: Sequence[Record]) -> Table:
         "memory",
     ):
         table.add_column(heading, justify="left" if heading == "kernel" else "right", no_wrap=True)
-    best = _best(found)
-    for record, following in zip(found, [*found[1:], None], strict=True):
+    best = _best(records)
+    for record, following in zip(records, [*records[1:], None], strict=True):
         last = following is None or following["method"] != record["method"]
         table.add_row(*_cells(record), end_section=last, style="bold" if record is best else None)
     return table
@@ -224,10 +224,10 @@ def _cells(record: Record) -> list[str]:
     ]
 
 
-def _best(found: Sequence[Record]) -> Record:
-    if "accuracy" in found[0]["score"]:
-        return max(found, key=lambda record: record["score"]["accuracy"])
-    return min(found, key=lambda record: record["score"]["relative_rmse"])
+def _best(records: Sequence[Record]) -> Record:
+    if "accuracy" in records[0]["score"]:
+        return max(records, key=lambda record: record["score"]["accuracy"])
+    return min(records, key=lambda record: record["score"]["relative_rmse"])
 
 
 def _digits(value: float) -> str:
@@ -252,9 +252,9 @@ def _kind(data: Record) -> str:
     return f", a stand-in for {data['stand_in_for']}" if data["kind"] == "stand-in" else ""
 
 
-def _remarks(found: Sequence[Record]) -> Iterator[str]:
+def _remarks(records: Sequence[Record]) -> Iterator[str]:
     """How the numbers came about, for whoever reads the table alone."""
-    first = found[0]
+    first = records[0]
     chosen = first["selection"]
     if first["data"]["task"] == "regression":
         yield "* ‖y − ŷ‖ / ‖y‖, which is 1 for predicting zero."
@@ -267,6 +267,6 @@ def _remarks(found: Sequence[Record]) -> Iterator[str]:
         yield f"about the data: {first['data']['note']}"
     yield "times: the median of three runs where they are quick."
     yield f"squared loss throughout; memory: {first['memory']['kind']}; model: its file."
-    unsettled = [r["label"] for r in found if not r["converged"]]
+    unsettled = [r["label"] for r in records if not r["converged"]]
     if unsettled:
         yield f"stopped at the iteration limit: {', '.join(dict.fromkeys(unsettled))}."

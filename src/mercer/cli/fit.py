@@ -179,13 +179,13 @@ def fit(
         settings["scale"] = scale
     from mercer.cli.data import labelled
 
-    found = labelled(data, target, task, out_of_core, raw=automatic)
-    say(found.task_note)
-    model, seconds = _fitted(found.data, settings, sparse, automatic)
-    summary = _write(found.data, found.target, model, settings, out)
+    labelled_data = labelled(data, target, task, out_of_core, raw=automatic)
+    say(labelled_data.task_note)
+    model, seconds = _fitted(labelled_data.data, settings, sparse, automatic)
+    summary = _write(labelled_data.data, labelled_data.target, model, settings, out)
     summary["seconds"] = seconds
     summary["n_drawn"] = getattr(model, "n_drawn_", None)
-    summary |= _scored(found.data, model)
+    summary |= _scored(labelled_data.data, model)
     if as_json:
         print_json(summary)
     else:
@@ -334,7 +334,7 @@ def _tell(summary: dict[str, Any]) -> None:
 
 
 def _choice(chosen: dict[str, Any], n_tried: int) -> str:
-    """What was chosen automatically, in a line."""
+    """The automatic choices in one line."""
     scales = f"learned scales ** {chosen['power']:g}" if chosen["power"] else "equal scales"
     scales = f"{scales} of turned inputs" if chosen["turned"] else scales
     labels = ", few integers as labels" if chosen["max_integers"] else ""

@@ -86,7 +86,7 @@ OutOfCore = Annotated[
 
 
 class Task(StrEnum):
-    """What a model is to predict."""
+    """The kind of target: numbers or classes."""
 
     auto = "auto"
     classification = "classification"

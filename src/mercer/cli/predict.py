@@ -109,17 +109,17 @@ def _columns(predicted: NDArray) -> dict[str, NDArray]:
 
 def _probabilities(saved: SavedModel, X: Any) -> dict[str, NDArray]:
     """The probability of each class as a column."""
-    found = saved.model.predict_proba(X)
+    probabilities = saved.model.predict_proba(X)
     labels = saved.model.classes_.tolist()
-    return {f"probability_{label}": found[:, j] for j, label in enumerate(labels)}
+    return {f"probability_{label}": probabilities[:, j] for j, label in enumerate(labels)}
 
 
 def _bounds(saved: SavedModel, X: Any, coverage: float) -> dict[str, NDArray]:
     """Ends of intervals as columns, or for each class whether it belongs to the set."""
     if hasattr(saved.model, "predict_set"):
-        found = saved.model.predict_set(X, coverage)
+        members = saved.model.predict_set(X, coverage)
         labels = saved.model.classes_.tolist()
-        return {f"in_set_{label}": found[:, j] for j, label in enumerate(labels)}
+        return {f"in_set_{label}": members[:, j] for j, label in enumerate(labels)}
     ends = saved.model.predict_interval(X, coverage)
     if ends.ndim == 2:
         return {"low": ends[:, 0], "high": ends[:, 1]}

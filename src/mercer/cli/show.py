@@ -22,9 +22,9 @@ def list_datasets(as_json: Json = False) -> None:
     """List the data sets known by name, and where they are to be had."""
     from mercer import datasets
 
-    found = [datasets.describe(name) for name in datasets.names()]
+    descriptions = [datasets.describe(name) for name in datasets.names()]
     if as_json:
-        print_json({"datasets": [asdict(one) for one in found]})
+        print_json({"datasets": [asdict(description) for description in descriptions]})
         return
     table = simple_table(caption="Folders: MERCER_DATA names one that is looked in first.")
     headings = ["name", "task", "rows", "test rows", "inputs", "where", "licence"]
@@ -32,15 +32,15 @@ def list_datasets(as_json: Json = False) -> None:
         headings.pop()
     for heading in headings:
         table.add_column(heading, justify="right" if heading.endswith("s") else "left")
-    for one in found:
+    for description in descriptions:
         cells = (
-            one.name,
-            one.task,
-            "–" if one.n_train is None else str(one.n_train),
-            "–" if one.n_test is None else str(one.n_test),
-            str(one.n_features),
-            one.where,
-            one.licence,
+            description.name,
+            description.task,
+            "–" if description.n_train is None else str(description.n_train),
+            "–" if description.n_test is None else str(description.n_test),
+            str(description.n_features),
+            description.where,
+            description.licence,
         )
         table.add_row(*cells[: len(headings)])
     show_table(table)

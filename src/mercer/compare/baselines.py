@@ -52,7 +52,7 @@ def indicators(y: Any) -> tuple[NDArray, NDArray[np.float64]]:
 
 
 class _Ridge(BaseEstimator):
-    """What both have: a scaler, targets as columns, chunks of kernel matrices on all threads."""
+    """Parts of both: a scaler, targets as columns, chunks of kernel matrices on all threads."""
 
     classify: bool
     scale: bool
@@ -287,11 +287,11 @@ class IndependentBlocks(_Ridge):
         block_of = self._routed(scaled)
 
         def fill(piece: tuple[int, NDArray]) -> None:
-            own, blocks = self._lots[piece[0]]
+            members, blocks = self._lots[piece[0]]
             rows = piece[1]
-            K = self.kernel_(scaled[rows], self.X_[own])
+            K = self.kernel_(scaled[rows], self.X_[members])
             K *= block_of[rows, None] == blocks
-            out[rows] = K @ self.dual_coef_[own]
+            out[rows] = K @ self.dual_coef_[members]
 
         self._on_threads(fill, list(self._pieces(self._lot_of[block_of])))
         return self._decode(out)
@@ -308,10 +308,10 @@ class IndependentBlocks(_Ridge):
     ) -> Iterator[NDArray]:
         """``fit(X, y).predict(X_new)`` for one alpha after the other, from the same blocks."""
         self._prepare(X, y)
-        held = [self._kernel_of(lot) for lot in range(len(self._lots))]
+        kernels = [self._kernel_of(lot) for lot in range(len(self._lots))]
         for alpha in alphas:
             self.alpha = alpha
-            self._solve_blocks(lambda lot: held[lot].copy())
+            self._solve_blocks(lambda lot: kernels[lot].copy())
             yield self.predict(X_new)
 
     def _prepare(self, X: Any, y: Any) -> None:
@@ -377,17 +377,17 @@ class IndependentBlocks(_Ridge):
 
     def _routed(self, X: Any) -> NDArray[np.int64]:
         """The block of every row of X."""
-        found = np.empty(X.shape[0], dtype=np.int64)
+        codes = np.empty(X.shape[0], dtype=np.int64)
         pending = [(0 if self._splits else -1, np.arange(X.shape[0]))]
         while pending:
             number, rows = pending.pop()
             if number < 0:
-                found[rows] = -number - 1
+                codes[rows] = -number - 1
             elif len(rows):
                 direction, threshold, left, right = self._splits[number]
                 goes_left = X[rows] @ direction <= threshold
                 pending += [(left, rows[goes_left]), (right, rows[~goes_left])]
-        return found
+        return codes
 
     def _pieces(self, lot_of: NDArray[np.int64]) -> Iterator[tuple[int, NDArray]]:
         """Lots and the rows that go there, in chunks that kernel rows fit the memory of."""

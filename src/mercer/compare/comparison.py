@@ -29,7 +29,7 @@ _RUNS, _QUICK = 3, 1.5  # work is timed so often, unless it has taken so many se
 
 @dataclass(frozen=True)
 class Plan:
-    """What to compare, and how much of it.
+    """Settings of a comparison: methods, sizes and budgets.
 
     Parameters
     ----------
@@ -80,19 +80,19 @@ class Plan:
 
     def chosen(self) -> list[Method]:
         """The methods, with the sizes of this plan."""
-        found = [METHODS[name] for name in self.methods]
+        methods = [METHODS[name] for name in self.methods]
         if self.sizes is None:
-            return found
+            return methods
         sizes = tuple(sorted(set(self.sizes)))
         return [
             replace(m, sizes=sizes, reference=min(m.reference, sizes[-1])) if m.reference else m
-            for m in found
+            for m in methods
         ]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What a comparison found.
+    """The records of a comparison.
 
     Parameters
     ----------
@@ -253,7 +253,7 @@ def _fit(
 
 
 def _timed(run: Callable[[], Any]) -> tuple[Any, list[float]]:
-    """What ``run`` returns, and how long it took: quick work is done again, for a median."""
+    """The result of ``run`` and its seconds; quick work is repeated for a median."""
     seconds: list[float] = []
     while not seconds or (len(seconds) < _RUNS and sum(seconds) < _QUICK):
         result = None  # the previous one makes room

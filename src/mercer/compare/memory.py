@@ -11,7 +11,7 @@ from types import TracebackType
 __all__ = ["KIND", "PeakMemory"]
 
 KIND = "highest resident memory while fitting, above what the process held before"
-"""What :class:`PeakMemory` measures, in words for the reader of a table."""
+"""The measure of :class:`PeakMemory`, in words for the reader of a table."""
 
 _STATUS = Path("/proc/self/status")
 _CLEAR = Path("/proc/self/clear_refs")
@@ -73,10 +73,10 @@ def _reset() -> bool:
 
 def _read(name: str) -> int | None:
     try:
-        found = re.search(rf"^{name}:\s+(\d+) kB", _STATUS.read_text(encoding="ascii"), re.M)
+        match = re.search(rf"^{name}:\s+(\d+) kB", _STATUS.read_text(encoding="ascii"), re.M)
     except OSError:
         return None
-    return int(found[1]) * 1024 if found else None
+    return int(match[1]) * 1024 if match else None
 
 
 def _give_back_free_memory() -> None:

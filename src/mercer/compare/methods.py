@@ -80,14 +80,14 @@ class Method:
         ValueError
             If the map has no such setting.
         """
-        own = maps.get(self.family).get_params(deep=False)
-        found = maps.get(
+        settings = maps.get(self.family).get_params(deep=False)
+        map_ = maps.get(
             self.family,
-            kernel=kernel if "kernel" in own else None,
+            kernel=kernel if "kernel" in settings else None,
             gamma="scale" if gamma is None else gamma,
             n_components=size,
         )
-        return found.set_params(**self.settings)
+        return map_.set_params(**self.settings)
 
     def cost(self, size: int | None, n: int, d: int, k: int) -> float:
         """Roughly the seconds of a fit, for the progress bar alone."""
@@ -212,8 +212,8 @@ def make(
 
     Examples
     --------
-    >>> said = {"size": None, "kernel": None, "gamma": None, "alpha": 1.0, "seed": 0, "n_jobs": 1}
-    >>> make(METHODS["linear"], "regression", **said).alpha
+    >>> settings = dict.fromkeys(("size", "kernel", "gamma")) | {"seed": 0, "n_jobs": 1}
+    >>> make(METHODS["linear"], "regression", alpha=1.0, **settings).alpha
     1.0
     """
     classify = task == "classification"

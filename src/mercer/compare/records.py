@@ -74,7 +74,7 @@ def environment(n_jobs: int | None = None) -> dict[str, Any]:
 
 
 def describe_data(data: Dataset, parts: Split) -> dict[str, Any]:
-    """What a record says of the data it is about.
+    """Facts about the data of a record.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def read(path: str | os.PathLike[str], *, torn: bool = False) -> list[dict[str, 
     ...     read(path)
     [{'score': 0.9}]
     """
-    found = []
+    records = []
     with open(path, encoding="utf-8") as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip():
@@ -192,8 +192,8 @@ def read(path: str | os.PathLike[str], *, torn: bool = False) -> list[dict[str, 
                 raise ValueError(f"{path}, line {number}: not JSON ({error.msg}).") from error
             if not isinstance(record, dict):
                 raise ValueError(f"{path}, line {number}: a record must be a JSON object.")
-            found.append(record)
-    return found
+            records.append(record)
+    return records
 
 
 def plain(value: Any) -> Any:

@@ -27,7 +27,7 @@ _Found = dict[tuple[int, int], float]  # validation errors by the exponents of �
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen for a method, and how it did on the validation part.
+    """The settings chosen for a method and their error on the validation part.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Selection:
         return len(self._held[1])
 
     def describe(self) -> dict[str, Any]:
-        """What a record says about the choice."""
+        """The choice as a record holds it."""
         return {
             "validation_rows": self.n_validated,
             "fitted_rows": self.n_fitted,
@@ -148,23 +148,23 @@ class Selection:
         """
         start = time.perf_counter()
         tried: dict[str | None, _Found] = {kernel: {} for kernel in method.kernels or (None,)}
-        for kernel, found in tried.items():
-            self._look_around(method, kernel, found, _START, _REACH, on_step)
+        for kernel, errors in tried.items():
+            self._look_around(method, kernel, errors, _START, _REACH, on_step)
         kernel = min(tried, key=lambda name: tried[name][_best(tried[name])])
-        found = tried[kernel]
+        errors = tried[kernel]
         for _ in range(_ROUNDS):
-            at = _best(found)
-            self._look_around(method, kernel, found, at, 1, on_step)
-            if _best(found) == at:
+            at = _best(errors)
+            self._look_around(method, kernel, errors, at, 1, on_step)
+            if _best(errors) == at:
                 break
-        i, j = _best(found)
+        i, j = _best(errors)
         scale = self.scale(kernel)
         return Choice(
             kernel=kernel,
             gamma=None if scale is None else scale * 2.0**i,
             gamma_multiple=None if scale is None else 2.0**i,
             alpha_multiple=10.0**j,
-            error=found[i, j],
+            error=errors[i, j],
             n_tried=sum(map(len, tried.values())),
             seconds=time.perf_counter() - start,
         )
@@ -183,31 +183,31 @@ class Selection:
         self,
         method: Method,
         kernel: str | None,
-        found: _Found,
+        errors: _Found,
         at: tuple[int, int],
         reach: int,
         on_step: Callable[[], None],
     ) -> None:
-        """Add to ``found`` the errors on a line along γ, then on one along α through the best."""
+        """Add to ``errors`` the errors on a line along γ, then on one along α through the best."""
         i, j = at
         if kernel is not None:
             for other in range(i - reach, i + reach + 1):
-                self._try(method, kernel, found, other, [j], on_step)
-            i, j = _best(found)
-        self._try(method, kernel, found, i, range(j - reach, j + reach + 1), on_step)
+                self._try(method, kernel, errors, other, [j], on_step)
+            i, j = _best(errors)
+        self._try(method, kernel, errors, i, range(j - reach, j + reach + 1), on_step)
 
     def _try(
         self,
         method: Method,
         kernel: str | None,
-        found: _Found,
+        errors: _Found,
         i: int,
         alphas: Iterable[int],
         on_step: Callable[[], None],
     ) -> None:
-        todo = [j for j in alphas if (i, j) not in found]
+        todo = [j for j in alphas if (i, j) not in errors]
         for j, error in zip(todo, self._path(method, kernel, i, todo), strict=True):
-            found[i, j] = error
+            errors[i, j] = error
             on_step()
 
     def _path(
@@ -239,8 +239,8 @@ class Selection:
             yield 1 - score["accuracy"] if "accuracy" in score else score["relative_rmse"]
 
 
-def _best(found: _Found) -> tuple[int, int]:
+def _best(errors: _Found) -> tuple[int, int]:
     """Exponents of the largest α whose error is hardly above the least, then of the least error."""
-    enough = _NEAR * min(found.values())
-    near = (at for at in found if found[at] <= enough)
-    return max(near, key=lambda at: (at[1], -found[at], -at[0]))
+    enough = _NEAR * min(errors.values())
+    near = (at for at in errors if errors[at] <= enough)
+    return max(near, key=lambda at: (at[1], -errors[at], -at[0]))

@@ -14,7 +14,7 @@ class DataError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """What a file holds.
+    """The rows and targets of a file, with their names.
 
     Attributes
     ----------

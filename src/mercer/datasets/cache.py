@@ -126,10 +126,10 @@ def sha256(path: Path) -> str:
 
 
 def _require(path: Path, expected: str, remedy: str) -> None:
-    found = sha256(path)
-    if found != expected:
+    digest = sha256(path)
+    if digest != expected:
         raise DataError(
-            f"{path} is not the expected file: its SHA-256 is {found}, not {expected}; {remedy}"
+            f"{path} is not the expected file: its SHA-256 is {digest}, not {expected}; {remedy}"
         )
 
 

@@ -69,7 +69,7 @@ class Input:
         return not any(start.startswith(magic) for magic, _ in _COMPRESSED)
 
     def pieces(self, stream: IO[bytes]) -> Iterator[bytes]:
-        """What is left of an opened text in pieces, while there is memory to hold all of it.
+        """The rest of an opened text in pieces, while memory has room for all of it.
 
         Raises
         ------

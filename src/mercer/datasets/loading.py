@@ -26,7 +26,7 @@ _CacheArgument = str | os.PathLike[str] | None
 
 @dataclass(frozen=True)
 class Description:
-    """What is known about a data set without reading it.
+    """Facts about a data set that need no reading.
 
     `n_train`, `n_test` and `n_features` are the official shape (`n_test` None without an official
     split, `n_train` None where papers differ); `where` is one of "shipped", "in the folder",
@@ -166,13 +166,13 @@ def _entry(name: str) -> Entry:
 def _check_shapes(entry: Entry, parts: dict[str, Any]) -> None:
     """Raise unless the parts have the official shape: nothing else may pass for the set."""
     for part, n in (("", entry.n_train), ("_test", entry.n_test)):
-        found = parts["X" + part].shape if "X" + part in parts else None
-        if found is None and n is None:
+        shape = parts["X" + part].shape if "X" + part in parts else None
+        if shape is None and n is None:
             continue
-        if found is None or found != (found[0] if n is None else n, entry.n_features):
+        if shape is None or shape != (shape[0] if n is None else n, entry.n_features):
             raise DataError(
                 f"what was found for the {'test' if part else 'training'} part of {entry.name!r} "
-                f"has shape {found}, not {(n, entry.n_features)}"
+                f"has shape {shape}, not {(n, entry.n_features)}"
             )
 
 
@@ -269,9 +269,9 @@ def _read_public(entry: Entry, file: File, path: Path) -> tuple[Any, Any, Any]:
     sources = [Input(path)]
     if file.members:
         with Input(path).damage_reported(), zipfile.ZipFile(path) as archive:
-            found = sorted(archive.namelist())
+            members = sorted(archive.namelist())
         sources = [
-            Input(path, m) for m in found if any(fnmatch.fnmatch(m, p) for p in file.members)
+            Input(path, m) for m in members if any(fnmatch.fnmatch(m, p) for p in file.members)
         ]
         if not sources:
             raise DataError(f"{path} holds no {' or '.join(file.members)}")

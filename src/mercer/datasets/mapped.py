@@ -130,8 +130,16 @@ def array_bytes(path: Path) -> float:
 def _mark(path: Path, schema: Any, features: list[str], target: str | None, kind: Any) -> str:
     """Return what tells these arrays of this state of a file from others."""
     state = path.stat()
-    said = [_VERSION, state.st_size, state.st_mtime_ns, str(schema), features, target, kind.name]
-    return hashlib.sha256(json.dumps(said).encode()).hexdigest()[:16]
+    identity = [
+        _VERSION,
+        state.st_size,
+        state.st_mtime_ns,
+        str(schema),
+        features,
+        target,
+        kind.name,
+    ]
+    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 
 def _make_room(folder: Path, needed: float) -> None:
@@ -159,7 +167,7 @@ def _write_features(
     wanted = features if target is None else [*features, target]
     # Columns are met as they are stored, as numbers, and as part of the rows.
     rows = max(1, int(chunk_bytes() / (24.0 * len(wanted))))
-    faults, found = Faults(source, features), []
+    faults, chunks = Faults(source, features), []
 
     def write(file: BinaryIO) -> None:
         header = {"descr": kind.str, "fortran_order": False, "shape": (n, len(features))}
@@ -172,11 +180,11 @@ def _write_features(
                 faults.look_at(j, block[:, j])
             file.write(block.data)
             if target is not None:
-                found.extend(piece.column(target).chunks)
+                chunks.extend(piece.column(target).chunks)
         faults.report()
 
     write_atomically(path, write)
-    return None if target is None else pyarrow.chunked_array(found)
+    return None if target is None else pyarrow.chunked_array(chunks)
 
 
 def _remove_others(folder: Path, mark: str) -> None:

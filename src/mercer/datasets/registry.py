@@ -47,7 +47,7 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known about one set; `train` and `test` are empty where nothing can be fetched."""
+    """Facts about one set; `train` and `test` are empty where nothing can be fetched."""
 
     name: str
     task: str

@@ -402,15 +402,15 @@ class Faults:
     def report(self) -> None:
         """Raise if there were any, and say where."""
         for fault, counts in self.counts.items():
-            found = [
+            complaints = [
                 f"{name} ({count})"
                 for name, count in zip(self.features, counts, strict=True)
                 if count
             ]
-            if found:
+            if complaints:
                 raise DataError(
                     f"{self.source} has {fault} values in "
-                    f"{_listed('column', found, verb=False)}; "
+                    f"{_listed('column', complaints, verb=False)}; "
                     "fill them in or leave those columns or rows out"
                 )
 

@@ -1,4 +1,4 @@
-"""What every loss is: a pointwise function of a response and a target."""
+"""The base of losses: pointwise functions of a response and a target."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Loss:
         raise NotImplementedError
 
     def model_curvature(self, u: NDArray, y: NDArray) -> NDArray:
-        """What stands for the second derivative in a quadratic model that is to have a minimum.
+        """A stand-in for the second derivative in a quadratic model that must have a minimum.
 
         Never negative. For a loss that is not convex it is the second derivative, at u, of a convex
         function that touches the loss there and lies nowhere below it.

@@ -299,13 +299,13 @@ def _own_types() -> frozenset[str]:
 
 
 def _modules() -> list[Any]:
-    found = []
+    modules = []
     for name in _TRUSTED_MODULES:
         module = importlib.import_module(name)
-        found.append(module)
+        modules.append(module)
         for below in pkgutil.walk_packages(getattr(module, "__path__", []), f"{name}."):
-            found.append(importlib.import_module(below.name))
-    return found
+            modules.append(importlib.import_module(below.name))
+    return modules
 
 
 def _one_line(error: BaseException) -> str:

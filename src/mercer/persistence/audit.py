@@ -1,4 +1,4 @@
-"""What a model file may hold, looked at before anything is made of it.
+"""Checks of a model file before any object is made of it.
 
 A model file is an archive of skops: ``schema.json``, a tree of nodes that say what to make, and the
 arrays. Of what skops can make, models need little. A file that names anything else is refused, as
@@ -87,7 +87,7 @@ class Damaged(ValueError):
 
 
 def kind_of_file(content: bytes) -> str:
-    """What a file is that is no model, by how it begins."""
+    """The kind of a file that holds no model, by its first bytes."""
     for start, kind in _STARTS.items():
         if content.startswith(start) and (start or not content):
             return kind

@@ -110,10 +110,10 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
 def _as_array(X: Any) -> Any:
     """Lists of rows as an array that keeps numbers numbers beside strings."""
     try:
-        found = np.asarray(X)
+        values = np.asarray(X)
     except ValueError:
         return X
-    return np.asarray(X, dtype=object) if found.dtype.kind in "US" else found
+    return np.asarray(X, dtype=object) if values.dtype.kind in "US" else values
 
 
 def _is_frame(X: Any) -> bool:
@@ -144,24 +144,24 @@ def read(X: Any, names: list[str], kinds: list[str] | None = None) -> Columns:
         dtype = np.float32 if X.dtype.str[1:] in _SHORT else np.float64
         return Columns(X.astype(dtype, copy=False), np.arange(X.shape[1]))
     numbers, places, short = [], [], True
-    found = Columns(np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
+    columns = Columns(np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
     for place, column in enumerate(_each(X)):
         value, is_short = _as_numbers_or_more(column, names[place])
         if kinds is not None:
             value = _as_kind(value, kinds[place], names[place])
         if isinstance(value, Labels):
-            found.labels[place] = value
+            columns.labels[place] = value
         elif value.dtype.kind == "M":
-            found.dates[place] = value
+            columns.dates[place] = value
         else:
             numbers.append(value)
             places.append(place)
             short &= is_short
     if numbers:
         dtype = np.float32 if short else np.float64
-        found.numbers = np.column_stack(numbers).astype(dtype, copy=False)
-        found.places = np.array(places, dtype=np.int64)
-    return found
+        columns.numbers = np.column_stack(numbers).astype(dtype, copy=False)
+        columns.places = np.array(places, dtype=np.int64)
+    return columns
 
 
 def _each(X: Any) -> Iterator[Any]:
@@ -271,14 +271,14 @@ def _labels(values: NDArray, missing: NDArray[np.bool_]) -> Labels:
 def _as_kind(value: Any, kind: str, name: str) -> Any:
     """A column as the kind it was when the table was met first."""
     is_labels = isinstance(value, Labels)
-    own = "label" if is_labels else "date" if value.dtype.kind == "M" else "number"
-    if own == kind:
+    met = "label" if is_labels else "date" if value.dtype.kind == "M" else "number"
+    if met == kind:
         return value
-    if own == "number" and np.isnan(value).all():  # nothing is known of any row
+    if met == "number" and np.isnan(value).all():  # nothing is known of any row
         if kind == "date":
             return np.full(len(value), "NaT", dtype="datetime64[us]")
         return Labels([], np.full(len(value), -1))
-    if kind == "label" and own == "number":
+    if kind == "label" and met == "number":
         return _labels(value.astype(object), np.isnan(value))
     if is_labels:
         try:
@@ -289,7 +289,7 @@ def _as_kind(value: Any, kind: str, name: str) -> Any:
             return table[value.codes]
         except ValueError:
             pass
-    raise ValueError(f"column {name!r} must hold {kind}s, as it did at fit; it holds {own}s.")
+    raise ValueError(f"column {name!r} must hold {kind}s, as it did at fit; it holds {met}s.")
 
 
 def _text(value: Any) -> str:

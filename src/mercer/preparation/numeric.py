@@ -112,12 +112,12 @@ class Numbers:
         unit = np.zeros(few.shape[1])
         if not few.size:
             return
-        found = dict(zip(levels, np.nanquantile(few, levels, axis=0), strict=True))
+        quantiles = dict(zip(levels, np.nanquantile(few, levels, axis=0), strict=True))
         for low, high in _SPREADS:
-            spread = found[high] - found[low]
+            spread = quantiles[high] - quantiles[low]
             unit = np.where(unit > 0, unit, spread)
         width = np.where(unit > 0, unit / _NORMAL, self.unit)
-        self.centre = np.where(self.binary, self.centre, found[0.5])
+        self.centre = np.where(self.binary, self.centre, quantiles[0.5])
         self.unit = np.where(self.binary, self.unit, width)
 
     def _bent(self, X: NDArray) -> NDArray[np.float64]:

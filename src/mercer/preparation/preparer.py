@@ -218,12 +218,12 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         if self.sparse_scaler_ is not None:
             return np.array(names, dtype=object)
         inputs = [names[place] for place in self._number_places_]
-        found = self.numbers_.names(inputs)
+        names_out = self.numbers_.names(inputs)
         for place, part in self.parts_:
-            found.extend(part.names(names[place]))
+            names_out.extend(part.names(names[place]))
         for place in self._places("date"):
-            found.extend(f"{names[place]}:{wave}" for wave in PARTS)
-        return np.array(found, dtype=object)[self._kept_]
+            names_out.extend(f"{names[place]}:{wave}" for wave in PARTS)
+        return np.array(names_out, dtype=object)[self._kept_]
 
     @property
     def origins_(self) -> NDArray[np.int64]:
@@ -351,7 +351,7 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         state.check("parts_", "treat every label", sorted(labels) == self._places("label"))
 
     def _places(self, kind: str) -> list[int]:
-        return [place for place, own in enumerate(self.kinds_) if own == kind]
+        return [place for place, found_kind in enumerate(self.kinds_) if found_kind == kind]
 
     def _block(self, columns: Columns) -> NDArray:
         """The numbers that are treated as such, then the days of the dates."""
@@ -372,17 +372,17 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
 
     @staticmethod
     def _of(columns: Columns, place: int, part: Any) -> Any:
-        """What a part transforms."""
+        """The values that a part transforms."""
         if isinstance(part, Values):
             return columns.numbers[:, int(np.flatnonzero(columns.places == place)[0])]
         return columns.labels[place]
 
     def _all_origins(self) -> NDArray[np.int64]:
         """The input column of every column there would be if none were left out."""
-        found = [np.array(self._number_places_, dtype=np.int64)[self.numbers_.origins()]]
-        found += [np.full(len(part.names("")), place) for place, part in self.parts_]
-        found += [np.full(len(PARTS), place) for place in self._places("date")]
-        return np.concatenate(found)
+        origins = [np.array(self._number_places_, dtype=np.int64)[self.numbers_.origins()]]
+        origins += [np.full(len(part.names("")), place) for place, part in self.parts_]
+        origins += [np.full(len(PARTS), place) for place in self._places("date")]
+        return np.concatenate(origins)
 
     def _in_dtype(self, X: Any) -> Any:
         return X if self._dtype_ is None else X.astype(self._dtype_, copy=False)
