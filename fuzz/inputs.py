@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from scipy import sparse
 
-import _hostile  # of tests/
+import _hostile_sparse  # of tests/
 
 Draw = Any
 
@@ -83,7 +83,7 @@ def _sparse(draw: Draw) -> tuple[Any, str]:
 
 def _invalid(draw: Draw) -> tuple[Any, str]:
     """A sparse matrix whose parts contradict each other, or whose flags lie."""
-    makers = {**dict(_hostile.invalid_sparse()), **_hostile.unusual_sparse()}
+    makers = {**dict(_hostile_sparse.invalid_sparse()), **_hostile_sparse.unusual_sparse()}
     name = draw(st.sampled_from(sorted(makers)))
     return makers[name](), name
 
