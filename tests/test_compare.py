@@ -257,12 +257,19 @@ def test_series_is_validated_on_its_last_rows():
 # --- the exact entrant -----------------------------------------------------------------------
 
 
+def exact(kernel, gamma, alpha):
+    settings = {"kernel": kernel, "gamma": gamma, "alpha": alpha}
+    return methods.make(
+        methods.METHODS["exact"], "regression", size=None, seed=0, n_jobs=1, **settings
+    )
+
+
 def test_exact_method_is_kernel_ridge():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(60, 3))
     y = rng.normal(size=(60, 2))
     y -= y.mean(axis=0)
-    ours = methods.ExactKernelRidge("laplacian", 0.4, 0.01).fit(X, y)
+    ours = exact("laplacian", 0.4, 0.01).fit(X, y)
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
     K = laplacian_kernel(scaled, gamma=0.4)
     # An intercept that is not penalised: the dual coefficients sum to zero.
@@ -270,7 +277,7 @@ def test_exact_method_is_kernel_ridge():
         [[K + 0.6 * np.eye(60), np.ones((60, 1))], [np.ones((1, 60)), np.zeros((1, 1))]]
     )
     solved = np.linalg.solve(system, np.vstack([y, np.zeros((1, 2))]))
-    np.testing.assert_allclose(ours.dual_coef_, solved[:-1], atol=1e-10)
+    np.testing.assert_allclose(ours.coef_.T, solved[:-1], atol=1e-10)
     np.testing.assert_allclose(ours.intercept_, solved[-1], atol=1e-10)
     np.testing.assert_allclose(ours.predict(X), K @ solved[:-1] + solved[-1], atol=1e-10)
 
@@ -278,21 +285,9 @@ def test_exact_method_is_kernel_ridge():
 def test_exact_method_equals_scikit_learn_where_no_intercept_is_needed():
     X = np.concatenate([np.linspace(0.1, 2, 30), -np.linspace(0.1, 2, 30)])[:, None]
     y = X[:, 0] ** 3
-    ours = methods.ExactKernelRidge("gaussian", 0.5, 0.1 / 60).fit(X, y)
+    ours = exact("gaussian", 0.5, 0.1 / 60).fit(X, y)
     theirs = KernelRidge(alpha=0.1, kernel="rbf", gamma=0.5).fit(X / X.std(), y)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X / X.std()), atol=1e-8)
-
-
-@pytest.mark.parametrize("task", ["regression", "classification"])
-def test_exact_method_along_alphas_equals_fits_of_their_own(task):
-    data = toy(task)
-    settings = {"kernel": "laplacian", "gamma": 0.4, "classify": task == "classification"}
-    alphas = [1e-4, 1e-2]
-    model = methods.ExactKernelRidge(**settings)
-    along = model.predict_along(alphas, data.X, data.y, data.X_test)
-    for alpha, predicted in zip(alphas, along, strict=True):
-        alone = methods.ExactKernelRidge(alpha=alpha, **settings).fit(data.X, data.y)
-        np.testing.assert_allclose(predicted, alone.predict(data.X_test), rtol=1e-12)
 
 
 def test_many_grids_approach_the_exact_method():

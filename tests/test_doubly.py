@@ -8,11 +8,10 @@ import pytest
 from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer import DoublySGDClassifier, DoublySGDRegressor, persistence
-from mercer.compare.baselines import ExactKernelRidge
+from mercer import DoublySGDClassifier, DoublySGDRegressor, KernelRegressor, persistence
 from mercer.estimators import doubly as estimators
 from mercer.losses import Huber, Logistic, Multinomial, Squared
-from mercer.maps import Fastfood, RandomBinning, RandomFourier, RandomPerceptron
+from mercer.maps import ExactKernel, Fastfood, RandomBinning, RandomFourier, RandomPerceptron
 from mercer.solvers import DoublySGD, Expansion, doubly
 from test_estimators import blobs, friedman
 
@@ -148,7 +147,7 @@ def test_predictions_make_every_feature_once_and_hold_few(monkeypatch):
 @pytest.mark.parametrize("alpha", [0.1, 0.01])
 def test_plain_steps_converge_to_kernel_ridge_regression(alpha):
     X, y = wave(200, noise=0.1)
-    exact = ExactKernelRidge("gaussian", 0.5, alpha, scale=False)
+    exact = KernelRegressor(ExactKernel("gaussian", 0.5), alpha=alpha, scale=False)
     K = fourier(X).kernel_(X)
     expected = K @ np.linalg.solve(K + 200 * alpha * np.eye(200), y)
     assert exact.fit(X, y).predict(X) == pytest.approx(expected, abs=0.2)  # it has an intercept

@@ -1,4 +1,4 @@
-"""Kernel ridge regression by kernel matrices: whole, or of independent blocks of rows."""
+"""Kernel ridge regression by the kernel matrices of independent blocks of rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mercer._array import CHUNK_BYTES, check_memory, n_threads, row_chunks
 from mercer._random import key_from
 from mercer._validation import positive_integer
 
-__all__ = ["ExactKernelRidge", "IndependentBlocks", "indicators", "standardised"]
+__all__ = ["IndependentBlocks", "indicators", "standardised"]
 
 _LOT_ROWS = 128  # small blocks are worked on together up to so many rows
 
@@ -108,100 +108,6 @@ class _Ridge(BaseEstimator):
             except BaseException:
                 pool.shutdown(cancel_futures=True)  # an interrupt need not wait for the rest
                 raise
-
-
-class ExactKernelRidge(_Ridge):
-    """Kernel ridge regression with the whole kernel matrix: what the maps approximate.
-
-    Minimises the objective of the estimators over all functions of the kernel: squared loss,
-    penalty ``alpha`` and an intercept that is not penalised. One Cholesky factorisation of
-    ``K + n·alpha·I`` serves every output. Memory is n² · 8 bytes and time grows with n³.
-
-    Parameters
-    ----------
-    kernel : str or kernel
-    gamma : float or str, default="scale"
-    alpha : float, default=1.0
-    classify : bool, default=False
-        Whether ``y`` holds classes, coded as ±1 in one output per class.
-    scale : bool, default=True
-        Whether inputs are standardised first.
-    n_jobs : int or None, default=None
-
-    Attributes
-    ----------
-    dual_coef_ : ndarray of shape (n, k)
-    intercept_ : ndarray of shape (k,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> X = np.linspace(-1, 1, 30)[:, None]
-    >>> model = ExactKernelRidge("gaussian", 1.0, 1e-8).fit(X, X[:, 0] ** 2)
-    >>> bool(abs(model.predict(X) - X[:, 0] ** 2).max() < 1e-3)
-    True
-    """
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        gamma: Any = "scale",
-        alpha: float = 1.0,
-        classify: bool = False,
-        scale: bool = True,
-        n_jobs: int | None = None,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.alpha = alpha
-        self.classify = classify
-        self.scale = scale
-        self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any) -> ExactKernelRidge:
-        """Fit to the rows of X (n, d) and the targets or classes y."""
-        targets = self._prepare(X, y)
-        self._solve(self._lower_kernel(self.X_), targets)
-        return self
-
-    def predict(self, X: Any) -> NDArray:
-        """Targets or classes of the rows of X (m, d)."""
-        scaled = self._scaled(X)
-        out = np.empty((X.shape[0], self.dual_coef_.shape[1]))
-
-        def fill(rows: slice) -> None:
-            out[rows] = self.kernel_(scaled[rows], self.X_) @ self.dual_coef_
-
-        self._for_chunks(fill, X.shape[0], 8.0 * self.X_.shape[0])
-        return self._decode(out)
-
-    def predict_along(
-        self, alphas: Iterable[float], X: Any, y: Any, X_new: Any
-    ) -> Iterator[NDArray]:
-        """``fit(X, y).predict(X_new)`` for one alpha after the other, from one kernel matrix."""
-        targets = self._prepare(X, y)
-        K = self._lower_kernel(self.X_)
-        K_new = self.kernel_(self._scaled(X_new), self.X_)
-        for alpha in alphas:
-            self.alpha = alpha
-            self._solve(K.copy(), targets)
-            yield self._decode(K_new @ self.dual_coef_)
-
-    def _prepare(self, X: Any, y: Any) -> NDArray:
-        n = X.shape[0]
-        check_memory(8.5 * n**2, f"the kernel matrix of {n} rows", "leave the exact method out")
-        self.X_ = self._fit_scaler(X)
-        self.kernel_ = kernels.get(self.kernel, self.gamma).resolve(self.X_)
-        return self._encode(np.asarray(y))
-
-    def _solve(self, K: NDArray, targets: NDArray) -> None:
-        """Coefficients and intercept for ``self.alpha``; uses K up."""
-        n = len(K)
-        right = np.column_stack([targets, np.ones(n)])
-        solved = _solved(K, n * self.alpha, right)
-        # The intercept makes the dual coefficients sum to zero.
-        self.intercept_ = solved[:, :-1].sum(axis=0) / solved[:, -1].sum()
-        self.dual_coef_ = solved[:, :-1] - solved[:, -1:] * self.intercept_
 
 
 class IndependentBlocks(_Ridge):

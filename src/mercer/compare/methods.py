@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mercer import maps
-from mercer.compare.baselines import ExactKernelRidge, IndependentBlocks
+from mercer.compare.baselines import IndependentBlocks
 from mercer.estimators import KernelClassifier, KernelRegressor
 from mercer.maps import FeatureMap
 
@@ -85,7 +85,7 @@ class Method:
             self.family,
             kernel=kernel if "kernel" in settings else None,
             gamma="scale" if gamma is None else gamma,
-            n_components=size,
+            n_components=size if "n_components" in settings else None,
         )
         return map_.set_params(**self.settings)
 
@@ -217,23 +217,24 @@ def make(
     1.0
     """
     classify = task == "classification"
-    both: dict[str, Any] = {"classify": classify, "scale": scale, "n_jobs": n_jobs}
-    if method.name == "exact":
-        return ExactKernelRidge(kernel, gamma, alpha, **both)
     if method.name == "blocks":
         return IndependentBlocks(
             kernel,
             gamma,
             alpha,
             block_size=size or 256,
+            classify=classify,
+            scale=scale,
             random_state=seed,
-            **both,
+            n_jobs=n_jobs,
         )
     estimator = KernelClassifier if classify else KernelRegressor
     return estimator(
         method.feature_map(kernel, gamma, size),
         loss="squared",
         alpha=alpha,
+        # Of the exact kernel machine the time of its one factorisation is asked for.
+        solver="cholesky" if method.name == "exact" else "auto",
         tol=TOLERANCE,
         random_state=seed,
         n_jobs=n_jobs,

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mercer import kernels
-from mercer.compare.baselines import ExactKernelRidge, IndependentBlocks, standardised
+from mercer.compare.baselines import IndependentBlocks, standardised
 from mercer.compare.methods import Method, make
 from mercer.compare.metrics import scores
 from mercer.datasets.base import Dataset
@@ -230,7 +230,7 @@ class Selection:
         )
         values = [10.0**j / self.n_fitted for j in alphas]
         X, y = self._held
-        if isinstance(model, (ExactKernelRidge, IndependentBlocks)):
+        if isinstance(model, IndependentBlocks):
             predictions = model.predict_along(values, *self._fit, X)
         else:
             predictions = (model.set_params(alpha=a).fit(*self._fit).predict(X) for a in values)
