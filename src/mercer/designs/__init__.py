@@ -9,10 +9,11 @@ for, and ``KernelColumns`` does so for the kernel against landmarks.
 from mercer.designs.base import Design
 from mercer.designs.binned import Binned
 from mercer.designs.columns import select, side_by_side
-from mercer.designs.held import Dense, Sparse
+from mercer.designs.dense import Dense
 from mercer.designs.kernel import KernelColumns, KernelMatrix
 from mercer.designs.lazy import Lazy
 from mercer.designs.occupancy import Occupancy
+from mercer.designs.sparse import Sparse
 from mercer.designs.weighted import Weighted
 
 __all__ = [

@@ -11,8 +11,8 @@ from scipy import sparse
 from mercer import _core
 from mercer._array import check_memory, n_threads
 from mercer.designs.base import Design, check_gram, float_dtype
-from mercer.designs.held import Sparse
 from mercer.designs.occupancy import Occupancy
+from mercer.designs.sparse import Sparse
 
 __all__ = ["Binned"]
 

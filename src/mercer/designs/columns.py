@@ -11,7 +11,8 @@ from scipy import sparse
 
 from mercer.designs.base import Design
 from mercer.designs.binned import Binned
-from mercer.designs.held import Dense, Sparse
+from mercer.designs.dense import Dense
+from mercer.designs.sparse import Sparse
 from mercer.designs.weighted import Weighted
 
 __all__ = ["select", "side_by_side"]

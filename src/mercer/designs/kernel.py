@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._array import available_memory, check_memory, chunk_bytes, n_threads, row_chunks
 from mercer._validation import column_indices, float_type
 from mercer.designs.base import Design, float_dtype
-from mercer.designs.held import Dense
+from mercer.designs.dense import Dense
 from mercer.designs.kernel_rows import (
     InCore,
     KernelRows,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._array import n_threads, row_chunks
 from mercer._rows import bytes_per_row, selected
 from mercer.designs.base import Design, float_dtype
-from mercer.designs.held import Dense
+from mercer.designs.dense import Dense
 
 __all__ = ["BlockMap", "Lazy"]
 
