@@ -1,4 +1,4 @@
-"""What every feature map is: parameters from a seed, columns on request, a design for solvers."""
+"""The base of feature maps: parameters from a seed, columns on request, a design for solvers."""
 
 from __future__ import annotations
 
@@ -30,11 +30,14 @@ __all__ = ["FeatureMap"]
 
 
 class _Draws(Memory):
-    """The realisation that a map shares with its copies at other scales."""
+    """The random numbers that a map shares with its copies at other scales.
+
+    ``random_state`` is the setting that the key was made from.
+    """
 
     def __init__(self, random_state: Any, key: int):
         super().__init__()
-        self.random_state, self.key = random_state, key  # that the key was made from
+        self.random_state, self.key = random_state, key
 
 
 class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -264,63 +267,6 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         self._check_fitted()
         return self, coef
-
-    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureMap, Design]:
-        """Features of the endless sequence of random functions that this map is the start of.
-
-        What a feature is follows from the key and its place in the sequence alone, so that those
-        beyond ``n_components`` are as well defined as those before.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-        first, count : int
-            Which places: columns or, for maps whose columns come in grids, grids.
-
-        Returns
-        -------
-        feature_map : FeatureMap
-            Of these features alone, fitted to X.
-        design : Design
-            ``feature_map.design(X)``.
-
-        Raises
-        ------
-        ValueError
-            If the columns of the map depend on their number, or on each other.
-        """
-        raise ValueError(
-            "feature_map must be an endless sequence of random functions with scale=False, such as "
-            f"RandomFourier, RandomBinning or RandomPerceptron; got {' '.join(repr(self).split())}."
-        )
-
-    def excerpt(self, columns: ArrayLike) -> FeatureMap:
-        """The map of some columns of a ``stream``, holding no more than they need.
-
-        Parameters
-        ----------
-        columns : array of int of shape (b,)
-            Increasing, each at least 0 and below D.
-        """
-        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
-
-    def followed_by(self, other: Any) -> FeatureMap:
-        """The columns of this excerpt, then those of another one of the same sequence.
-
-        Parameters
-        ----------
-        other : FeatureMap
-            From ``stream`` or ``excerpt`` of the same fitted map.
-        """
-        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
-
-    def tidied(self) -> tuple[FeatureMap, NDArray[np.int64]]:
-        """An excerpt with its columns in the order that is quickest to compute, and that order."""
-        return self, np.arange(self.n_features_out_)
-
-    def addresses(self) -> NDArray:
-        """What tells the columns of an excerpt from all others of the sequence: (D, m) integers."""
-        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
 
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
         """Say so if rows lack so many of their features that predictions suffer.

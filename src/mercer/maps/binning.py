@@ -22,8 +22,8 @@ from mercer._rows import PreparedRows
 from mercer._state import State
 from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
-from mercer.maps.base import FeatureMap
 from mercer.maps.codes import buffers, code_type, in_bytes
+from mercer.maps.sequence import FeatureSequence
 
 __all__ = ["RandomBinning"]
 
@@ -36,7 +36,7 @@ _SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREA
 _MUCH_SPREAD = 10.0  # factor that deserves a word
 
 
-class RandomBinning(FeatureMap):
+class RandomBinning(FeatureSequence):
     """Random binning features of a product kernel.
 
     Every one of ``n_components`` random grids cuts the inputs into boxes; a point has one non-zero

@@ -1,4 +1,4 @@
-"""What maps have drawn: made again from a key, never stored."""
+"""Random parameters that maps have drawn: made again from a key, never stored."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LAST_KEY = 2**64 - 1
 
 
 class Memory:
-    """The last thing that was made, and the description that it was made from."""
+    """The value that was made last, and the description that it was made from."""
 
     def __init__(self) -> None:
         self.held: tuple[Any, Any] | None = None

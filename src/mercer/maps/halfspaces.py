@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._array import row_chunks
 from mercer._state import State
 from mercer.designs import Dense, Design
-from mercer.maps.base import FeatureMap
+from mercer.maps.sequence import FeatureSequence
 
 __all__ = ["Halfspaces"]
 
 
-class Halfspaces(FeatureMap):
+class Halfspaces(FeatureSequence):
     """On which side of given planes a point lies: +1 where ``direction . x >= threshold``, else -1.
 
     Parameters
