@@ -309,27 +309,28 @@ class RandomBinning(FeatureSequence):
             raise ValueError(f"bins must be between 2 and {_MAX_HASHED}; got {n_hashed}.")
         return n_hashed
 
-    def _parameters(self, first: int, stop: int) -> tuple[NDArray, ...]:
+    def _parameters(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
         """Inverse widths, shifts and multipliers of grids first..stop-1, each (grids, d).
 
         A code is floor(x / width - shift) and the shift is uniform on [0, 1).
         """
         if self._n_grids > self._grids_at_once:
             return self._inverted(first, stop)
-        return tuple(part[first:stop] for part in self._grids)
+        inverse_widths, shifts, multipliers = self._grids
+        return inverse_widths[first:stop], shifts[first:stop], multipliers[first:stop]
 
     @property
-    def _grids(self) -> tuple[NDArray, ...]:
+    def _grids(self) -> tuple[NDArray, NDArray, NDArray]:
         """The parameters of all grids, drawn once and never stored."""
         places = self._places.tobytes() if "_places" in vars(self) else None
         what = self.key_, self.kernel_, self.n_features_in_, self._n_grids, places
         return self._remembered(what, lambda: self._inverted(0, self._n_grids))
 
-    def _inverted(self, first: int, stop: int) -> tuple[NDArray, ...]:
+    def _inverted(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
         widths, shifts, multipliers = self._drawn(first, stop)
         return np.ascontiguousarray(1.0 / widths), shifts, multipliers
 
-    def _drawn(self, first: int, stop: int) -> tuple[NDArray, ...]:
+    def _drawn(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
         """Widths, shifts and multipliers of grids first..stop-1, each (grids, d).
 
         Copies of the map at other scales differ in the widths alone, and there by a factor: if
@@ -338,7 +339,7 @@ class RandomBinning(FeatureSequence):
         d, kernel = self.n_features_in_, self.kernel_.unscaled
         streams = Streams(self.key_, self._grid_places()[first:stop])
 
-        def draw(widths: Callable[..., NDArray]) -> tuple[NDArray, ...]:
+        def draw(widths: Callable[..., NDArray]) -> tuple[NDArray, NDArray, NDArray]:
             return (
                 widths(streams, d),
                 streams.uniform(d, Slot.SHIFT),
@@ -350,10 +351,11 @@ class RandomBinning(FeatureSequence):
         own = self._is_settled() and "_places" not in self.__dict__
         if own and (first, stop) == (0, self._n_grids):
             what = self.key_, kernel.with_gamma(1.0), len(streams), d
-            widths, *rest = self._draws.remembered(what, lambda: draw(kernel.unit_widths))
+            drawn = self._draws.remembered(what, lambda: draw(kernel.unit_widths))
         else:
-            widths, *rest = draw(kernel.unit_widths)
-        return (widths / kernel.input_scale(d), *rest)
+            drawn = draw(kernel.unit_widths)
+        widths, shifts, multipliers = drawn
+        return widths / kernel.input_scale(d), shifts, multipliers
 
     def _batches(self, first: int, stop: int):
         """Grids in groups whose parameters fit the working memory."""
@@ -369,7 +371,6 @@ class RandomBinning(FeatureSequence):
         n_grids, threads = self._n_grids, n_threads(self.n_jobs)
         codes = self._empty_codes(X, np.uint16)
         table = _core.BinTable(n_grids)
-        insert: Callable[..., bool] = table.insert
         whole = not isinstance(X, PreparedRows)
         for start, stop in self._batches(0, n_grids):
             grids = self._parameters(start, stop)
@@ -379,7 +380,7 @@ class RandomBinning(FeatureSequence):
                     out = codes[start:stop]
                     if not whole:
                         out = np.empty((stop - start, part.shape[0]), dtype=codes.dtype)
-                    fits = insert(start, *buffers(part), *grids, out, threads)
+                    fits = table.insert(start, buffers(part), *grids, out, threads)
                     if not fits:
                         codes = codes.astype(np.uint32)  # a grid has more than 65 535 boxes
                 if not whole:
@@ -419,7 +420,6 @@ class RandomBinning(FeatureSequence):
         """Write the codes of grids first.. of X; returns how many had no column."""
         n_unseen, n_hashed = 0, int(self.n_bins_[0]) if self._is_hashed else None
         table: Any = None if self._is_hashed else self._table
-        bin_hashed: Callable[..., None] = _core.bin_hashed
         threads = n_threads(self.n_jobs)
         for start, stop in self._batches(first, first + len(codes)):
             grids = self._parameters(start, stop)
@@ -428,9 +428,9 @@ class RandomBinning(FeatureSequence):
                 if part is not X:
                     out = np.empty_like(out)
                 if n_hashed is None:
-                    n_unseen += table.lookup(start, *buffers(part), *grids, out, threads)
+                    n_unseen += table.lookup(start, buffers(part), *grids, out, threads)
                 else:
-                    bin_hashed(*buffers(part), *grids, n_hashed, out, threads)
+                    _core.bin_hashed(buffers(part), *grids, n_hashed, out, threads)
                 if part is not X:
                     codes[start - first : stop - first, rows] = out
         return n_unseen
@@ -440,7 +440,6 @@ class RandomBinning(FeatureSequence):
         if not self.kernel_.taper:
             return None
         entries = np.empty((count, X.shape[0]), dtype=np.float32)
-        weigh: Callable[..., None] = _core.weigh
         window, threads = (self.kernel_.taper, self._value), n_threads(self.n_jobs)
         for start, stop in self._batches(first, first + count):
             inverse_widths, shifts, _ = self._parameters(start, stop)
@@ -448,7 +447,7 @@ class RandomBinning(FeatureSequence):
                 out = entries[start - first : stop - first, rows]
                 if part is not X:
                     out = np.empty_like(out)
-                weigh(*buffers(part), inverse_widths, shifts, *window, out, threads)
+                _core.weigh(buffers(part), inverse_widths, shifts, *window, out, threads)
                 if part is not X:
                     entries[start - first : stop - first, rows] = out
         return entries

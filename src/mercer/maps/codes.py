@@ -11,17 +11,13 @@ from scipy import sparse
 __all__ = ["buffers", "code_type", "in_bytes"]
 
 
-def buffers(X: Any) -> tuple[Any, ...]:
-    """What the core takes for X: the array, or the parts of a CSR matrix and its width."""
-    if sparse.issparse(X):
-        index = np.result_type(X.indices, X.indptr)
-        return (
-            X.data,
-            X.indices.astype(index, copy=False),
-            X.indptr.astype(index, copy=False),
-            X.shape[1],
-        )
-    return (X,)
+def buffers(X: Any) -> Any:
+    """X as the core takes it: the array, or the parts of a CSR matrix and its number of columns."""
+    if not sparse.issparse(X):
+        return X
+    index = np.result_type(X.indices, X.indptr)
+    indices, indptr = (part.astype(index, copy=False) for part in (X.indices, X.indptr))
+    return X.data, indices, indptr, X.shape[1]
 
 
 def in_bytes(codes: NDArray) -> NDArray:
