@@ -30,8 +30,8 @@ from mercer.kernels.distances import add_products, fill
 __all__ = ["KernelColumns", "KernelMatrix"]
 
 
-# Share of the available memory that a held matrix may take unless the caller says otherwise.
-_HELD_SHARE = 0.7
+# Share of the available memory that a whole matrix may take unless the caller gives a budget.
+_WHOLE_SHARE = 0.7
 
 # Rows and columns of a tile: its entries are as many as a chunk's memory holds in float64.
 _TILE = 2896
@@ -39,13 +39,13 @@ _TILE = 2896
 # Bytes of rows that the core packs at a time.
 _PACKED_BYTES = 2**27
 
-# Inputs up to which entries of the core cost less than to write them a second time.
+# Inputs up to which the core makes an entry in less time than it takes to write a copy.
 _FEW_INPUTS = 100
 
-# Of so many inputs products make each pair of rows in the time its entry takes to come from memory.
+# Inputs up to which products make an entry in the time that reading it from memory takes.
 _QUICK_INPUTS = 16
 
-# What the profile of an entry costs, counted in inputs of a row.
+# Time of the profile of an entry, in inputs of a row.
 _PROFILE_COST = 28
 
 
@@ -316,7 +316,7 @@ class KernelColumns(Design):
         needed = float(self.shape[0]) * self.shape[1] * self.dtype.itemsize
         available = available_memory()
         if budget is None:
-            budget = np.inf if available is None else _HELD_SHARE * available
+            budget = np.inf if available is None else _WHOLE_SHARE * available
         if needed > budget:
             return self
         check_memory(

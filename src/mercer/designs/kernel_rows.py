@@ -31,13 +31,14 @@ Prepare = Callable[[Any], Any]
 # Name, parameter and scale of the inputs under which the core knows a kernel.
 InCore = tuple[str, float, NDArray[np.float64]]
 
-# Columns of a float32 matrix whose products with a vector are summed up in float32.
+# Columns of a float32 matrix whose products with a vector are summed in float32: more terms would
+# cost digits.
 _EXACT_COLUMNS = 512
 
-# Columns of float32 up to which the core's product takes less time than that of BLAS.
+# Columns of a float32 operand up to which the core's product takes less time than that of BLAS.
 _FEW_COLUMNS = 32
 
-# CSR rows are better written out where they have few inputs, or at least this share of non-zeros.
+# CSR rows with at most this number of inputs, or at least this share of non-zeros, are written out.
 _FEW_INPUTS = 512
 _FILLED_SHARE = 0.05
 
@@ -107,20 +108,10 @@ def spans(
 
 
 def times(matrix: Any, vector: NDArray) -> NDArray[np.float64]:
-    """``matrix @ vector``, to the precision that the vector has.
+    """``matrix @ vector`` in float64, to the precision that the vector has.
 
-    Parameters
-    ----------
-    matrix : ndarray or CSR of shape (n, p), float32 or float64
-    vector : ndarray of shape (p,) or (p, k), float32 or float64
-
-    Returns
-    -------
-    ndarray of shape (n,) or (n, k), float64
-
-    Notes
-    -----
-    The core multiplies a float32 matrix by few columns in less time than BLAS, whose blocks are
+    Matrix (n, p), an array or CSR, and vector (p,) or (p, k) are float32 or float64. The core
+    multiplies a float32 matrix by few columns in less time than BLAS, whose blocks are
     made for many: these wait for the memory, so that it costs little to widen the numbers for a
     vector of float64.
     """

@@ -16,7 +16,7 @@ __all__ = ["BlockMap", "Lazy"]
 
 
 class BlockMap(Protocol):
-    """What ``Lazy`` needs of a map: some columns for some rows."""
+    """A map as ``Lazy`` uses it: some columns for some rows."""
 
     def transform_block(self, X: Any, columns: Any) -> Any:
         """Columns ``columns`` of z(X)."""
@@ -67,7 +67,7 @@ class Lazy(Design):
                 yield rows, slice(start, start + len(columns)), tile
 
     def _row_bytes(self, n_columns: int) -> float:
-        """What a row and some of its columns take while they are made."""
+        """Bytes that a row and some of its columns take while they are made."""
         # A row is read, prepared and checked.
         return self.dtype.itemsize * n_columns + 3.0 * bytes_per_row(self.X)
 

@@ -44,14 +44,15 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     """A map z from inputs to D features whose inner products approximate a kernel.
 
     A map says three things: ``_fit(X)`` fixes its parameters and sets ``n_features_out_``,
-    ``_transform(X)`` gives all columns, ``_block(X, columns)`` regenerates just some. It may also
+    ``_block(X, columns)`` regenerates some columns, and ``_transform(X)`` gives all, where that
+    takes less time than a block of them. It may also
     say which design suits it (``_design``) and how to fit and build one in a single pass
     (``_fit_design``). Data reach these methods checked: finite, C-ordered or canonical CSR, float32
     or float64.
 
-    A fitted map computes from what its fit found and kept; its settings say what the next fit will
-    do, and changing them changes nothing before (``n_jobs`` apart). What a fit keeps is checked by
-    ``_check_state`` whenever it is used; what follows from it is not stored.
+    A fitted map computes from its fitted attributes; its settings say what the next fit will do,
+    and changing them changes nothing before (``n_jobs`` apart). ``_check_state`` checks fitted
+    attributes whenever they are used; what can be derived from them is not stored.
 
     Attributes
     ----------
@@ -148,7 +149,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def designs(
         self, X: Any, prepare: Callable[[Any], Any] | None = None
     ) -> Iterator[tuple[slice, Design]]:
-        """``design(X)`` in pieces of bounded memory, without a word on missing features.
+        """``design(X)`` in pieces of bounded memory, without a warning of missing features.
 
         Parameters
         ----------
@@ -219,10 +220,10 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         gamma = scale_of_distance(gamma)
         kernel = self.stated_kernel()
-        own = self.get_params(deep=False).get("kernel")
+        setting = self.get_params(deep=False).get("kernel")
         if kernel is None or kernel.gamma is None:
-            what = type(self).__name__ + (f" with kernel={own!r}" if own else "")
-            raise ValueError(f"gamma must be left out for {what}, which has no scale.")
+            stated = type(self).__name__ + (f" with kernel={setting!r}" if setting else "")
+            raise ValueError(f"gamma must be left out for {stated}, which has no scale.")
         copy = clone(self)._state_gamma(gamma)
         if "random_state" in self.get_params(deep=False):
             self.settled()
@@ -269,10 +270,10 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return self, coef
 
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
-        """Say so if rows lack so many of their features that predictions suffer.
+        """Warn if rows lack so many of their features that predictions suffer.
 
-        ``transform`` and ``design`` call it; whoever transforms data in pieces calls it once for
-        all. Only maps whose features can be missing ever warn.
+        ``transform`` and ``design`` call it; callers of ``designs`` call it once for all pieces.
+        Only maps whose features can be missing ever warn.
 
         Parameters
         ----------
@@ -305,13 +306,14 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Whether data are sequences of texts instead of rows of numbers."""
         return False
 
-    # What a map says.
+    # What a subclass defines.
 
     def _fit(self, X: Any) -> None:
         raise NotImplementedError
 
     def _transform(self, X: Any) -> Any:
-        raise NotImplementedError
+        self._check_transformed_memory(X)
+        return self._block(X, np.arange(self.n_features_out_))
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
         raise NotImplementedError
@@ -330,7 +332,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Whether ``_fit_design`` and ``_design`` take ``PreparedRows`` as well as arrays."""
         return False
 
-    # What maps share.
+    # What all maps share.
 
     def _taken(self, X: Any, reset: bool) -> Any:
         """Checked data; rows that are prepared when they are read are checked when they are.

@@ -1,4 +1,4 @@
-"""Codes of bins: the narrowest type that holds them, and the data in the form the core bins."""
+"""Data in the form that the core bins, and codes of bins in narrower types."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["buffers", "code_type", "in_bytes"]
+__all__ = ["buffers", "in_bytes"]
 
 
 def buffers(X: Any) -> Any:
@@ -32,8 +32,3 @@ def in_bytes(codes: NDArray) -> NDArray:
     del narrow
     codes.resize((codes.size + 1) // 2, refcheck=False)  # nobody else has seen this array
     return codes.view(np.uint8)[: n_grids * n].reshape(n_grids, n)
-
-
-def code_type(largest: int) -> Any:
-    """Narrowest unsigned type for codes up to ``largest``."""
-    return np.uint8 if largest <= 0xFF else np.uint16 if largest <= 0xFFFF else np.uint32

@@ -92,10 +92,6 @@ class Halfspaces(FeatureSequence):
     def _design(self, X: Any) -> Design:
         return Dense(self._transform(X), self._n_jobs)
 
-    def _transform(self, X: Any) -> NDArray:
-        self._check_transformed_memory(X)
-        return self._block(X, np.arange(self.n_features_out_))
-
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
         across = np.ascontiguousarray(self._directions[columns].T)
         out = np.empty((X.shape[0], len(columns)), dtype=X.dtype)

@@ -130,10 +130,6 @@ class Members(FeatureSequence):
     def _design(self, X: Any) -> Design:
         return Dense(self._transform(X), self._n_jobs)
 
-    def _transform(self, X: Any) -> NDArray:
-        self._check_transformed_memory(X)
-        return self._block(X, np.arange(self.n_features_out_))
-
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
         if not len(columns):
             return np.empty((X.shape[0], 0), dtype=float_type(X))
