@@ -127,10 +127,15 @@ struct Groups {
     }
 };
 
+// Columns first .. first + width of the order that groups are of.
+struct Group {
+    std::size_t number, first, width;
+};
+
 // The sweeps of descent over columns and over grids. Of a matrix Z, `sum` writes what a thread's
 // rows add to the slopes of the columns of group g, `kParts` times `widest` numbers, and `move`
-// takes steps along them; `prepare` says whether other threads have to wait for what this one
-// prepares.
+// takes steps along them in w and in its slopes; `prepare` says whether other threads have to wait
+// for what this one prepares.
 template <class Matrix>
 Swept descend(Matrix Z, const Groups& groups, const Net& net, std::size_t p,
               const double* row_curvature, double* slope, Sweeps sweeps, Team& team) {
@@ -153,14 +158,14 @@ Swept descend(Matrix Z, const Groups& groups, const Net& net, std::size_t p,
         for (std::size_t sweep = 0; sweep < sweeps.count; ++sweep) {
             double largest = 0.0;
             for (std::size_t g = 0; g < groups.count; ++g) {
-                const std::size_t first = groups.first(g), width = groups.first(g + 1) - first;
+                const Group group{g, groups.first(g), groups.first(g + 1) - groups.first(g)};
                 double* all = partial.data() + parity * parts * widest;
                 parity ^= 1;
-                Z.sum(g, t, slope, all + t * Matrix::kParts * widest, widest);
+                Z.sum(group, t, slope, all + t * Matrix::kParts * widest, widest);
                 barrier.wait();
                 bool moves = false;
-                for (std::size_t k = 0; k < width; ++k) {
-                    const std::size_t column = groups(first + k);
+                for (std::size_t k = 0; k < group.width; ++k) {
+                    const std::size_t column = Z.column(group.first + k);
                     double sum = 0.0;
                     for (std::size_t c = 0; c < parts; ++c) sum += all[c * widest + k];
                     const double step = step_along(own_net, column, sum * per_row);
@@ -169,12 +174,7 @@ Swept descend(Matrix Z, const Groups& groups, const Net& net, std::size_t p,
                                        std::abs(step) * (net.curvature[column] + net.l2[column]));
                     mine[k] = step;
                 }
-                if (!moves) continue;
-                for (std::size_t k = 0; k < width; ++k) {
-                    w[groups(first + k)] += mine[k];
-                    mine[k] *= Z.scale;
-                }
-                Z.move(g, t, mine, row_curvature, slope);
+                if (moves) Z.move(group, t, mine, w, row_curvature, slope);
             }
             if (t == 0) swept = {sweep + 1, largest, is_crowded(barrier, groups.count, sweep)};
             if (largest <= sweeps.tol) break;  // the same on every thread
@@ -193,35 +193,36 @@ struct CutColumns : SparseColumns<T> {
     const Groups& groups;
     std::size_t threads;
     const ColumnLoops<T>& loops = column_loops<T>();
-    std::vector<std::int64_t> cuts = std::vector<std::int64_t>(this->p * (threads + 1));
+    std::vector<std::int64_t> cuts =
+        std::vector<std::int64_t>(threads > 1 ? this->p * (threads + 1) : 0);
+    const std::int64_t* ends = threads > 1 ? cuts.data() : this->starts;
+    std::size_t stride = threads > 1 ? threads + 1 : 1;
 
     bool prepare(std::size_t t) {
-        for (std::size_t k = t; k < this->p; k += threads)
+        for (std::size_t k = t; threads > 1 && k < this->p; k += threads)
             cut_column(*this, k, threads, cuts.data());
         return threads > 1;
     }
-    // Calls f(rows, values, count, k) for the part of the k-th column of group g that is thread
-    // t's.
-    template <class F>
-    void for_each(std::size_t g, std::size_t t, F f) const {
-        const std::size_t first = groups.first(g), width = groups.first(g + 1) - first;
-        for (std::size_t k = 0; k < width; ++k) {
-            const std::int64_t* cut = cuts.data() + groups(first + k) * (threads + 1) + t;
-            f(this->rows + cut[0], this->values ? this->values + cut[0] : nullptr,
-              static_cast<std::size_t>(cut[1] - cut[0]), k);
+    std::size_t column(std::size_t position) const { return groups(position); }
+    void sum(Group group, std::size_t t, const double* slope, double* sums, std::size_t) const {
+        for (std::size_t k = 0; k < group.width; ++k) {
+            const std::int64_t* end = ends + groups(group.first + k) * stride + t;
+            sums[k] = loops.sparse_slope(this->rows + end[0],
+                                         this->values ? this->values + end[0] : nullptr, slope,
+                                         static_cast<std::size_t>(end[1] - end[0]));
         }
     }
-    void sum(std::size_t g, std::size_t t, const double* slope, double* sums, std::size_t) const {
-        for_each(g, t, [&](const auto* rows, const T* values, std::size_t count, std::size_t k) {
-            sums[k] = loops.sparse_slope(rows, values, slope, count);
-        });
-    }
-    void move(std::size_t g, std::size_t t, const double* steps, const double* row_curvature,
-              double* slope) const {
-        for_each(g, t, [&](const auto* rows, const T* values, std::size_t count, std::size_t k) {
-            if (steps[k] != 0.0)
-                loops.sparse_move(rows, values, row_curvature, steps[k], slope, count);
-        });
+    void move(Group group, std::size_t t, const double* steps, double* w,
+              const double* row_curvature, double* slope) const {
+        for (std::size_t k = 0; k < group.width; ++k) {
+            if (steps[k] == 0.0) continue;
+            const std::size_t column = groups(group.first + k);
+            const std::int64_t* end = ends + column * stride + t;
+            loops.sparse_move(this->rows + end[0], this->values ? this->values + end[0] : nullptr,
+                              row_curvature, steps[k] * this->scale, slope,
+                              static_cast<std::size_t>(end[1] - end[0]));
+            w[column] += steps[k];
+        }
     }
 };
 
@@ -256,17 +257,23 @@ struct CutGrids : BinnedGrids<Code> {
     std::size_t first(std::size_t t) const {
         return first_row(this->n, static_cast<int>(t), static_cast<int>(threads));
     }
-    void sum(std::size_t g, std::size_t t, const double* slope, double* sums,
+    static std::size_t column(std::size_t position) { return position; }
+    void sum(Group group, std::size_t t, const double* slope, double* sums,
              std::size_t widest) const {
         const std::size_t from = first(t), rows = first(t + 1) - from;
         std::fill(sums, sums + 2 * widest, 0.0);
-        loops.slopes(this->codes + g * this->n + from, slope + from, rows, sums, sums + widest);
+        loops.slopes(this->codes + group.number * this->n + from, slope + from, rows, sums,
+                     sums + widest);
     }
-    void move(std::size_t g, std::size_t t, const double* steps, const double* row_curvature,
+    void move(Group group, std::size_t t, double* steps, double* w, const double* row_curvature,
               double* slope) const {
         const std::size_t from = first(t), rows = first(t + 1) - from;
-        loops.move(this->codes + g * this->n + from, row_curvature ? row_curvature + from : nullptr,
-                   steps, slope + from, rows);
+        for (std::size_t k = 0; k < group.width; ++k) {
+            w[group.first + k] += steps[k];
+            steps[k] *= this->scale;
+        }
+        loops.move(this->codes + group.number * this->n + from,
+                   row_curvature ? row_curvature + from : nullptr, steps, slope + from, rows);
     }
 };
 
