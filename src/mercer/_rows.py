@@ -17,7 +17,7 @@ _LARGE = 32 * 2**20  # bytes from which an array is worth working through in pie
 
 
 class PreparedRows:
-    """The rows of a matrix as ``prepare`` gives them, or some of them.
+    """The rows of a matrix as ``prepare`` gives them, or a selection of them.
 
     It has the shape and the dtype of the prepared matrix; a selection of its rows is read and
     prepared when it is asked for. The data may be a memory map.
@@ -66,7 +66,7 @@ class PreparedRows:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all the rows, were they prepared together."""
+        """Bytes of all the rows in one array."""
         return int(bytes_per_row(self.data) * len(self))
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class PreparedRows:
         return np.ascontiguousarray(selection, dtype=self.dtype)
 
     def together(self) -> Any:
-        """All the rows, for those who cannot do with some at a time.
+        """All the rows in one array.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""Designs: the matrix Z = z(X) as solvers see it, held in the form that suits it.
+"""Designs: the matrix Z = z(X) as solvers see it, dense or lazy, in the form that suits it.
 
 A design with n rows and D columns knows its products and its columns; it need not hold n * D
 numbers. ``Dense`` and ``Sparse`` hold them, ``Binned`` holds one small code per row and grid,

@@ -93,7 +93,7 @@ class Design:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the arrays that the design stores."""
         raise NotImplementedError
 
     def __repr__(self) -> str:

@@ -20,8 +20,8 @@ __all__ = ["Binned"]
 class Binned(Design):
     """One code per row and grid: exactly one column of every grid is non-zero in a row.
 
-    Nothing but the codes is held, grid after grid in the narrowest unsigned integers that fit; the
-    value of every non-zero is the same number, ``scale``.
+    Nothing but the codes is stored, grid after grid in the narrowest unsigned integers that fit:
+    the value of every non-zero is the same number, ``scale``.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Designs made of the columns of others: some of one, or those of several side by side."""
+"""Designs made of columns of others: a selection of one, or those of several side by side."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["select", "side_by_side"]
 
 
 def select(design: Design, columns: ArrayLike) -> Design:
-    """Some columns of a design, held in the way that the design holds its own.
+    """A selection of the columns of a design, stored in the way that the design stores its own.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ _PROFILE_COST = 28
 
 
 class KernelColumns(Design):
-    """The kernel of every row against every landmark, Z = k(X, L), none of it held.
+    """The kernel of every row against every landmark, Z = k(X, L): a lazy design.
 
     Products generate entries as they go and forget them. Entries are of the design's dtype; a
     product with a float64 vector is summed up and returned in float64 all the same, so that a

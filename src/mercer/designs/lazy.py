@@ -35,7 +35,7 @@ class Lazy(Design):
         Number of columns D of the map.
     dtype : dtype, default=float64
     block_size : int, default=512
-        Columns generated at a time; at most n * block_size numbers are held besides X.
+        Columns generated at a time; at most n * block_size numbers are in memory besides X.
     n_jobs : int or None, default=None
     """
 

@@ -179,8 +179,8 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X : array or CSR of shape (n, d)
         prepare : callable, optional
             Applied to the rows of X before the map, such as a scaler's ``transform``: to all of
-            them or, of a large array and by maps that can, to some at a time, so that no second X
-            is held.
+            them or, of a large array and by maps that can, to pieces of them, so that memory never
+            holds a second X.
         """
         if prepare is not None:
             X = sound(X)

@@ -14,17 +14,17 @@ class Memory:
     """The value that was made last, and the description that it was made from."""
 
     def __init__(self) -> None:
-        self.held: tuple[Any, Any] | None = None
+        self.cached: tuple[Any, Any] | None = None
 
     def remembered(self, description: Any, make: Callable[[], Any]) -> Any:
         """``make()``, called once for consecutive equal descriptions."""
-        held = self.held
-        if held is None or held[0] != description:
-            self.held = held = description, make()
-        return held[1]
+        cached = self.cached
+        if cached is None or cached[0] != description:
+            self.cached = cached = description, make()
+        return cached[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "held"}
+        return {name: value for name, value in vars(self).items() if name != "cached"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, held=None)
+        vars(self).update(state, cached=None)

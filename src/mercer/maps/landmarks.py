@@ -67,11 +67,11 @@ def _cluster_centres(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.flo
     scaled = isinstance(kernel, Stationary) and np.ndim(kernel.gamma) > 0
     scale = kernel.input_scale(d) if scaled else np.ones(d)  # type: ignore[attr-defined]
     copies = 1 if scaled else 0
-    held = X.nnz if sparse.issparse(X) else X.size
+    n_stored = X.nnz if sparse.issparse(X) else X.size
     check_setting(
         "n_components",
         m,
-        lambda count: 24.0 * count * d + 8.0 * copies * held,
+        lambda count: 24.0 * count * d + 8.0 * copies * n_stored,
         f"k-means with {m} centres of {d} inputs",
         "choose landmarks='uniform'",
     )

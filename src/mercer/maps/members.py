@@ -36,9 +36,9 @@ class Endless(FeatureSequence):
 
 
 class Members(FeatureSequence):
-    """The features at some places of the endless sequence of a map, and nothing else of it.
+    """The features at given places of the endless sequence of a map, and nothing else of it.
 
-    It is what is left of a map when few of its features matter: places and a key, however long the
+    A map of which few features matter is stored as their places and a key, however long the
     sequence was.
 
     Parameters

@@ -30,7 +30,7 @@ class Nested(FeatureMap):
 
     A subclass says what A is: ``_fit_projection`` finds it, ``_project`` multiplies by it,
     ``_columns`` gives some of its columns and ``_expand`` is A times coefficients. The base
-    features of many rows are never held: every pass over them generates them again.
+    features of many rows are never cached: every pass over them generates them again.
     """
 
     base_: FeatureMap

@@ -44,7 +44,7 @@ class FeatureSequence(FeatureMap):
         raise ValueError(_no_sequence(self))
 
     def excerpt(self, columns: ArrayLike) -> Self:
-        """The map of some columns of a ``stream``, holding no more than they need.
+        """The map of a selection of columns of a ``stream``, which stores no more than they need.
 
         Parameters
         ----------

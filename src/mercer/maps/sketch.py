@@ -29,7 +29,7 @@ _CACHE_BYTES = 2**20  # bytes of rows that are transformed together: they stay i
 
 
 class Sketch:
-    """A random matrix S of ``size`` rows and l columns with E[S S.T] = I, held by its key.
+    """A random matrix S of ``size`` rows and l columns with E[S S.T] = I, drawn from its key.
 
     It serves along rows, where ``add`` gathers F.T @ S from pieces of F as they come, and along
     columns, where ``project`` gives F @ S.
@@ -53,7 +53,7 @@ class Sketch:
         return out
 
     def add(self, total: NDArray[np.float64], piece: Design, start: int) -> None:
-        """Add F.T @ S for some rows of F, from ``start`` on, to ``total`` of shape (D, l)."""
+        """Add F.T @ S for the rows of F from ``start`` on, to ``total`` of shape (D, l)."""
         total += piece.rmatvec(self.rows(start, start + piece.shape[0]))
 
     def project(self, piece: Design) -> NDArray:

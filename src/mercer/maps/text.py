@@ -159,8 +159,8 @@ class HashedNGrams(FeatureMap):
 
     def _transform(self, X: NDArray) -> sparse.csr_array:
         pieces = [self._hashed(X[rows]) for rows in _pieces(X)]
-        held = sum(piece.data.nbytes + piece.indices.nbytes for piece in pieces)
-        check_memory(held, f"hashing {len(X)} texts", "transform fewer texts at a time")
+        n_bytes = sum(piece.data.nbytes + piece.indices.nbytes for piece in pieces)
+        check_memory(n_bytes, f"hashing {len(X)} texts", "transform fewer texts at a time")
         return pieces[0] if len(pieces) == 1 else sparse.vstack(pieces, format="csr")
 
     def _block(self, X: NDArray, columns: NDArray[np.int64]) -> NDArray:
