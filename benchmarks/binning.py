@@ -104,7 +104,7 @@ def bench_sparse_codes(benchmark: Benchmark) -> None:
     parts = S.data, S.indices.astype(np.int32), S.indptr.astype(np.int32), d
 
     def mercer_sparse(n_threads: int) -> None:
-        _core.BinTable(32).insert(0, *parts, *grids.arguments, codes, n_threads)
+        _core.BinTable(32).insert(0, parts, *grids.arguments, codes, n_threads)
 
     def scipy_sparse() -> None:
         for inverse_widths, shifts, multipliers in zip(*grids.arguments, strict=True):

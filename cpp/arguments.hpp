@@ -31,16 +31,24 @@ auto with_code(Type type, F f) {
     }
 }
 
-inline nb::object new_array(nb::handle shape, const char* dtype) {
-    return nb::module_::import_("numpy").attr("empty")(shape, dtype);
+// An array of that shape, and where its numbers are.
+template <Type type>
+std::pair<Array<type>, typename NumberOf<type>::type*>
+new_array(std::initializer_list<std::size_t> shape) {
+    const nb::str dtype(Buffer::label(type).data());
+    nb::list lengths;
+    for (std::size_t length : shape) lengths.append(length);
+    Array<type> array =
+        nb::object(nb::module_::import_("numpy").attr("empty")(nb::tuple(lengths), dtype));
+    const Buffer buffer(array.ptr(), "result", {type}, static_cast<int>(shape.size()), true);
+    buffer.expect_shape(shape);
+    return {array, buffer.data<typename NumberOf<type>::type>()};
 }
 
 template <class Integers>
-nb::object new_integers(const Integers& integers) {
-    nb::object result = new_array(nb::int_(integers.size()), "int64");
-    const Buffer out(result.ptr(), "result", {Type::i64}, 1, true);
-    out.expect_shape({integers.size()});
-    std::copy(integers.begin(), integers.end(), out.data<std::int64_t>());
+Array<Type::i64> new_integers(const Integers& integers) {
+    auto [result, numbers] = new_array<Type::i64>({integers.size()});
+    std::copy(integers.begin(), integers.end(), numbers);
     return result;
 }
 
@@ -49,35 +57,57 @@ using AnyPoints =
                  SparsePoints<float, std::int64_t>, SparsePoints<double, std::int32_t>,
                  SparsePoints<double, std::int64_t>>;
 
-// The data: one array, or the three of a CSR matrix and its number of columns.
+// An argument that is the data: one array, or a tuple of the three of a CSR matrix and its number
+// of columns.
+struct AnyRows : nb::object {
+    using Indices = Array<Type::i32, Type::i64>;
+    static constexpr auto Name = Floats::Name + nb::detail::const_name(" | tuple[") +
+                                 nb::detail::concat(Floats::Name, Indices::Name, Indices::Name) +
+                                 nb::detail::const_name(", int]");
+    static bool check_(nb::handle) { return true; }
+    using nb::object::object;
+};
+
 struct Data {
-    Data(Arrays& arrays, nb::handle X) {
-        const Buffer& numbers = arrays.read(X, "X", {Type::f32, Type::f64}, 2);
+    Data(Arrays& arrays, AnyRows X) {
+        if (PyTuple_Check(X.ptr()))
+            set_sparse(arrays, X);
+        else
+            set_dense(arrays.read(Floats{X}, "X", 2));
+    }
+    AnyPoints points;
+
+  private:
+    void set_dense(const Buffer& numbers) {
         with_float(numbers.type(), [&](auto zero) {
             using T = decltype(zero);
             points = DensePoints<T>{numbers.data<const T>(), numbers.extent(0), numbers.extent(1)};
         });
     }
-    Data(Arrays& arrays, nb::handle values, nb::handle indices_, nb::handle indptr_,
-         std::size_t d) {
-        const Buffer& numbers = arrays.read(values, "data", {Type::f32, Type::f64}, 1);
-        const Buffer& indices = arrays.read(indices_, "indices", {Type::i32, Type::i64}, 1);
-        const Buffer& indptr = arrays.read(indptr_, "indptr", {indices.type()}, 1);
+    void set_sparse(Arrays& arrays, AnyRows X) {
+        const Py_ssize_t n_parts = PyTuple_GET_SIZE(X.ptr());
+        const auto part = [&](Py_ssize_t i) { return nb::handle(PyTuple_GET_ITEM(X.ptr(), i)); };
+        std::size_t d = 0;
+        if (n_parts != 4)
+            throw WrongType("X must be an array or (data, indices, indptr, d); got a tuple of " +
+                            std::to_string(n_parts) + ".");
+        if (!nb::try_cast<std::size_t>(part(3), d))
+            throw WrongType("d must be an integer of at least 0, below 2^64; got another object.");
+        const Buffer& numbers = arrays.read(Floats{part(0)}, "data", 1);
+        const Buffer& indices = arrays.read(AnyRows::Indices{part(1)}, "indices", 1);
+        const Buffer& indptr = arrays.read(part(2), "indptr", {indices.type()}, 1);
         indices.expect_shape({numbers.extent(0)});
         with_float(numbers.type(), [&](auto zero) {
             using T = decltype(zero);
             if (indices.type() == Type::i32)
-                set_sparse<T, std::int32_t>(numbers, indices, indptr, d);
+                set_csr<T, std::int32_t>(numbers, indices, indptr, d);
             else
-                set_sparse<T, std::int64_t>(numbers, indices, indptr, d);
+                set_csr<T, std::int64_t>(numbers, indices, indptr, d);
         });
     }
-    AnyPoints points;
-
-  private:
     template <class T, class Index>
-    void set_sparse(const Buffer& numbers, const Buffer& indices, const Buffer& indptr,
-                    std::size_t d) {
+    void set_csr(const Buffer& numbers, const Buffer& indices, const Buffer& indptr,
+                 std::size_t d) {
         end_of<Index>(indptr, numbers.extent(0), "stored values");
         expect_below<Index>(indices, d, "the number of columns");
         points = SparsePoints<T, Index>{numbers.data<const T>(), indices.data<const Index>(),
@@ -88,27 +118,25 @@ struct Data {
 // Parameters of some grids, and room for what each row of the data gets in each grid: a code, or a
 // weight, which takes no multipliers.
 struct GridArguments {
-    GridArguments(Arrays& arrays, const Data& data, nb::handle inverse_widths, nb::handle shifts,
-                  nb::handle multipliers_, nb::handle codes)
-        : GridArguments(arrays, data, inverse_widths, shifts, codes, "codes",
-                        {Type::u8, Type::u16, Type::u32}) {
-        const Buffer& multipliers = arrays.read(multipliers_, "multipliers", {Type::u64}, 2);
+    GridArguments(Arrays& arrays, const Data& data, Doubles inverse_widths, Doubles shifts,
+                  Array<Type::u64> multipliers_, Codes codes)
+        : GridArguments(arrays, data, inverse_widths, shifts, arrays.write(codes, "codes", 2)) {
+        const Buffer& multipliers = arrays.read(multipliers_, "multipliers", 2);
         multipliers.expect_shape({grids.count, grids.d});
         grids.multipliers = multipliers.data<const std::uint64_t>();
     }
-    GridArguments(Arrays& arrays, const Data& data, nb::handle inverse_widths, nb::handle shifts,
-                  nb::handle weights)
-        : GridArguments(arrays, data, inverse_widths, shifts, weights, "out", {Type::f32}) {}
+    GridArguments(Arrays& arrays, const Data& data, Doubles inverse_widths, Doubles shifts,
+                  Array<Type::f32> weights)
+        : GridArguments(arrays, data, inverse_widths, shifts, arrays.write(weights, "out", 2)) {}
     const Buffer& out;
     Grids grids;
 
   private:
-    GridArguments(Arrays& arrays, const Data& data, nb::handle inverse_widths_, nb::handle shifts_,
-                  nb::handle out_, const char* name, std::initializer_list<Type> accepted)
-        : out(arrays.write(out_, name, accepted, 2)) {
-        const Buffer& inverse_widths =
-            arrays.read(inverse_widths_, "inverse_widths", {Type::f64}, 2);
-        const Buffer& shifts = arrays.read(shifts_, "shifts", {Type::f64}, 2);
+    GridArguments(Arrays& arrays, const Data& data, Doubles inverse_widths_, Doubles shifts_,
+                  const Buffer& out_)
+        : out(out_) {
+        const Buffer& inverse_widths = arrays.read(inverse_widths_, "inverse_widths", 2);
+        const Buffer& shifts = arrays.read(shifts_, "shifts", 2);
         const auto [n, d] = std::visit(
             [](const auto& points) { return std::pair(points.n, points.d); }, data.points);
         const std::size_t count = inverse_widths.extent(0);
@@ -121,8 +149,8 @@ struct GridArguments {
 };
 
 // The first column of each grid, and after the last one the number of columns.
-inline const Buffer& read_offsets(Arrays& arrays, nb::handle offsets_, std::size_t n_grids) {
-    const Buffer& offsets = arrays.read(offsets_, "offsets", {Type::i64}, 1);
+inline const std::int64_t* read_offsets(Arrays& arrays, Integers offsets_, std::size_t n_grids) {
+    const Buffer& offsets = arrays.read(offsets_, "offsets", 1);
     offsets.expect_shape({n_grids + 1});
     end_of<std::int64_t>(offsets, std::numeric_limits<std::int64_t>::max(), "columns");
     const auto* starts = offsets.data<const std::int64_t>();
@@ -130,15 +158,14 @@ inline const Buffer& read_offsets(Arrays& arrays, nb::handle offsets_, std::size
         if ((starts[g + 1] - starts[g]) >> 32)
             offsets.fail("must give a grid less than 2^32 columns",
                          std::to_string(starts[g + 1] - starts[g]));
-    return offsets;
+    return starts;
 }
 
 // Codes of rows in grids.
 struct BinArguments {
-    BinArguments(Arrays& arrays, nb::handle codes_, nb::handle offsets)
-        : codes(arrays.read(codes_, "codes", {Type::u8, Type::u16, Type::u32}, 2)),
-          n_grids(codes.extent(0)), n(codes.extent(1)),
-          starts(read_offsets(arrays, offsets, n_grids).data<const std::int64_t>()),
+    BinArguments(Arrays& arrays, Codes codes_, Integers offsets)
+        : codes(arrays.read(codes_, "codes", 2)), n_grids(codes.extent(0)), n(codes.extent(1)),
+          starts(read_offsets(arrays, offsets, n_grids)),
           n_columns(static_cast<std::size_t>(starts[n_grids])) {}
     const Buffer& codes;
     std::size_t n_grids, n;
@@ -150,11 +177,9 @@ enum class Product { matvec, rmatvec, gram };
 
 // A binned matrix, what it is multiplied with (a vector or k of them) and room for the product.
 struct ProductArguments {
-    ProductArguments(Product product, nb::handle codes, nb::handle offsets, nb::handle operand_,
-                     nb::handle out_)
+    ProductArguments(Product product, Codes codes, Integers offsets, Floats operand_, Floats out_)
         : bins(arrays, codes, offsets),
-          operand(arrays.read(operand_, product == Product::matvec ? "w" : "v",
-                              {Type::f32, Type::f64}, 0)),
+          operand(arrays.read(operand_, product == Product::matvec ? "w" : "v", 0)),
           out(arrays.write(out_, "out", {operand.type()}, operand.ndim())), k(operand.width()) {
         expect_length(operand, product == Product::matvec ? bins.n_columns : bins.n);
         expect_length(out, product == Product::rmatvec ? bins.n_columns : bins.n);

@@ -20,9 +20,67 @@ namespace nb = nanobind;
 
 namespace mercer {
 
+template <Type>
+struct NumberOf;
+#define MERCER_NUMBER(type_, number_, name_)                                                       \
+    template <>                                                                                    \
+    struct NumberOf<Type::type_> {                                                                 \
+        using type = number_;                                                                      \
+        static constexpr auto name = nb::detail::const_name("numpy." name_);                       \
+    };
+MERCER_NUMBER(f32, float, "float32")
+MERCER_NUMBER(f64, double, "float64")
+MERCER_NUMBER(i32, std::int32_t, "int32")
+MERCER_NUMBER(i64, std::int64_t, "int64")
+MERCER_NUMBER(u8, std::uint8_t, "uint8")
+MERCER_NUMBER(u16, std::uint16_t, "uint16")
+MERCER_NUMBER(u32, std::uint32_t, "uint32")
+MERCER_NUMBER(u64, std::uint64_t, "uint64")
+#undef MERCER_NUMBER
+
+// An argument that is an array of one of these types, or a new one. Signatures tell them, `Arrays`
+// checks them.
+template <Type first, Type... rest>
+struct Array : nb::object {
+    static constexpr auto Name = nb::detail::const_name("numpy.typing.NDArray[") +
+                                 NumberOf<first>::name +
+                                 (nb::detail::const_name("") + ... +
+                                  (nb::detail::const_name(" | ") + NumberOf<rest>::name)) +
+                                 nb::detail::const_name("]");
+    static bool check_(nb::handle) { return true; }
+    using nb::object::object;
+    Array(nb::handle array) : nb::object(nb::borrow(array)) {}
+};
+using Floats = Array<Type::f32, Type::f64>;
+using Doubles = Array<Type::f64>;
+using Integers = Array<Type::i64>;
+using Codes = Array<Type::u8, Type::u16, Type::u32>;
+
 // The arrays of one call, or those that an object keeps.
 class Arrays {
   public:
+    template <Type... types>
+    const Buffer& read(Array<types...> array, const char* name, int ndim) {
+        return read(array, name, {types...}, ndim);
+    }
+    template <Type... types>
+    const Buffer& write(Array<types...> array, const char* name, int ndim) {
+        return write(array, name, {types...}, ndim);
+    }
+    // One axis of `length` numbers.
+    template <Type type>
+    const typename NumberOf<type>::type* numbers(Array<type> array, const char* name,
+                                                 std::size_t length) {
+        const Buffer& buffer = read(array, name, 1);
+        buffer.expect_shape({length});
+        return buffer.data<const typename NumberOf<type>::type>();
+    }
+    // The same, or null for None.
+    template <Type type>
+    const typename NumberOf<type>::type* optional(Array<type> array, const char* name,
+                                                  std::size_t length) {
+        return array.is_none() ? nullptr : numbers(array, name, length);
+    }
     const Buffer& read(nb::handle object, const char* name, std::initializer_list<Type> accepted,
                        int ndim) {
         return held_.emplace_back(object.ptr(), name, accepted, ndim, false);
@@ -31,7 +89,7 @@ class Arrays {
                         int ndim) {
         return held_.emplace_back(object.ptr(), name, accepted, ndim, true);
     }
-    // One axis of `length` numbers, or null for None.
+    // One axis of `length` numbers of a type known to the caller, or null for None.
     template <class T>
     const T* optional(nb::handle object, const char* name, Type type, std::size_t length) {
         if (object.is_none()) return nullptr;

@@ -26,17 +26,17 @@ std::vector<BinColumn> bin_columns(const Buffer& columns, const BinArguments& bi
     return found;
 }
 
-void columns(nb::handle codes_, nb::handle offsets, nb::handle columns_, nb::handle order_,
-             nb::handle out_, Threads n_threads) {
+void columns(Codes codes_, Integers offsets, Integers columns_, Array<Type::u32> order_,
+             Array<Type::u64> out_, Threads n_threads) {
     Arrays arrays;
     const BinArguments bins(arrays, codes_, offsets);
-    const Buffer& wanted = arrays.read(columns_, "columns", {Type::i64}, 1);
-    const Buffer& out = arrays.write(out_, "out", {Type::u64}, 2);
+    const Buffer& wanted = arrays.read(columns_, "columns", 1);
+    const Buffer& out = arrays.write(out_, "out", 2);
     const auto found = bin_columns(wanted, bins);
     const std::uint32_t* places = nullptr;
     std::size_t n_rows = bins.n;
     if (!order_.is_none()) {
-        const Buffer& order = arrays.read(order_, "order", {Type::u32}, 1);
+        const Buffer& order = arrays.read(order_, "order", 1);
         expect_below<std::uint32_t>(order, bins.n, "the number of rows");
         n_rows = order.extent(0);
         places = order.data<const std::uint32_t>();
@@ -50,12 +50,12 @@ void columns(nb::handle codes_, nb::handle offsets, nb::handle columns_, nb::han
     });
 }
 
-void products(nb::handle left_, nb::handle right_, nb::handle weights_, double scale,
-              nb::handle out_, Threads n_threads) {
+void products(Array<Type::u64> left_, Array<Type::u64> right_, Array<Type::u32> weights_,
+              double scale, Doubles out_, Threads n_threads) {
     Arrays arrays;
-    const Buffer& left = arrays.read(left_, "left", {Type::u64}, 2);
-    const Buffer& right = arrays.read(right_, "right", {Type::u64}, 2);
-    const Buffer& out = arrays.write(out_, "out", {Type::f64}, 2);
+    const Buffer& left = arrays.read(left_, "left", 2);
+    const Buffer& right = arrays.read(right_, "right", 2);
+    const Buffer& out = arrays.write(out_, "out", 2);
     const std::size_t n_words = left.extent(1), n_blocks = n_words / kBlockWords;
     if (n_words % kBlockWords != 0)
         left.fail("must have rows of whole blocks of 8 words", std::to_string(n_words));
@@ -66,7 +66,7 @@ void products(nb::handle left_, nb::handle right_, nb::handle weights_, double s
                          left.extent(0),
                          right.extent(0),
                          n_blocks,
-                         arrays.optional<std::uint32_t>(weights_, "weights", Type::u32, n_blocks)};
+                         arrays.optional(weights_, "weights", n_blocks)};
     const Released released(arrays);
     count_shared(sides, scale, out.data<double>(), n_threads);
 }
@@ -75,7 +75,15 @@ void products(nb::handle left_, nb::handle right_, nb::handle weights_, double s
 
 void add_bits(nb::module_& m) {
     m.def("bit_columns", &columns, "codes"_a, "offsets"_a, "columns"_a, "order"_a.none(), "out"_a,
-          "n_threads"_a);
-    m.def("bit_products", &products, "left"_a, "right"_a, "weights"_a.none(), "scale"_a, "out"_a,
-          "n_threads"_a);
+          "n_threads"_a,
+          R"(out (p, words): which rows of ``order``, or of all, have a code in each of the
+``columns``, ascending.
+
+Rows come in blocks of 512, the last one filled up with zeros: 8 words of 64 bits a
+block.)");
+    m.def(
+        "bit_products", &products, "left"_a, "right"_a, "weights"_a.none(), "scale"_a, "out"_a,
+        "n_threads"_a,
+        R"(out (a, b) = scale * weighted counts of the rows that columns share; one weight a block.
+The same array twice: half of it is counted. Counts are exact on every processor.)");
 }

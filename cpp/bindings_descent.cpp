@@ -3,6 +3,9 @@
 #include "descent_async.hpp"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
+
+#include <utility>
 
 using namespace nb::literals;
 using namespace mercer;
@@ -11,41 +14,31 @@ namespace {
 
 // The variables and the slopes that all forms of descent work on.
 struct NetArguments {
-    NetArguments(Arrays& arrays, nb::handle l1, nb::handle l2, nb::handle curvature, nb::handle w_,
-                 nb::handle slope_, nb::handle row_curvature_, std::size_t p)
-        : slopes(arrays.write(slope_, "slope", {Type::f64}, 1)), n(slopes.extent(0)),
+    NetArguments(Arrays& arrays, Doubles l1, Doubles l2, Doubles curvature, Doubles w_,
+                 Doubles slope_, Doubles row_curvature_, std::size_t p)
+        : slopes(arrays.write(slope_, "slope", 1)), n(slopes.extent(0)),
           slope(slopes.data<double>()),
-          row_curvature(arrays.optional<double>(row_curvature_, "row_curvature", Type::f64, n)) {
-        const Buffer& w = arrays.write(w_, "w", {Type::f64}, 1);
+          row_curvature(arrays.optional(row_curvature_, "row_curvature", n)) {
+        const Buffer& w = arrays.write(w_, "w", 1);
         w.expect_shape({p});
-        net = {of_variables(arrays, l1, "l1", p), of_variables(arrays, l2, "l2", p),
-               of_variables(arrays, curvature, "curvature", p), w.data<double>()};
+        net = {arrays.numbers(l1, "l1", p), arrays.numbers(l2, "l2", p),
+               arrays.numbers(curvature, "curvature", p), w.data<double>()};
     }
     const Buffer& slopes;
     std::size_t n;
     double* slope;
     const double* row_curvature;
     Net net;
-
-  private:
-    static const double* of_variables(Arrays& arrays, nb::handle object, const char* name,
-                                      std::size_t p) {
-        const Buffer& buffer = arrays.read(object, name, {Type::f64}, 1);
-        buffer.expect_shape({p});
-        return buffer.data<const double>();
-    }
 };
 
-nb::tuple swept_tuple(Swept swept) {
-    return nb::make_tuple(swept.count, swept.largest);
-}
+// The number of sweeps, and the largest change of the last one times its curvature.
+using Result = std::pair<std::size_t, double>;
 
 // Sparse columns as three arrays: starts, rows, values or None.
 struct ColumnArguments {
-    ColumnArguments(Arrays& arrays, nb::handle starts_, nb::handle rows_, nb::handle values)
-        : starts(arrays.read(starts_, "starts", {Type::i64}, 1)),
-          rows(arrays.read(rows_, "rows", {Type::u32}, 1)),
-          numbers(arrays.optional<double>(values, "values", Type::f64, rows.extent(0))) {
+    ColumnArguments(Arrays& arrays, Integers starts_, Array<Type::u32> rows_, Doubles values)
+        : starts(arrays.read(starts_, "starts", 1)), rows(arrays.read(rows_, "rows", 1)),
+          numbers(arrays.optional(values, "values", rows.extent(0))) {
         if (starts.extent(0) == 0) starts.fail("must have at least one entry", "none");
     }
     std::size_t p() const { return starts.extent(0) - 1; }
@@ -64,10 +57,10 @@ struct ColumnArguments {
     const double* numbers;
 };
 
-nb::tuple columns(nb::handle starts, nb::handle rows, nb::handle values, double scale,
-                  nb::handle groups_, nb::handle order_, nb::handle l1, nb::handle l2,
-                  nb::handle curvature, nb::handle w, nb::handle slope, nb::handle row_curvature,
-                  std::size_t n_sweeps, double tol, Threads n_threads) {
+Result columns(Integers starts, Array<Type::u32> rows, Doubles values, double scale,
+               Integers groups_, Integers order_, Doubles l1, Doubles l2, Doubles curvature,
+               Doubles w, Doubles slope, Doubles row_curvature, std::size_t n_sweeps, double tol,
+               Threads n_threads) {
     Arrays arrays;
     const ColumnArguments given(arrays, starts, rows, values);
     const NetArguments arguments(arrays, l1, l2, curvature, w, slope, row_curvature, given.p());
@@ -75,28 +68,25 @@ nb::tuple columns(nb::handle starts, nb::handle rows, nb::handle values, double 
     const std::int64_t* places = nullptr;
     std::size_t n_positions = Z.p;
     if (!order_.is_none()) {
-        const Buffer& order = arrays.read(order_, "order", {Type::i64}, 1);
+        const Buffer& order = arrays.read(order_, "order", 1);
         expect_below<std::int64_t>(order, Z.p, "the number of columns");
         n_positions = order.extent(0);
         places = order.data<const std::int64_t>();
     }
-    const Buffer& bounds = arrays.read(groups_, "groups", {Type::i64}, 1);
+    const Buffer& bounds = arrays.read(groups_, "groups", 1);
     end_of<std::int64_t>(bounds, n_positions, "columns");
     const Groups groups{bounds.data<const std::int64_t>(), bounds.extent(0) - 1, places};
-    Swept swept{0, 0.0};
-    {
-        const Released released(arrays);
-        swept = uncrowded({n_sweeps, tol}, n_threads, [&](Sweeps sweeps, int threads) {
-            return descend_columns(Z, groups, arguments.net, arguments.row_curvature,
-                                   arguments.slope, sweeps, threads);
-        });
-    }
-    return swept_tuple(swept);
+    const Released released(arrays);
+    const Swept swept = uncrowded({n_sweeps, tol}, n_threads, [&](Sweeps sweeps, int threads) {
+        return descend_columns(Z, groups, arguments.net, arguments.row_curvature, arguments.slope,
+                               sweeps, threads);
+    });
+    return {swept.count, swept.largest};
 }
 
-void async(nb::handle starts, nb::handle rows, nb::handle values, double scale, nb::handle l1,
-           nb::handle l2, nb::handle curvature, nb::handle w, nb::handle slope,
-           nb::handle row_curvature, std::size_t n_sweeps, Threads n_threads) {
+void async(Integers starts, Array<Type::u32> rows, Doubles values, double scale, Doubles l1,
+           Doubles l2, Doubles curvature, Doubles w, Doubles slope, Doubles row_curvature,
+           std::size_t n_sweeps, Threads n_threads) {
     Arrays arrays;
     const ColumnArguments given(arrays, starts, rows, values);
     const NetArguments arguments(arrays, l1, l2, curvature, w, slope, row_curvature, given.p());
@@ -121,9 +111,9 @@ void expect_bins(const BinnedGrids<Code>& Z) {
     }
 }
 
-nb::tuple grids(nb::handle codes_, nb::handle offsets, double scale, nb::handle l1, nb::handle l2,
-                nb::handle curvature, nb::handle w, nb::handle slope, nb::handle row_curvature,
-                std::size_t n_sweeps, double tol, Threads n_threads) {
+Result grids(Codes codes_, Integers offsets, double scale, Doubles l1, Doubles l2,
+             Doubles curvature, Doubles w, Doubles slope, Doubles row_curvature,
+             std::size_t n_sweeps, double tol, Threads n_threads) {
     Arrays arrays;
     const BinArguments bins(arrays, codes_, offsets);
     const NetArguments arguments(arrays, l1, l2, curvature, w, slope, row_curvature,
@@ -140,45 +130,55 @@ nb::tuple grids(nb::handle codes_, nb::handle offsets, double scale, nb::handle 
                                  threads);
         });
     });
-    return swept_tuple(swept);
+    return {swept.count, swept.largest};
 }
 
-nb::tuple gram(nb::handle hessian_, nb::handle l1_, nb::handle l2_, nb::handle w_,
-               nb::handle gradient_, std::size_t n_sweeps, double tol) {
+Result gram(Doubles hessian_, Doubles l1_, Doubles l2_, Doubles w_, Doubles gradient_,
+            std::size_t n_sweeps, double tol) {
     Arrays arrays;
-    const Buffer& hessian = arrays.read(hessian_, "hessian", {Type::f64}, 2);
-    const Buffer& l1 = arrays.read(l1_, "l1", {Type::f64}, 1);
-    const Buffer& l2 = arrays.read(l2_, "l2", {Type::f64}, 1);
-    const Buffer& w = arrays.write(w_, "w", {Type::f64}, 1);
-    const Buffer& gradient = arrays.write(gradient_, "gradient", {Type::f64}, 1);
+    const Buffer& hessian = arrays.read(hessian_, "hessian", 2);
+    const Buffer& w = arrays.write(w_, "w", 1);
     const std::size_t p = w.extent(0);
+    const double* l1 = arrays.numbers(l1_, "l1", p);
+    const double* l2 = arrays.numbers(l2_, "l2", p);
+    const Buffer& gradient = arrays.write(gradient_, "gradient", 1);
     hessian.expect_shape({p, p});
-    for (const Buffer* buffer : {&l1, &l2, &gradient}) buffer->expect_shape({p});
-    Swept swept{0, 0.0};
-    {
-        const Released released(arrays);
-        while (swept.count < n_sweeps) {
-            swept.largest = descent_loops().sweep_gram(
-                hessian.data<const double>(), p, l1.data<const double>(), l2.data<const double>(),
-                w.data<double>(), gradient.data<double>());
-            ++swept.count;
-            if (swept.largest <= tol) break;
-        }
+    gradient.expect_shape({p});
+    Result swept{0, 0.0};
+    const Released released(arrays);
+    while (swept.first < n_sweeps) {
+        swept.second = descent_loops().sweep_gram(hessian.data<const double>(), p, l1, l2,
+                                                  w.data<double>(), gradient.data<double>());
+        ++swept.first;
+        if (swept.second <= tol) break;
     }
-    return swept_tuple(swept);
+    return swept;
 }
 
 }  // namespace
 
 void add_descent(nb::module_& m) {
+    m.def("descend_gram", &gram, "hessian"_a, "l1"_a, "l2"_a, "w"_a, "gradient"_a, "n_sweeps"_a,
+          "tol"_a,
+          R"(Sweeps over p variables of w'Hw / 2, whose gradient is kept, with the elastic net and
+the result of ``descend_columns``.)");
+    m.def("descend_grids", &grids, "codes"_a, "offsets"_a, "scale"_a, "l1"_a, "l2"_a, "curvature"_a,
+          "w"_a, "slope"_a, "row_curvature"_a.none(), "n_sweeps"_a, "tol"_a, "n_threads"_a,
+          R"(Sweeps over all bins, a grid at a time; all codes have to be within their grids. The
+rest as for ``descend_columns``.)");
     m.def("descend_columns", &columns, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a,
           "groups"_a, "order"_a.none(), "l1"_a, "l2"_a, "curvature"_a, "w"_a, "slope"_a,
-          "row_curvature"_a.none(), "n_sweeps"_a, "tol"_a, "n_threads"_a);
+          "row_curvature"_a.none(), "n_sweeps"_a, "tol"_a, "n_threads"_a,
+          R"(Sweeps over sparse columns, a group of ``order`` at a time: its columns move at once.
+Rows ascend within a column.
+
+Minimises (1/n) sum_i (g_i e_i + h_i e_i^2 / 2) + sum_j (l1_j |w_j| + l2_j w_j^2 / 2)
+with e = Z (w - w_before), in place: ``slope`` (n) holds g + h e, ``curvature`` (p) is
+(1/n) sum h z^2, h is ``row_curvature``, or ones. Returns the number of sweeps and the
+largest change of the last one times its curvature.)");
     m.def("descend_async", &async, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a, "l1"_a,
           "l2"_a, "curvature"_a, "w"_a, "slope"_a, "row_curvature"_a.none(), "n_sweeps"_a,
-          "n_threads"_a);
-    m.def("descend_grids", &grids, "codes"_a, "offsets"_a, "scale"_a, "l1"_a, "l2"_a, "curvature"_a,
-          "w"_a, "slope"_a, "row_curvature"_a.none(), "n_sweeps"_a, "tol"_a, "n_threads"_a);
-    m.def("descend_gram", &gram, "hessian"_a, "l1"_a, "l2"_a, "w"_a, "gradient"_a, "n_sweeps"_a,
-          "tol"_a);
+          "n_threads"_a,
+          R"(Sweeps of threads that do not wait for each other, each over columns of its own, as
+``descend_columns``.)");
 }

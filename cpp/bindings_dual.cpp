@@ -5,8 +5,10 @@
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 
 #include <atomic>
+#include <tuple>
 #include <variant>
 
 using namespace nb::literals;
@@ -23,27 +25,17 @@ class Rows {
     using Source = std::unique_ptr<RowSource<Row>>;
 
     // Of dense rows, by a kernel of the core.
-    Rows(const std::string& kernel, nb::handle X, nb::handle centre_, nb::handle scale_,
-         double parameter, const std::string& dtype, Threads n_threads) {
+    Rows(const std::string& kernel, Floats X, Doubles centre_, Doubles scale_, double parameter,
+         const std::string& dtype, Threads n_threads) {
         const KernelKind kind = kernel_named(kernel);
-        const Buffer& x = kept_.read(X, "X", {Type::f32, Type::f64}, 2);
-        const Buffer& centre = kept_.read(centre_, "centre", {Type::f64}, 1);
-        const Buffer& scale = kept_.read(scale_, "scale", {Type::f64}, 1);
+        const Buffer& x = kept_.read(X, "X", 2);
         const std::size_t n = x.extent(0), d = x.extent(1);
-        centre.expect_shape({d});
-        scale.expect_shape({d});
+        const double* centre = kept_.numbers(centre_, "centre", d);
+        const double* scale = kept_.numbers(scale_, "scale", d);
         with_float(x.type(), [&](auto zero) {
             using In = decltype(zero);
-            const KernelWork<In> work{kind,
-                                      x.data<const In>(),
-                                      nullptr,
-                                      n,
-                                      n,
-                                      d,
-                                      centre.data<const double>(),
-                                      scale.data<const double>(),
-                                      parameter,
-                                      nullptr};
+            const KernelWork<In> work{kind,  x.data<const In>(), nullptr, n, n, d, centre,
+                                      scale, parameter,          nullptr};
             with_float(type_named(dtype), [&](auto held) {
                 const Released released(kept_);
                 source = dense_rows<In, decltype(held)>(work, n_threads);
@@ -51,8 +43,8 @@ class Rows {
         });
     }
     // Of a matrix that is there.
-    explicit Rows(nb::handle matrix) {
-        const Buffer& k = kept_.read(matrix, "matrix", {Type::f32, Type::f64}, 2);
+    explicit Rows(Floats matrix) {
+        const Buffer& k = kept_.read(matrix, "matrix", 2);
         k.expect_shape({k.extent(0), k.extent(0)});
         with_float(k.type(), [&](auto zero) {
             using Row = decltype(zero);
@@ -60,7 +52,8 @@ class Rows {
         });
     }
     // By a Python function: function(rows, first, last) gives columns first .. last - 1 of rows.
-    Rows(std::size_t n, std::size_t at_once, nb::callable function, const std::string& dtype) {
+    using Function = nb::typed<nb::callable, Floats(Integers, std::size_t, std::size_t)>;
+    Rows(std::size_t n, std::size_t at_once, Function function, const std::string& dtype) {
         if (at_once == 0) throw std::invalid_argument("at_once must be at least 1; got 0.");
         with_float(type_named(dtype), [&](auto zero) {
             using Row = decltype(zero);
@@ -96,25 +89,20 @@ class Rows {
 
 // The problem: `fold` variables for each of n rows.
 struct DualArguments {
-    DualArguments(nb::handle linear, nb::handle lower, nb::handle upper, nb::handle extra,
-                  nb::handle curvature, nb::handle b_, nb::handle sums_, std::size_t n) {
-        const Buffer& b = arrays.write(b_, "b", {Type::f64}, 1);
-        const Buffer& sums = arrays.write(sums_, "sums", {Type::f64}, 1);
+    DualArguments(Doubles linear, Doubles lower, Doubles upper, Doubles extra, Doubles curvature,
+                  Doubles b_, Doubles sums_, std::size_t n) {
+        const Buffer& b = arrays.write(b_, "b", 1);
+        const Buffer& sums = arrays.write(sums_, "sums", 1);
         sums.expect_shape({n});
         const std::size_t n_variables = b.extent(0);
         if (n == 0 || n_variables == 0 || n_variables % n)
             b.fail("must have one or more entries for every row", std::to_string(n_variables));
         fold = n_variables / n;
-        const auto of_variables = [&](nb::handle object, const char* name) {
-            const Buffer& buffer = arrays.read(object, name, {Type::f64}, 1);
-            buffer.expect_shape({n_variables});
-            return buffer.data<const double>();
-        };
-        dual = {of_variables(linear, "linear"),
-                of_variables(lower, "lower"),
-                of_variables(upper, "upper"),
-                of_variables(extra, "extra"),
-                of_variables(curvature, "curvature"),
+        dual = {arrays.numbers(linear, "linear", n_variables),
+                arrays.numbers(lower, "lower", n_variables),
+                arrays.numbers(upper, "upper", n_variables),
+                arrays.numbers(extra, "extra", n_variables),
+                arrays.numbers(curvature, "curvature", n_variables),
                 b.data<double>(),
                 sums.data<double>()};
     }
@@ -137,15 +125,17 @@ class Turn {
     std::atomic<bool>& taken_;
 };
 
-nb::tuple ran_tuple(const Ran& ran) {
-    return nb::make_tuple(ran.n_updates, ran.n_rows, ran.score);
+// The numbers of updates and of kernel rows made, and what the stopping rule saw last.
+using Result = std::tuple<std::size_t, std::size_t, double>;
+Result result(const Ran& ran) {
+    return {ran.n_updates, ran.n_rows, ran.score};
 }
 
 class Greedy {
   public:
-    Greedy(const Rows& rows, nb::handle starts_, std::size_t bytes, std::size_t block) {
+    Greedy(const Rows& rows, Integers starts_, std::size_t bytes, std::size_t block) {
         Arrays arrays;
-        const Buffer& starts = arrays.read(starts_, "starts", {Type::i64}, 1);
+        const Buffer& starts = arrays.read(starts_, "starts", 1);
         const auto* first = starts.data<const std::int64_t>();
         const std::size_t size = starts.extent(0);
         if (size < 2 || size > Threads::most + 1)
@@ -158,9 +148,8 @@ class Greedy {
             },
             rows.source);
     }
-    nb::tuple run(nb::handle linear, nb::handle lower, nb::handle upper, nb::handle extra,
-                  nb::handle curvature, nb::handle b, nb::handle sums, double target,
-                  std::size_t max_updates) {
+    Result run(Doubles linear, Doubles lower, Doubles upper, Doubles extra, Doubles curvature,
+               Doubles b, Doubles sums, double target, std::size_t max_updates) {
         expect_not_negative(target, "target");
         const Turn turn(taken_);
         return std::visit(
@@ -169,12 +158,8 @@ class Greedy {
                                           descent->n());
                 if (given.fold != 1)
                     throw std::invalid_argument("b must have one entry for every row.");
-                Ran ran;
-                {
-                    const Released released(given.arrays);
-                    ran = descent->run(given.dual, target, max_updates);
-                }
-                return ran_tuple(ran);
+                const Released released(given.arrays);
+                return result(descent->run(given.dual, target, max_updates));
             },
             descent_);
     }
@@ -197,21 +182,16 @@ class Pairs {
         std::visit([&](const auto& source) { descent_ = make(*source, n_threads, bytes); },
                    rows.source);
     }
-    nb::tuple run(nb::handle linear, nb::handle lower, nb::handle upper, nb::handle extra,
-                  nb::handle curvature, nb::handle b, nb::handle sums, double tol,
-                  std::size_t max_updates) {
+    Result run(Doubles linear, Doubles lower, Doubles upper, Doubles extra, Doubles curvature,
+               Doubles b, Doubles sums, double tol, std::size_t max_updates) {
         expect_not_negative(tol, "tol");
         const Turn turn(taken_);
         return std::visit(
             [&](auto& descent) {
                 const DualArguments given(linear, lower, upper, extra, curvature, b, sums,
                                           descent->n());
-                Ran ran;
-                {
-                    const Released released(given.arrays);
-                    ran = descent->run(given.dual, given.fold, tol, max_updates);
-                }
-                return ran_tuple(ran);
+                const Released released(given.arrays);
+                return result(descent->run(given.dual, given.fold, tol, max_updates));
             },
             descent_);
     }
@@ -230,22 +210,51 @@ class Pairs {
 }  // namespace
 
 void add_dual(nb::module_& m) {
-    nb::class_<Rows>(m, "KernelRows")
-        .def(nb::init<const std::string&, nb::handle, nb::handle, nb::handle, double,
-                      const std::string&, Threads>(),
+    nb::class_<Rows>(
+        m, "KernelRows",
+        R"(Where rows of a kernel matrix K come from: dense rows X, left where they are; a matrix;
+or a function.
+
+For X, ``kernel``, ``centre``, ``scale`` and ``parameter`` are those of
+``kernel_block``; rows are held in ``dtype``, "float32" or "float64". A function is
+called as ``function(rows, first, last)``, with at most ``at_once`` rows, and returns
+columns ``first`` .. ``last - 1`` of them in ``dtype``.)")
+        .def(nb::init<const std::string&, Floats, Doubles, Doubles, double, const std::string&,
+                      Threads>(),
              "kernel"_a, "X"_a, "centre"_a, "scale"_a, "parameter"_a, "dtype"_a, "n_threads"_a)
-        .def(nb::init<nb::handle>(), "matrix"_a)
-        .def(nb::init<std::size_t, std::size_t, nb::callable, const std::string&>(), "n"_a,
+        .def(nb::init<Floats>(), "matrix"_a)
+        .def(nb::init<std::size_t, std::size_t, Rows::Function, const std::string&>(), "n"_a,
              "at_once"_a, "function"_a, "dtype"_a)
-        .def_prop_ro("n", &Rows::n);
-    nb::class_<Greedy>(m, "GreedyDescent")
-        .def(nb::init<const Rows&, nb::handle, std::size_t, std::size_t>(), nb::keep_alive<1, 2>(),
+        .def_prop_ro("n", &Rows::n, "Number of rows.");
+    nb::class_<Greedy>(
+        m, "GreedyDescent",
+        R"(Threads that each move the worst of their own variables, without waiting for each other.
+
+Minimises b'Kb / 2 + sum_v (extra_v b_v**2 / 2 + linear_v b_v) over lower <= b <= upper.
+``b`` and ``sums`` (n), which has to be Kb, are moved together; ``curvature`` is the
+diagonal of K plus ``extra``. ``run`` returns the number of updates, the number of
+kernel rows that had to be made, and what its stopping rule saw last.
+
+Thread t owns ``starts[t]`` .. ``starts[t + 1] - 1`` and its share of ``cache_bytes``
+for kernel rows, which are kept from run to run; it moves up to ``block`` variables at
+once.)")
+        .def(nb::init<const Rows&, Integers, std::size_t, std::size_t>(), nb::keep_alive<1, 2>(),
              "rows"_a, "starts"_a, "cache_bytes"_a, "block"_a)
-        .def("run", &Greedy::run, "linear"_a, "lower"_a, "upper"_a, "extra"_a, "curvature"_a, "b"_a,
-             "sums"_a, "target"_a, "max_updates"_a);
-    nb::class_<Pairs>(m, "PairDescent")
+        .def(
+            "run", &Greedy::run, "linear"_a, "lower"_a, "upper"_a, "extra"_a, "curvature"_a, "b"_a,
+            "sums"_a, "target"_a, "max_updates"_a,
+            R"(Until |clip(b - slope) - b| is at most ``target``, as far as each thread can see. One
+run at a time.)");
+    nb::class_<Pairs>(
+        m, "PairDescent",
+        R"(Pairs of variables whose sum stays what it is; all threads work on every pair.
+
+Problem and results are those of ``GreedyDescent``, but that ``b`` may have several
+variables for a row, those of row r at r, n + r, ...)")
         .def(nb::init<const Rows&, std::size_t, Threads>(), nb::keep_alive<1, 2>(), "rows"_a,
              "cache_bytes"_a, "n_threads"_a)
         .def("run", &Pairs::run, "linear"_a, "lower"_a, "upper"_a, "extra"_a, "curvature"_a, "b"_a,
-             "sums"_a, "tol"_a, "max_updates"_a);
+             "sums"_a, "tol"_a, "max_updates"_a,
+             R"(Until no pair violates the conditions of optimality by more than ``tol``. One run at
+a time.)");
 }

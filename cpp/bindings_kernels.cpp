@@ -23,18 +23,14 @@ constexpr std::string_view kKernelNames[] = {
 
 // Two sets of rows and the kernel between them.
 struct KernelArguments {
-    KernelArguments(Arrays& arrays, const std::string& name, nb::handle X, nb::handle Y,
-                    nb::handle centre_, nb::handle scale_, double parameter_)
-        : kind(kernel_named(name)), x(arrays.read(X, "X", {Type::f32, Type::f64}, 2)),
+    KernelArguments(Arrays& arrays, const std::string& name, Floats X, Floats Y, Doubles centre_,
+                    Doubles scale_, double parameter_)
+        : kind(kernel_named(name)), x(arrays.read(X, "X", 2)),
           y(Y.is_none() ? x : arrays.read(Y, "Y", {x.type()}, 2)), n(x.extent(0)), m(y.extent(0)),
           d(x.extent(1)), parameter(parameter_) {
         y.expect_shape({m, d});
-        const Buffer& centres = arrays.read(centre_, "centre", {Type::f64}, 1);
-        const Buffer& scales = arrays.read(scale_, "scale", {Type::f64}, 1);
-        centres.expect_shape({d});
-        scales.expect_shape({d});
-        centre = centres.data<const double>();
-        scale = scales.data<const double>();
+        centre = arrays.numbers(centre_, "centre", d);
+        scale = arrays.numbers(scale_, "scale", d);
     }
     template <class In>
     KernelWork<In> work(In* out) const {
@@ -48,8 +44,8 @@ struct KernelArguments {
     double parameter;
 };
 
-bool fill(const std::string& name, nb::handle X, nb::handle Y, nb::handle centre, nb::handle scale,
-          double parameter, nb::handle out_, Threads n_threads, bool single) {
+bool fill(const std::string& name, Floats X, Floats Y, Doubles centre, Doubles scale,
+          double parameter, Floats out_, Threads n_threads, bool single) {
     Arrays arrays;
     const KernelArguments kernel(arrays, name, X, Y, centre, scale, parameter);
     const Buffer& out = arrays.write(out_, "out", {kernel.x.type()}, 2);
@@ -62,15 +58,14 @@ bool fill(const std::string& name, nb::handle X, nb::handle Y, nb::handle centre
     });
 }
 
-bool multiply_kernel(const std::string& name, nb::handle X, nb::handle Y, nb::handle centre,
-                     nb::handle scale, double parameter, nb::handle w, nb::handle out_,
-                     nb::handle v_, nb::handle out_of_y_, Threads n_threads, bool single) {
+bool multiply_kernel(const std::string& name, Floats X, Floats Y, Doubles centre, Doubles scale,
+                     double parameter, Floats w, Doubles out_, Floats v_, Doubles out_of_y_,
+                     Threads n_threads, bool single) {
     Arrays arrays;
     const KernelArguments kernel(arrays, name, X, Y, centre, scale, parameter);
-    const Buffer& weights = kernel.x.type() == Type::f64
-                                ? arrays.read(w, "w", {Type::f64}, 2)
-                                : arrays.read(w, "w", {Type::f32, Type::f64}, 2);
-    const Buffer& out = arrays.write(out_, "out", {Type::f64}, 2);
+    const Buffer& weights =
+        kernel.x.type() == Type::f64 ? arrays.read(w, "w", {Type::f64}, 2) : arrays.read(w, "w", 2);
+    const Buffer& out = arrays.write(out_, "out", 2);
     const std::size_t n = kernel.n, m = kernel.m, k = weights.extent(1);
     weights.expect_shape({m, k});
     out.expect_shape({n, k});
@@ -79,7 +74,7 @@ bool multiply_kernel(const std::string& name, nb::handle X, nb::handle Y, nb::ha
         if (Y.is_none()) throw std::invalid_argument("v must be None where Y is; got an array.");
         v = &arrays.read(v_, "v", {weights.type()}, 2);
         v->expect_shape({n, k});
-        out_of_y = &arrays.write(out_of_y_, "out_of_y", {Type::f64}, 2);
+        out_of_y = &arrays.write(out_of_y_, "out_of_y", 2);
         out_of_y->expect_shape({m, k});
     }
     return with_float(kernel.x.type(), [&](auto zero) {
@@ -103,34 +98,29 @@ bool multiply_kernel(const std::string& name, nb::handle X, nb::handle Y, nb::ha
     });
 }
 
-void add_gram(nb::handle Z, bool transposed, nb::handle weights, nb::handle out_,
-              Threads n_threads) {
+void add_gram(Floats Z, bool transposed, Doubles weights, Doubles out_, Threads n_threads) {
     Arrays arrays;
-    const Buffer& matrix = arrays.read(Z, "Z", {Type::f32, Type::f64}, 2);
+    const Buffer& matrix = arrays.read(Z, "Z", 2);
     const std::size_t n = matrix.extent(transposed), d = matrix.extent(!transposed);
-    const Buffer& out = arrays.write(out_, "out", {Type::f64}, 2);
+    const Buffer& out = arrays.write(out_, "out", 2);
     out.expect_shape({d, d});
     with_float(matrix.type(), [&](auto zero) {
         using T = decltype(zero);
-        const GramWork<T> work{matrix.data<const T>(),
-                               n,
-                               d,
-                               transposed,
-                               arrays.optional<double>(weights, "weights", Type::f64, n),
-                               out.data<double>()};
+        const GramWork<T> work{
+            matrix.data<const T>(), n, d, transposed, arrays.optional(weights, "weights", n),
+            out.data<double>()};
         const Released released(arrays);
         gram(work, n_threads);
     });
 }
 
-void multiply_held(nb::handle M, bool transposed, nb::handle weights_, nb::handle out_,
+void multiply_held(Array<Type::f32> M, bool transposed, Floats weights_, Doubles out_,
                    Threads n_threads) {
     Arrays arrays;
-    const Buffer& matrix = arrays.read(M, "M", {Type::f32}, 2);
-    const Buffer& weights = transposed
-                                ? arrays.read(weights_, "weights", {Type::f64}, 2)
-                                : arrays.read(weights_, "weights", {Type::f32, Type::f64}, 2);
-    const Buffer& out = arrays.write(out_, "out", {Type::f64}, 2);
+    const Buffer& matrix = arrays.read(M, "M", 2);
+    const Buffer& weights = transposed ? arrays.read(weights_, "weights", {Type::f64}, 2)
+                                       : arrays.read(weights_, "weights", 2);
+    const Buffer& out = arrays.write(out_, "out", 2);
     const std::size_t n = matrix.extent(0), p = matrix.extent(1);
     const std::size_t k = weights.extent(transposed);
     transposed ? weights.expect_shape({n, k}) : weights.expect_shape({k, p});
@@ -158,11 +148,39 @@ KernelKind kernel_named(const std::string& name) {
 
 void add_kernels(nb::module_& m) {
     m.def("kernel_block", &fill, "kernel"_a, "X"_a, "Y"_a, "centre"_a, "scale"_a, "parameter"_a,
-          "out"_a, "n_threads"_a, "single"_a = false);
+          "out"_a, "n_threads"_a, "single"_a = false,
+          R"(Write the kernel of the rows of X (n, d) and Y (m, d) into ``out`` (n, m).
+
+Of rows x and y, with t = |x_k - y_k| * scale_k: "sqeuclidean" is the sum s of t^2 over
+inputs, "gaussian" exp(-s), "exponential" exp(-sqrt(s)), "matern_3_2" (1 + r) exp(-r)
+with r = sqrt(3 s), "matern_5_2" (1 + r + r^2 / 3) exp(-r) with r = sqrt(5 s),
+"rational" 1 / (1 + s), "rational_power" (1 + s / parameter)^-parameter; "cityblock" is
+the sum of t, "laplacian" exp of minus it, "cauchy" the product of 1 / (1 + t^2). An
+exponential below 2^-1021 may be 0.
+
+Data and result are all float32 or all float64; float32 data are worked on in float64
+where float32 would be wrong by 1e-6, or with ``single`` by 2e-5. Distances are exactly
+0 and kernels 1 for equal rows, and the matrix of rows with themselves is symmetric, bit
+for bit. ``centre`` (d) only serves accuracy: let it lie among the rows. ``scale`` (d)
+is positive. False, with ``out`` undefined, if squared distances overflow.)");
     m.def("kernel_product", &multiply_kernel, "kernel"_a, "X"_a, "Y"_a.none(), "centre"_a,
           "scale"_a, "parameter"_a, "w"_a, "out"_a, "v"_a.none(), "out_of_y"_a.none(),
-          "n_threads"_a, "single"_a = false);
-    m.def("held_product", &multiply_held, "M"_a, "transposed"_a, "weights"_a, "out"_a,
-          "n_threads"_a);
-    m.def("gram", &add_gram, "Z"_a, "transposed"_a, "weights"_a.none(), "out"_a, "n_threads"_a);
+          "n_threads"_a, "single"_a = false,
+          R"(out (n, k) += K w for the kernel K of the rows of X (n, d) and Y (m, d), which is not
+held; with ``v`` (n, k) also out_of_y (m, k) += K' v. Y may be None for X itself: then
+every pair is made once, and there is no ``v``.
+
+Weights are all float64, or of the type of the data; in float32 short sums are. The rest
+as for ``kernel_block``. Results depend on the number of threads to rounding, and on
+nothing else.)");
+    m.def(
+        "held_product", &multiply_held, "M"_a, "transposed"_a, "weights"_a, "out"_a, "n_threads"_a,
+        R"(out (n, k) += M weights' for M (n, p) and weights (k, p), or, if ``transposed``, out (k,
+p) += weights' M for weights (n, k), in float64. For weights in float64 numbers are
+widened before they are multiplied; otherwise, which is for rows alone, sums of a
+thousand terms are float32. The number of threads changes no bit.)");
+    m.def("gram", &add_gram, "Z"_a, "transposed"_a, "weights"_a.none(), "out"_a, "n_threads"_a,
+          R"(out (D, D) += Z' diag(weights) Z for Z (n, D), which comes as Z' if ``transposed``;
+``out`` has to be symmetric. At most 1024 rows are summed up in the type of Z. The
+number of threads changes no bit.)");
 }

@@ -3,12 +3,14 @@
 #include "svrg.hpp"
 
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include <limits>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <variant>
 
 using namespace nb::literals;
@@ -35,10 +37,9 @@ class Steps {
   public:
     Steps() = default;
     Steps(const Steps&) = delete;
-    static std::unique_ptr<Steps> dense(nb::handle rows) {
+    static std::unique_ptr<Steps> dense(Array<Type::f32, Type::f64, Type::u16> rows) {
         auto made = std::make_unique<Steps>();
-        const Buffer& buffer =
-            made->arrays_.read(rows, "rows", {Type::f32, Type::f64, Type::u16}, 2);
+        const Buffer& buffer = made->arrays_.read(rows, "rows", 2);
         const std::size_t n = buffer.extent(0), p = buffer.extent(1);
         if (buffer.type() == Type::f32)
             made->view_ = DenseRows<float>{buffer.data<const float>(), n, p};
@@ -48,12 +49,12 @@ class Steps {
             made->view_ = DenseRows<Half>{buffer.data<const Half>(), n, p};
         return made;
     }
-    static std::unique_ptr<Steps> sparse(nb::handle data, nb::handle indices, nb::handle indptr,
+    static std::unique_ptr<Steps> sparse(Floats data, Array<Type::i32> indices, Integers indptr,
                                          std::size_t p) {
         auto made = std::make_unique<Steps>();
-        const Buffer& values = made->arrays_.read(data, "data", {Type::f32, Type::f64}, 1);
-        const Buffer& columns = made->arrays_.read(indices, "indices", {Type::i32}, 1);
-        const Buffer& starts = made->arrays_.read(indptr, "indptr", {Type::i64}, 1);
+        const Buffer& values = made->arrays_.read(data, "data", 1);
+        const Buffer& columns = made->arrays_.read(indices, "indices", 1);
+        const Buffer& starts = made->arrays_.read(indptr, "indptr", 1);
         columns.expect_shape({values.extent(0)});
         expect_lists<std::int32_t>(starts, columns, p, "row, below the number of columns");
         with_float(values.type(), [&](auto zero) {
@@ -63,14 +64,11 @@ class Steps {
         });
         return made;
     }
-    static std::unique_ptr<Steps> codes(nb::handle codes_, nb::handle offsets, double scale,
-                                        bool single) {
+    static std::unique_ptr<Steps> codes(Codes codes_, Integers offsets, double scale, bool single) {
         auto made = std::make_unique<Steps>();
-        const Buffer& codes =
-            made->arrays_.read(codes_, "codes", {Type::u8, Type::u16, Type::u32}, 2);
+        const Buffer& codes = made->arrays_.read(codes_, "codes", 2);
         const std::size_t n = codes.extent(0), n_grids = codes.extent(1);
-        const auto* first =
-            read_offsets(made->arrays_, offsets, n_grids).data<const std::int64_t>();
+        const std::int64_t* first = read_offsets(made->arrays_, offsets, n_grids);
         const auto p = static_cast<std::size_t>(first[n_grids]);
         with_code(codes.type(), [&](auto code) {
             using Code = decltype(code);
@@ -82,9 +80,9 @@ class Steps {
         });
         return made;
     }
-    static std::unique_ptr<Steps> kept_dense(nb::handle columns) {
+    static std::unique_ptr<Steps> kept_dense(Floats columns) {
         auto made = std::make_unique<Steps>();
-        const Buffer& buffer = made->arrays_.read(columns, "columns", {Type::f32, Type::f64}, 2);
+        const Buffer& buffer = made->arrays_.read(columns, "columns", 2);
         const std::size_t p = buffer.extent(0), n = buffer.extent(1);
         with_float(buffer.type(), [&](auto zero) {
             using T = decltype(zero);
@@ -92,7 +90,7 @@ class Steps {
         });
         return made;
     }
-    static std::unique_ptr<Steps> kept_lists(nb::handle starts, nb::handle rows, nb::handle values,
+    static std::unique_ptr<Steps> kept_lists(Integers starts, Array<Type::u32> rows, Doubles values,
                                              double scale, std::size_t n) {
         auto made = std::make_unique<Steps>();
         made->view_ = made->lists(starts, rows, values, scale, n);
@@ -100,7 +98,7 @@ class Steps {
     }
 
     // Rows of a step are drawn from these lists, those of its column, from now on.
-    void draw_from(nb::handle starts, nb::handle rows, nb::handle values, double scale) {
+    void draw_from(Integers starts, Array<Type::u32> rows, Doubles values, double scale) {
         const ColumnLists supports = lists(starts, rows, values, scale, n());
         if (supports.p != p())
             throw std::invalid_argument(
@@ -126,14 +124,14 @@ class Steps {
     const std::optional<ColumnLists>& supports() const { return supports_; }
 
   private:
-    ColumnLists lists(nb::handle starts_, nb::handle rows_, nb::handle values, double scale,
+    ColumnLists lists(Integers starts_, Array<Type::u32> rows_, Doubles values, double scale,
                       std::size_t n_rows) {
-        const Buffer& starts = arrays_.read(starts_, "starts", {Type::i64}, 1);
-        const Buffer& rows = arrays_.read(rows_, "rows", {Type::u32}, 1);
+        const Buffer& starts = arrays_.read(starts_, "starts", 1);
+        const Buffer& rows = arrays_.read(rows_, "rows", 1);
         expect_lists<std::uint32_t>(starts, rows, n_rows, "column, below the number of rows");
         return {starts.data<const std::int64_t>(),
                 rows.data<const std::uint32_t>(),
-                arrays_.optional<double>(values, "values", Type::f64, rows.extent(0)),
+                arrays_.optional(values, "values", rows.extent(0)),
                 scale,
                 n_rows,
                 starts.extent(0) - 1};
@@ -156,27 +154,24 @@ LossSlopes* slopes_of(const std::string& loss) {
 // What all calls say of the objective, and the arrays that it is made of.
 class ObjectiveArguments {
   public:
-    ObjectiveArguments(const Steps& steps, nb::handle y, nb::handle weights,
-                       const std::string& loss, double parameter, nb::handle w, nb::handle slopes,
-                       nb::handle u)
-        : w_(arrays.write(w, "w", {Type::f64}, 1)),
-          slopes_(arrays.write(slopes, "slopes", {Type::f64}, 1)) {
+    ObjectiveArguments(const Steps& steps, Doubles y, Doubles weights, const std::string& loss,
+                       double parameter, Doubles w, Doubles slopes, Doubles u)
+        : w_(arrays.write(w, "w", 1)), slopes_(arrays.write(slopes, "slopes", 1)) {
         const std::size_t n = steps.n();
-        const Buffer& targets = arrays.read(y, "y", {Type::f64}, 1);
-        targets.expect_shape({n});
+        const double* targets = arrays.numbers(y, "y", n);
         slopes_.expect_shape({n});
         const std::size_t q = w_.extent(0);
         if (q != steps.p() && q != steps.p() + 1)
             w_.fail("must have an entry per column, and maybe one for the intercept",
                     std::to_string(q));
         if (steps.keeps()) {
-            u_ = &arrays.write(u, "u", {Type::f64}, 1);
+            u_ = &arrays.write(u, "u", 1);
             u_->expect_shape({n});
             margins_.emplace(n);
             for (std::size_t i = 0; i < n; ++i) (*margins_)[i] = u_->data<const double>()[i];
         }
-        objective = {targets.data<const double>(),
-                     arrays.optional<double>(weights, "weights", Type::f64, n),
+        objective = {targets,
+                     arrays.optional(weights, "weights", n),
                      slopes_of(loss),
                      parameter,
                      nullptr,
@@ -209,8 +204,8 @@ class ObjectiveArguments {
     std::optional<Margins> margins_;
 };
 
-void slopes(const Steps& steps, nb::handle y, nb::handle weights, const std::string& loss,
-            double parameter, nb::handle w, nb::handle slopes, nb::handle u, Threads n_threads) {
+void slopes(const Steps& steps, Doubles y, Doubles weights, const std::string& loss,
+            double parameter, Doubles w, Doubles slopes, Doubles u, Threads n_threads) {
     ObjectiveArguments arguments(steps, y, weights, loss, parameter, w, slopes, u);
     arguments.run(steps, n_threads, [&](const auto& view) {
         snapshot_slopes(view, arguments.objective, arguments.w(), arguments.slopes(), n_threads);
@@ -218,18 +213,14 @@ void slopes(const Steps& steps, nb::handle y, nb::handle weights, const std::str
     });
 }
 
-nb::tuple walk_steps(const Steps& steps, nb::handle y, nb::handle weights, const std::string& loss,
-                     double parameter, nb::handle w, nb::handle slopes, nb::handle u,
-                     nb::handle gradient, nb::handle lengths, nb::handle l1, nb::handle l2,
-                     std::uint64_t key, std::uint64_t slot, std::uint64_t first, std::size_t count,
-                     std::size_t batch, std::size_t width, Threads n_threads) {
+std::pair<std::size_t, bool> walk_steps(const Steps& steps, Doubles y, Doubles weights,
+                                        const std::string& loss, double parameter, Doubles w,
+                                        Doubles slopes, Doubles u, Doubles gradient,
+                                        Doubles lengths, Doubles l1, Doubles l2, std::uint64_t key,
+                                        std::uint64_t slot, std::uint64_t first, std::size_t count,
+                                        std::size_t batch, std::size_t width, Threads n_threads) {
     ObjectiveArguments arguments(steps, y, weights, loss, parameter, w, slopes, u);
     const std::size_t q = arguments.objective.q;
-    const auto of_coordinates = [&](nb::handle object, const char* name) {
-        const Buffer& buffer = arguments.arrays.read(object, name, {Type::f64}, 1);
-        buffer.expect_shape({q});
-        return buffer.data<const double>();
-    };
     // A copy: others may draw from other lists meanwhile.
     const std::optional<ColumnLists> supports = steps.supports();
     if (batch == 0 || width == 0 || width > q || (width > 1 && supports))
@@ -240,45 +231,68 @@ nb::tuple walk_steps(const Steps& steps, nb::handle y, nb::handle weights, const
     if (count > std::numeric_limits<std::size_t>::max() / sizeof(Change) / width)
         throw std::invalid_argument("count must leave room for all changes in memory; got " +
                                     std::to_string(count) + ".");
-    arguments.objective.l1 = of_coordinates(l1, "l1");
-    arguments.objective.l2 = of_coordinates(l2, "l2");
-    const Snapshot snapshot{arguments.slopes(), of_coordinates(gradient, "gradient"),
-                            of_coordinates(lengths, "steps")};
+    Arrays& arrays = arguments.arrays;
+    arguments.objective.l1 = arrays.numbers(l1, "l1", q);
+    arguments.objective.l2 = arrays.numbers(l2, "l2", q);
+    const Snapshot snapshot{arguments.slopes(), arrays.numbers(gradient, "gradient", q),
+                            arrays.numbers(lengths, "steps", q)};
     const Course course{key, slot, first, count, batch, width, supports ? &*supports : nullptr};
     const Walked walked = arguments.run(steps, n_threads, [&](const auto& view) {
         return walk(view, arguments.objective, snapshot, course, arguments.w(), n_threads);
     });
-    return nb::make_tuple(walked.moves, walked.finite);
+    return {walked.moves, walked.finite};
 }
 
-void loss_slopes(const std::string& loss, double parameter, nb::handle u_, nb::handle y_,
-                 nb::handle out_) {
+void loss_slopes(const std::string& loss, double parameter, Doubles u_, Doubles y_, Doubles out_) {
     Arrays arrays;
-    const Buffer& u = arrays.read(u_, "u", {Type::f64}, 1);
-    const Buffer& y = arrays.read(y_, "y", {Type::f64}, 1);
-    const Buffer& out = arrays.write(out_, "out", {Type::f64}, 1);
-    y.expect_shape({u.extent(0)});
+    const Buffer& u = arrays.read(u_, "u", 1);
+    const double* y = arrays.numbers(y_, "y", u.extent(0));
+    const Buffer& out = arrays.write(out_, "out", 1);
     out.expect_shape({u.extent(0)});
     LossSlopes* of = slopes_of(loss);
     const Released released(arrays);
-    of(u.data<const double>(), y.data<const double>(), u.extent(0), parameter, out.data<double>());
+    of(u.data<const double>(), y, u.extent(0), parameter, out.data<double>());
 }
 
 }  // namespace
 
 void add_svrg(nb::module_& m) {
-    nb::class_<Steps>(m, "AsyncSteps")
-        .def_static("dense", &Steps::dense, "rows"_a)
-        .def_static("sparse", &Steps::sparse, "data"_a, "indices"_a, "indptr"_a, "n_columns"_a)
-        .def_static("codes", &Steps::codes, "codes"_a, "offsets"_a, "scale"_a, "single"_a)
-        .def_static("kept_dense", &Steps::kept_dense, "columns"_a)
+    m.def("loss_slopes", &loss_slopes, "loss"_a, "parameter"_a, "u"_a, "y"_a, "out"_a,
+          R"(Derivatives of a loss at responses u for targets y. ``loss`` is the name of a class of
+losses and ``parameter`` its delta or sigma.)");
+    nb::class_<Steps>(
+        m, "AsyncSteps",
+        R"(A design as steps see it; it keeps the arrays it is made of, which must not change.
+
+Steps minimise (1/n) sum_i weight_i loss(y_i, z_i w + b) with an l1 and an l2 part for
+every coordinate; w has an entry per column and, for an intercept, one more. Losses are
+those of ``loss_slopes``. Responses that are kept are ``u``, those of the intercept
+included, and None where they are recomputed.)")
+        .def_static("dense", &Steps::dense, "rows"_a,
+                    "Of rows (n, p); uint16 are the upper halves of float32 numbers.")
+        .def_static("sparse", &Steps::sparse, "data"_a, "indices"_a, "indptr"_a, "n_columns"_a,
+                    "Of compressed sparse rows, whose columns ascend.")
+        .def_static("codes", &Steps::codes, "codes"_a, "offsets"_a, "scale"_a, "single"_a,
+                    "Of codes (n, R); ``single`` says whether weights are read in float32.")
+        .def_static("kept_dense", &Steps::kept_dense, "columns"_a,
+                    "Of columns (p, n), with responses that are kept.")
         .def_static("kept_lists", &Steps::kept_lists, "starts"_a, "rows"_a, "values"_a.none(),
-                    "scale"_a, "n_rows"_a)
-        .def("draw_from", &Steps::draw_from, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a)
-        .def("slopes", &slopes, "y"_a, "weights"_a.none(), "loss"_a, "parameter"_a, "w"_a,
-             "slopes"_a, "u"_a.none(), "n_threads"_a)
-        .def("walk", &walk_steps, "y"_a, "weights"_a.none(), "loss"_a, "parameter"_a, "w"_a,
-             "slopes"_a, "u"_a.none(), "gradient"_a, "steps"_a, "l1"_a, "l2"_a, "key"_a, "slot"_a,
-             "first"_a, "count"_a, "batch"_a, "width"_a, "n_threads"_a);
-    m.def("loss_slopes", &loss_slopes, "loss"_a, "parameter"_a, "u"_a, "y"_a, "out"_a);
+                    "scale"_a, "n_rows"_a,
+                    "Of columns as lists of rows, ascending, with responses that are kept.")
+        .def("draw_from", &Steps::draw_from, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a,
+             "From now on rows of a step are among those in the list of its column.")
+        .def(
+            "slopes", &slopes, "y"_a, "weights"_a.none(), "loss"_a, "parameter"_a, "w"_a,
+            "slopes"_a, "u"_a.none(), "n_threads"_a,
+            "weight_i times the derivative of the loss of every row, responses as steps have them.")
+        .def(
+            "walk", &walk_steps, "y"_a, "weights"_a.none(), "loss"_a, "parameter"_a, "w"_a,
+            "slopes"_a, "u"_a.none(), "gradient"_a, "steps"_a, "l1"_a, "l2"_a, "key"_a, "slot"_a,
+            "first"_a, "count"_a, "batch"_a, "width"_a, "n_threads"_a,
+            R"(Steps first .. first + count - 1 on w, along ``width`` neighbouring coordinates each.
+
+``slopes`` and ``gradient``, of the mean loss, belong to the snapshot; ``steps`` are the
+lengths of the proximal steps. The low and high halves of the words of stream t of
+``slot`` choose the coordinate and then the rows of step t: a half h stands for h * n >>
+32. Returns how many coordinates moved and whether all stayed finite.)");
 }

@@ -34,16 +34,6 @@ inline std::size_t grid_block(std::size_t n_grids, int n_threads, std::size_t mo
     return std::clamp<std::size_t>((n_grids + threads - 1) / threads, 1, most);
 }
 
-template <class T, class Code>
-constexpr auto column_loop() {
-    if constexpr (sizeof(Code) == 1)
-        return binning_loops<T>().columns_u8;
-    else if constexpr (sizeof(Code) == 2)
-        return binning_loops<T>().columns_u16;
-    else
-        return binning_loops<T>().columns_u32;
-}
-
 // The consumer that hashes bins into columns; tiles are hashed without keys in between.
 template <class Code>
 struct Columns {
@@ -86,7 +76,7 @@ class TileWorker {
     void run(const Tiles<T>& tiles, const Grids& grids, std::size_t first_grid, std::size_t n_grids,
              Columns<Code>& columns) {
         make_plans(tiles, grids, first_grid, n_grids);
-        const auto loop = column_loop<T, Code>();
+        const auto loop = binning_loops<T>().columns.template of<Code>();
         for (std::size_t row = 0; row < tiles.rows(); row += kTileRows) {
             const std::size_t rows = std::min(kTileRows, tiles.rows() - row);
             for (std::size_t g = 0; g < n_grids; ++g) {

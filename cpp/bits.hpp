@@ -35,15 +35,6 @@ inline const BitProducts& bit_products_here() {
 #endif
     return bit_loops().products;
 }
-template <class Code>
-BitPack<Code>* bit_pack() {
-    if constexpr (sizeof(Code) == 1)
-        return bit_loops().pack_u8;
-    else if constexpr (sizeof(Code) == 2)
-        return bit_loops().pack_u16;
-    else
-        return bit_loops().pack_u32;
-}
 
 constexpr std::size_t bit_words(std::size_t n_rows) {
     return (n_rows + kBlockRows - 1) / kBlockRows * kBlockWords;
@@ -80,8 +71,8 @@ void pack_columns(const Code* codes, std::size_t n, const std::vector<BinColumn>
             if (columns[k].code > std::numeric_limits<Code>::max())  // no row's code
                 std::fill_n(words + k * stride, stride, std::uint64_t{0});
             else
-                bit_pack<Code>()(grid, n_rows, static_cast<Code>(columns[k].code),
-                                 words + k * stride);
+                bit_loops().pack.of<Code>()(grid, n_rows, static_cast<Code>(columns[k].code),
+                                            words + k * stride);
     });
 }
 

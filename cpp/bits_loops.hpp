@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "widths.hpp"
+
 namespace mercer {
 
 // Rows come in blocks of kBlockRows; the last one is filled up with zeros. A column is its words,
@@ -39,9 +41,9 @@ struct BitProducts {
 struct BitLoops {
     BitProducts products;
     BitProducts counted;  // for processors that count bits in vectors; null where not compiled
-    BitPack<std::uint8_t>* pack_u8;
-    BitPack<std::uint16_t>* pack_u16;
-    BitPack<std::uint32_t>* pack_u32;
+    template <class Code>
+    using Pack = BitPack<Code>*;
+    ByWidth<Pack> pack;
 };
 
 }  // namespace mercer

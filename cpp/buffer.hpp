@@ -89,6 +89,12 @@ class Buffer {
         throw std::invalid_argument(text(rule, got));
     }
 
+    static constexpr std::string_view label(Type type) {
+        constexpr std::string_view labels[] = {"float32", "float64", "int32",  "int64", "uint8",
+                                               "uint16",  "uint32",  "uint64", "other"};
+        return labels[static_cast<int>(type)];
+    }
+
   private:
     struct Release {  // the destructor does not run when the constructor throws
         Py_buffer* view;
@@ -101,11 +107,6 @@ class Buffer {
 
     std::string text(const std::string& rule, const std::string& got) const {
         return name_ + " " + rule + "; got " + got + ".";
-    }
-    static std::string_view label(Type type) {
-        constexpr std::string_view labels[] = {"float32", "float64", "int32",  "int64", "uint8",
-                                               "uint16",  "uint32",  "uint64", "other"};
-        return labels[static_cast<int>(type)];
     }
     static Type parse(const Py_buffer& view) {
         constexpr char native = std::endian::native == std::endian::little ? '<' : '>';

@@ -10,7 +10,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
+#include <utility>
 #include <vector>
 
 #include "barrier.hpp"
@@ -40,16 +40,6 @@ const ColumnLoops<T>& column_loops() {
     else
         return descent_loops().f64;
 }
-template <class Code>
-const GridLoops<Code>& grid_loops() {
-    if constexpr (sizeof(Code) == 1)
-        return descent_loops().u8;
-    else if constexpr (sizeof(Code) == 2)
-        return descent_loops().u16;
-    else
-        return descent_loops().u32;
-}
-
 // p variables, each with its own thresholds.
 struct Net {
     const double* l1;         // (p)
@@ -126,76 +116,65 @@ struct Groups {
     std::size_t count;
     const std::int64_t* order;
 
+    std::size_t first(std::size_t g) const { return static_cast<std::size_t>(bounds[g]); }
+    std::size_t widest() const {
+        std::size_t most = 0;
+        for (std::size_t g = 0; g < count; ++g) most = std::max(most, first(g + 1) - first(g));
+        return most;
+    }
     std::size_t operator()(std::size_t position) const {
         return order ? static_cast<std::size_t>(order[position]) : position;
     }
 };
 
-template <class T>
-Swept descend_columns(const SparseColumns<T>& Z, const Groups& groups, const Net& net,
-                      const double* row_curvature, double* slope, Sweeps sweeps, int n_threads) {
-    const ColumnLoops<T>& loops = column_loops<T>();
-    std::size_t widest = 0, n_entries = static_cast<std::size_t>(Z.starts[Z.p] - Z.starts[0]);
-    for (std::size_t g = 0; g < groups.count; ++g)
-        widest =
-            std::max(widest, static_cast<std::size_t>(groups.bounds[g + 1] - groups.bounds[g]));
-    // A barrier costs what a few hundred entries cost.
-    if (groups.count == 0 || n_entries / groups.count < 2000) n_threads = 1;
-    Team team(n_threads);
+// Columns first .. first + width of the order that groups are of.
+struct Group {
+    std::size_t number, first, width;
+};
+
+// The sweeps of descent over columns and over grids. Of a matrix Z, `sum` writes what a thread's
+// rows add to the slopes of the columns of group g, `kParts` times `widest` numbers, and `move`
+// takes steps along them in w and in its slopes; `prepare` says whether other threads have to wait
+// for what this one prepares.
+template <class Matrix>
+Swept descend(Matrix Z, const Groups& groups, const Net& net, std::size_t p,
+              const double* row_curvature, double* slope, Sweeps sweeps, Team& team) {
     const auto threads = static_cast<std::size_t>(team.size());
-    std::vector<double> partial(2 * threads * widest), steps(threads * widest);
-    std::vector<double> weights(threads * Z.p);  // every thread keeps its own: one barrier a group
-    std::vector<std::int64_t> cuts(threads == 1 ? 0 : Z.p * (threads + 1));
+    const std::size_t widest = groups.widest(), parts = threads * Matrix::kParts;
+    std::vector<double> partial(2 * parts * widest), steps(threads * widest);
+    std::vector<double> weights(threads * p);  // every thread keeps its own: one barrier a group
     Barrier barrier(static_cast<int>(threads));
     Swept swept{0, 0.0};
     const double per_row = Z.scale / static_cast<double>(Z.n);
     team.run([&](int thread) {
         const auto t = static_cast<std::size_t>(thread);
-        const auto range = [&](std::size_t k) {
-            if (threads == 1) return std::pair{Z.starts[k], Z.starts[k + 1]};
-            return std::pair{cuts[k * (threads + 1) + t], cuts[k * (threads + 1) + t + 1]};
-        };
-        if (threads > 1) {
-            for (std::size_t k = t; k < Z.p; k += threads) cut_column(Z, k, threads, cuts.data());
-            barrier.wait();
-        }
+        if (Z.prepare(t)) barrier.wait();
         double* mine = steps.data() + t * widest;
-        double* w = weights.data() + t * Z.p;
+        double* w = weights.data() + t * p;
         Net own_net = net;
         own_net.w = w;
-        std::copy(net.w, net.w + Z.p, w);
+        std::copy(net.w, net.w + p, w);
         std::size_t parity = 0;
         for (std::size_t sweep = 0; sweep < sweeps.count; ++sweep) {
             double largest = 0.0;
             for (std::size_t g = 0; g < groups.count; ++g) {
-                const auto first = static_cast<std::size_t>(groups.bounds[g]);
-                const auto width = static_cast<std::size_t>(groups.bounds[g + 1]) - first;
-                double* sums = partial.data() + parity * threads * widest;
+                const Group group{g, groups.first(g), groups.first(g + 1) - groups.first(g)};
+                double* all = partial.data() + parity * parts * widest;
                 parity ^= 1;
-                for (std::size_t k = 0; k < width; ++k) {
-                    const auto [from, to] = range(groups(first + k));
-                    sums[t * widest + k] =
-                        loops.sparse_slope(Z.rows + from, Z.values ? Z.values + from : nullptr,
-                                           slope, static_cast<std::size_t>(to - from));
-                }
+                Z.sum(group, t, slope, all + t * Matrix::kParts * widest, widest);
                 barrier.wait();
-                for (std::size_t k = 0; k < width; ++k) {
-                    const std::size_t column = groups(first + k);
+                bool moves = false;
+                for (std::size_t k = 0; k < group.width; ++k) {
+                    const std::size_t column = Z.column(group.first + k);
                     double sum = 0.0;
-                    for (std::size_t c = 0; c < threads; ++c) sum += sums[c * widest + k];
-                    mine[k] = step_along(own_net, column, sum * per_row);
-                    largest = std::max(largest, std::abs(mine[k]) *
-                                                    (net.curvature[column] + net.l2[column]));
+                    for (std::size_t c = 0; c < parts; ++c) sum += all[c * widest + k];
+                    const double step = step_along(own_net, column, sum * per_row);
+                    moves |= step != 0.0;
+                    largest = std::max(largest,
+                                       std::abs(step) * (net.curvature[column] + net.l2[column]));
+                    mine[k] = step;
                 }
-                for (std::size_t k = 0; k < width; ++k) {
-                    if (mine[k] == 0.0) continue;
-                    const std::size_t column = groups(first + k);
-                    const auto [from, to] = range(column);
-                    loops.sparse_move(Z.rows + from, Z.values ? Z.values + from : nullptr,
-                                      row_curvature, mine[k] * Z.scale, slope,
-                                      static_cast<std::size_t>(to - from));
-                    w[column] += mine[k];
-                }
+                if (moves) Z.move(group, t, mine, w, row_curvature, slope);
             }
             if (t == 0) swept = {sweep + 1, largest, is_crowded(barrier, groups.count, sweep)};
             if (largest <= sweeps.tol) break;  // the same on every thread
@@ -203,8 +182,59 @@ Swept descend_columns(const SparseColumns<T>& Z, const Groups& groups, const Net
             if (swept.crowded) break;
         }
     });
-    std::copy(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(Z.p), net.w);
+    std::copy(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(p), net.w);
     return swept;
+}
+
+// Sparse columns, each cut into the rows of every thread.
+template <class T>
+struct CutColumns : SparseColumns<T> {
+    static constexpr std::size_t kParts = 1;
+    const Groups& groups;
+    std::size_t threads;
+    const ColumnLoops<T>& loops = column_loops<T>();
+    std::vector<std::int64_t> cuts =
+        std::vector<std::int64_t>(threads > 1 ? this->p * (threads + 1) : 0);
+    const std::int64_t* ends = threads > 1 ? cuts.data() : this->starts;
+    std::size_t stride = threads > 1 ? threads + 1 : 1;
+
+    bool prepare(std::size_t t) {
+        for (std::size_t k = t; threads > 1 && k < this->p; k += threads)
+            cut_column(*this, k, threads, cuts.data());
+        return threads > 1;
+    }
+    std::size_t column(std::size_t position) const { return groups(position); }
+    void sum(Group group, std::size_t t, const double* slope, double* sums, std::size_t) const {
+        for (std::size_t k = 0; k < group.width; ++k) {
+            const std::int64_t* end = ends + groups(group.first + k) * stride + t;
+            sums[k] = loops.sparse_slope(this->rows + end[0],
+                                         this->values ? this->values + end[0] : nullptr, slope,
+                                         static_cast<std::size_t>(end[1] - end[0]));
+        }
+    }
+    void move(Group group, std::size_t t, const double* steps, double* w,
+              const double* row_curvature, double* slope) const {
+        for (std::size_t k = 0; k < group.width; ++k) {
+            if (steps[k] == 0.0) continue;
+            const std::size_t column = groups(group.first + k);
+            const std::int64_t* end = ends + column * stride + t;
+            loops.sparse_move(this->rows + end[0], this->values ? this->values + end[0] : nullptr,
+                              row_curvature, steps[k] * this->scale, slope,
+                              static_cast<std::size_t>(end[1] - end[0]));
+            w[column] += steps[k];
+        }
+    }
+};
+
+template <class T>
+Swept descend_columns(const SparseColumns<T>& Z, const Groups& groups, const Net& net,
+                      const double* row_curvature, double* slope, Sweeps sweeps, int n_threads) {
+    const auto n_entries = static_cast<std::size_t>(Z.starts[Z.p] - Z.starts[0]);
+    // A barrier costs what a few hundred entries cost.
+    if (groups.count == 0 || n_entries / groups.count < 2000) n_threads = 1;
+    Team team(n_threads);
+    return descend(CutColumns<T>{Z, groups, static_cast<std::size_t>(team.size())}, groups, net,
+                   Z.p, row_curvature, slope, sweeps, team);
 }
 
 // All bins of every grid. Codes (R, n), bins starts[r] .. starts[r + 1] of grid r.
@@ -216,69 +246,44 @@ struct BinnedGrids {
     std::size_t n_grids, n;
 };
 
+// The bins of a grid are a group, each with a sum of its even rows and one of its odd ones.
+template <class Code>
+struct CutGrids : BinnedGrids<Code> {
+    static constexpr std::size_t kParts = 2;
+    std::size_t threads;
+    const GridLoops<Code>& loops = descent_loops().grids.template of<Code>();
+
+    bool prepare(std::size_t) const { return false; }
+    std::size_t first(std::size_t t) const {
+        return first_row(this->n, static_cast<int>(t), static_cast<int>(threads));
+    }
+    static std::size_t column(std::size_t position) { return position; }
+    void sum(Group group, std::size_t t, const double* slope, double* sums,
+             std::size_t widest) const {
+        const std::size_t from = first(t), rows = first(t + 1) - from;
+        std::fill(sums, sums + 2 * widest, 0.0);
+        loops.slopes(this->codes + group.number * this->n + from, slope + from, rows, sums,
+                     sums + widest);
+    }
+    void move(Group group, std::size_t t, double* steps, double* w, const double* row_curvature,
+              double* slope) const {
+        const std::size_t from = first(t), rows = first(t + 1) - from;
+        for (std::size_t k = 0; k < group.width; ++k) {
+            w[group.first + k] += steps[k];
+            steps[k] *= this->scale;
+        }
+        loops.move(this->codes + group.number * this->n + from,
+                   row_curvature ? row_curvature + from : nullptr, steps, slope + from, rows);
+    }
+};
+
 template <class Code>
 Swept descend_grids(const BinnedGrids<Code>& Z, const Net& net, const double* row_curvature,
                     double* slope, Sweeps sweeps, int n_threads) {
-    const GridLoops<Code>& loops = grid_loops<Code>();
-    std::size_t widest = 0;
-    for (std::size_t r = 0; r < Z.n_grids; ++r)
-        widest = std::max(widest, static_cast<std::size_t>(Z.starts[r + 1] - Z.starts[r]));
+    const Groups grids{Z.starts, Z.n_grids, nullptr};
     Team team(Z.n < 4000 ? 1 : n_threads);
-    const auto threads = static_cast<std::size_t>(team.size());
-    const auto size = static_cast<std::size_t>(Z.starts[Z.n_grids]);
-    std::vector<double> tables(2 * threads * 2 * widest), steps(threads * widest);
-    std::vector<double> weights(threads * size);  // every thread keeps its own, as above
-    Barrier barrier(static_cast<int>(threads));
-    Swept swept{0, 0.0};
-    const double per_row = Z.scale / static_cast<double>(Z.n);
-    team.run([&](int thread) {
-        const auto t = static_cast<std::size_t>(thread);
-        const std::size_t from = first_row(Z.n, thread, static_cast<int>(threads));
-        const std::size_t rows = first_row(Z.n, thread + 1, static_cast<int>(threads)) - from;
-        double* mine = steps.data() + t * widest;
-        double* w = weights.data() + t * size;
-        Net own_net = net;
-        own_net.w = w;
-        std::copy(net.w, net.w + size, w);
-        std::size_t parity = 0;
-        for (std::size_t sweep = 0; sweep < sweeps.count; ++sweep) {
-            double largest = 0.0;
-            for (std::size_t r = 0; r < Z.n_grids; ++r) {
-                const auto first = static_cast<std::size_t>(Z.starts[r]);
-                const auto width = static_cast<std::size_t>(Z.starts[r + 1]) - first;
-                const Code* codes = Z.codes + r * Z.n + from;
-                double* all = tables.data() + parity * threads * 2 * widest;
-                parity ^= 1;
-                double* own = all + t * 2 * widest;
-                std::fill(own, own + 2 * widest, 0.0);
-                loops.slopes(codes, slope + from, rows, own, own + widest);
-                barrier.wait();
-                bool moves = false;
-                for (std::size_t k = 0; k < width; ++k) {
-                    double sum = 0.0;
-                    for (std::size_t c = 0; c < 2 * threads; ++c) sum += all[c * widest + k];
-                    const double step = step_along(own_net, first + k, sum * per_row);
-                    moves |= step != 0.0;
-                    largest = std::max(largest, std::abs(step) *
-                                                    (net.curvature[first + k] + net.l2[first + k]));
-                    mine[k] = step;
-                }
-                if (!moves) continue;
-                for (std::size_t k = 0; k < width; ++k) {
-                    w[first + k] += mine[k];
-                    mine[k] *= Z.scale;
-                }
-                loops.move(codes, row_curvature ? row_curvature + from : nullptr, mine,
-                           slope + from, rows);
-            }
-            if (t == 0) swept = {sweep + 1, largest, is_crowded(barrier, Z.n_grids, sweep)};
-            if (largest <= sweeps.tol) break;
-            barrier.wait();
-            if (swept.crowded) break;
-        }
-    });
-    std::copy(weights.begin(), weights.begin() + static_cast<std::ptrdiff_t>(size), net.w);
-    return swept;
+    return descend(CutGrids<Code>{Z, static_cast<std::size_t>(team.size())}, grids, net,
+                   grids.first(grids.count), row_curvature, slope, sweeps, team);
 }
 
 }  // namespace mercer

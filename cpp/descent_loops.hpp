@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "widths.hpp"
+
 namespace mercer {
 
 // Coordinate descent minimises a quadratic model of a mean of losses plus an elastic net,
@@ -59,9 +61,7 @@ struct GridLoops {
 struct DescentLoops {
     ColumnLoops<float> f32;
     ColumnLoops<double> f64;
-    GridLoops<std::uint8_t> u8;
-    GridLoops<std::uint16_t> u16;
-    GridLoops<std::uint32_t> u32;
+    ByWidth<GridLoops> grids;
     SweepGram* sweep_gram;
 };
 

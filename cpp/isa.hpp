@@ -131,12 +131,7 @@ const BinningLoops<T>& binning_loops() {
 
 template <class Code>
 const CodeLoops<Code>& code_loops() {
-    if constexpr (sizeof(Code) == 1)
-        return exact_loops().u8;
-    else if constexpr (sizeof(Code) == 2)
-        return exact_loops().u16;
-    else
-        return exact_loops().u32;
+    return exact_loops().coded.of<Code>();
 }
 
 }  // namespace mercer

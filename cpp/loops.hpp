@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "widths.hpp"
+
 namespace mercer {
 
 constexpr std::size_t kNearBytes = 512 << 10;  // what a core's own cache surely holds
@@ -129,9 +131,9 @@ template <class T>
 struct BinningLoops {
     FillTile<T>* fill_tile;
     HashTile<T>* hash_tile;
-    HashColumns<T, std::uint8_t>* columns_u8;
-    HashColumns<T, std::uint16_t>* columns_u16;
-    HashColumns<T, std::uint32_t>* columns_u32;
+    template <class Code>
+    using Columns = HashColumns<T, Code>*;
+    ByWidth<Columns> columns;
     HashSparse<T, std::int32_t>* hash_sparse_32;
     HashSparse<T, std::int64_t>* hash_sparse_64;
 };
@@ -150,9 +152,7 @@ struct ExactLoops {
     HashRow* hash_row;
     BinningLoops<float> f32;
     BinningLoops<double> f64;
-    CodeLoops<std::uint8_t> u8;
-    CodeLoops<std::uint16_t> u16;
-    CodeLoops<std::uint32_t> u32;
+    ByWidth<CodeLoops> coded;
 };
 
 // ---- dense

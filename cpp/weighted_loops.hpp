@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "widths.hpp"
+
 namespace mercer {
 
 // An entry of a weighted binned matrix is the product over inputs of g(s), s in [0, 1) being the
@@ -74,9 +76,7 @@ struct WeightedLoops {
     WeighSparse<float, std::int64_t>* sparse_f32_64;
     WeighSparse<double, std::int32_t>* sparse_f64_32;
     WeighSparse<double, std::int64_t>* sparse_f64_64;
-    WeightedCodeLoops<std::uint8_t> u8;
-    WeightedCodeLoops<std::uint16_t> u16;
-    WeightedCodeLoops<std::uint32_t> u32;
+    ByWidth<WeightedCodeLoops> coded;
 };
 
 }  // namespace mercer

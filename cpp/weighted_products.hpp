@@ -32,12 +32,7 @@ struct WeightedMatrix {
 
 template <class Code>
 const WeightedCodeLoops<Code>& weighted_code_loops() {
-    if constexpr (sizeof(Code) == 1)
-        return weighted_loops().u8;
-    else if constexpr (sizeof(Code) == 2)
-        return weighted_loops().u16;
-    else
-        return weighted_loops().u32;
+    return weighted_loops().coded.of<Code>();
 }
 
 // Calls f(pass, g) for passes over the grids from start to stop, those without columns left out.

@@ -17,14 +17,15 @@ from scipy import sparse
 from mercer import _core
 
 N, D, GRIDS, BINS = 70, 5, 6, 9
+CSR = ("data", "indices", "indptr", "d")
 
 
 @dataclass(frozen=True)
 class Call:
     """A function of the core by its name, and what makes arguments for it.
 
-    `make` gives new arguments each time, by name and in order. `of` makes the object that a method
-    belongs to.
+    `make` gives new arguments each time, by name and in order; the parts of a CSR matrix, which are
+    one argument X, by their own names. `of` makes the object that a method belongs to.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Call:
     repeats: frozenset[str] = frozenset()
     trusts: frozenset[str] = frozenset()
     of: Callable[[], Any] | None = field(default=None, repr=False)
+    takes_csr: bool = False
 
     def function(self) -> Callable[..., Any]:
         if self.of is not None:
@@ -42,8 +44,20 @@ class Call:
             function = getattr(function, part)
         return function
 
+    def packed(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        """The arguments as the core takes them: the parts of a CSR matrix as one."""
+        if not self.takes_csr:
+            return arguments
+        packed: dict[str, Any] = {}
+        for name, value in arguments.items():
+            if name not in CSR:
+                packed[name] = value
+            elif "X" not in packed:
+                packed["X"] = tuple(arguments[part] for part in CSR)
+        return packed
+
     def run(self, arguments: dict[str, Any]) -> Any:
-        return self.function()(*arguments.values())
+        return self.function()(*self.packed(arguments).values())
 
 
 def names() -> set[str]:
@@ -131,6 +145,7 @@ def _binning() -> Iterator[Call]:
                     },
                     writes,
                     of=_table,
+                    takes_csr=data is csr,
                 )  # fmt: skip
             yield Call(
                 "bin_hashed",
@@ -138,6 +153,7 @@ def _binning() -> Iterator[Call]:
                     **data(), **_grids(D), "n_columns": 200, "codes": codes(), "n_threads": 2
                 },
                 writes,
+                takes_csr=data is csr,
             )  # fmt: skip
             yield Call(
                 "weigh",
@@ -148,6 +164,7 @@ def _binning() -> Iterator[Call]:
                     "n_threads": 1,
                 },
                 frozenset({"out"}),
+                takes_csr=data is csr,
             )  # fmt: skip
 
     def few() -> dict[str, Any]:

@@ -63,7 +63,7 @@ def hashed(keys, n_columns):
 def buffers(X, index=np.int32):
     """X as the core takes it: an array or the parts of a CSR matrix."""
     if not sparse.issparse(X):
-        return (X,)
+        return X
     return X.data, X.indices.astype(index), X.indptr.astype(index), X.shape[1]
 
 

@@ -39,7 +39,7 @@ def rough_data(rng, n, d, dtype):
 def inserted(grids, X, n_threads=1, code_type=np.uint32, index=np.int32):
     table = _core.BinTable(len(grids.shifts))
     codes = np.empty((len(grids.shifts), X.shape[0]), code_type)
-    assert table.insert(0, *buffers(X, index), *grids.arguments, codes, n_threads)
+    assert table.insert(0, buffers(X, index), *grids.arguments, codes, n_threads)
     return table, codes
 
 
@@ -177,7 +177,7 @@ def test_hashed_columns_are_a_function_of_the_key(rng, dtype, code_type, n_colum
     expected = hashed(grids.keys(X), n_columns)
     for data in (X, sparse.csr_array(X)):
         codes = np.empty((6, n), code_type)
-        _core.bin_hashed(*buffers(data), *grids.arguments, n_columns, codes, 2)
+        _core.bin_hashed(buffers(data), *grids.arguments, n_columns, codes, 2)
         np.testing.assert_array_equal(codes, expected)
 
 
@@ -220,7 +220,7 @@ for n, d, gamma in [(1, 9, 1.0), (1500, 20, 0.3), (1500, 3, 60.0)]:
         table.insert(0, X, *grids, codes, 1)
         stored = (X.ravel(), np.tile(np.arange(d), n), np.arange(0, n * d + 1, d), d)
         again = np.empty_like(codes)
-        assert table.lookup(0, *stored, *grids, again, 1) == 0 and (again == codes).all()
+        assert table.lookup(0, stored, *grids, again, 1) == 0 and (again == codes).all()
         columns = np.empty((7, n), np.uint16)
         _core.bin_hashed(X, *grids, 999, columns, 1)
         mixed = [int(part.sum(dtype=np.uint64)) for part in (codes, columns, table.keys())]
@@ -258,15 +258,15 @@ def test_a_broken_sparse_matrix_is_refused(rng):
     table = _core.BinTable(2)
     data, indices, indptr, d = buffers(S)
     with pytest.raises(ValueError, match="indices must be below the number of columns"):
-        table.insert(0, data, indices + 1, indptr, d, *grids.arguments, codes, 1)
+        table.insert(0, (data, indices + 1, indptr, d), *grids.arguments, codes, 1)
     with pytest.raises(ValueError, match="indices must be below the number of columns"):
-        table.insert(0, data, indices - 1, indptr, d, *grids.arguments, codes, 1)
+        table.insert(0, (data, indices - 1, indptr, d), *grids.arguments, codes, 1)
     with pytest.raises(ValueError, match="indptr must rise from 0"):
-        table.insert(0, data, indices, indptr + 1, d, *grids.arguments, codes, 1)
+        table.insert(0, (data, indices, indptr + 1, d), *grids.arguments, codes, 1)
     with pytest.raises(ValueError, match="indptr must rise from 0"):
-        table.insert(0, data, indices, indptr[::-1].copy(), d, *grids.arguments, codes, 1)
+        table.insert(0, (data, indices, indptr[::-1].copy(), d), *grids.arguments, codes, 1)
     with pytest.raises(TypeError, match="indptr must have dtype int32; got int64"):
-        table.insert(0, data, indices, indptr.astype(np.int64), d, *grids.arguments, codes, 1)
+        table.insert(0, (data, indices, indptr.astype(np.int64), d), *grids.arguments, codes, 1)
 
 
 def test_keys_that_make_no_table_are_refused():

@@ -56,15 +56,33 @@ def test_the_stub_names_the_functions_and_arguments_of_the_module():
     assert set(stub) == names()
     for call in CALLS:
         if call.name != "AsyncSteps":  # which has no constructor
-            assert list(call.make()) in stub[call.name], call.name
+            assert list(call.packed(call.make())) in stub[call.name], call.name
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_arguments_go_by_the_names_of_the_stub_where_it_lets_them(name):
-    by_position = {"BinTable.insert", "BinTable.lookup", "bin_hashed", "weigh"}
     for call in CALLS:
-        if call.name == name and name not in by_position | {"AsyncSteps"}:
-            call.function()(**call.make())
+        if call.name == name and name != "AsyncSteps":
+            call.function()(**call.packed(call.make()))
+
+
+def test_the_stub_is_made_from_the_core():
+    renewed = subprocess.run(
+        [sys.executable, TESTS.parent / "cpp" / "stub.py"], capture_output=True, text=True
+    )
+    assert renewed.returncode == 0, renewed.stderr
+
+
+def test_parts_of_a_sparse_matrix_are_a_tuple_of_four():
+    call = next(call for call in CALLS if call.name == "bin_hashed" and call.takes_csr)
+    arguments = call.packed(call.make())
+    parts = arguments["X"]
+    for wrong in ((), parts[:3], (*parts, 1), (parts,), (*parts[:3], "5"), (*parts[:3], -1)):
+        with pytest.raises(TypeError, match=r"X must be an array or|d must be an integer"):
+            call.function()(**{**arguments, "X": wrong})
+    for wrong in (list(parts), None, "data"):
+        with pytest.raises(TypeError, match=r"must be an array|incompatible function arguments"):
+            call.function()(**{**arguments, "X": wrong})
 
 
 def test_bitmaps_of_part_of_the_columns_are_those_of_a_copy():

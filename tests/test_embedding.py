@@ -260,7 +260,7 @@ def test_rows_in_pieces_give_the_same_subspace(sketch, base, monkeypatch):
     G = whole.fit_design(X).toarray()
     for pieces_of in (2000.0, 20_000.0):
         monkeypatch.setattr("mercer._array.CHUNK_BYTES", pieces_of)
-        monkeypatch.setattr(mercer.maps.nested, "_HELD_BYTES", 0)
+        monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 0)
         pieces = SubspaceEmbedding(base, 10, **settings)
         np.testing.assert_allclose(pieces.fit_design(X).toarray(), G, atol=1e-10)
         np.testing.assert_allclose(pieces.basis_, whole.basis_, atol=1e-10)
@@ -272,7 +272,7 @@ def test_rows_in_pieces_give_the_same_subspace(sketch, base, monkeypatch):
 @pytest.mark.parametrize("sketch", ["gaussian", "srht"])
 def test_the_features_of_the_base_are_never_held(make, sketch, monkeypatch):
     monkeypatch.setattr("mercer._array.CHUNK_BYTES", 2**20)
-    monkeypatch.setattr(mercer.maps.nested, "_HELD_BYTES", 2**20)
+    monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 2**20)
     X = smooth_data(5, 20_000, 3)
     map_ = make(n_components=8, n_base=400, gamma=0.1, sketch=sketch, random_state=0)
     tracemalloc.start()
@@ -287,7 +287,7 @@ def test_the_features_of_the_base_are_never_held(make, sketch, monkeypatch):
 @pytest.mark.parametrize("sketch", ["gaussian", "srht"])
 def test_sketches_of_many_narrow_rows_are_never_held(make, sketch, monkeypatch):
     monkeypatch.setattr("mercer._array.CHUNK_BYTES", 2**20)
-    monkeypatch.setattr(mercer.maps.nested, "_HELD_BYTES", 0)
+    monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 0)
     X = smooth_data(5, 20_000, 60)
     tracemalloc.start()
     make("linear", n_components=50, sketch=sketch, random_state=0).fit(X)
@@ -304,7 +304,7 @@ def test_few_rows_pass_the_base_once(monkeypatch):
     )
     SubspaceEmbedding(n_components=8, power=2).fit_design(smooth_data(0, 50))
     assert calls == [50]
-    monkeypatch.setattr(mercer.maps.nested, "_HELD_BYTES", 0)
+    monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 0)
     SubspaceEmbedding(n_components=8, power=1).fit_design(smooth_data(0, 50))
     assert calls == [50] * 4
 
@@ -314,7 +314,7 @@ def test_a_design_that_fits_is_held(X, monkeypatch):
         map_ = make(n_components=4, random_state=0)
         assert isinstance(map_.fit_design(X), Dense)
         assert isinstance(map_.design(X), Dense)
-        monkeypatch.setattr(mercer.maps.nested, "_HELD_BYTES", 0)
+        monkeypatch.setattr(mercer.maps.nested, "_CACHED_BYTES", 0)
         monkeypatch.setattr("mercer.maps.base.available_memory", lambda: 1)
         assert isinstance(make(n_components=4).fit_design(X), Lazy)
         monkeypatch.undo()

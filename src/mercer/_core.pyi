@@ -1,428 +1,373 @@
-"""The C++ core. Arrays are C-contiguous, results are written into arrays the caller owns.
+"""
+The C++ core. Arrays are C-contiguous, results are written into arrays the caller owns.
 
-Every function releases the interpreter lock and checks type, shape, alignment and writability of
-its arrays, that those it writes share no memory with others, and that indices stay where they
-belong: TypeError for a wrong type, ValueError for anything else, naming the argument. Only the
-codes of ``binned_matvec``, ``binned_rmatvec`` and ``binned_gram_matvec`` are taken on trust where
-``missing`` is false: a look at them would cost up to a fourth of the product. Who makes a design
-sees to it (`designs.Binned`). Other values are not checked; whatever they are, no memory is touched
-but that of the arguments.
+Every function releases the interpreter lock and checks type, shape, alignment and
+writability of its arrays, that those it writes share no memory with others, and that
+indices stay where they belong: TypeError for a wrong type, ValueError for anything
+else, naming the argument. Only the codes of ``binned_matvec``, ``binned_rmatvec`` and
+``binned_gram_matvec`` are taken on trust where ``missing`` is false: a look at them
+would cost up to a fourth of the product. Who makes a design sees to it
+(`designs.Binned`). Other values are not checked; whatever they are, no memory is
+touched but that of the arguments.
 
-Arrays must not be changed or resized while a function runs, or while an object keeps them. Of
-``n_threads``, at least 1, at most 1024 are used. The environment variable ``MERCER_ISA``
-(x86-64-v2, -v3 or -v4) lowers the instruction set chosen when the module is imported.
+Arrays must not be changed or resized while a function runs, or while an object keeps
+them. Of ``n_threads``, at least 1, at most 1024 are used. The environment variable
+``MERCER_ISA`` (x86-64-v2, -v3 or -v4) lowers the instruction set chosen when the module
+is imported.
 """
 
 from collections.abc import Callable
-from typing import Any, overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-def cpu_info() -> dict[str, Any]:
-    """The processor's ``architecture`` and ``features``, the instruction-set levels ``compiled``
-    into this build and the one ``used``."""
+_Floats: TypeAlias = NDArray[np.float32 | np.float64]
+_Indices: TypeAlias = NDArray[np.int32 | np.int64]
+_Codes: TypeAlias = NDArray[np.uint8 | np.uint16 | np.uint32]
+_Rows: TypeAlias = _Floats | tuple[_Floats, _Indices, _Indices, int]
 
-# -- random numbers --------------------------------------------------------------------------------
+def cpu_info() -> dict[str, Any]:
+    """The processor's ``architecture`` and ``features``, the instruction-set levels
+    ``compiled`` into this build and the one ``used``.
+    """
 
 def random_bits(
     key: int, slot: int, streams: NDArray[np.int64], size: int, n_threads: int = 1
 ) -> NDArray[np.uint64]:
-    """Bits (m, size): position p of stream s is word p % 4 of Philox 4x64-10 with counter
-    (p // 4, s, slot, 0) and key (key, 0). Any element can be had without its predecessors."""
+    """Bits (m, size): position p of stream s is word p % 4 of Philox 4x64-10 with counter (p
+    // 4, s, slot, 0) and key (key, 0). Any element can be had without its predecessors.
+    """
 
 def random_uniform(
     key: int, slot: int, streams: NDArray[np.int64], size: int, n_threads: int = 1
 ) -> NDArray[np.float64]:
     """``((bits >> 12) + 0.5) * 2**-52``: uniform on the open interval (0, 1)."""
 
-# -- binning ---------------------------------------------------------------------------------------
-#
-# The code of input j in a grid is floor(x_j * inverse_width_j - shift_j): multiply, subtract and
-# floor in float64, clamped to the range of int32. The key of a bin is
-#     h1 | h2 << 32,   h1 = sum_j code_j * (multiplier_j mod 2**32) mod 2**32,
-#                      h2 = sum_j code_j * (multiplier_j >> 32)     mod 2**32.
-# Data are one array X (n, d), float32 or float64, or the parts of a CSR matrix: data, indices and
-# indptr (both int32 or both int64) and the number d of columns. No column may occur twice in a row
-# of a CSR matrix. A sparse matrix and its dense form give the same codes, bit for bit.
-
 class BinTable:
     """For each of ``n_grids`` grids, a dictionary from the keys of its bins to 0, 1, 2, ...
 
     Lookups may run side by side; an insertion waits until it is alone.
+
+    The code of input j in a grid is floor(x_j * inverse_width_j - shift_j): multiply,
+    subtract and floor in float64, clamped to the range of int32. The key of a bin is
+        h1 | h2 << 32,   h1 = sum_j code_j * (multiplier_j mod 2**32) mod 2**32,
+                         h2 = sum_j code_j * (multiplier_j >> 32)     mod 2**32.
+    Data are one array (n, d), or data, indices and indptr of a CSR matrix, the latter two
+    of one type, and the number d of its columns. No column may occur twice in a row of a
+    CSR matrix. A sparse matrix and its dense form give the same codes, bit for bit.
     """
 
     def __init__(self, n_grids: int) -> None: ...
-    @overload
     def insert(
         self,
         first_grid: int,
-        X: NDArray[Any],
+        X: _Rows,
         inverse_widths: NDArray[np.float64],
         shifts: NDArray[np.float64],
         multipliers: NDArray[np.uint64],
-        codes: NDArray[Any],
+        codes: _Codes,
         n_threads: int,
-        /,
     ) -> bool:
-        """Number the bins of the rows of X in grids ``first_grid`` .. ``first_grid`` + G - 1, given
-        their parameters (G, d), and write ``codes`` (G, n), uint8, uint16 or uint32.
+        """Number the bins of the rows of X in grids ``first_grid`` .. ``first_grid`` + G - 1,
+        given their parameters (G, d), and write ``codes`` (G, n).
 
         Bins new to a grid get the next number, in the order of rows, whatever the number of
-        threads. False if a grid has more bins than the codes can tell apart from "unknown": repeat
-        the call with wider codes.
+        threads. False if a grid has more bins than the codes can tell apart from "unknown":
+        repeat the call with wider codes.
         """
-    @overload
-    def insert(
-        self,
-        first_grid: int,
-        data: NDArray[Any],
-        indices: NDArray[Any],
-        indptr: NDArray[Any],
-        d: int,
-        inverse_widths: NDArray[np.float64],
-        shifts: NDArray[np.float64],
-        multipliers: NDArray[np.uint64],
-        codes: NDArray[Any],
-        n_threads: int,
-        /,
-    ) -> bool: ...
-    @overload
+
     def lookup(
         self,
         first_grid: int,
-        X: NDArray[Any],
+        X: _Rows,
         inverse_widths: NDArray[np.float64],
         shifts: NDArray[np.float64],
         multipliers: NDArray[np.uint64],
-        codes: NDArray[Any],
+        codes: _Codes,
         n_threads: int,
-        /,
     ) -> int:
         """Write the number of every row's bin in every grid, ``n_bins`` of the grid where it is
-        unknown; returns how many are."""
-    @overload
-    def lookup(
-        self,
-        first_grid: int,
-        data: NDArray[Any],
-        indices: NDArray[Any],
-        indptr: NDArray[Any],
-        d: int,
-        inverse_widths: NDArray[np.float64],
-        shifts: NDArray[np.float64],
-        multipliers: NDArray[np.uint64],
-        codes: NDArray[Any],
-        n_threads: int,
-        /,
-    ) -> int: ...
+        unknown; returns how many are.
+        """
+
     @property
     def n_bins(self) -> NDArray[np.int64]:
         """Number of bins of each grid (a copy)."""
+
     def keys(self) -> NDArray[np.uint64]:
         """Keys of all bins, grid after grid, each in the order of its numbers."""
+
     @staticmethod
     def from_keys(
         keys: NDArray[np.uint64], n_bins: NDArray[np.int64], n_threads: int = 1
     ) -> BinTable:
         """The table with these ``keys()`` and ``n_bins``."""
 
-@overload
 def bin_hashed(
-    X: NDArray[Any],
+    X: _Rows,
     inverse_widths: NDArray[np.float64],
     shifts: NDArray[np.float64],
     multipliers: NDArray[np.uint64],
     n_columns: int,
-    codes: NDArray[Any],
+    codes: _Codes,
     n_threads: int,
-    /,
 ) -> None:
-    """Write codes (G, n) below ``n_columns`` without a dictionary: ``mixed * n_columns >> 32``,
-    where ``a = (h1 ^ h1 >> 16) * 0x7feb352d`` and ``mixed = a ^ a >> 15 ^ h2``, all in 32 bits."""
-
-@overload
-def bin_hashed(
-    data: NDArray[Any],
-    indices: NDArray[Any],
-    indptr: NDArray[Any],
-    d: int,
-    inverse_widths: NDArray[np.float64],
-    shifts: NDArray[np.float64],
-    multipliers: NDArray[np.uint64],
-    n_columns: int,
-    codes: NDArray[Any],
-    n_threads: int,
-    /,
-) -> None: ...
-
-# -- products with the binned matrix Z (n, D) ------------------------------------------------------
-#
-# Row i of Z has a 1 in column offsets[g] + codes[g, i] for each grid g. ``codes`` (G, n) are uint8,
-# uint16 or uint32, ``offsets`` (G + 1) int64, with less than 2**32 columns a grid. With
-# ``missing``, a code that is not below its grid's number of columns stands for no entry; without it
-# such a code must not occur: memory is read or written out of bounds. Operands and results are
-# float32 or float64, (length,) or (length, k). Sums over rows are kept in float64, sums over grids
-# in the type of the operand.
+    """Write codes (G, n) below ``n_columns`` without a dictionary: ``mixed * n_columns >>
+    32``, where ``a = (h1 ^ h1 >> 16) * 0x7feb352d`` and ``mixed = a ^ a >> 15 ^ h2``, all
+    in 32 bits; the rest as for ``BinTable.insert``.
+    """
 
 def binned_matvec(
-    codes: NDArray[Any],
+    codes: _Codes,
     offsets: NDArray[np.int64],
-    w: NDArray[Any],
-    out: NDArray[Any],
+    w: _Floats,
+    out: _Floats,
     scale: float,
     missing: bool,
     n_threads: int,
 ) -> None:
-    """out (n) = scale * Z w."""
+    """out (n) = scale * Z w.
+
+    Row i of Z (n, D) has a 1 in column offsets[g] + codes[g, i] for each grid g. ``codes``
+    are (G, n), ``offsets`` (G + 1), with less than 2**32 columns a grid. With ``missing``,
+    a code that is not below its grid's number of columns stands for no entry; without it
+    such a code must not occur: memory is read or written out of bounds. Operands and
+    results are of one type, (length,) or (length, k). Sums over rows are kept in float64,
+    sums over grids in the type of the operand.
+    """
 
 def binned_rmatvec(
-    codes: NDArray[Any],
+    codes: _Codes,
     offsets: NDArray[np.int64],
-    v: NDArray[Any],
-    out: NDArray[Any],
+    v: _Floats,
+    out: _Floats,
     scale: float,
     missing: bool,
     n_threads: int,
 ) -> None:
-    """out (D) = scale * Z' v."""
+    """out (D) = scale * Z' v; arguments as for ``binned_matvec``."""
 
 def binned_gram_matvec(
-    codes: NDArray[Any],
+    codes: _Codes,
     offsets: NDArray[np.int64],
-    v: NDArray[Any],
-    out: NDArray[Any],
+    v: _Floats,
+    out: _Floats,
     scale: float,
     missing: bool,
     n_threads: int,
 ) -> None:
-    """out (n) = scale * Z (Z' v) in one pass over the codes. ``scale`` is the whole factor: the
-    square of the value of an entry. Bit-identical for equal ``n_threads``."""
+    """out (n) = scale * Z (Z' v) in one pass over the codes, arguments as for
+    ``binned_matvec``. ``scale`` is the whole factor: the square of the value of an entry.
+    Bit-identical for equal ``n_threads``.
+    """
 
-# -- weighted bins and sizes of bins --------------------------------------------------------------
-#
-# The entry of a row in a grid is scale times the product over inputs of g(s), s being the position
-# x_j * inverse_width_j - shift_j less its floor. With m = min(s, 1 - s), g is sqrt(1 / (1 - taper /
-# 2)) times sin(pi * min(m / taper, 1 / 2)), taper above 0 and at most 1. Products take such
-# ``values`` (G, n), float32, beside codes and offsets as above; codes that are not below their
-# grid's number of columns stand for no entry.
-
-@overload
 def weigh(
-    X: NDArray[Any],
+    X: _Rows,
     inverse_widths: NDArray[np.float64],
     shifts: NDArray[np.float64],
     taper: float,
     scale: float,
     out: NDArray[np.float32],
     n_threads: int,
-    /,
 ) -> None:
-    """Write the entries (G, n) of the rows of X in grids with these parameters (G, d)."""
+    """Write the entries (G, n) of the rows of X in grids with these parameters (G, d), data
+    and parameters as for ``BinTable``.
 
-@overload
-def weigh(
-    data: NDArray[Any],
-    indices: NDArray[Any],
-    indptr: NDArray[Any],
-    d: int,
-    inverse_widths: NDArray[np.float64],
-    shifts: NDArray[np.float64],
-    taper: float,
-    scale: float,
-    out: NDArray[np.float32],
-    n_threads: int,
-    /,
-) -> None: ...
+    The entry of a row in a grid is scale times the product over inputs of g(s), s being the
+    position x_j * inverse_width_j - shift_j less its floor. With m = min(s, 1 - s), g is
+    sqrt(1 / (1 - taper / 2)) times sin(pi * min(m / taper, 1 / 2)), taper above 0 and at
+    most 1.
+    """
+
 def weighted_matvec(
-    codes: NDArray[Any],
+    codes: _Codes,
     values: NDArray[np.float32],
     offsets: NDArray[np.int64],
-    w: NDArray[Any],
-    out: NDArray[Any],
+    w: _Floats,
+    out: _Floats,
     n_threads: int,
 ) -> None:
-    """out (n) = Z w."""
+    """out (n) = Z w, with the entry ``values`` (G, n) of every row in every grid.
+
+    Codes, offsets and operands are those of ``binned_matvec``; codes that are not below
+    their grid's number of columns stand for no entry.
+    """
 
 def weighted_rmatvec(
-    codes: NDArray[Any],
+    codes: _Codes,
     values: NDArray[np.float32],
     offsets: NDArray[np.int64],
-    v: NDArray[Any],
-    out: NDArray[Any],
+    v: _Floats,
+    out: _Floats,
     power: int,
     n_threads: int,
 ) -> None:
-    """out (D) = P' v, where P is Z with its entries raised to ``power``: 0, 1 or 2."""
+    """out (D) = P' v, where P is Z of ``weighted_matvec`` with its entries raised to
+    ``power``: 0, 1 or 2.
+    """
 
 def weighted_gram_matvec(
-    codes: NDArray[Any],
+    codes: _Codes,
     values: NDArray[np.float32],
     offsets: NDArray[np.int64],
-    v: NDArray[Any],
-    out: NDArray[Any],
+    v: _Floats,
+    out: _Floats,
     n_threads: int,
 ) -> None:
-    """out (n) = Z (Z' v) in one pass. Bit-identical for equal ``n_threads``."""
+    """out (n) = Z (Z' v) in one pass, Z as for ``weighted_matvec``. Bit-identical for equal
+    ``n_threads``.
+    """
 
 def bin_sizes(
-    codes: NDArray[Any], offsets: NDArray[np.int64], n_threads: int
+    codes: _Codes, offsets: NDArray[np.int64], n_threads: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Rows in the fullest column of every grid (G); the numbers of rows, at least 1, that columns
-    have, ascending; and how many columns have each."""
-
-# -- cosines ---------------------------------------------------------------------------------------
-#
-# Errors of the cosine itself: 2e-7 for float32 arguments up to 1e4, 1e-15 for float64 ones up to
-# 1e6; beyond, digits are lost as they are in the argument. Values never leave [-scale, scale].
+    """Rows in the fullest column of every grid (G); the numbers of rows, at least 1, that
+    columns have, ascending; and how many columns have each.
+    """
 
 def cosine_block(
-    X: NDArray[Any],
-    frequencies: NDArray[Any],
-    phases: NDArray[Any],
-    scale: float,
-    out: NDArray[Any],
-    n_threads: int,
+    X: _Floats, frequencies: _Floats, phases: _Floats, scale: float, out: _Floats, n_threads: int
 ) -> None:
-    """out (n, m) = scale * cos(X @ frequencies.T + phases), all float32 or all float64."""
+    """out (n, m) = scale * cos(X @ frequencies.T + phases), all float32 or all float64.
+
+    Errors of the cosine itself: 2e-7 for float32 arguments up to 1e4, 1e-15 for float64
+    ones up to 1e6; beyond, digits are lost as they are in the argument. Values never leave
+    [-scale, scale].
+    """
 
 def cosine_pairs(
-    X: NDArray[Any], frequencies: NDArray[Any], scale: float, out: NDArray[Any], n_threads: int
+    X: _Floats, frequencies: _Floats, scale: float, out: _Floats, n_threads: int
 ) -> None:
-    """out (n, 2 m): column 2 s = scale * cosine, column 2 s + 1 = scale * sine of
-    X @ frequencies[s]."""
+    """out (n, 2 m): column 2 s = scale * cosine, column 2 s + 1 = scale * sine of X @
+    frequencies[s].
+    """
 
-def cosine_inplace(
-    values: NDArray[Any], phases: NDArray[Any], scale: float, n_threads: int
-) -> None:
+def cosine_inplace(values: _Floats, phases: _Floats, scale: float, n_threads: int) -> None:
     """values (n, m) = scale * cos(values + phases)."""
 
-def cosine_pairs_from(
-    arguments: NDArray[Any], scale: float, out: NDArray[Any], n_threads: int
-) -> None:
-    """out (n, 2 m) from arguments (n, m), as `cosine_pairs`."""
+def cosine_pairs_from(arguments: _Floats, scale: float, out: _Floats, n_threads: int) -> None:
+    """out (n, 2 m) from arguments (n, m), as ``cosine_pairs``."""
 
-# -- Walsh-Hadamard transforms ---------------------------------------------------------------------
-#
-# H of order 1 is 1, H of order 2 L is (H, H; H, -H): unnormalised, H H = L times the identity.
-# Results are the same to the last bit on every processor and for any number of threads.
+def hadamard(a: _Floats, n_threads: int) -> None:
+    """a (m, L) = a @ H in place: every row is transformed. L is a power of two.
 
-def hadamard(a: NDArray[Any], n_threads: int) -> None:
-    """a (m, L) = a @ H in place: every row is transformed. L is a power of two, a is float32 or
-    float64."""
+    H of order 1 is 1, H of order 2 L is (H, H; H, -H): unnormalised, H H = L times the
+    identity. Results are the same to the last bit on every processor and for any number of
+    threads.
+    """
 
-def hadamard_columns(a: NDArray[Any], n_threads: int) -> None:
-    """a (L, m) = H @ a in place: every column is transformed. L is a power of two."""
+def hadamard_columns(a: _Floats, n_threads: int) -> None:
+    """a (L, m) = H @ a in place: every column is transformed, as by ``hadamard``."""
 
 def fastfood(
-    X: NDArray[Any],
-    factors: NDArray[Any],
+    X: _Floats,
+    factors: _Floats,
     order: NDArray[np.uint32],
-    gains: NDArray[Any],
-    lengths: NDArray[Any],
-    phases: NDArray[Any] | None,
+    gains: _Floats,
+    lengths: _Floats,
+    phases: _Floats | None,
     scale: float,
-    out: NDArray[Any],
+    out: _Floats,
     n_threads: int,
 ) -> None:
     """out (n, m) = scale * cos(projections + phases), or without phases (n, 2 m) pairs as
-    `cosine_pairs`. The projections of block b are
-    ``lengths * H @ (gains[b] * (H @ (factors[b] * x))[order[b]])``, x padded with zeros to L.
+    ``cosine_pairs``. The projections of block b are ``lengths * H @ (gains[b] * (H @
+    (factors[b] * x))[order[b]])``, x padded with zeros to L, H as for ``hadamard``.
 
-    X is (n, d), ``factors`` (b, d), ``order`` and ``gains`` (b, L) with L a power of two of at
-    least d, entries of ``order`` below L; ``lengths`` and ``phases`` (m), m at most b L.
+    X is (n, d), ``factors`` (b, d), ``order`` and ``gains`` (b, L) with L a power of two of
+    at least d, entries of ``order`` below L; ``lengths`` and ``phases`` (m), m at most b L.
     """
-
-# -- kernels ---------------------------------------------------------------------------------------
-#
-# Of rows x and y, with t = |x_k - y_k| * scale_k: "sqeuclidean" is the sum s of t^2 over inputs,
-# "gaussian" exp(-s), "exponential" exp(-sqrt(s)), "matern_3_2" (1 + r) exp(-r) with r = sqrt(3 s),
-# "matern_5_2" (1 + r + r^2 / 3) exp(-r) with r = sqrt(5 s), "rational" 1 / (1 + s),
-# "rational_power" (1 + s / parameter)^-parameter; "cityblock" is the sum of t, "laplacian" exp of
-# minus it, "cauchy" the product of 1 / (1 + t^2). An exponential below 2^-1021 may be 0.
 
 def kernel_block(
     kernel: str,
-    X: NDArray[Any],
-    Y: NDArray[Any],
+    X: _Floats,
+    Y: _Floats,
     centre: NDArray[np.float64],
     scale: NDArray[np.float64],
     parameter: float,
-    out: NDArray[Any],
+    out: _Floats,
     n_threads: int,
     single: bool = False,
 ) -> bool:
     """Write the kernel of the rows of X (n, d) and Y (m, d) into ``out`` (n, m).
 
-    Data and result are all float32 or all float64; float32 data are worked on in float64 where
-    float32 would be wrong by 1e-6, or with ``single`` by 2e-5. Distances are exactly 0 and kernels
-    1 for equal rows, and the matrix of rows with themselves is symmetric, bit for bit. ``centre``
-    (d) only serves accuracy: let it lie among the rows. ``scale`` (d) is positive. False, with
-    ``out`` undefined, if squared distances overflow.
+    Of rows x and y, with t = |x_k - y_k| * scale_k: "sqeuclidean" is the sum s of t^2 over
+    inputs, "gaussian" exp(-s), "exponential" exp(-sqrt(s)), "matern_3_2" (1 + r) exp(-r)
+    with r = sqrt(3 s), "matern_5_2" (1 + r + r^2 / 3) exp(-r) with r = sqrt(5 s),
+    "rational" 1 / (1 + s), "rational_power" (1 + s / parameter)^-parameter; "cityblock" is
+    the sum of t, "laplacian" exp of minus it, "cauchy" the product of 1 / (1 + t^2). An
+    exponential below 2^-1021 may be 0.
+
+    Data and result are all float32 or all float64; float32 data are worked on in float64
+    where float32 would be wrong by 1e-6, or with ``single`` by 2e-5. Distances are exactly
+    0 and kernels 1 for equal rows, and the matrix of rows with themselves is symmetric, bit
+    for bit. ``centre`` (d) only serves accuracy: let it lie among the rows. ``scale`` (d)
+    is positive. False, with ``out`` undefined, if squared distances overflow.
     """
 
 def kernel_product(
     kernel: str,
-    X: NDArray[Any],
-    Y: NDArray[Any] | None,
+    X: _Floats,
+    Y: _Floats | None,
     centre: NDArray[np.float64],
     scale: NDArray[np.float64],
     parameter: float,
-    w: NDArray[Any],
+    w: _Floats,
     out: NDArray[np.float64],
-    v: NDArray[Any] | None,
+    v: _Floats | None,
     out_of_y: NDArray[np.float64] | None,
     n_threads: int,
     single: bool = False,
 ) -> bool:
-    """out (n, k) += K w for the kernel K of the rows of X (n, d) and Y (m, d), which is not held;
-    with ``v`` (n, k) also out_of_y (m, k) += K' v. Y may be None for X itself: then every pair is
-    made once, and there is no ``v``.
+    """out (n, k) += K w for the kernel K of the rows of X (n, d) and Y (m, d), which is not
+    held; with ``v`` (n, k) also out_of_y (m, k) += K' v. Y may be None for X itself: then
+    every pair is made once, and there is no ``v``.
 
-    Weights are all float64, or of the type of the data; in float32 short sums are. The rest as for
-    ``kernel_block``. Results depend on the number of threads to rounding, and on nothing else.
+    Weights are all float64, or of the type of the data; in float32 short sums are. The rest
+    as for ``kernel_block``. Results depend on the number of threads to rounding, and on
+    nothing else.
     """
 
 def held_product(
     M: NDArray[np.float32],
     transposed: bool,
-    weights: NDArray[Any],
+    weights: _Floats,
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None:
-    """out (n, k) += M weights' for M (n, p) and weights (k, p), or, if ``transposed``,
-    out (k, p) += weights' M for weights (n, k). For weights in float64 numbers are widened before
-    they are multiplied; otherwise, which is for rows alone, sums of a thousand terms are float32.
-    The number of threads changes no bit.
+    """out (n, k) += M weights' for M (n, p) and weights (k, p), or, if ``transposed``, out (k,
+    p) += weights' M for weights (n, k), in float64. For weights in float64 numbers are
+    widened before they are multiplied; otherwise, which is for rows alone, sums of a
+    thousand terms are float32. The number of threads changes no bit.
     """
 
 def gram(
-    Z: NDArray[Any],
+    Z: _Floats,
     transposed: bool,
     weights: NDArray[np.float64] | None,
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None:
-    """out (D, D) += Z' diag(weights) Z for Z (n, D), which comes as Z' if ``transposed``; ``out``
-    has to be symmetric. At most 1024 rows are summed up in the type of Z. The number of threads
-    changes no bit.
+    """out (D, D) += Z' diag(weights) Z for Z (n, D), which comes as Z' if ``transposed``;
+    ``out`` has to be symmetric. At most 1024 rows are summed up in the type of Z. The
+    number of threads changes no bit.
     """
 
-# -- bitmaps of columns ----------------------------------------------------------------------------
-#
-# Rows come in blocks of 512, the last one filled up with zeros: 8 words of 64 bits a block. Counts
-# are exact on every processor.
-
 def bit_columns(
-    codes: NDArray[Any],
+    codes: _Codes,
     offsets: NDArray[np.int64],
     columns: NDArray[np.int64],
     order: NDArray[np.uint32] | None,
     out: NDArray[np.uint64],
     n_threads: int,
 ) -> None:
-    """out (p, words): which rows of ``order``, or of all, have a code in each of the ``columns``,
-    ascending."""
+    """out (p, words): which rows of ``order``, or of all, have a code in each of the
+    ``columns``, ascending.
+
+    Rows come in blocks of 512, the last one filled up with zeros: 8 words of 64 bits a
+    block.
+    """
 
 def bit_products(
     left: NDArray[np.uint64],
@@ -432,15 +377,9 @@ def bit_products(
     out: NDArray[np.float64],
     n_threads: int,
 ) -> None:
-    """out (a, b) = scale * weighted counts of the rows that columns share; one weight a block. The
-    same array twice: half of it is counted."""
-
-# -- coordinate descent ----------------------------------------------------------------------------
-#
-# All minimise (1/n) sum_i (g_i e_i + h_i e_i^2 / 2) + sum_j (l1_j |w_j| + l2_j w_j^2 / 2) with
-# e = Z (w - w_before), in place: ``slope`` (n) holds g + h e, ``curvature`` (p) is (1/n) sum h z^2,
-# h is ``row_curvature``, or ones. They return the number of sweeps and the largest change of the
-# last one times its curvature.
+    """out (a, b) = scale * weighted counts of the rows that columns share; one weight a block.
+    The same array twice: half of it is counted. Counts are exact on every processor.
+    """
 
 def descend_gram(
     hessian: NDArray[np.float64],
@@ -451,10 +390,12 @@ def descend_gram(
     n_sweeps: int,
     tol: float,
 ) -> tuple[int, float]:
-    """Sweeps over p variables of w'Hw / 2, whose gradient is kept."""
+    """Sweeps over p variables of w'Hw / 2, whose gradient is kept, with the elastic net and
+    the result of ``descend_columns``.
+    """
 
 def descend_grids(
-    codes: NDArray[Any],
+    codes: _Codes,
     offsets: NDArray[np.int64],
     scale: float,
     l1: NDArray[np.float64],
@@ -467,7 +408,9 @@ def descend_grids(
     tol: float,
     n_threads: int,
 ) -> tuple[int, float]:
-    """Sweeps over all bins, a grid at a time; all codes have to be within their grids."""
+    """Sweeps over all bins, a grid at a time; all codes have to be within their grids. The
+    rest as for ``descend_columns``.
+    """
 
 def descend_columns(
     starts: NDArray[np.int64],
@@ -486,8 +429,14 @@ def descend_columns(
     tol: float,
     n_threads: int,
 ) -> tuple[int, float]:
-    """Sweeps over sparse columns, a group of ``order`` at a time: its columns move at once. Rows
-    ascend within a column."""
+    """Sweeps over sparse columns, a group of ``order`` at a time: its columns move at once.
+    Rows ascend within a column.
+
+    Minimises (1/n) sum_i (g_i e_i + h_i e_i^2 / 2) + sum_j (l1_j |w_j| + l2_j w_j^2 / 2)
+    with e = Z (w - w_before), in place: ``slope`` (n) holds g + h e, ``curvature`` (p) is
+    (1/n) sum h z^2, h is ``row_curvature``, or ones. Returns the number of sweeps and the
+    largest change of the last one times its curvature.
+    """
 
 def descend_async(
     starts: NDArray[np.int64],
@@ -503,14 +452,9 @@ def descend_async(
     n_sweeps: int,
     n_threads: int,
 ) -> None:
-    """Sweeps of threads that do not wait for each other, each over columns of its own."""
-
-# -- asynchronous steps ----------------------------------------------------------------------------
-#
-# (1/n) sum_i weight_i loss(y_i, z_i w + b) with an l1 and an l2 part for every coordinate; w has an
-# entry per column and, for an intercept, one more. ``loss`` is the name of a class of losses and
-# ``parameter`` its delta or sigma. Responses that are kept are ``u``, those of the intercept
-# included, and None where they are recomputed.
+    """Sweeps of threads that do not wait for each other, each over columns of its own, as
+    ``descend_columns``.
+    """
 
 def loss_slopes(
     loss: str,
@@ -519,30 +463,37 @@ def loss_slopes(
     y: NDArray[np.float64],
     out: NDArray[np.float64],
 ) -> None:
-    """Derivatives of a loss at responses u for targets y."""
+    """Derivatives of a loss at responses u for targets y. ``loss`` is the name of a class of
+    losses and ``parameter`` its delta or sigma.
+    """
 
 class AsyncSteps:
-    """A design as steps see it; it keeps the arrays it is made of, which must not change."""
+    """A design as steps see it; it keeps the arrays it is made of, which must not change.
+
+    Steps minimise (1/n) sum_i weight_i loss(y_i, z_i w + b) with an l1 and an l2 part for
+    every coordinate; w has an entry per column and, for an intercept, one more. Losses are
+    those of ``loss_slopes``. Responses that are kept are ``u``, those of the intercept
+    included, and None where they are recomputed.
+    """
 
     @staticmethod
-    def dense(rows: NDArray[Any]) -> AsyncSteps:
-        """Of rows (n, p), float32 or float64, or uint16: the upper halves of float32 numbers."""
+    def dense(rows: NDArray[np.float32 | np.float64 | np.uint16]) -> AsyncSteps:
+        """Of rows (n, p); uint16 are the upper halves of float32 numbers."""
+
     @staticmethod
     def sparse(
-        data: NDArray[Any],
-        indices: NDArray[np.int32],
-        indptr: NDArray[np.int64],
-        n_columns: int,
+        data: _Floats, indices: NDArray[np.int32], indptr: NDArray[np.int64], n_columns: int
     ) -> AsyncSteps:
         """Of compressed sparse rows, whose columns ascend."""
+
     @staticmethod
-    def codes(
-        codes: NDArray[Any], offsets: NDArray[np.int64], scale: float, single: bool
-    ) -> AsyncSteps:
+    def codes(codes: _Codes, offsets: NDArray[np.int64], scale: float, single: bool) -> AsyncSteps:
         """Of codes (n, R); ``single`` says whether weights are read in float32."""
+
     @staticmethod
-    def kept_dense(columns: NDArray[Any]) -> AsyncSteps:
+    def kept_dense(columns: _Floats) -> AsyncSteps:
         """Of columns (p, n), with responses that are kept."""
+
     @staticmethod
     def kept_lists(
         starts: NDArray[np.int64],
@@ -552,6 +503,7 @@ class AsyncSteps:
         n_rows: int,
     ) -> AsyncSteps:
         """Of columns as lists of rows, ascending, with responses that are kept."""
+
     def draw_from(
         self,
         starts: NDArray[np.int64],
@@ -560,6 +512,7 @@ class AsyncSteps:
         scale: float,
     ) -> None:
         """From now on rows of a step are among those in the list of its column."""
+
     def slopes(
         self,
         y: NDArray[np.float64],
@@ -572,6 +525,7 @@ class AsyncSteps:
         n_threads: int,
     ) -> None:
         """weight_i times the derivative of the loss of every row, responses as steps have them."""
+
     def walk(
         self,
         y: NDArray[np.float64],
@@ -596,32 +550,26 @@ class AsyncSteps:
         """Steps first .. first + count - 1 on w, along ``width`` neighbouring coordinates each.
 
         ``slopes`` and ``gradient``, of the mean loss, belong to the snapshot; ``steps`` are the
-        lengths of the proximal steps. The low and high halves of the words of stream t of ``slot``
-        choose the coordinate and then the rows of step t: a half h stands for h * n >> 32. Returns
-        how many coordinates moved and whether all stayed finite.
+        lengths of the proximal steps. The low and high halves of the words of stream t of
+        ``slot`` choose the coordinate and then the rows of step t: a half h stands for h * n >>
+        32. Returns how many coordinates moved and whether all stayed finite.
         """
 
-# -- dual kernel machines --------------------------------------------------------------------------
-#
-# Minimise b'Kb / 2 + sum_v (extra_v b_v**2 / 2 + linear_v b_v) over lower <= b <= upper, where K is
-# the kernel matrix of n rows. ``b`` and ``sums`` (n), which has to be Kb, are moved together;
-# ``curvature`` is the diagonal of K plus ``extra``. All are float64. ``run`` returns the number of
-# updates, the number of kernel rows that had to be made, and what its stopping rule saw last.
-
 class KernelRows:
-    """Where rows of K come from: dense rows X, left where they are; a matrix; or a function.
+    """Where rows of a kernel matrix K come from: dense rows X, left where they are; a matrix;
+    or a function.
 
-    For X, ``kernel``, ``centre``, ``scale`` and ``parameter`` are those of ``kernel_block``; rows
-    are held in ``dtype``, "float32" or "float64". A function is called as
-    ``function(rows, first, last)``, with at most ``at_once`` rows, and returns columns ``first`` ..
-    ``last - 1`` of them in ``dtype``.
+    For X, ``kernel``, ``centre``, ``scale`` and ``parameter`` are those of
+    ``kernel_block``; rows are held in ``dtype``, "float32" or "float64". A function is
+    called as ``function(rows, first, last)``, with at most ``at_once`` rows, and returns
+    columns ``first`` .. ``last - 1`` of them in ``dtype``.
     """
 
     @overload
     def __init__(
         self,
         kernel: str,
-        X: NDArray[Any],
+        X: _Floats,
         centre: NDArray[np.float64],
         scale: NDArray[np.float64],
         parameter: float,
@@ -629,23 +577,30 @@ class KernelRows:
         n_threads: int,
     ) -> None: ...
     @overload
-    def __init__(self, matrix: NDArray[Any]) -> None: ...
+    def __init__(self, matrix: _Floats) -> None: ...
     @overload
     def __init__(
         self,
         n: int,
         at_once: int,
-        function: Callable[[NDArray[np.int64], int, int], NDArray[Any]],
+        function: Callable[[NDArray[np.int64], int, int], _Floats],
         dtype: str,
     ) -> None: ...
     @property
-    def n(self) -> int: ...
+    def n(self) -> int:
+        """Number of rows."""
 
 class GreedyDescent:
     """Threads that each move the worst of their own variables, without waiting for each other.
 
-    Thread t owns ``starts[t]`` .. ``starts[t + 1] - 1`` and its share of ``cache_bytes`` for kernel
-    rows, which are kept from run to run; it moves up to ``block`` variables at once.
+    Minimises b'Kb / 2 + sum_v (extra_v b_v**2 / 2 + linear_v b_v) over lower <= b <= upper.
+    ``b`` and ``sums`` (n), which has to be Kb, are moved together; ``curvature`` is the
+    diagonal of K plus ``extra``. ``run`` returns the number of updates, the number of
+    kernel rows that had to be made, and what its stopping rule saw last.
+
+    Thread t owns ``starts[t]`` .. ``starts[t + 1] - 1`` and its share of ``cache_bytes``
+    for kernel rows, which are kept from run to run; it moves up to ``block`` variables at
+    once.
     """
 
     def __init__(
@@ -663,13 +618,15 @@ class GreedyDescent:
         target: float,
         max_updates: int,
     ) -> tuple[int, int, float]:
-        """Until |clip(b - slope) - b| is at most ``target``, as far as each thread can see. One run
-        at a time."""
+        """Until |clip(b - slope) - b| is at most ``target``, as far as each thread can see. One
+        run at a time.
+        """
 
 class PairDescent:
     """Pairs of variables whose sum stays what it is; all threads work on every pair.
 
-    ``b`` may have several variables for a row, those of row r at r, n + r, ...
+    Problem and results are those of ``GreedyDescent``, but that ``b`` may have several
+    variables for a row, those of row r at r, n + r, ...
     """
 
     def __init__(self, rows: KernelRows, cache_bytes: int, n_threads: int) -> None: ...
@@ -685,5 +642,6 @@ class PairDescent:
         tol: float,
         max_updates: int,
     ) -> tuple[int, int, float]:
-        """Until no pair violates the conditions of optimality by more than ``tol``. One run at a
-        time."""
+        """Until no pair violates the conditions of optimality by more than ``tol``. One run at
+        a time.
+        """

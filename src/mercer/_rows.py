@@ -1,4 +1,4 @@
-"""Rows that are prepared when they are read, so that no second array of them is ever held."""
+"""Rows that are prepared when they are read, so that memory never holds a second array of them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from mercer._array import check_memory, chunk_bytes
@@ -17,18 +17,23 @@ _LARGE = 32 * 2**20  # bytes from which an array is worth working through in pie
 
 
 class PreparedRows:
-    """The rows of a matrix as ``prepare`` gives them, or some of them.
+    """The rows of a matrix as ``prepare`` gives them, or a selection of them.
 
     It has the shape and the dtype of the prepared matrix; a selection of its rows is read and
     prepared when it is asked for. The data may be a memory map.
 
     Parameters
     ----------
-    data : ndarray or CSR of shape (n, d)
+    data : ndarray or CSR of shape (n, d), or texts of shape (n,)
     prepare : callable, optional
         Maps rows to rows, each by itself, and keeps their dtype: a fitted scaler's ``transform``.
     index : array of int, optional
         Which rows of ``data``; None means all.
+    dtype : dtype, optional
+        Type that numbers are converted to after ``prepare``, C-ordered; None leaves them as they
+        are.
+    filled : bool, default=False
+        Whether selected CSR rows are written out as arrays.
 
     Examples
     --------
@@ -39,38 +44,47 @@ class PreparedRows:
            [40., 50.]]))
     """
 
-    ndim = 2
-
     def __init__(
         self,
         data: Any,
         prepare: Callable[[Any], Any] | None = None,
         index: NDArray[np.int64] | None = None,
+        dtype: DTypeLike | None = None,
+        filled: bool = False,
     ):
         self.data, self.prepare, self.index = data, prepare, index
+        self.converts, self.filled = dtype is not None, filled
+        self.dtype: np.dtype = data.dtype if dtype is None else np.dtype(dtype)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        return (len(self), self.data.shape[1])
+    def ndim(self) -> int:
+        return self.data.ndim
 
     @property
-    def dtype(self) -> np.dtype:
-        return self.data.dtype
+    def shape(self) -> tuple[int, ...]:
+        return (len(self), *self.data.shape[1:])
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all the rows, were they prepared together."""
+        """Bytes of all the rows in one array."""
         return int(bytes_per_row(self.data) * len(self))
 
     def __len__(self) -> int:
         return self.data.shape[0] if self.index is None else len(self.index)
 
     def __getitem__(self, rows: Any) -> Any:
-        found = self.data[rows if self.index is None else self.index[rows]]
-        return found if self.prepare is None else self.prepare(found)
+        selection = self.data[rows if self.index is None else self.index[rows]]
+        if self.prepare is not None:
+            selection = self.prepare(selection)
+        if not self.converts or selection.dtype.kind == "O":
+            return selection
+        if sparse.issparse(selection):
+            selection = selection.astype(self.dtype, copy=False)
+            return selection.toarray() if self.filled else selection
+        return np.ascontiguousarray(selection, dtype=self.dtype)
 
     def together(self) -> Any:
-        """All the rows, for those who cannot do with some at a time.
+        """All the rows in one array.
 
         Raises
         ------
@@ -86,15 +100,21 @@ class PreparedRows:
         return self[:]
 
     def then(self, step: Callable[[Any], Any]) -> PreparedRows:
-        """These rows after another step."""
+        """These rows after another step, which comes before any conversion."""
         first = self.prepare
-        both = step if first is None else lambda some: step(first(some))
-        return PreparedRows(self.data, both, self.index)
+        both = step if first is None else lambda rows: step(first(rows))
+        dtype = self.dtype if self.converts else None
+        return PreparedRows(self.data, both, self.index, dtype, self.filled)
+
+    def converted(self, dtype: DTypeLike, filled: bool = False) -> PreparedRows:
+        """These rows as C-ordered numbers of a type; CSR rows as arrays if ``filled``."""
+        return PreparedRows(self.data, self.prepare, self.index, dtype, filled)
 
     def taken(self, rows: Any) -> PreparedRows:
         """A selection of the rows, still to be read."""
         index = np.arange(len(self)) if self.index is None else self.index
-        return PreparedRows(self.data, self.prepare, index[rows])
+        dtype = self.dtype if self.converts else None
+        return PreparedRows(self.data, self.prepare, index[rows], dtype, self.filled)
 
 
 def is_large(X: Any) -> bool:
@@ -118,7 +138,7 @@ def selected(X: Any, rows: Any) -> Any:
 
 
 def bytes_per_row(X: Any) -> float:
-    """What a row of X takes, on average."""
+    """Bytes of a row of X, on average."""
     data = X.data if isinstance(X, PreparedRows) else X
     return _nbytes(data) / max(1, data.shape[0])
 

@@ -1,4 +1,4 @@
-"""Designs: the matrix Z = z(X) as solvers see it, held in the form that suits it.
+"""Designs: the matrix Z = z(X) as solvers see it, dense or lazy, in the form that suits it.
 
 A design with n rows and D columns knows its products and its columns; it need not hold n * D
 numbers. ``Dense`` and ``Sparse`` hold them, ``Binned`` holds one small code per row and grid,
@@ -9,10 +9,11 @@ for, and ``KernelColumns`` does so for the kernel against landmarks.
 from mercer.designs.base import Design
 from mercer.designs.binned import Binned
 from mercer.designs.columns import select, side_by_side
-from mercer.designs.held import Dense, Sparse
+from mercer.designs.dense import Dense
 from mercer.designs.kernel import KernelColumns, KernelMatrix
 from mercer.designs.lazy import Lazy
 from mercer.designs.occupancy import Occupancy
+from mercer.designs.sparse import Sparse
 from mercer.designs.weighted import Weighted
 
 __all__ = [

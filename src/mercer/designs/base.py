@@ -1,4 +1,4 @@
-"""What every design is: an n x D matrix by its operations."""
+"""The interface of designs: an n x D matrix by its operations."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from scipy import sparse
 
 from mercer._array import check_memory, row_chunks
 
-__all__ = ["Design", "check_gram", "float_dtype"]
+__all__ = ["Design", "check_gram", "float_dtype", "transposed_product"]
+
+# Rows summed in float32 before the sum goes on in float64: more terms would cost digits.
+_EXACT_ROWS = 4096
 
 
 class Design:
@@ -90,7 +93,7 @@ class Design:
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
+        """Bytes of the arrays that the design stores."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -106,6 +109,17 @@ class Design:
                 f"got shape {vector.shape}."
             )
         return vector
+
+
+def transposed_product(matrix: Any, v: NDArray) -> NDArray:
+    """``matrix.T @ v`` for an array or CSR of v's dtype; long float32 sums go on in float64."""
+    if matrix.dtype == np.float64 or matrix.shape[0] <= _EXACT_ROWS:
+        return matrix.T @ v
+    total = np.zeros((matrix.shape[1], *v.shape[1:]))
+    for start in range(0, matrix.shape[0], _EXACT_ROWS):
+        chunk = slice(start, start + _EXACT_ROWS)
+        total += matrix[chunk].T @ v[chunk]
+    return total.astype(v.dtype)
 
 
 def check_gram(n_columns: int) -> None:

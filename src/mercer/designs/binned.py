@@ -11,8 +11,8 @@ from scipy import sparse
 from mercer import _core
 from mercer._array import check_memory, n_threads
 from mercer.designs.base import Design, check_gram, float_dtype
-from mercer.designs.held import Sparse
 from mercer.designs.occupancy import Occupancy
+from mercer.designs.sparse import Sparse
 
 __all__ = ["Binned"]
 
@@ -20,8 +20,8 @@ __all__ = ["Binned"]
 class Binned(Design):
     """One code per row and grid: exactly one column of every grid is non-zero in a row.
 
-    Nothing but the codes is held, grid after grid in the narrowest unsigned integers that fit; the
-    value of every non-zero is the same number, ``scale``.
+    Nothing but the codes is stored, grid after grid in the narrowest unsigned integers that fit:
+    the value of every non-zero is the same number, ``scale``.
 
     Parameters
     ----------
@@ -113,8 +113,8 @@ class Binned(Design):
 
     def occupancy(self) -> Occupancy:
         """How many rows share a bin: one pass over the codes."""
-        found = _core.bin_sizes(self.codes, self.offsets, self.n_threads)
-        return Occupancy(*found, n_rows=self.shape[0])
+        sizes = _core.bin_sizes(self.codes, self.offsets, self.n_threads)
+        return Occupancy(*sizes, n_rows=self.shape[0])
 
     def matvec(self, w: NDArray) -> NDArray:
         w = self._check(w, self.shape[1], "w")
@@ -154,11 +154,15 @@ class Binned(Design):
     def block(self, columns: ArrayLike) -> NDArray:
         columns = np.asarray(columns)
         grids = np.searchsorted(self.offsets, columns, side="right") - 1
-        local = columns - self.offsets[grids]
         block = np.zeros((self.shape[0], len(columns)), dtype=self.dtype)
-        for position, (grid, code) in enumerate(zip(grids, local, strict=True)):
-            block[self.codes[grid] == code, position] = self.scale
+        for position, grid in enumerate(grids):
+            rows = self.codes[grid] == columns[position] - self.offsets[grid]
+            block[rows, position] = self._entries(grid, rows)
         return block
+
+    def _entries(self, grid: int, rows: NDArray[np.bool_]) -> Any:
+        """The non-zeros of these rows in their columns of a grid."""
+        return self.scale
 
     def rows(self, index: Any) -> Binned:
         codes = self.codes[:, index]

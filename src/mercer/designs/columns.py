@@ -1,4 +1,4 @@
-"""Designs made of the columns of others: some of one, or those of several side by side."""
+"""Designs made of columns of others: a selection of one, or those of several side by side."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from scipy import sparse
 
 from mercer.designs.base import Design
 from mercer.designs.binned import Binned
-from mercer.designs.held import Dense, Sparse
+from mercer.designs.dense import Dense
+from mercer.designs.sparse import Sparse
 from mercer.designs.weighted import Weighted
 
 __all__ = ["select", "side_by_side"]
 
 
 def select(design: Design, columns: ArrayLike) -> Design:
-    """Some columns of a design, held in the way that the design holds its own.
+    """A selection of the columns of a design, stored in the way that the design stores its own.
 
     Parameters
     ----------

@@ -9,16 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import available_memory, check_memory, chunk_bytes, n_threads, row_chunks
+from mercer._rows import PreparedRows
 from mercer._validation import column_indices, float_type
 from mercer.designs.base import Design, float_dtype
-from mercer.designs.held import Dense
+from mercer.designs.dense import Dense
 from mercer.designs.kernel_rows import (
     InCore,
-    KernelRows,
     Prepare,
+    alike,
     in_core,
+    kernel_rows,
     spans,
     times,
+    working_bytes,
     worth_filling,
 )
 from mercer.kernels import Kernel, Linear, NGram
@@ -27,8 +30,8 @@ from mercer.kernels.distances import add_products, fill
 __all__ = ["KernelColumns", "KernelMatrix"]
 
 
-# Share of the available memory that a held matrix may take unless the caller says otherwise.
-_HELD_SHARE = 0.7
+# Share of the available memory that a whole matrix may take unless the caller gives a budget.
+_WHOLE_SHARE = 0.7
 
 # Rows and columns of a tile: its entries are as many as a chunk's memory holds in float64.
 _TILE = 2896
@@ -36,18 +39,18 @@ _TILE = 2896
 # Bytes of rows that the core packs at a time.
 _PACKED_BYTES = 2**27
 
-# Inputs up to which entries of the core cost less than to write them a second time.
+# Inputs up to which the core makes an entry in less time than it takes to write a copy.
 _FEW_INPUTS = 100
 
-# Of so many inputs products make each pair of rows in the time its entry takes to come from memory.
+# Inputs up to which products make an entry in the time that reading it from memory takes.
 _QUICK_INPUTS = 16
 
-# What the profile of an entry costs, counted in inputs of a row.
+# Time of the profile of an entry, in inputs of a row.
 _PROFILE_COST = 28
 
 
 class KernelColumns(Design):
-    """The kernel of every row against every landmark, Z = k(X, L), none of it held.
+    """The kernel of every row against every landmark, Z = k(X, L): a lazy design.
 
     Products generate entries as they go and forget them. Entries are of the design's dtype; a
     product with a float64 vector is summed up and returned in float64 all the same, so that a
@@ -114,17 +117,19 @@ class KernelColumns(Design):
             X, landmarks = kernel.counts(X, landmarks)
             kernel = Linear()
         self._function = kernel
-        left = KernelRows(X, prepare, self.dtype, worth_filling(kernel, X))
-        right = left if landmarks is None else KernelRows(landmarks, None, self.dtype).alike(left)
+        left = kernel_rows(X, prepare, self.dtype, worth_filling(kernel, X))
+        right = left
+        if landmarks is not None:
+            right = alike(kernel_rows(landmarks, None, self.dtype), left)
         self._core = in_core(kernel, right)
         self._link(left, right)
 
-    def _link(self, left: KernelRows, right: KernelRows) -> None:
+    def _link(self, left: PreparedRows, right: PreparedRows) -> None:
         """Take these rows and landmarks."""
         self._left, self._right, self.symmetric = left, right, left is right
         self.shape = (len(left), len(right))
 
-    def _of(self, left: KernelRows, right: KernelRows) -> KernelColumns:
+    def _of(self, left: PreparedRows, right: PreparedRows) -> KernelColumns:
         """The same kernel of other rows."""
         other = object.__new__(KernelColumns)
         kept = ("kernel", "dtype", "n_threads", "_function", "_core")
@@ -142,7 +147,7 @@ class KernelColumns(Design):
         """``Z.T @ v`` for v of shape (n,) or (n, k); float64 if v is."""
         return self._product(self._vector(v, self.shape[0], "v"), self._right, self._left)
 
-    def _product(self, vector: NDArray, points: KernelRows, landmarks: KernelRows) -> NDArray:
+    def _product(self, vector: NDArray, points: PreparedRows, landmarks: PreparedRows) -> NDArray:
         """``k(points, landmarks) @ vector``."""
         w = vector.reshape(len(landmarks), -1)
         if type(self._function) is Linear:
@@ -158,17 +163,17 @@ class KernelColumns(Design):
         return total.reshape(-1, *vector.shape[1:]).astype(vector.dtype, copy=False)
 
     def _product_of_rows(
-        self, w: NDArray, points: KernelRows, landmarks: KernelRows
+        self, w: NDArray, points: PreparedRows, landmarks: PreparedRows
     ) -> NDArray[np.float64]:
         """The same for inner products of rows, which no entry need be made for."""
         inner = np.zeros((landmarks[:1].shape[1], w.shape[1]))
-        for part in row_chunks(len(landmarks), landmarks.bytes_per_row):
+        for part in row_chunks(len(landmarks), working_bytes(landmarks)):
             inner += times(landmarks[part].T, w[part])
-        parts = row_chunks(len(points), points.bytes_per_row)
+        parts = row_chunks(len(points), working_bytes(points))
         return np.concatenate([times(points[part], inner) for part in parts])
 
     def _product_in_core(
-        self, core: InCore, w: NDArray, points: KernelRows, landmarks: KernelRows
+        self, core: InCore, w: NDArray, points: PreparedRows, landmarks: PreparedRows
     ) -> NDArray[np.float64]:
         """The same where entries never leave the core."""
         name, parameter, scale = core
@@ -198,7 +203,7 @@ class KernelColumns(Design):
         return total
 
     def _tiles(
-        self, points: KernelRows, landmarks: KernelRows
+        self, points: PreparedRows, landmarks: PreparedRows
     ) -> Iterator[tuple[slice, slice, NDArray]]:
         """(rows, columns, entries), a tile in memory at a time; those on and above the diagonal
         where points are the landmarks."""
@@ -238,7 +243,7 @@ class KernelColumns(Design):
         """
         if self.symmetric:
             return self
-        rows = self._right.wide()
+        rows = self._right.converted(np.float64, self._right.filled)
         other = self._of(rows, rows)
         other.dtype = np.dtype(np.float64)
         return other
@@ -250,7 +255,7 @@ class KernelColumns(Design):
     @property
     def n_inputs(self) -> int:
         """Numbers that a row of data is made of, once texts have been counted."""
-        return int(self._right.data.shape[-1])
+        return int(self._right.shape[-1])
 
     def diagonal(self) -> NDArray[np.float64]:
         """``k(x, x)`` of every row, of shape (n,)."""
@@ -276,7 +281,7 @@ class KernelColumns(Design):
 
     def _chunks(self, n_rows: int, n_columns: int) -> Iterator[slice]:
         """Slices of rows whose data and entries stay within the working memory of a chunk."""
-        return row_chunks(n_rows, self._left.bytes_per_row + self.dtype.itemsize * n_columns)
+        return row_chunks(n_rows, working_bytes(self._left) + self.dtype.itemsize * n_columns)
 
     def _check_block(self, n_rows: int, n_columns: int) -> None:
         column = float(n_rows) * self.dtype.itemsize
@@ -311,7 +316,7 @@ class KernelColumns(Design):
         needed = float(self.shape[0]) * self.shape[1] * self.dtype.itemsize
         available = available_memory()
         if budget is None:
-            budget = np.inf if available is None else _HELD_SHARE * available
+            budget = np.inf if available is None else _WHOLE_SHARE * available
         if needed > budget:
             return self
         check_memory(
@@ -320,7 +325,7 @@ class KernelColumns(Design):
         return KernelMatrix(self)
 
     def sources(self) -> list[Any]:
-        return [self._left.data, self._right.data]
+        return [self._left, self._right]
 
     @property
     def nbytes(self) -> int:
@@ -377,7 +382,7 @@ class KernelMatrix(KernelColumns):
             if self.symmetric and rows != columns:
                 self.matrix[columns, rows] = tile.T
 
-    def _product(self, vector: NDArray, points: KernelRows, landmarks: KernelRows) -> NDArray:
+    def _product(self, vector: NDArray, points: PreparedRows, landmarks: PreparedRows) -> NDArray:
         product = times(self.matrix if points is self._left else self.matrix.T, vector)
         return product.astype(vector.dtype, copy=False)
 

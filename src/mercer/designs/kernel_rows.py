@@ -1,4 +1,4 @@
-"""What designs of kernels are made of: rows as a kernel takes them, and their products."""
+"""Parts of kernel designs: rows as a kernel takes them, and products with their matrix."""
 
 from __future__ import annotations
 
@@ -11,109 +11,94 @@ from scipy import sparse
 
 from mercer import _core
 from mercer._array import n_threads, row_chunks
-from mercer._rows import bytes_per_row, is_sparse, selected
+from mercer._rows import PreparedRows, bytes_per_row, is_sparse
 from mercer.kernels import Kernel, Stationary
 
-__all__ = ["InCore", "KernelRows", "Prepare", "in_core", "spans", "times", "worth_filling"]
+__all__ = [
+    "InCore",
+    "Prepare",
+    "alike",
+    "in_core",
+    "kernel_rows",
+    "spans",
+    "times",
+    "working_bytes",
+    "worth_filling",
+]
 
 Prepare = Callable[[Any], Any]
 
 # Name, parameter and scale of the inputs under which the core knows a kernel.
 InCore = tuple[str, float, NDArray[np.float64]]
 
-# Columns of a float32 matrix whose products with a vector are summed up in float32.
+# Columns of a float32 matrix whose products with a vector are summed in float32: more terms would
+# cost digits.
 _EXACT_COLUMNS = 512
 
-# Columns of float32 up to which the core's product takes less time than that of BLAS.
+# Columns of a float32 operand up to which the core's product takes less time than that of BLAS.
 _FEW_COLUMNS = 32
 
-# CSR rows are better written out where they have few inputs, or at least this share of non-zeros.
+# CSR rows with at most this number of inputs, or at least this share of non-zeros, are written out.
 _FEW_INPUTS = 512
 _FILLED_SHARE = 0.05
 
 
-class KernelRows:
-    """Rows of data as a kernel takes them, a selection at a time.
+def kernel_rows(
+    data: Any, prepare: Prepare | None, dtype: np.dtype, filled: bool = False
+) -> PreparedRows:
+    """Rows of an array, CSR, texts or ``PreparedRows`` as a kernel takes them, in ``dtype``.
 
-    Parameters
-    ----------
-    data : array or CSR of shape (n, d), or texts
-    prepare : callable or None
-        What selected rows go through.
-    dtype : dtype
-        What selected rows have if they are numbers.
-    filled : bool, default=False
-        Whether selected CSR rows are written out.
+    ``filled`` says whether selected CSR rows are written out.
     """
+    rows = data if isinstance(data, PreparedRows) else PreparedRows(data)
+    return (rows if prepare is None else rows.then(prepare)).converted(dtype, filled)
 
-    def __init__(self, data: Any, prepare: Prepare | None, dtype: np.dtype, filled: bool = False):
-        self.data, self.prepare, self.dtype, self.filled = data, prepare, dtype, filled
 
-    def __len__(self) -> int:
-        return self.data.shape[0]
+def alike(rows: PreparedRows, other: PreparedRows) -> PreparedRows:
+    """``rows``, dense or CSR as those of ``other`` are when they are selected."""
+    if other is rows or rows.data.dtype.kind == "O":
+        return rows
+    example = other[:1]
+    if example.shape[1] != rows.shape[1]:
+        raise ValueError(
+            "X and landmarks must have the same number of columns; "
+            f"got {example.shape[1]} and {rows.shape[1]}."
+        )
+    if sparse.issparse(example) == sparse.issparse(rows[:1]):
+        return rows
+    if is_sparse(rows):
+        return rows.converted(rows.dtype, filled=True)
+    return PreparedRows(sparse.csr_array(rows[:]), dtype=rows.dtype)
 
-    def __getitem__(self, index: Any) -> Any:
-        rows = self.data[index]
-        if self.prepare is not None:
-            rows = self.prepare(rows)
-        if rows.dtype.kind == "O":
-            return rows
-        if sparse.issparse(rows):
-            rows = rows.astype(self.dtype, copy=False)
-            return rows.toarray() if self.filled else rows
-        return np.ascontiguousarray(rows, dtype=self.dtype)
 
-    def taken(self, index: Any) -> KernelRows:
-        """A selection of the rows, prepared as these are."""
-        return KernelRows(selected(self.data, index), self.prepare, self.dtype, self.filled)
-
-    def wide(self) -> KernelRows:
-        """These rows in float64."""
-        return KernelRows(self.data, self.prepare, np.dtype(np.float64), self.filled)
-
-    def alike(self, other: KernelRows) -> KernelRows:
-        """These rows, dense or CSR as those of ``other`` are when they are selected."""
-        if other is self or self.data.dtype.kind == "O":
-            return self
-        example = other[:1]
-        if example.shape[1] != self.data.shape[1]:
-            raise ValueError(
-                "X and landmarks must have the same number of columns; "
-                f"got {example.shape[1]} and {self.data.shape[1]}."
-            )
-        if sparse.issparse(example) == sparse.issparse(self[:1]):
-            return self
-        if is_sparse(self.data):
-            return KernelRows(self.data, self.prepare, self.dtype, filled=True)
-        return KernelRows(sparse.csr_array(self.data), self.prepare, self.dtype)
-
-    @property
-    def bytes_per_row(self) -> float:
-        """Of selected rows that are not prepared."""
-        if self.filled:
-            return 2.0 * self.dtype.itemsize * self.data.shape[1]
-        return 0.0 if self.data.dtype.kind == "O" else 2.0 * bytes_per_row(self.data)
+def working_bytes(rows: PreparedRows) -> float:
+    """Bytes that a row takes while it is selected: what is read, and what is made of it."""
+    if rows.filled:
+        return 2.0 * rows.dtype.itemsize * rows.shape[1]
+    return 0.0 if rows.data.dtype.kind == "O" else 2.0 * bytes_per_row(rows)
 
 
 def worth_filling(kernel: Kernel, X: Any) -> bool:
     """Whether CSR rows are written out for the core, which knows the kernel of dense ones."""
     if not (is_sparse(X) and isinstance(kernel, Stationary)) or kernel._in_core() is None:
         return False
-    data = X.data if hasattr(X, "prepare") else X
+    data = X.data if isinstance(X, PreparedRows) else X
     d = data.shape[1]
     return d <= _FEW_INPUTS or data.nnz >= _FILLED_SHARE * data.shape[0] * d
 
 
-def in_core(kernel: Kernel, rows: KernelRows) -> InCore | None:
-    """What the core calls the kernel, its parameter and the scale of inputs, if it has it."""
-    if not isinstance(kernel, Stationary) or sparse.issparse(example := rows[:1]):
+def in_core(kernel: Kernel, rows: PreparedRows) -> InCore | None:
+    """Name, parameter and scale of inputs of the kernel in the core, if it has it."""
+    if not isinstance(kernel, Stationary) or sparse.issparse(rows[:1]):
         return None
-    found = kernel._in_core()
-    return None if found is None else (*found, kernel.input_scale(example.shape[1]))
+    name_and_parameter = kernel._in_core()
+    if name_and_parameter is None:
+        return None
+    return (*name_and_parameter, kernel.input_scale(rows.shape[1]))
 
 
 def spans(
-    points: KernelRows, landmarks: KernelRows, side: int, upper: bool
+    points: PreparedRows, landmarks: PreparedRows, side: int, upper: bool
 ) -> Iterator[tuple[slice, slice]]:
     """Rows and columns of the tiles of a matrix, or of its upper triangle."""
     for rows in row_chunks(len(points), 1.0, side):
@@ -123,20 +108,10 @@ def spans(
 
 
 def times(matrix: Any, vector: NDArray) -> NDArray[np.float64]:
-    """``matrix @ vector``, to the precision that the vector has.
+    """``matrix @ vector`` in float64, to the precision that the vector has.
 
-    Parameters
-    ----------
-    matrix : ndarray or CSR of shape (n, p), float32 or float64
-    vector : ndarray of shape (p,) or (p, k), float32 or float64
-
-    Returns
-    -------
-    ndarray of shape (n,) or (n, k), float64
-
-    Notes
-    -----
-    The core multiplies a float32 matrix by few columns in less time than BLAS, whose blocks are
+    Matrix (n, p), an array or CSR, and vector (p,) or (p, k) are float32 or float64. The core
+    multiplies a float32 matrix by few columns in less time than BLAS, whose blocks are
     made for many: these wait for the memory, so that it costs little to widen the numbers for a
     vector of float64.
     """

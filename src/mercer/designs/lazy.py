@@ -10,13 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._array import n_threads, row_chunks
 from mercer._rows import bytes_per_row, selected
 from mercer.designs.base import Design, float_dtype
-from mercer.designs.held import Dense
+from mercer.designs.dense import Dense
 
 __all__ = ["BlockMap", "Lazy"]
 
 
 class BlockMap(Protocol):
-    """What ``Lazy`` needs of a map: some columns for some rows."""
+    """A map as ``Lazy`` uses it: some columns for some rows."""
 
     def transform_block(self, X: Any, columns: Any) -> Any:
         """Columns ``columns`` of z(X)."""
@@ -35,7 +35,7 @@ class Lazy(Design):
         Number of columns D of the map.
     dtype : dtype, default=float64
     block_size : int, default=512
-        Columns generated at a time; at most n * block_size numbers are held besides X.
+        Columns generated at a time; at most n * block_size numbers are in memory besides X.
     n_jobs : int or None, default=None
     """
 
@@ -67,7 +67,7 @@ class Lazy(Design):
                 yield rows, slice(start, start + len(columns)), tile
 
     def _row_bytes(self, n_columns: int) -> float:
-        """What a row and some of its columns take while they are made."""
+        """Bytes that a row and some of its columns take while they are made."""
         # A row is read, prepared and checked.
         return self.dtype.itemsize * n_columns + 3.0 * bytes_per_row(self.X)
 

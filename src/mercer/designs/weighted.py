@@ -94,15 +94,8 @@ class Weighted(Binned):
         _core.weighted_rmatvec(self.codes, self.values, self.offsets, v, out, power, self.n_threads)
         return out
 
-    def block(self, columns: ArrayLike) -> NDArray:
-        columns = np.asarray(columns)
-        grids = np.searchsorted(self.offsets, columns, side="right") - 1
-        local = columns - self.offsets[grids]
-        block = np.zeros((self.shape[0], len(columns)), dtype=self.dtype)
-        for position, (grid, code) in enumerate(zip(grids, local, strict=True)):
-            rows = self.codes[grid] == code
-            block[rows, position] = self.values[grid, rows]
-        return block
+    def _entries(self, grid: int, rows: NDArray[np.bool_]) -> NDArray:
+        return self.values[grid, rows]
 
     def rows(self, index: Any) -> Weighted:
         return Weighted(

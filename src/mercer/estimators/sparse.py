@@ -16,6 +16,7 @@ from mercer._validation import name_from, positive_integer
 from mercer.estimators.base import KernelMachine, with_default_strength, with_resolved_gamma
 from mercer.estimators.selection import Part, held_out, mean_loss, responses, split_key
 from mercer.maps import FeatureMap, RandomBinning
+from mercer.maps.sequence import FeatureSequence, feature_sequence
 from mercer.problem import Problem
 from mercer.solvers import Selection, Solver, Stream, WorkingSet
 
@@ -152,7 +153,7 @@ class SparseMachine(KernelMachine):
         )
         own = map_.get_params(deep=False)
         if "scale" not in own or "n_components" not in own:
-            map_.stream(None, 0, 1)  # says what is wanted instead
+            feature_sequence(map_).stream(None, 0, 1)  # raises
         n_new = self.n_new
         if n_new is None and isinstance(self.feature_map, FeatureMap):
             n_new = own["n_components"]
@@ -276,9 +277,10 @@ class SparseMachine(KernelMachine):
             raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
 
 
-def _of(found: Selection, source: Stream) -> FeatureMap:
+def _of(found: Selection, source: Stream) -> FeatureSequence:
     """The map of the features found, which may be none."""
     if found.feature_map is not None:
         return found.feature_map
     some = source.X[:1]
-    return source.feature_map.stream(some, 0, 1)[0].excerpt(np.empty(0, dtype=np.int64))
+    sequence = feature_sequence(source.feature_map)
+    return sequence.stream(some, 0, 1)[0].excerpt(np.empty(0, dtype=np.int64))

@@ -152,7 +152,7 @@ def _takes_gamma(factory: Function[..., Any]) -> bool:
 
 
 def _named(name: str, gamma: Gamma) -> Kernel:
-    """What a name stands for, at that scale."""
+    """The kernel of that name, at that scale."""
     factory = _NAMES[name]
     if not _takes_gamma(factory):
         if gamma != "scale":

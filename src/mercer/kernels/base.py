@@ -1,4 +1,4 @@
-"""What every kernel is, and what all kernels of a scaled distance share."""
+"""The bases of all kernels, and of kernels of a scaled distance."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Kernel:
     takes_text: bool = False
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """What is read from a file is checked as what is given to the constructor."""
+        """Check attributes from a file as the constructor checks its arguments."""
         vars(self).update(state)
         fresh = self.checked()
         vars(self).clear()
@@ -276,7 +276,7 @@ class Stationary(Kernel):
         return Kernel.widths(self, streams, n_inputs)
 
     def input_scale(self, n_inputs: int) -> NDArray[np.float64]:
-        """What every input is multiplied by before the unit profile is applied, of shape (d,).
+        """Factors (d,) that inputs are multiplied by before the unit profile is applied.
 
         Raises
         ------

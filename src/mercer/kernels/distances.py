@@ -24,11 +24,11 @@ _CANCELLED = 1e-6
 
 _TOO_LARGE = "X is too large for this kernel: squared distances overflow; rescale it."
 
-# Rows among which the median distance is looked for: its relative error is about one per cent.
+# Rows of the sample whose median distance is taken: its relative error is about one per cent.
 _MEDIAN_ROWS = 2000
 
-# A block of distances is passed over several times, so it should fit the caches; but a matrix
-# product of fewer rows is slow.
+# Bytes of a block of distances, which is passed over several times and should fit the caches, and
+# rows below which a matrix product is slow.
 _BLOCK_BYTES = 4 * 2**20
 _BLOCK_ROWS = 256
 
@@ -72,17 +72,9 @@ def blocks(X: Any, n_columns: int) -> Iterator[slice]:
 
 
 def distances(metric: str, x: Any, y: Any) -> NDArray[np.float64]:
-    """Distances of every row of x to every row of y.
+    """Distances (len(x), len(y)) of the rows of two arrays, or two CSR, of float64.
 
-    Parameters
-    ----------
-    metric : {"sqeuclidean", "euclidean", "cityblock"}
-    x, y : arrays or CSR of float64, both of the same kind
-
-    Returns
-    -------
-    ndarray of shape (len(x), len(y))
-        Exactly 0 for identical rows.
+    ``metric`` is "sqeuclidean", "euclidean" or "cityblock". Identical rows are at distance 0.
     """
     if sparse.issparse(x):
         of_metric = manhattan_distances(x, y) if metric == "cityblock" else _squared_distances(x, y)
@@ -104,25 +96,12 @@ def fill(
     single: bool = False,
     n_jobs: int | None = None,
 ) -> None:
-    """Write what the core calls ``name`` of dense rows that are still to be scaled.
+    """Write the kernel or distance ``name`` of ``_core.kernel_block`` into ``out`` (n, m).
 
-    Parameters
-    ----------
-    out : array of shape (n, m)
-        C-contiguous, float32 or float64: also the dtype in which X and Y are read. In float64 the
-        error is a few units in the last place, in float32 it is below 1e-6.
-    name : str
-        See ``_core.kernel_block``, with its ``parameter``.
-    single : bool, default=False
-        Whether float32 data may be worked on in float32 where the error stays below 2e-5 instead.
-    n_jobs : int or None, default=None
-    X, Y : arrays of shapes (n, d) and (m, d)
-    scale : array of shape (d,)
-
-    Raises
-    ------
-    ValueError
-        If squared distances overflow.
+    Rows of X (n, d) and Y (m, d) are still to be scaled by ``scale`` (d,); they are read in the
+    dtype of ``out``, which is C-contiguous. In float64 the error is a few units in the last place,
+    in float32 below 1e-6, or with ``single`` below 2e-5, which takes less time. ValueError if
+    squared distances overflow.
     """
     with np.errstate(over="ignore"):
         centre, threads = Y.mean(axis=0, dtype=np.float64), n_threads(n_jobs)
@@ -147,27 +126,10 @@ def add_products(
 ) -> None:
     """``sums += k(X, Y) @ w``, the kernel matrix being made tile by tile and forgotten.
 
-    Parameters
-    ----------
-    sums : array of shape (n, q)
-    name, scale, parameter
-        As for ``fill``, and float32 data are worked on as with ``single``.
-    X : array of shape (n, d)
-        C-contiguous, float32 or float64.
-    Y : array of shape (m, d) or None
-        Of that dtype. None means X: every pair of rows is then made once.
-    w : array of shape (m, q)
-        Of that dtype or float64, which costs more and loses nothing.
-    v : array of shape (n, q), default=None
-        Of the dtype of w. With it, ``sums_of_y += k(Y, X) @ v`` is made of the same tiles.
-    sums_of_y : array of shape (m, q), default=None
-    n_jobs : int or None, default=None
-        The same number of threads gives the same numbers.
-
-    Raises
-    ------
-    ValueError
-        If squared distances overflow.
+    Arguments are those of ``fill``, float32 data being worked on as with ``single``. Y None means
+    X: every pair of rows is then made once. Weights ``w`` (m, q) have the dtype of the rows or
+    float64, which costs more and loses nothing. With ``v`` (n, q), ``sums_of_y += k(Y, X) @ v`` is
+    made of the same tiles. The same number of threads gives the same numbers.
     """
     with np.errstate(over="ignore"):
         centre = (X if Y is None else Y).mean(axis=0, dtype=np.float64)

@@ -201,7 +201,7 @@ class Perceptron(Kernel):
 def _seen_distance(
     x: NDArray[np.float64], y: NDArray[np.float64], apart: NDArray[np.float64], n_inputs: int
 ) -> NDArray[np.float64]:
-    """What is left of the distances ``apart`` of points at distances x and y from the centre."""
+    """The share that planes see of the distances ``apart`` of points x and y from the centre."""
     safe = np.where(apart > 0, apart, 1.0)
     across = (x - y) * (x + y) / safe
     x_height, y_height = 0.5 * (across + apart), 0.5 * (across - apart)
@@ -215,7 +215,7 @@ def _seen_distance(
 def _seen_height(
     length: NDArray[np.float64], height: NDArray[np.float64], n_inputs: int
 ) -> NDArray[np.float64]:
-    """What is left of the height of vectors of this length over the middle of a pair: all of it
+    """The height that planes see of vectors of this length over the middle of a pair: all of it
     within the ball; farther out the integral of G."""
     seen = height.copy()
     outside = np.flatnonzero(length > 1.0)

@@ -1,4 +1,4 @@
-"""Rows of kernel matrices that are never held, for solvers that want some of them at a time."""
+"""Rows of kernel matrices for solvers that ask for a few at a time; the matrix is never whole."""
 
 from __future__ import annotations
 
@@ -20,26 +20,13 @@ _AT_ONCE = 16  # rows that Python makes together: a call costs what many entries
 def row_source(
     kernel: Kernel, X: Any, dtype: Any = "float32", n_jobs: int | None = None
 ) -> _core.KernelRows:
-    """What hands the core rows of ``kernel(X)``, any of them at any time.
+    """A source of rows of ``kernel(X)`` for the core, any of them at any time.
 
     Dense rows of kernels that the core knows are made there, by threads side by side. Anything else
-    is made in Python, where threads wait for each other.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        With its scale in numbers.
-    X : array or CSR of shape (n, d)
-        Checked: finite, C-ordered or canonical CSR, float32 or float64. Must not change.
-    dtype : {"float32", "float64"}, default="float32"
-        In which rows are held; they are computed in the precision that ``kernel(X)`` has.
-    n_jobs : int or None, default=None
-        Threads that prepare the rows.
-
-    Raises
-    ------
-    MemoryError
-        If the rows in the order of the core would not fit.
+    is made in Python, where threads wait for each other. The kernel has its scale in numbers; X is
+    checked, and must not change. Rows are cached in ``dtype``, float32 or float64, but computed in
+    the precision that ``kernel(X)`` has. MemoryError if the rows of X in the order of the core
+    would not fit.
     """
     name = np.dtype(dtype).name
     if isinstance(kernel, Stationary) and not sparse.issparse(X):

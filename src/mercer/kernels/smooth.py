@@ -117,13 +117,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
 class Profile:
-    """A profile by cubic pieces between knots that are spaced as floating-point numbers are.
-
-    Parameters
-    ----------
-    shape, taper : float
-        Of :class:`Smooth`.
-    """
+    """A profile by cubic pieces between knots that are spaced as floating-point numbers are."""
 
     def __init__(self, shape: float, taper: float):
         highest = int(np.ceil(np.log2(gammainccinv(shape, 1e-14))))

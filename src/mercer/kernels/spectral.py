@@ -31,7 +31,7 @@ class Spectral(Stationary):
         return None
 
     def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """What normal numbers are multiplied by, entry by entry; None if the law is not radial.
+        """The factor of normal numbers, entry by entry; None if the law is not radial.
 
         Parameters
         ----------

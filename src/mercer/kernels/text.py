@@ -128,13 +128,7 @@ class NGram(Kernel):
 
 
 def tokenizer(analyzer: str, stop_words: str | None = None) -> Callable[[str], list[str]]:
-    """The function that gives a text's words or characters in order.
-
-    Parameters
-    ----------
-    analyzer : {"word", "char"}
-    stop_words : {"english"} or None, default=None
-        Words to leave out.
+    """The function that gives a text's words or characters in order, without the stop words.
 
     Examples
     --------
@@ -153,15 +147,7 @@ def tokenizer(analyzer: str, stop_words: str | None = None) -> Callable[[str], l
 
 
 def ngrams(tokens: list[str], orders: Iterable[int], joint: str = " ") -> list[str]:
-    """All runs of n consecutive tokens, for every n of ``orders``.
-
-    Parameters
-    ----------
-    tokens : list of str
-    orders : iterable of int
-        Lengths n, >= 1.
-    joint : str, default=" "
-        What stands between the tokens of a run.
+    """All runs of n consecutive tokens, put together with ``joint``, for every n of ``orders``.
 
     Examples
     --------
@@ -175,10 +161,10 @@ def checked_orders(orders: Any) -> tuple[int, ...]:
     """``orders`` as a tuple of distinct integers of at least 1, in increasing order."""
     if not is_listed(orders):
         raise TypeError(f"orders must be a tuple of integers; got {orders!r}.")
-    found = sorted({positive_integer(order, "orders") for order in orders})
-    if not found:
+    distinct = sorted({positive_integer(order, "orders") for order in orders})
+    if not distinct:
         raise ValueError(f"orders must hold at least one integer; got {orders!r}.")
-    return tuple(found)
+    return tuple(distinct)
 
 
 def checked_texts(X: Any, name: str = "X") -> NDArray:

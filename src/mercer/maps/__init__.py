@@ -66,7 +66,7 @@ def get(
     random_state: Any = None,
     n_jobs: int | None = None,
 ) -> FeatureMap:
-    """A new, unfitted map from a name or a map and what was said beside it.
+    """A new, unfitted map from a name or a map, and settings given beside it.
 
     Parameters
     ----------
@@ -102,59 +102,59 @@ def get(
         "gamma": None if gamma == "scale" else gamma,
         "n_components": n_components,
     }
-    said = {name: value for name, value in settings.items() if value is not None}
+    given = {name: value for name, value in settings.items() if value is not None}
     if isinstance(feature_map, FeatureMap):
         result = clone(feature_map)
-        own = result.get_params(deep=False)
-        _check_applicable(said, own, feature_map)
-        for name, value in said.items():
+        known = result.get_params(deep=False)
+        _check_applicable(given, known, feature_map)
+        for name, value in given.items():
             _check_agreement(name, value, feature_map)
     elif isinstance(feature_map, str) and feature_map in _NAMES:
         result = _NAMES[feature_map]()
-        own = result.get_params(deep=False)
-        _check_applicable(said, own, feature_map)
-        result.set_params(**said)
+        known = result.get_params(deep=False)
+        _check_applicable(given, known, feature_map)
+        result.set_params(**given)
     else:
         raise ValueError(
             f"feature_map must be one of {', '.join(map(repr, _NAMES))} or a FeatureMap; "
             f"got {feature_map!r}."
         )
     for name, value in (("random_state", random_state), ("n_jobs", n_jobs)):
-        if name not in own or value is None:
+        if name not in known or value is None:
             continue
-        if own[name] is None:
+        if known[name] is None:
             result.set_params(**{name: value})
-        elif value is not getattr(feature_map, name) and value != own[name]:
-            raise ValueError(_twice(name, value, own[name]))
+        elif value is not getattr(feature_map, name) and value != known[name]:
+            raise ValueError(_twice(name, value, known[name]))
     return result
 
 
-def _check_applicable(said: dict[str, Any], own: dict[str, Any], feature_map: Any) -> None:
-    for name, value in said.items():
-        if name not in own:
+def _check_applicable(given: dict[str, Any], known: dict[str, Any], feature_map: Any) -> None:
+    for name, value in given.items():
+        if name not in known:
             stated = " ".join(repr(feature_map).split())  # that of a map may have several lines
             raise ValueError(f"{name} must be left out for feature_map={stated}; got {value!r}.")
 
 
 def _check_agreement(name: str, value: Any, feature_map: FeatureMap) -> None:
     """Refuse a setting that the map given beside it contradicts."""
-    own, mine = feature_map.get_params(deep=False), feature_map.stated_kernel()
+    settings, kernel = feature_map.get_params(deep=False), feature_map.stated_kernel()
     if name == "kernel":
-        theirs = kernels.get(value)
-        if theirs.gamma == "scale":  # says nothing about the scale
-            theirs = kernels.get(theirs, "scale" if mine.gamma is None else mine.gamma)
-        agree = theirs == mine
+        other = kernels.get(value)
+        if other.gamma == "scale":  # the default, which states no scale
+            other = kernels.get(other, "scale" if kernel.gamma is None else kernel.gamma)
+        agree = other == kernel
     elif name == "gamma":
-        agree = mine is not None and value == mine.gamma
+        agree = kernel is not None and value == kernel.gamma
     else:
-        agree = value == own[name]
+        agree = value == settings[name]
     if not agree:
-        raise ValueError(_twice(name, value, own[name]))
+        raise ValueError(_twice(name, value, settings[name]))
 
 
-def _twice(name: str, value: Any, own: Any) -> str:
+def _twice(name: str, value: Any, setting: Any) -> str:
     return (
-        f"{name} is given twice and differs: {value!r} beside a feature_map with {own!r}; "
+        f"{name} is given twice and differs: {value!r} beside a feature_map with {setting!r}; "
         "say it once."
     )
 

@@ -1,4 +1,4 @@
-"""What every feature map is: parameters from a seed, columns on request, a design for solvers."""
+"""The base of feature maps: parameters from a seed, columns on request, a design for solvers."""
 
 from __future__ import annotations
 
@@ -30,25 +30,29 @@ __all__ = ["FeatureMap"]
 
 
 class _Draws(Memory):
-    """The realisation that a map shares with its copies at other scales."""
+    """The random numbers that a map shares with its copies at other scales.
+
+    ``random_state`` is the setting that the key was made from.
+    """
 
     def __init__(self, random_state: Any, key: int):
         super().__init__()
-        self.random_state, self.key = random_state, key  # that the key was made from
+        self.random_state, self.key = random_state, key
 
 
 class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A map z from inputs to D features whose inner products approximate a kernel.
 
     A map says three things: ``_fit(X)`` fixes its parameters and sets ``n_features_out_``,
-    ``_transform(X)`` gives all columns, ``_block(X, columns)`` regenerates just some. It may also
+    ``_block(X, columns)`` regenerates some columns, and ``_transform(X)`` gives all, where that
+    takes less time than a block of them. It may also
     say which design suits it (``_design``) and how to fit and build one in a single pass
     (``_fit_design``). Data reach these methods checked: finite, C-ordered or canonical CSR, float32
     or float64.
 
-    A fitted map computes from what its fit found and kept; its settings say what the next fit will
-    do, and changing them changes nothing before (``n_jobs`` apart). What a fit keeps is checked by
-    ``_check_state`` whenever it is used; what follows from it is not stored.
+    A fitted map computes from its fitted attributes; its settings say what the next fit will do,
+    and changing them changes nothing before (``n_jobs`` apart). ``_check_state`` checks fitted
+    attributes whenever they are used; what can be derived from them is not stored.
 
     Attributes
     ----------
@@ -145,7 +149,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def designs(
         self, X: Any, prepare: Callable[[Any], Any] | None = None
     ) -> Iterator[tuple[slice, Design]]:
-        """``design(X)`` in pieces of bounded memory, without a word on missing features.
+        """``design(X)`` in pieces of bounded memory, without a warning of missing features.
 
         Parameters
         ----------
@@ -175,8 +179,8 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         X : array or CSR of shape (n, d)
         prepare : callable, optional
             Applied to the rows of X before the map, such as a scaler's ``transform``: to all of
-            them or, of a large array and by maps that can, to some at a time, so that no second X
-            is held.
+            them or, of a large array and by maps that can, to pieces of them, so that memory never
+            holds a second X.
         """
         if prepare is not None:
             X = sound(X)
@@ -216,10 +220,10 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         gamma = scale_of_distance(gamma)
         kernel = self.stated_kernel()
-        own = self.get_params(deep=False).get("kernel")
+        setting = self.get_params(deep=False).get("kernel")
         if kernel is None or kernel.gamma is None:
-            what = type(self).__name__ + (f" with kernel={own!r}" if own else "")
-            raise ValueError(f"gamma must be left out for {what}, which has no scale.")
+            stated = type(self).__name__ + (f" with kernel={setting!r}" if setting else "")
+            raise ValueError(f"gamma must be left out for {stated}, which has no scale.")
         copy = clone(self)._state_gamma(gamma)
         if "random_state" in self.get_params(deep=False):
             self.settled()
@@ -265,68 +269,11 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self._check_fitted()
         return self, coef
 
-    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureMap, Design]:
-        """Features of the endless sequence of random functions that this map is the start of.
-
-        What a feature is follows from the key and its place in the sequence alone, so that those
-        beyond ``n_components`` are as well defined as those before.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-        first, count : int
-            Which places: columns or, for maps whose columns come in grids, grids.
-
-        Returns
-        -------
-        feature_map : FeatureMap
-            Of these features alone, fitted to X.
-        design : Design
-            ``feature_map.design(X)``.
-
-        Raises
-        ------
-        ValueError
-            If the columns of the map depend on their number, or on each other.
-        """
-        raise ValueError(
-            "feature_map must be an endless sequence of random functions with scale=False, such as "
-            f"RandomFourier, RandomBinning or RandomPerceptron; got {' '.join(repr(self).split())}."
-        )
-
-    def excerpt(self, columns: ArrayLike) -> FeatureMap:
-        """The map of some columns of a ``stream``, holding no more than they need.
-
-        Parameters
-        ----------
-        columns : array of int of shape (b,)
-            Increasing, each at least 0 and below D.
-        """
-        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
-
-    def followed_by(self, other: Any) -> FeatureMap:
-        """The columns of this excerpt, then those of another one of the same sequence.
-
-        Parameters
-        ----------
-        other : FeatureMap
-            From ``stream`` or ``excerpt`` of the same fitted map.
-        """
-        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
-
-    def tidied(self) -> tuple[FeatureMap, NDArray[np.int64]]:
-        """An excerpt with its columns in the order that is quickest to compute, and that order."""
-        return self, np.arange(self.n_features_out_)
-
-    def addresses(self) -> NDArray:
-        """What tells the columns of an excerpt from all others of the sequence: (D, m) integers."""
-        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
-
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
-        """Say so if rows lack so many of their features that predictions suffer.
+        """Warn if rows lack so many of their features that predictions suffer.
 
-        ``transform`` and ``design`` call it; whoever transforms data in pieces calls it once for
-        all. Only maps whose features can be missing ever warn.
+        ``transform`` and ``design`` call it; callers of ``designs`` call it once for all pieces.
+        Only maps whose features can be missing ever warn.
 
         Parameters
         ----------
@@ -359,13 +306,14 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Whether data are sequences of texts instead of rows of numbers."""
         return False
 
-    # What a map says.
+    # What a subclass defines.
 
     def _fit(self, X: Any) -> None:
         raise NotImplementedError
 
     def _transform(self, X: Any) -> Any:
-        raise NotImplementedError
+        self._check_transformed_memory(X)
+        return self._block(X, np.arange(self.n_features_out_))
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
         raise NotImplementedError
@@ -384,7 +332,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """Whether ``_fit_design`` and ``_design`` take ``PreparedRows`` as well as arrays."""
         return False
 
-    # What maps share.
+    # What all maps share.
 
     def _taken(self, X: Any, reset: bool) -> Any:
         """Checked data; rows that are prepared when they are read are checked when they are.

@@ -22,21 +22,21 @@ from mercer._rows import PreparedRows
 from mercer._state import State
 from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
-from mercer.maps.base import FeatureMap
-from mercer.maps.codes import buffers, code_type, in_bytes
+from mercer.maps.codes import buffers, in_bytes
+from mercer.maps.sequence import FeatureSequence
 
 __all__ = ["RandomBinning"]
 
-_PARAMETER_BYTES = 24  # inverse width, shift and multipliers of one input in one grid
-_BATCH_BYTES = 64 * 2**20  # parameters of the grids that are worked on together
-_PIECE_BYTES = 32 * 2**20  # of rows that are prepared and binned together
-_MAX_HASHED = 2**31
-_MANY_MISSING = 1 / 3  # share of unknown boxes that deserves a word
+_PARAMETER_BYTES = 24  # bytes of inverse width, shift and multipliers of one input in one grid
+_BATCH_BYTES = 64 * 2**20  # bytes of parameters of the grids that a pass draws together
+_PIECE_BYTES = 32 * 2**20  # bytes of rows that are prepared and binned together
+_MAX_HASHED = 2**31  # columns of a grid of hashed boxes
+_MANY_MISSING = 1 / 3  # share of unknown boxes from which a warning says so
 _SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
-_MUCH_SPREAD = 10.0  # factor that deserves a word
+_MUCH_SPREAD = 10.0  # factor of that variance from which a warning says so
 
 
-class RandomBinning(FeatureMap):
+class RandomBinning(FeatureSequence):
     """Random binning features of a product kernel.
 
     Every one of ``n_components`` random grids cuts the inputs into boxes; a point has one non-zero
@@ -146,12 +146,13 @@ class RandomBinning(FeatureMap):
         self.kernel_ = self._resolved_kernel(X)
         _warn_spread(self.kernel_.taper, X.shape[1])
         self.key_ = self._drawn_key()
-        self._check_room(n_grids, X, np.uint16 if n_hashed is None else code_type(n_hashed - 1))
+        code_type = np.dtype(np.uint16) if n_hashed is None else np.min_scalar_type(n_hashed - 1)
+        self._check_room(n_grids, X, code_type)
         self.n_bins_ = np.full(n_grids, n_hashed or 0, dtype=np.int64)
         if n_hashed is None:
             design = self._number_boxes(X)
         else:
-            codes = self._empty_codes(X, code_type(n_hashed - 1))
+            codes = self._empty_codes(X, code_type)
             self._bin(X, codes)
             design = self._binned(X, codes, n_missing=0)
         self.occupancy_ = design.occupancy()
@@ -192,7 +193,7 @@ class RandomBinning(FeatureMap):
     def _design(self, X):
         largest = int(self.n_bins_.max(initial=1))
         # The code of an unseen box is the number of boxes.
-        codes = self._empty_codes(X, code_type(largest - 1 if self._is_hashed else largest))
+        codes = self._empty_codes(X, np.min_scalar_type(largest - self._is_hashed))
         n_unseen = self._bin(X, codes)
         return self._binned(X, codes, n_unseen)
 
@@ -309,27 +310,28 @@ class RandomBinning(FeatureMap):
             raise ValueError(f"bins must be between 2 and {_MAX_HASHED}; got {n_hashed}.")
         return n_hashed
 
-    def _parameters(self, first: int, stop: int) -> tuple[NDArray, ...]:
+    def _parameters(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
         """Inverse widths, shifts and multipliers of grids first..stop-1, each (grids, d).
 
         A code is floor(x / width - shift) and the shift is uniform on [0, 1).
         """
         if self._n_grids > self._grids_at_once:
             return self._inverted(first, stop)
-        return tuple(part[first:stop] for part in self._grids)
+        inverse_widths, shifts, multipliers = self._grids
+        return inverse_widths[first:stop], shifts[first:stop], multipliers[first:stop]
 
     @property
-    def _grids(self) -> tuple[NDArray, ...]:
+    def _grids(self) -> tuple[NDArray, NDArray, NDArray]:
         """The parameters of all grids, drawn once and never stored."""
         places = self._places.tobytes() if "_places" in vars(self) else None
-        what = self.key_, self.kernel_, self.n_features_in_, self._n_grids, places
-        return self._remembered(what, lambda: self._inverted(0, self._n_grids))
+        description = self.key_, self.kernel_, self.n_features_in_, self._n_grids, places
+        return self._remembered(description, lambda: self._inverted(0, self._n_grids))
 
-    def _inverted(self, first: int, stop: int) -> tuple[NDArray, ...]:
+    def _inverted(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
         widths, shifts, multipliers = self._drawn(first, stop)
         return np.ascontiguousarray(1.0 / widths), shifts, multipliers
 
-    def _drawn(self, first: int, stop: int) -> tuple[NDArray, ...]:
+    def _drawn(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
         """Widths, shifts and multipliers of grids first..stop-1, each (grids, d).
 
         Copies of the map at other scales differ in the widths alone, and there by a factor: if
@@ -338,7 +340,7 @@ class RandomBinning(FeatureMap):
         d, kernel = self.n_features_in_, self.kernel_.unscaled
         streams = Streams(self.key_, self._grid_places()[first:stop])
 
-        def draw(widths: Callable[..., NDArray]) -> tuple[NDArray, ...]:
+        def draw(widths: Callable[..., NDArray]) -> tuple[NDArray, NDArray, NDArray]:
             return (
                 widths(streams, d),
                 streams.uniform(d, Slot.SHIFT),
@@ -347,13 +349,14 @@ class RandomBinning(FeatureMap):
 
         if not isinstance(kernel, kernels.Stationary):
             return draw(kernel.widths)
-        own = self._is_settled() and "_places" not in self.__dict__
-        if own and (first, stop) == (0, self._n_grids):
-            what = self.key_, kernel.with_gamma(1.0), len(streams), d
-            widths, *rest = self._draws.remembered(what, lambda: draw(kernel.unit_widths))
+        shared = self._is_settled() and "_places" not in self.__dict__
+        if shared and (first, stop) == (0, self._n_grids):
+            description = self.key_, kernel.with_gamma(1.0), len(streams), d
+            drawn = self._draws.remembered(description, lambda: draw(kernel.unit_widths))
         else:
-            widths, *rest = draw(kernel.unit_widths)
-        return (widths / kernel.input_scale(d), *rest)
+            drawn = draw(kernel.unit_widths)
+        widths, shifts, multipliers = drawn
+        return widths / kernel.input_scale(d), shifts, multipliers
 
     def _batches(self, first: int, stop: int):
         """Grids in groups whose parameters fit the working memory."""
@@ -369,7 +372,6 @@ class RandomBinning(FeatureMap):
         n_grids, threads = self._n_grids, n_threads(self.n_jobs)
         codes = self._empty_codes(X, np.uint16)
         table = _core.BinTable(n_grids)
-        insert: Callable[..., bool] = table.insert
         whole = not isinstance(X, PreparedRows)
         for start, stop in self._batches(0, n_grids):
             grids = self._parameters(start, stop)
@@ -379,7 +381,7 @@ class RandomBinning(FeatureMap):
                     out = codes[start:stop]
                     if not whole:
                         out = np.empty((stop - start, part.shape[0]), dtype=codes.dtype)
-                    fits = insert(start, *buffers(part), *grids, out, threads)
+                    fits = table.insert(start, buffers(part), *grids, out, threads)
                     if not fits:
                         codes = codes.astype(np.uint32)  # a grid has more than 65 535 boxes
                 if not whole:
@@ -415,24 +417,30 @@ class RandomBinning(FeatureMap):
             "use fewer rows",
         )
 
+    def _passes(
+        self, X: Any, first: int, out: NDArray
+    ) -> Iterator[tuple[int, Any, tuple[NDArray, NDArray, NDArray], NDArray]]:
+        """(first grid, rows for the core, parameters, room) for grids ``first``.. of X.
+
+        Room is a part of ``out`` (grids, n), or is copied there once it was filled.
+        """
+        for start, stop in self._batches(first, first + len(out)):
+            parameters = self._parameters(start, stop)
+            for rows, part in self._pieces(X):
+                place = out[start - first : stop - first, rows]
+                room = place if part is X else np.empty_like(place, order="C")
+                yield start, buffers(part), parameters, room
+                if room is not place:
+                    place[...] = room
+
     def _bin(self, X: Any, codes: NDArray, first: int = 0) -> int:
         """Write the codes of grids first.. of X; returns how many had no column."""
-        n_unseen, n_hashed = 0, int(self.n_bins_[0]) if self._is_hashed else None
-        table: Any = None if self._is_hashed else self._table
-        bin_hashed: Callable[..., None] = _core.bin_hashed
-        threads = n_threads(self.n_jobs)
-        for start, stop in self._batches(first, first + len(codes)):
-            grids = self._parameters(start, stop)
-            for rows, part in self._pieces(X):
-                out = codes[start - first : stop - first, rows]
-                if part is not X:
-                    out = np.empty_like(out)
-                if n_hashed is None:
-                    n_unseen += table.lookup(start, *buffers(part), *grids, out, threads)
-                else:
-                    bin_hashed(*buffers(part), *grids, n_hashed, out, threads)
-                if part is not X:
-                    codes[start - first : stop - first, rows] = out
+        n_unseen, threads = 0, n_threads(self.n_jobs)
+        for start, rows, parameters, room in self._passes(X, first, codes):
+            if self._is_hashed:
+                _core.bin_hashed(rows, *parameters, int(self.n_bins_[0]), room, threads)
+            else:
+                n_unseen += self._table.lookup(start, rows, *parameters, room, threads)
         return n_unseen
 
     def _entries(self, X: Any, first: int, count: int) -> NDArray | None:
@@ -440,17 +448,9 @@ class RandomBinning(FeatureMap):
         if not self.kernel_.taper:
             return None
         entries = np.empty((count, X.shape[0]), dtype=np.float32)
-        weigh: Callable[..., None] = _core.weigh
         window, threads = (self.kernel_.taper, self._value), n_threads(self.n_jobs)
-        for start, stop in self._batches(first, first + count):
-            inverse_widths, shifts, _ = self._parameters(start, stop)
-            for rows, part in self._pieces(X):
-                out = entries[start - first : stop - first, rows]
-                if part is not X:
-                    out = np.empty_like(out)
-                weigh(*buffers(part), inverse_widths, shifts, *window, out, threads)
-                if part is not X:
-                    entries[start - first : stop - first, rows] = out
+        for _, rows, (inverse_widths, shifts, _), room in self._passes(X, first, entries):
+            _core.weigh(rows, inverse_widths, shifts, *window, room, threads)
         return entries
 
     def _binned(self, X: Any, codes: NDArray, n_missing: int) -> Binned:
@@ -486,7 +486,7 @@ class RandomBinning(FeatureMap):
 
 
 def _warn_spread(taper: float, n_inputs: int) -> None:
-    """Say so when the weights of points in bins with faded edges drown what the bins say."""
+    """Warn if weights of points in bins with faded edges vary more than the kernel."""
     exponent = _SPREAD * taper * n_inputs
     if exponent > np.log(_MUCH_SPREAD):
         times = f"{np.exp(exponent):.0f}" if exponent < np.log(1000) else "over 1000"

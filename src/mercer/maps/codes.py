@@ -1,4 +1,4 @@
-"""Codes of bins: the narrowest type that holds them, and the data in the form the core bins."""
+"""Data in the form that the core bins, and codes of bins in narrower types."""
 
 from __future__ import annotations
 
@@ -8,20 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-__all__ = ["buffers", "code_type", "in_bytes"]
+__all__ = ["buffers", "in_bytes"]
 
 
-def buffers(X: Any) -> tuple[Any, ...]:
-    """What the core takes for X: the array, or the parts of a CSR matrix and its width."""
-    if sparse.issparse(X):
-        index = np.result_type(X.indices, X.indptr)
-        return (
-            X.data,
-            X.indices.astype(index, copy=False),
-            X.indptr.astype(index, copy=False),
-            X.shape[1],
-        )
-    return (X,)
+def buffers(X: Any) -> Any:
+    """X as the core takes it: the array, or the parts of a CSR matrix and its number of columns."""
+    if not sparse.issparse(X):
+        return X
+    index = np.result_type(X.indices, X.indptr)
+    indices, indptr = (part.astype(index, copy=False) for part in (X.indices, X.indptr))
+    return X.data, indices, indptr, X.shape[1]
 
 
 def in_bytes(codes: NDArray) -> NDArray:
@@ -36,8 +32,3 @@ def in_bytes(codes: NDArray) -> NDArray:
     del narrow
     codes.resize((codes.size + 1) // 2, refcheck=False)  # nobody else has seen this array
     return codes.view(np.uint8)[: n_grids * n].reshape(n_grids, n)
-
-
-def code_type(largest: int) -> Any:
-    """Narrowest unsigned type for codes up to ``largest``."""
-    return np.uint8 if largest <= 0xFF else np.uint16 if largest <= 0xFFFF else np.uint32

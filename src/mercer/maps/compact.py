@@ -59,7 +59,7 @@ class CompactFeatures(Nested):
     kernel_ : Kernel
         That of the base, if it has one.
     key_ : int
-        With it and the base every entry of S is fixed; S is never held.
+        With it and the base every entry of S is fixed; S is never in memory as a whole.
 
     Raises
     ------

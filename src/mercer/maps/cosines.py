@@ -1,4 +1,4 @@
-"""What maps of cosines share: a column per frequency and phase, or a pair of columns."""
+"""The base of maps of cosines: a column per frequency and phase, or a pair of columns."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class CosineMap(Endless):
         return self._remember()
 
     def _remember(self) -> Any:
-        """What is drawn for all columns, drawn once and never stored."""
+        """The parameters of all columns, drawn once and never stored."""
         settings = [getattr(self, f"_{name}_") for name in self._kept_settings]
         size = self.n_features_out_, self.n_features_in_
         return self._remembered((self.key_, self.kernel_, *size, *settings), self._all_drawn)

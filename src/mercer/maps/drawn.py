@@ -1,4 +1,4 @@
-"""What maps have drawn: made again from a key, never stored."""
+"""Random parameters that maps have drawn: made again from a key, never stored."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ LAST_KEY = 2**64 - 1
 
 
 class Memory:
-    """The last thing that was made, and the description that it was made from."""
+    """The value that was made last, and the description that it was made from."""
 
     def __init__(self) -> None:
-        self.held: tuple[Any, Any] | None = None
+        self.cached: tuple[Any, Any] | None = None
 
     def remembered(self, description: Any, make: Callable[[], Any]) -> Any:
         """``make()``, called once for consecutive equal descriptions."""
-        held = self.held
-        if held is None or held[0] != description:
-            self.held = held = description, make()
-        return held[1]
+        cached = self.cached
+        if cached is None or cached[0] != description:
+            self.cached = cached = description, make()
+        return cached[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "held"}
+        return {name: value for name, value in vars(self).items() if name != "cached"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, held=None)
+        vars(self).update(state, cached=None)

@@ -38,8 +38,9 @@ class SubspaceEmbedding(Nested):
     of F, a = (1 + sqrt(k / (p - 1))) s_(k+1)**e and b = 2.72 sqrt(l) / p times the root of the sum
     of s_i**(2 e) over i > k.
 
-    F is never held: its rows are generated in pieces, once to fit, once more for each power, and
-    once for the features themselves. Only where they take less than 256 MB are they kept.
+    F is never in memory as a whole: its rows are generated in pieces, once to fit, once more for
+    each power, and once for the features themselves. Only where they take less than 256 MB are they
+    kept.
 
     Parameters
     ----------

@@ -83,12 +83,12 @@ default="gaussian"
 
     def was_fitted_to(self, X: Any) -> bool:
         """Whether the rows of X are those of the fit, in type, too."""
-        own = self.landmarks_
-        if X is own:
+        rows = self.landmarks_
+        if X is rows:
             return True
-        if type(X) is not type(own) or X.shape != own.shape or X.dtype != own.dtype:
+        if type(X) is not type(rows) or X.shape != rows.shape or X.dtype != rows.dtype:
             return False
-        return (own != X).nnz == 0 if sparse.issparse(X) else np.array_equal(X, own)
+        return (rows != X).nnz == 0 if sparse.issparse(X) else np.array_equal(X, rows)
 
     @property
     def _goes_by_rows(self) -> bool:

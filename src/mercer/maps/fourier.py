@@ -17,8 +17,8 @@ from mercer.maps.frequencies import SAMPLINGS, draw
 
 __all__ = ["RandomFourier"]
 
-# From so many inputs the product is what takes time, and BLAS does it as fast as the core; its
-# threads, which spin for a while after every product around ours, are then not in the way.
+# Inputs from which the product takes most of the time, and BLAS as little of it as the core. With
+# fewer inputs the threads of BLAS, which spin for a while after every product, slow ours down.
 _WIDE = 128
 
 
@@ -168,12 +168,12 @@ class RandomFourier(CosineMap):
             self._write(X, frequencies, phases, out)
             return out
         for part in row_chunks(self._n_streams, 8.0 * self.n_features_in_):
-            some = self._drawn(np.arange(part.start, part.stop))
+            drawn = self._drawn(np.arange(part.start, part.stop))
             columns = slice(part.start * self._per_stream, part.stop * self._per_stream)
             width = columns.stop - columns.start
             for rows in row_chunks(X.shape[0], X.dtype.itemsize * width):
                 tile = np.empty((rows.stop - rows.start, width), dtype=X.dtype)
-                self._write(X[rows], *some, tile)
+                self._write(X[rows], *drawn, tile)
                 out[rows, columns] = tile
         return out
 

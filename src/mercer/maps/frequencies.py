@@ -31,32 +31,11 @@ def draw(
     n_streams: int,
     n_inputs: int,
 ) -> NDArray[np.float64]:
-    """Frequencies of some streams.
+    """Frequencies (b, n_inputs) of the (b,) streams, each below ``n_streams``, in any order.
 
-    Parameters
-    ----------
-    sampling : {"iid", "orthogonal", "structured", "qmc"}
-    kernel : Kernel
-        With ``gamma`` as a number.
-    key : int
-    streams : ndarray of int64 of shape (b,)
-        In any order, each below ``n_streams``.
-    n_streams : int
-        How many the map has in all.
-    n_inputs : int
-        d.
-
-    Returns
-    -------
-    ndarray of shape (b, d)
-
-    Raises
-    ------
-    NotRepresentable
-        If the law of the kernel's frequencies is not known, is not radial for "orthogonal" and
-        "structured", or is not known by its quantiles for "qmc".
-    ValueError
-        If "qmc" is asked for more inputs than Sobol' points have coordinates.
+    Raises NotRepresentable if the law of the kernel's frequencies is not known, is not radial for
+    "orthogonal" and "structured", or is not known by its quantiles for "qmc", and ValueError if
+    "qmc" is asked for more inputs than Sobol' points have coordinates.
     """
     if sampling == "iid":
         return kernel.frequencies(Streams(key, streams), n_inputs)

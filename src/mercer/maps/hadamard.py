@@ -22,7 +22,7 @@ __all__ = ["Fastfood"]
 
 @dataclass
 class _Blocks:
-    """What is drawn of some blocks, a row each: everything but the scale of the inputs."""
+    """Random parameters of some blocks, a row each: all but the scale of the inputs."""
 
     signs: NDArray[np.float64]  # (b, d)
     order: NDArray[np.uint32]  # (b, p), a permutation per row

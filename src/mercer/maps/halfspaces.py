@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from mercer._array import row_chunks
 from mercer._state import State
 from mercer.designs import Dense, Design
-from mercer.maps.base import FeatureMap
+from mercer.maps.sequence import FeatureSequence
 
 __all__ = ["Halfspaces"]
 
 
-class Halfspaces(FeatureMap):
+class Halfspaces(FeatureSequence):
     """On which side of given planes a point lies: +1 where ``direction . x >= threshold``, else -1.
 
     Parameters
@@ -91,10 +91,6 @@ class Halfspaces(FeatureMap):
 
     def _design(self, X: Any) -> Design:
         return Dense(self._transform(X), self._n_jobs)
-
-    def _transform(self, X: Any) -> NDArray:
-        self._check_transformed_memory(X)
-        return self._block(X, np.arange(self.n_features_out_))
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
         across = np.ascontiguousarray(self._directions[columns].T)

@@ -31,23 +31,11 @@ _FIRST_ROUND = 2  # rows of the first round, per landmark
 
 
 def chosen(name: str, kernel: Kernel, X: Any, m: int, key: int) -> Any:
-    """m landmarks for the rows of X.
+    """m landmarks, from 1 to n, for the n rows of X: an array, CSR or ``PreparedRows``.
 
-    Parameters
-    ----------
-    name : {"uniform", "kmeans", "leverage", "rpcholesky"}
-    kernel : Kernel
-        Resolved.
-    X : array, CSR or PreparedRows of shape (n, d)
-    m : int
-        Of at least 1, at most n.
-    key : int
-
-    Returns
-    -------
-    array or CSR of shape (m, d)
-        Rows of X; centres in float64 for "kmeans". With "rpcholesky", fewer than m where those
-        leave nothing of the kernel matrix.
+    ``name`` is "uniform", "leverage", "rpcholesky" or "kmeans". Landmarks are rows of X, for
+    "kmeans" centres in float64; for "rpcholesky" there are fewer than m where those leave nothing
+    of the kernel matrix.
     """
     if m == X.shape[0]:
         return X[:]
@@ -79,11 +67,11 @@ def _cluster_centres(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.flo
     scaled = isinstance(kernel, Stationary) and np.ndim(kernel.gamma) > 0
     scale = kernel.input_scale(d) if scaled else np.ones(d)  # type: ignore[attr-defined]
     copies = 1 if scaled else 0
-    held = X.nnz if sparse.issparse(X) else X.size
+    n_stored = X.nnz if sparse.issparse(X) else X.size
     check_setting(
         "n_components",
         m,
-        lambda count: 24.0 * count * d + 8.0 * copies * held,
+        lambda count: 24.0 * count * d + 8.0 * copies * n_stored,
         f"k-means with {m} centres of {d} inputs",
         "choose landmarks='uniform'",
     )
@@ -208,25 +196,10 @@ def pivoted_cholesky(
     pivots as it is. Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, CPAM 2024, and
     Embrace rejection, 2024.
 
-    Parameters
-    ----------
-    diagonal : ndarray of shape (n,)
-        Of K.
-    corner : callable
-        Rows to the square block of K that they share with the columns of their numbers.
-    columns : callable
-        Writes rows of K, of shape (b, n), into the array that is its second argument.
-    m : int
-        Rank of F, at most; it is less where K is exhausted.
-    key : int
-    cut_off : float, default=1e-12
-        Share of the trace of K that is rounding error.
-
-    Returns
-    -------
-    pivots : int array of shape (rank,)
-        With one key, the first of those for a larger m.
-    factor : ndarray of shape (rank, n)
+    ``diagonal`` (n,) is that of K, ``corner(rows)`` the square block of K at these rows and
+    columns, and ``columns(rows, out)`` writes rows of K into ``out`` (b, n). The rank of F is m,
+    or less where all but the share ``cut_off`` of the trace of K is exhausted. Returns the pivots
+    (rank,), with one key the first of those for a larger m, and F (rank, n).
     """
     factor, pivots = np.empty((m, len(diagonal))), np.empty(m, dtype=np.int64)
     left = diagonal.astype(np.float64)

@@ -12,13 +12,14 @@ from mercer._state import State
 from mercer._validation import column_indices, float_type
 from mercer.designs import Dense, Design
 from mercer.maps.base import FeatureMap
+from mercer.maps.sequence import FeatureSequence
 
 __all__ = ["Endless", "Members"]
 
 _LAST = 2**53  # places beyond could not be told apart in a model file
 
 
-class Endless(FeatureMap):
+class Endless(FeatureSequence):
     """A map whose raw columns are functions of the key and their place alone, without an end.
 
     ``_block`` then takes any places, also those beyond ``n_features_out_``.
@@ -26,7 +27,7 @@ class Endless(FeatureMap):
 
     _scale_: bool
 
-    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureMap, Design]:
+    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureSequence, Design]:
         self._check_fitted()
         if self._scale_:
             return super().stream(X, first, count)
@@ -34,10 +35,10 @@ class Endless(FeatureMap):
         return part, part.design(X)
 
 
-class Members(FeatureMap):
-    """The features at some places of the endless sequence of a map, and nothing else of it.
+class Members(FeatureSequence):
+    """The features at given places of the endless sequence of a map, and nothing else of it.
 
-    It is what is left of a map when few of its features matter: places and a key, however long the
+    A map of which few features matter is stored as their places and a key, however long the
     sequence was.
 
     Parameters
@@ -104,7 +105,7 @@ class Members(FeatureMap):
         d = base.n_features_in_
         state.check("n_features_in_", f"be {d}", state.integer("n_features_in_") == d)
 
-    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureMap, Design]:
+    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureSequence, Design]:
         return self.base_.stream(X, first, count)
 
     def bytes_per_row(self, dtype: Any) -> float:
@@ -128,10 +129,6 @@ class Members(FeatureMap):
 
     def _design(self, X: Any) -> Design:
         return Dense(self._transform(X), self._n_jobs)
-
-    def _transform(self, X: Any) -> NDArray:
-        self._check_transformed_memory(X)
-        return self._block(X, np.arange(self.n_features_out_))
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
         if not len(columns):

@@ -21,9 +21,8 @@ from mercer.maps.drawn import LAST_KEY
 
 __all__ = ["Nested"]
 
-# Base features that take no more than this are kept from one pass to the next.
-_HELD_BYTES = 4 * CHUNK_BYTES
-_SKETCH_BYTES = 24.0  # that drawing and multiplying take for every row and component
+_CACHED_BYTES = 4 * CHUNK_BYTES  # base features up to this size are cached between passes
+_SKETCH_BYTES = 24.0  # bytes that drawing and multiplying take for every row and component
 
 
 class Nested(FeatureMap):
@@ -31,7 +30,7 @@ class Nested(FeatureMap):
 
     A subclass says what A is: ``_fit_projection`` finds it, ``_project`` multiplies by it,
     ``_columns`` gives some of its columns and ``_expand`` is A times coefficients. The base
-    features of many rows are never held: every pass over them generates them again.
+    features of many rows are never cached: every pass over them generates them again.
     """
 
     base_: FeatureMap
@@ -57,9 +56,9 @@ class Nested(FeatureMap):
 
     @property
     def takes_text(self) -> bool:
-        found = vars(self).get("base_")
-        if isinstance(found, FeatureMap):
-            return found.takes_text
+        fitted = vars(self).get("base_")
+        if isinstance(fitted, FeatureMap):
+            return fitted.takes_text
         return maps.takes_text(self.base, self.kernel)
 
     def _check_state(self) -> None:
@@ -72,8 +71,8 @@ class Nested(FeatureMap):
             state.check("n_features_in_", f"be {d}, as of its base", self.n_features_in_ == d)
 
     def bytes_per_row(self, dtype: Any) -> float:
-        own = float(np.dtype(dtype).itemsize) * self.n_features_out_
-        return self.base_.bytes_per_row(dtype) + own
+        features = float(np.dtype(dtype).itemsize) * self.n_features_out_
+        return self.base_.bytes_per_row(dtype) + features
 
     def folded(self, coef: NDArray) -> tuple[FeatureMap, NDArray]:
         self._check_fitted()
@@ -150,7 +149,7 @@ class Nested(FeatureMap):
         self.n_features_out_ = self.n_components
         self._check_projection()
         pieces: Iterable[tuple[slice, Design]] = _Pieces(base, X, self.n_components)
-        if base.bytes_per_row(float_type(X)) * X.shape[0] <= min(_HELD_BYTES, 4 * chunk_bytes()):
+        if base.bytes_per_row(float_type(X)) * X.shape[0] <= min(_CACHED_BYTES, 4 * chunk_bytes()):
             pieces = list(pieces)
         self._fit_projection(pieces, X)
         return pieces

@@ -26,12 +26,11 @@ __all__ = ["Nystroem"]
 
 _DEFAULT_COMPONENTS = 500
 
-# Rounding of the kernel in float32 is multiplied by the length of a column of weights; up to this
-# length what comes out is right to some 1e-6.
+# Euclidean length of a column of weights up to which features made in float32 are right to 1e-6:
+# it multiplies the rounding of the kernel.
 _TAME = 40.0
 
-# Without whitening that length is the size of the coefficients, and predictions are to be right to
-# some 1e-5.
+# The same length of coefficients without whitening, where predictions are to be right to 1e-5.
 _TAME_WEIGHTS = 400.0
 
 _CHOICES = ("uniform", "kmeans", "leverage", "rpcholesky")
@@ -152,8 +151,8 @@ default="gaussian"
 
     @property
     def takes_text(self) -> bool:
-        found = vars(self).get("kernel_")
-        return (found if isinstance(found, Kernel) else self.stated_kernel()).takes_text
+        fitted = vars(self).get("kernel_")
+        return (fitted if isinstance(fitted, Kernel) else self.stated_kernel()).takes_text
 
     @property
     def n_features_out_(self) -> int:  # type: ignore[override]

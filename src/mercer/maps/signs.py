@@ -1,4 +1,4 @@
-"""What maps of features +1 and -1 share: what is drawn of each, and rows in chunks."""
+"""The base of maps of features +1 and -1: parameters of each, and rows in chunks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ __all__ = ["Cuts", "Signs"]
 # Cuts by a plane or a threshold: below(X) says for rows X and each feature on which side they are.
 Cuts = Callable[[Any], NDArray[np.bool_]]
 
-_CHUNK_BYTES = 4 * 2**20  # of rows that are worked on together: they are passed over several times
-_PARAMETER_BYTES = 64 * 2**20  # of features that are worked on together
+_CHUNK_BYTES = 4 * 2**20  # bytes of rows of a chunk, which is passed over several times
+_PARAMETER_BYTES = 64 * 2**20  # bytes of parameters of the features that are made together
 
 
 class Signs(Endless):
@@ -79,7 +79,7 @@ class Signs(Endless):
         )
 
     def _box(self) -> tuple[bytes, ...]:
-        """What parameters follow from besides kernel and key."""
+        """Fitted numbers that parameters follow from besides kernel and key."""
         return ()
 
     def _write(self, X: Any, below: Cuts, out: NDArray) -> None:
@@ -101,5 +101,5 @@ class Signs(Endless):
         raise NotImplementedError
 
     def _bytes_of_cuts(self) -> float:
-        """What the parameters of one feature take."""
+        """Bytes that the parameters of one feature take."""
         raise NotImplementedError

@@ -14,6 +14,7 @@ from mercer._array import row_chunks
 from mercer._random import Slot, Streams, distinct
 from mercer._validation import name_from
 from mercer.designs import Dense, Design
+from mercer.maps.frequencies import next_power_of_two
 
 __all__ = [
     "SKETCHES",
@@ -24,24 +25,14 @@ __all__ = [
     "sketch_from",
 ]
 
-_CACHE_BYTES = 2**20  # of rows that are transformed together: they are gathered from the cache
+_CACHE_BYTES = 2**20  # bytes of rows that are transformed together: they stay in the cache
 
 
 class Sketch:
-    """A random matrix S of ``size`` rows and l columns with E[S S.T] = I, held by its key.
+    """A random matrix S of ``size`` rows and l columns with E[S S.T] = I, drawn from its key.
 
     It serves along rows, where ``add`` gathers F.T @ S from pieces of F as they come, and along
     columns, where ``project`` gives F @ S.
-
-    Parameters
-    ----------
-    key : int
-        Names the realisation.
-    size : int
-        Number of rows of S.
-    n_components : int
-        Number l of columns of S.
-    n_threads : int, default=1
     """
 
     def __init__(self, key: int, size: int, n_components: int, n_threads: int = 1):
@@ -62,7 +53,7 @@ class Sketch:
         return out
 
     def add(self, total: NDArray[np.float64], piece: Design, start: int) -> None:
-        """Add F.T @ S for some rows of F, from ``start`` on, to ``total`` of shape (D, l)."""
+        """Add F.T @ S for the rows of F from ``start`` on, to ``total`` of shape (D, l)."""
         total += piece.rmatvec(self.rows(start, start + piece.shape[0]))
 
     def project(self, piece: Design) -> NDArray:
@@ -118,7 +109,7 @@ class HadamardSketch(Sketch):
 
     def __init__(self, key: int, size: int, n_components: int, n_threads: int = 1):
         super().__init__(key, size, n_components, n_threads)
-        self.order = _power_of_two(max(size, n_components))
+        self.order = next_power_of_two(max(size, n_components))
         self.positions = distinct(key, self.order, n_components, Slot.SKETCH_ROW)
 
     def rows(self, start: int, stop: int) -> NDArray[np.float64]:
@@ -127,7 +118,7 @@ class HadamardSketch(Sketch):
         return signs[:, None] * _character(index[:, None], self.positions)
 
     def add(self, total: NDArray[np.float64], piece: Design, start: int) -> None:
-        length = _power_of_two(piece.shape[0])
+        length = next_power_of_two(piece.shape[0])
         if not isinstance(piece, Dense) or start % length:
             super().add(total, piece, start)
             return
@@ -171,25 +162,11 @@ _PASSING: dict[str, type[Sketch]] = {"gaussian": PassingGaussianSketch, "srht": 
 
 
 def sketch_from(name: str, passing: bool = False) -> type[Sketch]:
-    """The kind of sketch with that name.
+    """The kind of sketch called "gaussian" or "srht"; ValueError for other names.
 
-    Parameters
-    ----------
-    name : {"gaussian", "srht"}
-    passing : bool, default=False
-        Whether it is used once and never has to be drawn again, maybe elsewhere.
-
-    Raises
-    ------
-    ValueError
-        If there is none.
+    A ``passing`` one is used once and never drawn again, maybe elsewhere.
     """
     return (_PASSING if passing else _NAMES)[name_from(name, _NAMES, "sketch")]
-
-
-def _power_of_two(n: int) -> int:
-    """The smallest power of two that is at least n."""
-    return 1 << (n - 1).bit_length()
 
 
 def _character(i: NDArray[np.int64] | int, p: NDArray[np.int64] | int) -> NDArray[np.float64]:

@@ -28,8 +28,8 @@ __all__ = ["HashedNGrams"]
 
 _LARGEST = 2**31 - 1  # columns, so that 32-bit indices do
 _PIECE = 2**20  # characters of the texts that are hashed together
-_BYTES_PER_CHARACTER = 64.0  # that a piece takes: tokens, hashes and entries of their n-grams
-_REMEMBERED = 2**20  # tokens whose hash is kept
+_BYTES_PER_CHARACTER = 64.0  # bytes of tokens, hashes and entries of n-grams of a piece of texts
+_REMEMBERED = 2**20  # tokens whose hashes are cached
 
 _TURN = np.uint64(0x9E3779B97F4A7C15)  # multiplies the hash of a run when a token joins it
 
@@ -159,8 +159,8 @@ class HashedNGrams(FeatureMap):
 
     def _transform(self, X: NDArray) -> sparse.csr_array:
         pieces = [self._hashed(X[rows]) for rows in _pieces(X)]
-        held = sum(piece.data.nbytes + piece.indices.nbytes for piece in pieces)
-        check_memory(held, f"hashing {len(X)} texts", "transform fewer texts at a time")
+        n_bytes = sum(piece.data.nbytes + piece.indices.nbytes for piece in pieces)
+        check_memory(n_bytes, f"hashing {len(X)} texts", "transform fewer texts at a time")
         return pieces[0] if len(pieces) == 1 else sparse.vstack(pieces, format="csr")
 
     def _block(self, X: NDArray, columns: NDArray[np.int64]) -> NDArray:
@@ -251,9 +251,9 @@ def _token_hashes(
     known = _Hashes()
     parts, starts = [], np.zeros(len(texts) + 1, dtype=np.int64)
     for i, text in enumerate(texts):
-        found = tokens(text)
-        parts.append(np.array([known[token] for token in found], dtype=np.uint64))
-        starts[i + 1] = starts[i] + len(found)
+        hashes = [known[token] for token in tokens(text)]
+        parts.append(np.array(hashes, dtype=np.uint64))
+        starts[i + 1] = starts[i] + len(hashes)
         if len(known) > _REMEMBERED:
             known.clear()
     return np.concatenate(parts), starts

@@ -22,6 +22,7 @@ from mercer._array import check_memory
 from mercer._validation import float_type, name_from, positive_integer, positive_number
 from mercer.designs import Design, select
 from mercer.maps import FeatureMap, Halfspaces
+from mercer.maps.sequence import FeatureSequence, feature_sequence
 from mercer.solvers.working_set import WorkingSet
 
 __all__ = ["BestOfSome", "BestStump", "Boosting", "Perceptrons"]
@@ -91,7 +92,7 @@ class Perceptrons:
         self.n_rows = X.shape[0]
         self.dtype = float_type(X)
 
-    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureMap, Design]:
+    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
         """A half-space for every output; ``count`` beyond one finds nothing new."""
         found = [self._best(column) for column in slopes.reshape(self.n_rows, -1).T]
         feature_map = Halfspaces(
@@ -142,7 +143,7 @@ class BestStump:
         ordered = np.take_along_axis(X, self._order, axis=0)
         self._cuts = np.diff(ordered, axis=0) > 0  # a threshold lies between different values
 
-    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureMap, Design]:
+    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
         """A stump for every output; ``count`` beyond one finds nothing new."""
         found = [self._best(column) for column in slopes.reshape(self.n_rows, -1).T]
         directions = np.zeros((len(found), self.X.shape[1]))
@@ -180,10 +181,11 @@ class BestOfSome:
         self.n_rows = X.shape[0]
         self.dtype = float_type(X)
 
-    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureMap, Design]:
+    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
         """The ``count`` best of the next candidates, for every output."""
         tried = self.n_candidates
-        feature_map, design = self.feature_map.stream(self.X, first * tried, count * tried)
+        sequence = feature_sequence(self.feature_map)
+        feature_map, design = sequence.stream(self.X, first * tried, count * tried)
         scores = np.abs(design.rmatvec(slopes)).reshape(design.shape[1], -1)
         best = np.unique(np.argsort(-scores, axis=0, kind="stable")[:count])
         return feature_map.excerpt(best), select(design, best)

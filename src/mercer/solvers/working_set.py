@@ -19,6 +19,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._validation import float_type, positive_integer
 from mercer.designs import Dense, Design, select, side_by_side
 from mercer.maps import FeatureMap
+from mercer.maps.sequence import FeatureSequence, feature_sequence
 from mercer.problem import Problem
 from mercer.solvers.base import Clock, Solver, TraceRow, check_tolerance
 
@@ -39,7 +40,7 @@ class Source(Protocol):
     n_rows: int
     dtype: Any
 
-    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureMap, Design]:
+    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
         """New features and their columns, if ``first`` were drawn before.
 
         ``slopes`` (n,) or (n, k) are the derivatives of the mean loss with respect to the responses
@@ -76,9 +77,9 @@ class Stream:
 
     def draw(
         self, first: int, count: int, slopes: NDArray | None = None
-    ) -> tuple[FeatureMap, Design]:
+    ) -> tuple[FeatureSequence, Design]:
         """``feature_map.stream(X, first, count)``."""
-        return self.feature_map.stream(self.X, first, count)
+        return feature_sequence(self.feature_map).stream(self.X, first, count)
 
 
 @dataclass(frozen=True)
@@ -126,7 +127,7 @@ class Selection:
         Whether the user's interrupt ended the search.
     """
 
-    feature_map: FeatureMap | None
+    feature_map: FeatureSequence | None
     design: Design
     coef: NDArray
     n_drawn: int
@@ -329,8 +330,8 @@ def _slopes(problem: Problem, theta: NDArray) -> NDArray:
 
 
 def _without_known(
-    known: FeatureMap | None, feature_map: FeatureMap, design: Design
-) -> tuple[FeatureMap, Design]:
+    known: FeatureSequence | None, feature_map: FeatureSequence, design: Design
+) -> tuple[FeatureSequence, Design]:
     """New features without those that are held already."""
     if known is None or not known.n_features_out_:
         return feature_map, design
@@ -343,7 +344,7 @@ def _without_known(
     return feature_map.excerpt(columns), select(design, columns)
 
 
-def _kept(found: Selection, new: FeatureMap, wide: Problem, theta: NDArray) -> Selection:
+def _kept(found: Selection, new: FeatureSequence, wide: Problem, theta: NDArray) -> Selection:
     """The columns, old and new, that have a weight in any output."""
     n_columns = wide.design.shape[1]
     used = np.flatnonzero(theta[:n_columns].reshape(n_columns, -1).any(axis=1))
