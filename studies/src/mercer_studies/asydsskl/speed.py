@@ -14,9 +14,10 @@ from mercer.compare.records import quiet
 from mercer.maps import RandomFourier
 from mercer.penalties import L1
 from mercer.problem import Problem
-from mercer.solvers import CoordinateDescent, Result, simulate_delays
+from mercer.solvers import CoordinateDescent, Result
 from mercer_studies.asydsskl.data import Loaded
 from mercer_studies.asydsskl.machines import inner_solver
+from mercer_studies.simulators import simulate_delays
 
 __all__ = ["delayed", "measured", "most_threads"]
 
