@@ -9,7 +9,17 @@ import numpy as np
 
 from mercer.plots.base import STYLE, dress
 from mercer_studies.lines import Curve, draw_bars, draw_line, legend_key
-from mercer_studies.panels import grid, hide_empty, legend, log_axis, panel_title, size_axis
+from mercer_studies.panels import (
+    columns,
+    filled,
+    grid,
+    hide_empty,
+    legend,
+    log_axes,
+    log_axis,
+    panel_title,
+    size_axis,
+)
 from mercer_studies.queries import (
     METHODS,
     Record,
@@ -116,17 +126,14 @@ def figure3(records: Iterable[Record], reference: Iterable[Record] | None = None
     2
     """
     records, theirs = list(records), list(reference or ())
-    found = by_data(_published(records, 3, "binning"))
-    columns = min(_COLUMNS, len(found))
-    blocks = -(-len(found) // columns)
-    figure, axes = grid(2 * blocks, columns, heights=(2.7, 1.5), share_x=True)
-    for place, (name, runs) in enumerate(found.items()):
-        row, column = divmod(place, columns)
-        upper, lower = axes[2 * row, column], axes[2 * row + 1, column]
-        own = by_data(select(records, protocol="published")).get(name, [])
-        exact = exact_kernel(own)
-        _gamma_panels(upper, lower, gamma_sweep(runs), _theirs(theirs, runs[0], 3), exact)
-    hide_empty(axes, len(found), 2)
+    every = by_data(select(records, protocol="published"))
+
+    def draw(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+        exact = exact_kernel(every.get(name, []))
+        _gamma_panels(panels, gamma_sweep(runs), _theirs(theirs, runs[0], 3), exact)
+
+    found = _published(records, 3)
+    figure = columns(found, draw, width=3.5, heights=(2.7, 1.5), most=_COLUMNS, share_x=True)
     handles = [
         legend_key("test error", _TEST, "o"),
         legend_key("training error", _TRAIN, "^", linestyle="--"),
@@ -164,16 +171,16 @@ def figure4(records: Iterable[Record], reference: Iterable[Record] | None = None
     >>> [panel.get_ylabel() for panel in figure4([run]).axes]
     ['test error, %', 'training error, %']
     """
-    found = by_data(_published(records, 4, "binning"))
+    found = _published(records, 4)
     theirs = list(reference or ())
-    columns = min(2, len(found))
-    blocks = -(-len(found) // columns)
-    figure, axes = grid(blocks, 2 * columns, width=2.9, heights=(2.7,))
+    across = min(2, len(found))
+    blocks = -(-len(found) // across)
+    figure, axes = grid(blocks, 2 * across, width=2.9, heights=(2.7,))
     for place, runs in enumerate(found.values()):
-        row, column = divmod(place, columns)
+        row, column = divmod(place, across)
         pair = axes[row, 2 * column : 2 * column + 2]
         _grid_panels(pair, runs, _theirs(theirs, runs[0], 4))
-    hide_empty(axes.reshape(blocks * columns, 2).T, len(found), 2)
+    hide_empty(axes.reshape(blocks * across, 2).T, len(found), 2)
     if _their_key(theirs, found.values(), 4):
         ours = legend_key("ours, a colour for each γ", "#444444", "o")
         legend(figure, [ours, legend_key("the authors', same γ", "#444444", "o", hollow=True)])
@@ -236,8 +243,9 @@ def figure5(
 
 
 def _gamma_panels(
-    upper: Axes, lower: Axes, runs: list[Record], theirs: list[Record], exact: Record | None
+    panels: Sequence[Axes], runs: list[Record], theirs: list[Record], exact: Record | None
 ) -> None:
+    upper, lower = panels
     size = runs[0]["size"]
     other = [run for run in theirs if run["size"] == size and run["method"] == "binning"]
     for part, colour, mark, dashes in (("test", _TEST, "o", "-"), ("train", _TRAIN, "^", "--")):
@@ -259,8 +267,6 @@ def _gamma_panels(
     log_axis(lower.yaxis, [run["seconds"]["fit"] for run in [*runs, *other]])
     lower.set(xlabel=f"γ ({size} grids)", ylabel="training, s")
     panel_title(upper, runs[0], exact)
-    dress(upper)
-    dress(lower)
 
 
 def _grid_panels(pair: Iterable[Axes], runs: list[Record], theirs: list[Record]) -> None:
@@ -325,8 +331,8 @@ def _rival_panels(row: Sequence[Axes], runs: list[Record], theirs: list[Record])
             size_axis(panel, [run["size"] for run in [*theirs, *runs] if run["size"]])
             _level(panel, runs, y)
         else:
-            log_axis(panel.xaxis, panel.dataLim.intervalx)
-        log_axis(panel.yaxis, panel.dataLim.intervaly)
+            log_axes(panel, "x")
+        log_axes(panel, "y")
         panel.set(xlabel=labels[across], ylabel=f"{what}, %" if up is None else labels[up])
         dress(panel)
     panel_title(row[0], runs[0], exact_kernel(runs))
@@ -373,11 +379,10 @@ def _level(axes: Axes, runs: list[Record], y: Callable[[Record], float]) -> None
 _PARTS = {"test": "test error", "train": "training error"}
 
 
-def _published(records: Iterable[Record], number: int, method: str) -> list[Record]:
-    found = select(records, figure=number, protocol="published", method=method)
-    if not found:
-        raise ValueError(f"records must hold runs of figure {number}; got none.")
-    return found
+def _published(records: Iterable[Record], number: int) -> dict[str, list[Record]]:
+    """Runs of random binning as published, by data set."""
+    runs = select(records, figure=number, protocol="published", method="binning")
+    return filled(runs, f"figure {number}")
 
 
 def _their_key(reference: list[Record], found: Iterable[list[Record]], number: int) -> list[Any]:
