@@ -191,6 +191,33 @@ def test_long_steps_fail_under_delays_that_short_ones_bear(numbers):
     assert short["target"] == long["target"]
 
 
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_measured_gaps_stay_below_the_rate_that_is_proved_of_convex_losses_alone(kind, request):
+    loaded = request.getfixturevalue(kind)
+    loaded._chosen[100, 200] = CHOSEN
+    run = speed.delayed(
+        loaded,
+        step_size=0.5,
+        taus=(0, 8),
+        rows=100,
+        fitted=200,
+        size=12,
+        loops=6,
+        draws=1,
+        seed=0,
+    )
+    course, steps = run["course"], run["step_allowed"]
+    assert steps[0] >= steps[1]
+    assert course["gap"][0] == pytest.approx(run["start"] - (10 * run["target"] - run["start"]) / 9)
+    if kind == "numbers":  # correntropy
+        assert set(course) == {"gap"}
+        return
+    assert 0 < steps[1] < 0.5
+    for name in ("allowed", "allowed_short"):
+        assert np.all(np.array(course["gap"]) <= course[name])
+        assert np.all(np.diff(course[name]) < 0)
+
+
 def test_a_falling_curve_crosses_a_value_between_its_points():
     assert speed._crossing([0, 1, 2], [4.0, 2.0, 1.0], 3.0) == 0.5
     assert speed._crossing([0, 1], [4.0, 2.0], 5.0) == 0

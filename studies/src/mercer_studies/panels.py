@@ -226,11 +226,12 @@ def log_axis(axis: Any, values: Iterable[float]) -> None:
 
 
 def log_axes(panel: Axes, names: str = "xy") -> None:
-    """Logarithmic axes over what is drawn, by :func:`log_axis`."""
+    """Logarithmic axes over what is drawn and positive, by :func:`log_axis`."""
+    drawn = panel.dataLim
     if "x" in names:
-        log_axis(panel.xaxis, panel.dataLim.intervalx)
+        log_axis(panel.xaxis, (drawn.minposx, drawn.x1))
     if "y" in names:
-        log_axis(panel.yaxis, panel.dataLim.intervaly)
+        log_axis(panel.yaxis, (drawn.minposy, drawn.y1))
 
 
 def size_axis(axes: Axes, sizes: Iterable[int]) -> None:

@@ -95,7 +95,8 @@ def draws_bound(
     size : float, default=1.0
         B, the largest value of a feature; 1 for perceptrons.
     failure : float, optional
-        In (0, 1): the bound that holds with probability 1 - ``failure``, not on average.
+        In (0, 1): the bound that holds with probability 1 - ``failure``, not on average. It is
+        proved where it is less than ``gap`` and 2 γ ‖w*‖².
 
     Returns
     -------
@@ -118,7 +119,8 @@ def draws_bound(
     if not wasted:  # an empty model is as good as the reference
         return np.zeros(np.shape(drawn))
     wasted += 2.0 - 4.0 / wasted
-    return (1.0 + np.log(1.0 / failure)) * _after(drawn, wasted, curvature)
+    bound = (1.0 + np.log(1.0 / failure)) * _after(drawn, wasted, curvature)
+    return np.where(bound < min(gap, 2.0 * curvature), bound, np.inf)
 
 
 def draws_needed(
@@ -135,7 +137,7 @@ def draws_needed(
     Parameters
     ----------
     goal : float
-        ε > 0.
+        ε > 0; nothing has to be drawn for a goal of ``gap`` or more.
     gap, norm, beta, size, failure
         See :func:`draws_bound`, whose inverse this is.
 
@@ -147,7 +149,7 @@ def draws_needed(
     """
     curvature = beta * (size * norm) ** 2
     wasted = 2.0 * max(gap, 0.0) / curvature
-    if not wasted:
+    if goal >= gap:
         return 0.0
     needed = 2.0 * curvature / goal * (1.0 + np.log(1.0 / failure)) + 2.0 - 4.0 / wasted + wasted
     return float(max(needed, 0.0))

@@ -175,12 +175,17 @@ def figure2(records: Iterable[Record]) -> Figure:
     ['threads', 'delay τ, in steps']
     """
     found = filled(of_task(records, "measured", "delayed"), "figure 2")
-    figure = columns(found, _asynchronous, width=4.2, heights=(2.7, 2.7))
+    proved = any(run.get("course") for run in of_task(records, "delayed"))
+    heights = (2.7, 2.7, 2.7) if proved else (2.7, 2.7)
+    figure = columns(found, _asynchronous, width=4.2, heights=heights)
     keys = legend_keys(LOOKS, {run["method"] for run in of_task(records, "measured")})
     keys.append(legend_key("a loop of steps alone", "#555555", "", linestyle=":"))
     lengths = sorted({run["step_size"] for run in of_task(records, "delayed")}, reverse=True)
     looks = zip(lengths, _DELAYED, strict=False)
     keys += [legend_key(f"γ = {g:g}", colour, mark) for g, (colour, mark) in looks]
+    if proved:
+        keys.append(legend_key("rate (11) at such γ", "#555555", "", linestyle="--"))
+        keys.append(legend_key("at the γ that is proved", "#bbbbbb", "", linestyle=":"))
     legend(figure, keys)
     return figure
 
@@ -253,13 +258,15 @@ def _answering(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> Non
 
 
 def _asynchronous(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
-    """Threads as measured above, delays as simulated below."""
-    upper, lower = panels
+    """Threads as measured, delays as simulated, and loops beside rate (11)."""
+    upper, lower = panels[:2]
     measured, delayed = of_task(runs, "measured"), of_task(runs, "delayed")
     _threads(upper, measured)
     _delays(lower, delayed)
     titled(upper, with_paper_name(runs[0], _TITLE), _sizes((measured or runs)[0]))
     titled(lower, "simulated", _sizes((delayed or runs)[0]))
+    for panel in panels[2:]:
+        _rates(panel, [run for run in delayed if run.get("course")])
 
 
 def _mistaken(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
@@ -317,6 +324,26 @@ def _delays(panel: Axes, runs: Sequence[Record]) -> None:
         log_axis(panel.yaxis, [*known, top])
         panel.set_ylim(top=top * _APART ** len(ordered))
     panel.set(xlabel="delay τ, in steps", ylabel="loops to the target")
+
+
+def _rates(panel: Axes, runs: Sequence[Record]) -> None:
+    """F - F* after every loop without delay, and what rate (11) allows of convex losses."""
+    ordered = sorted(runs, key=lambda run: -run["step_size"])
+    for run, (colour, mark) in zip(ordered, _DELAYED, strict=False):
+        course = run["course"]
+        gaps = [gap if gap and gap > 0 else np.nan for gap in course["gap"]]
+        draw_line(panel, list(enumerate(gaps)), colour, mark)
+        if "allowed" in course:
+            rate = draw_line(panel, list(enumerate(course["allowed"])), colour, "", "--")
+            rate.set_linewidth(1.2)
+            draw_line(panel, list(enumerate(course["allowed_short"])), "#bbbbbb", "", ":")
+    if ordered:
+        convex = "allowed" in ordered[0]["course"]
+        proved = max(run["step_allowed"][0] for run in ordered)
+        said = f"no delay; proved for γ up to {proved:.2g}" if convex else "no rate: not convex"
+        titled(panel, "theorem 1", said)
+        log_axes(panel, "y")
+    panel.set(xlabel="loops", ylabel="objective above its minimum")
 
 
 def _over_trials(runs: Sequence[Record]) -> tuple[Curve, list[float]]:

@@ -113,8 +113,9 @@ def _delays(records: Sequence[Record]) -> dict[str, Any]:
     for run in runs:
         loops = {point["tau"]: point["loops"] for point in run["curve"]}
         values = (_or_dash(loops.get(tau)) for tau in taus)
-        rows.append([_name(run), f"{run['step_size']:g}", *values])
-    head = ["data", "γ", *(f"τ = {tau}" for tau in taus)]
+        proved = run.get("step_allowed") or [None]
+        rows.append([_name(run), f"{run['step_size']:g}", _or_dash(proved[0]), *values])
+    head = ["data", "γ", "proved up to", *(f"τ = {tau}" for tau in taus)]
     return _table("Loops to the target under simulated delays", head, rows, range(1, len(head)))
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from mercer.plots.base import STYLE, dress
 from mercer_studies.lines import Curve, draw_bars, draw_line, legend_key
 from mercer_studies.panels import (
+    about,
     columns,
     filled,
     grid,
@@ -19,6 +20,8 @@ from mercer_studies.panels import (
     log_axis,
     panel_title,
     size_axis,
+    thousands,
+    titled,
 )
 from mercer_studies.queries import (
     METHODS,
@@ -34,15 +37,17 @@ from mercer_studies.queries import (
     paper_name,
     select,
 )
+from mercer_studies.theory import binning_bound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["figure2", "figure3", "figure4", "figure5"]
+__all__ = ["figure2", "figure3", "figure4", "figure5", "theorem1", "theorem_runs"]
 
 _TEST, _TRAIN, _THEIRS = "#D55E00", "#0072B2", "#8c8c8c"
 _COLUMNS, _MOST_CURVES = 3, 7
+_HIGHEST = 2.0  # of a bound that is drawn; an empty model has 0.5
 
 
 def figure2(records: Iterable[Record]) -> Figure:
@@ -239,6 +244,56 @@ def figure5(
     return figure
 
 
+def theorem_runs(records: Iterable[Record]) -> list[Record]:
+    """The runs beside the bound of theorem 1.
+
+    Examples
+    --------
+    >>> theorem_runs([{"protocol": "theorem", "failed": "no memory."}])
+    []
+    """
+    return [
+        record
+        for record in records
+        if record.get("protocol") == "theorem" and not record.get("failed")
+    ]
+
+
+def theorem1(records: Iterable[Record]) -> Figure:
+    """The l1 objective as grids are drawn, and what theorem 1 allows its mean.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If no record belongs to this figure.
+
+    Examples
+    --------
+    >>> run = {"protocol": "theorem", "data": {"name": "toy"}, "rows": 90, "gamma": 1.0}
+    >>> run |= {"start": 0.5, "kappa": 2.0, "exact": {"objective": 0.2, "norm": 1.0}}
+    >>> run["course"] = {"grids": [1, 2], "objectives": [[0.4, 0.3]]}
+    >>> [panel.get_xlabel() for panel in theorem1([run]).axes]
+    ['grids R']
+    """
+    found = filled(theorem_runs(records), "theorem 1")
+    figure = columns(found, _beside_theorem, width=3.5, heights=(2.7,), most=_COLUMNS)
+    handles = [
+        legend_key("mean over trials", _TEST, "o"),
+        legend_key("exact kernel", "black", "", linestyle="--"),
+        legend_key("theorem 1", "#777777", "", linestyle=":"),
+    ]
+    legend(figure, handles)
+    return figure
+
+
 # --- the panels of one data set --------------------------------------------------------------
 
 
@@ -267,6 +322,26 @@ def _gamma_panels(
     log_axis(lower.yaxis, [run["seconds"]["fit"] for run in [*runs, *other]])
     lower.set(xlabel=f"γ ({size} grids)", ylabel="training, s")
     panel_title(upper, runs[0], exact)
+
+
+def _beside_theorem(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+    """One γ: every trial, their mean, the kernel machine and the bound."""
+    [panel], run = panels, runs[0]
+    grids, objectives = run["course"]["grids"], run["course"]["objectives"]
+    for trial in objectives:
+        draw_line(panel, list(zip(grids, trial, strict=True)), _TEST, "").set_alpha(0.35)
+    mean = np.mean(objectives, axis=0)
+    draw_line(panel, list(zip(grids, mean.tolist(), strict=True)), _TEST, "o")
+    level, norm = run["exact"]["objective"], run["exact"]["norm"]
+    panel.axhline(level, color="black", linestyle="--", linewidth=1.1, zorder=1)
+    allowed = level + binning_bound(grids, run["start"] - level, norm, run["kappa"])
+    bound = [point for point in zip(grids, allowed.tolist(), strict=True) if point[1] <= _HIGHEST]
+    draw_line(panel, bound, "#777777", "", ":")
+    log_axes(panel, "y")
+    size_axis(panel, [size for size in grids if size & (size - 1) == 0])
+    panel.set(xlabel="grids R", ylabel="λ‖w‖₁ + loss")
+    said = f"{thousands(run['rows'])} rows, γ {run['gamma']:.3g}, κ̂ {run['kappa']:.3g}"
+    titled(panel, name, about(run, said))
 
 
 def _grid_panels(pair: Iterable[Axes], runs: list[Record], theirs: list[Record]) -> None:

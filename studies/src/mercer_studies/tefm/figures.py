@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mercer.plots.base import dress
-from mercer_studies.lines import Look, draw_bars, legend_key, legend_keys
+from mercer_studies.lines import Look, draw_bars, draw_line, legend_key, legend_keys
 from mercer_studies.panels import (
     about,
     columns,
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["LOOKS", "figure1", "figure2", "figure3", "table1", "timings"]
+__all__ = [
+    "LOOKS",
+    "bounded_runs",
+    "figure1",
+    "figure2",
+    "figure3",
+    "table1",
+    "theorems",
+    "timings",
+]
 
 LOOKS = {
     name: Look(METHODS[name].label, *look)
@@ -48,6 +57,7 @@ LOOKS = {
 
 _COLUMNS = 3
 _PHASES = {"features": "features", "solve": "solution"}
+_PROVED = ("rks", "tefm-g", "tefm-s")
 _NORMS = {"spectral": "spectral error, %", "frobenius": "Frobenius error, %"}
 
 
@@ -81,6 +91,59 @@ def figure1(records: Iterable[Record]) -> Figure:
     )
     legend(figure, _keys(runs))
     return figure
+
+
+def theorems(records: Iterable[Record]) -> Figure:
+    """Kernel errors and excess losses as measured, dotted what theorems 1 to 3 allow.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If no record says what is allowed.
+
+    Examples
+    --------
+    >>> run = {"figures": [1], "protocol": "fair", "method": "rks", "size": 50, "rows": 90}
+    >>> run |= {"data": {"name": "toy"}, "score": {"kernel": {"spectral": 0.1}}}
+    >>> run["theory"] = {"spectral": 0.5, "excess": 0.01, "allowed_excess": 0.2}
+    >>> [panel.get_ylabel() for panel in theorems([run]).axes]
+    ['spectral error, %', 'excess loss, %']
+    """
+    runs = bounded_runs(records)
+    figure = columns(
+        filled(runs, "the theorems"),
+        _beside_theorems,
+        width=3.5,
+        heights=(2.7, 2.7),
+        most=_COLUMNS,
+        share_x=True,
+    )
+    legend(figure, [*_keys(runs), legend_key("allowed", "#555555", "", linestyle=":")])
+    return figure
+
+
+def bounded_runs(records: Iterable[Record]) -> list[Record]:
+    """The runs of figure 1 whose methods have a theorem.
+
+    Examples
+    --------
+    >>> bounded_runs([{"figures": [1]}])
+    []
+    """
+    runs = select(records, figure=1, protocol="fair")
+    return [
+        run
+        for run in runs
+        if run["method"] in _PROVED and (run.get("theory") or {}).get("spectral")
+    ]
 
 
 def figure2(records: Iterable[Record]) -> Figure:
@@ -222,6 +285,34 @@ def _norms(panels: Sequence[Axes], name: str, everything: Sequence[Record]) -> N
     rows, data = own[0]["rows"], own[0]["data"]
     said = f"{thousands(rows)} rows, {data['d']} inputs, γ {own[0]['gamma']:.2g}"
     titled(upper, name, about(own[0], said))
+
+
+def _beside_theorems(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+    """The spectral norm above, the regularized loss below."""
+    upper, lower = panels
+    reads = (
+        (upper, partial(_kernel, norm="spectral"), "spectral"),
+        (lower, partial(_allowed, key="excess"), "allowed_excess"),
+    )
+    own = _within_reach(runs)
+    for panel, measured, key in reads:
+        _curves(panel, own, _size, measured)
+        for method, look in LOOKS.items():
+            mine = over_seeds(
+                [run for run in own if run["method"] == method], partial(_allowed, key=key)
+            )
+            curve = [(float(size or 0), mean) for size, (mean, _, _) in mine.items()]
+            draw_line(panel, curve, look.colour, "", ":")
+        log_axes(panel, "y")
+    upper.set_ylabel("spectral error, %")
+    upper.tick_params(labelbottom=False)
+    lower.set(xlabel="features l", ylabel="excess loss, %")
+    size_axis(lower, _ticks(own))
+    titled(upper, name, about(own[0], f"{thousands(own[0]['rows'])} rows"))
+
+
+def _allowed(run: Record, key: str) -> float:
+    return 100 * float(run["theory"][key])
 
 
 def _errors(
