@@ -16,12 +16,12 @@ __all__ = ["METHODS", "EpochCost", "epoch_cost", "kernel_bytes"]
 METHODS = ("exact", "nystroem", "fourier")
 """Systems: the full kernel, Nyström's restricted span, random features."""
 
-_WORD = 8  # bytes
+_WORD = 8  # bytes of a number in double precision
 
 
 @dataclass(frozen=True)
 class EpochCost:
-    """What one pass over all blocks costs.
+    """The cost of one pass over all blocks.
 
     Parameters
     ----------
@@ -77,10 +77,10 @@ def epoch_cost(
     """Flops and words of one epoch on M machines that share the rows.
 
     For every block the full kernel takes n b k / M + b³ flops and sends b² words; Nyström and
-    random features take (n b² + n b k) / M + b³ and send b² log₂ M. So Table 1 of the paper has it.
-    The extended form adds what it leaves out: making the block, n b d / M flops; and words, for the
-    full kernel (b d + b k) log₂ M, the rows of the block and the new weights to all machines; for
-    the others b k log₂ M + b k, right-hand sides summed and weights sent.
+    random features take (n b² + n b k) / M + b³ flops and send b² log₂ M words. The extended form
+    adds n b d / M flops to make the block, and words: for the full kernel (b d + b k) log₂ M, the
+    rows of the block and the new weights to all machines; for the others b k log₂ M + b k,
+    right-hand sides summed and weights sent.
 
     Parameters
     ----------
@@ -116,14 +116,20 @@ def epoch_cost(
     --------
     An epoch of the paper's largest problem, with b = 6144 on 128 machines:
 
-    >>> full = epoch_cost("exact", 2251569, block_size=6144, n_outputs=147, n_machines=128)
-    >>> few = epoch_cost(
-    ...     "fourier", 2251569, 200000, block_size=6144, n_outputs=147, n_machines=128
-    ... )
+    >>> setting = {"block_size": 6144, "n_outputs": 147, "n_machines": 128}
+    >>> full = epoch_cost("exact", 2251569, **setting)
+    >>> few = epoch_cost("fourier", 2251569, 200000, **setting)
     >>> f"{full.total_flops:.2g} {few.total_flops:.2g}"
     '9.1e+13 3e+13'
     """
-    n, p = _features(name_from(method, METHODS, "method"), n_rows, n_features)
+    method = name_from(method, METHODS, "method")
+    n = p = positive_integer(n_rows, "n_rows")
+    if method == "exact" and n_features is not None:
+        raise ValueError(f"n_features must be left out for the full kernel; got {n_features}.")
+    if method != "exact":
+        if n_features is None:
+            raise ValueError(f"n_features must be given for {method!r}; got None.")
+        p = positive_integer(n_features, "n_features")
     b = positive_integer(block_size, "block_size")
     k = positive_integer(n_outputs, "n_outputs")
     machines = positive_integer(n_machines, "n_machines")
@@ -170,14 +176,3 @@ def kernel_bytes(n_rows: int, itemsize: int = _WORD) -> float:
     [40.56, 12.61, 2.0]
     """
     return float(positive_integer(itemsize, "itemsize")) * positive_integer(n_rows, "n_rows") ** 2
-
-
-def _features(method: str, n_rows: int, n_features: int | None) -> tuple[int, int]:
-    n = positive_integer(n_rows, "n_rows")
-    if method == "exact":
-        if n_features is not None:
-            raise ValueError(f"n_features must be left out for the full kernel; got {n_features}.")
-        return n, n
-    if n_features is None:
-        raise ValueError(f"n_features must be given for {method!r}; got None.")
-    return n, positive_integer(n_features, "n_features")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.plots.base import dress, new_figure
+from mercer.plots.base import dress, new_figure, thousands
 from mercer_studies.queries import Record, by_data, data_kind, paper_name
 
 if TYPE_CHECKING:
@@ -195,17 +195,6 @@ def titled(axes: Axes, title: str, said: str) -> None:
         fontsize=8,
         color="#555555",
     )
-
-
-def thousands(number: int) -> str:
-    """A number with thin spaces between its thousands.
-
-    Examples
-    --------
-    >>> len(thousands(1234))
-    5
-    """
-    return f"{number:,}".replace(",", "\N{THIN SPACE}")
 
 
 def log_axis(axis: Any, values: Iterable[float]) -> None:
