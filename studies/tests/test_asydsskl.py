@@ -12,6 +12,8 @@ import pytest
 from mercer.compare import records
 from mercer.kernels import Gaussian
 from mercer.losses import Squared
+from mercer.penalties import L1
+from mercer.problem import Problem
 from mercer.solvers import PairwiseCD
 from mercer_studies import asydsskl, runner
 from mercer_studies.asydsskl import (
@@ -118,6 +120,21 @@ def test_forms_of_the_steps_come_to_the_objective_of_coordinate_descent(classes)
     best = course(classes, "working-set")["objective"]
     for method in ("asydsskl", "asydsskl-own"):
         assert course(classes, method)["objective"] < 1.3 * best
+
+
+@pytest.mark.parametrize("method", ["asydsskl", "asydsskl-own"])
+def test_polish_leaves_no_more_features_and_no_larger_objective(classes, method):
+    run = course(classes, method)
+    assert run["polished"]["model_size"] <= run["model_size"]
+    assert run["polished"]["error"] <= run["course"]["error"][-1] + 0.05
+    assert "polished" not in course(classes, "working-set")
+    some, inner = classes.subset(None, None), machines.inner_solver(method, 1)
+    with records.quiet():
+        found = machines.selected(some.X, some.y, 0.5, classes.loss, 1e-2, inner, 24, 1, 0)
+    after = machines.polished(found, some.y, classes.loss, 1e-2)
+    problem = Problem(found.design, some.y, classes.loss, L1(1e-2))
+    assert problem.value(after.coef) <= problem.value(found.coef)
+    assert after.design is found.design
 
 
 def test_a_curve_is_cut_off_when_its_time_is_up(classes):

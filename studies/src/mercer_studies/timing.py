@@ -21,11 +21,12 @@ __all__ = [
     "Repeated",
     "Stopwatch",
     "Timed",
+    "median",
     "phase_times",
     "repeated",
 ]
 
-RUNS, QUICK = 3, 0.25  # a fit is timed so often, unless it has taken so many seconds before
+RUNS, QUICK = 3, 10.0  # runs of a fit, fewer once they have taken so many seconds
 MEMORY = "highest resident memory while fitting and predicting, above what was held before"
 
 
@@ -121,6 +122,18 @@ def repeated(run: Callable[[], Fit]) -> Repeated[Fit]:
     seconds: dict[str, float | None] = {"features": None, "solve": None}
     seconds |= {name: float(np.median(values)) for name, values in runs.items()}
     return Repeated(fit, seconds, runs, {"added": peak.added, "peak": peak.peak, "kind": MEMORY})
+
+
+def median(seconds: Sequence[float | None]) -> float | None:
+    """The median of some times, of which None is longer than any; None if that is the median.
+
+    Examples
+    --------
+    >>> median([3.0, None, 1.0]), median([None, None, 1.0])
+    (3.0, None)
+    """
+    value = float(np.median([np.inf if one is None else one for one in seconds]))
+    return value if np.isfinite(value) else None
 
 
 def phase_times(result: Result | Sequence[TraceRow]) -> dict[str, NDArray[np.float64]]:

@@ -36,8 +36,8 @@ def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> l
                 plots.answers(records),
                 "Seconds of answers against rows asked, and microseconds a row against size of "
                 f"the model times inputs, on {_names(plots.of_task(records, 'answers'))}.",
-                "Least of three runs. The size is the number of random features with a weight, of "
-                "support vectors, or of all features of DoubleSGD, which are drawn again.",
+                "Medians of three runs. The size is the number of random features with a weight, "
+                "of support vectors, or of all features of DoubleSGD, which are drawn again.",
             )
         )
     if plots.of_task(records, "measured", "delayed"):

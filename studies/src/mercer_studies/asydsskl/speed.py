@@ -20,6 +20,7 @@ from mercer_studies.asydsskl.data import Loaded
 from mercer_studies.asydsskl.machines import inner_solver
 from mercer_studies.simulators import simulate_delays
 from mercer_studies.theory import descent_bound
+from mercer_studies.timing import median
 
 __all__ = ["delayed", "measured", "most_threads"]
 
@@ -75,7 +76,7 @@ def measured(
     dict
         The results of a record; ``curve`` has for every number of threads ``seconds`` until F is
         what one thread has after half of its loops (None where it did not get there), and ``pace``,
-        those of a loop. Both are the least of three runs.
+        those of a loop. Both are medians of three runs.
     """
     problem, chosen = _problem(loaded, rows, fitted, size, seed, np.float32)
     runs: dict[int, list[Result]] = {tau: [] for tau in taus}
@@ -211,11 +212,11 @@ def _minimum(problem: Problem, n_jobs: int | None) -> NDArray:
 
 
 def _timing(runs: Sequence[Result], target: float) -> dict[str, Any]:
-    """Least seconds to a target, and of a loop."""
+    """Median seconds to a target, None unless most runs got there, and of a loop."""
     reached = [_seconds_to(run, target) for run in runs]
     return {
-        "seconds": min((seconds for seconds in reached if seconds is not None), default=None),
-        "pace": min(_stepping(run.trace[-1]) / max(1, run.n_iter) for run in runs),
+        "seconds": median(reached),
+        "pace": median([_stepping(run.trace[-1]) / max(1, run.n_iter) for run in runs]),
         "n_iter": runs[-1].n_iter,
         "objective": float(min(row.objective for row in runs[-1].trace)),
     }

@@ -49,14 +49,15 @@ def _training(records: Sequence[Record]) -> dict[str, Any]:
                 f"{course['seconds'][-1]:.3g}",
                 _error(run, course["error"][-1]),
                 f"{run['model_size']:,}",
+                f"{run['polished']['model_size']:,}" if run.get("polished") else "–",
                 f"{chosen['gamma']:.3g}",
                 _strength(run),
                 "time" if run["capped"] else "its end",
             ]
         )
     head = ["data", "method", "trial", "rows", "first s", "error", "last s", "error"]
-    head += ["size", "γ", "strength", "ended by"]
-    return _table("Figure 1, a to f: first and last point of every curve", head, rows, range(2, 10))
+    head += ["size", "polished", "γ", "strength", "ended by"]
+    return _table("Figure 1, a to f: first and last point of every curve", head, rows, range(2, 11))
 
 
 def _strength(run: Record) -> str:

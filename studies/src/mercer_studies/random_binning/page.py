@@ -85,7 +85,7 @@ def _in_parallel(records: Sequence[Record]) -> list[Shown]:
             "fewer rounds it takes with simulated processors, on random binning and random Fourier "
             f"features of {names}.",
             "Lasso and squared hinge with an l1 penalty, at 1 % of the strength that leaves no "
-            "weights. Above: least seconds to the same duality gap, with threads that own "
+            "weights. Above: median seconds to the same duality gap, with threads that own "
             "columns and do not wait for each other, with safe steps, and with a whole grid at a "
             "time, whose bins share no row. Below: τ random columns move at once, by safe steps or "
             "by plain ones, until the objective is within a hundredth of the way to its minimum. "
