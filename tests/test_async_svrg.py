@@ -22,7 +22,7 @@ from mercer.losses import (
 from mercer.maps import RandomFourier
 from mercer.penalties import L1, L2, ElasticNet
 from mercer.problem import Problem
-from mercer.solvers import AsyncSVRG, CoordinateDescent, Stream, WorkingSet, simulate_delays
+from mercer.solvers import AsyncSVRG, CoordinateDescent, Stream, WorkingSet
 from mercer.solvers.async_svrg.inner import Inner
 from test_coordinate import at_strength, make, make_designs
 
@@ -89,38 +89,6 @@ def test_without_a_penalty_it_stops_by_stationarity(rng):
 def paper(**settings):
     form = {"margins": "recomputed", "sampling": "uniform", "block_size": 1}
     return AsyncSVRG(tol=0, n_jobs=1, max_iter=3, **(form | settings))
-
-
-@pytest.mark.rounding
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("margins", ["recomputed", "kept"])
-def test_the_form_of_the_paper_is_what_its_simulation_does(margins, loss, rng):
-    for design in make_designs(rng):
-        problem = make(loss, design, rng, 0.1, 0.7)
-        simulated = simulate_delays(problem, 0, 0.5, max_iter=3, batch_size=8, n_inner=500)
-        result = paper(step_size=0.5, batch_size=8, n_inner=500, margins=margins).solve(problem)
-        objective = [row.objective for row in result.trace]
-        np.testing.assert_allclose(objective, simulated.objective, rtol=1e-9)
-
-
-@pytest.mark.rounding
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_all_rows_in_a_batch_are_proximal_coordinate_descent(loss, rng):
-    for design in make_designs(rng)[:3]:
-        problem = make(loss, design, rng, 0.1, 0.7, None, False)
-        gamma, n_steps = 0.9, 400
-        result = paper(step_size=gamma, batch_size=N, n_inner=n_steps).solve(problem)
-        draws = simulate_delays(problem, 0, gamma, max_iter=3, batch_size=N, n_inner=n_steps)
-        Z = design.toarray()
-        length = gamma / (loss.lipschitz * np.max(Z**2))
-        w = np.zeros(Z.shape[1])
-        for _ in range(60):  # any order of the coordinates has the same fixed point
-            for j in range(len(w)):
-                slope = loss.gradient(Z @ w, problem.y) @ Z[:, j] / N
-                w[j] = problem.penalty.prox(np.array(w[j] - length * slope), length)
-        np.testing.assert_allclose(result.coef, draws.coef, atol=1e-12)
-        longer = paper(step_size=gamma, batch_size=N, n_inner=60 * len(w)).solve(problem)
-        assert problem.value(longer.coef) <= problem.value(w) + 1e-3 * result.trace[0].objective
 
 
 @pytest.mark.rounding

@@ -1,20 +1,17 @@
-"""Block descent interrupted, resumed, bounded in memory and shared among workers."""
+"""Block descent interrupted, resumed and bounded in memory."""
 
 import re
 import tracemalloc
-import warnings
 
 import numpy as np
 import pytest
-from sklearn.exceptions import ConvergenceWarning
 
 from _systems import ALPHAS, KERNEL, KINDS, distance, epochs, exactly, make, quietly
 from mercer import config_context
 from mercer.designs import Dense, KernelColumns
-from mercer.diagnostics import epoch_cost
 from mercer.losses import Squared
 from mercer.penalties import L2, RKHSNorm
-from mercer.problem import Problem, ShardedProblem
+from mercer.problem import Problem
 from mercer.solvers.block.partition import partition, permutation, size_of_blocks
 
 pytestmark = pytest.mark.rounding
@@ -191,40 +188,3 @@ def test_blocks_that_would_not_fit_are_refused_with_one_that_would(rng):
         largest = int(re.search(r"block_size=(\d+) would fit", str(told.value)).group(1))
         assert 100 <= largest < 2000
         quietly(epochs(1, largest), problem)
-
-
-# -- workers ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n_workers", [2, 4, 7])
-def test_any_number_of_workers_finds_the_same_model(kind, n_workers, rng):
-    problem = make(kind, rng, n_outputs=2)
-    solver = epochs(6, accelerated=True)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        alone = solver.solve_path(problem, ALPHAS)
-        shared = solver.solve_path(ShardedProblem(problem, n_workers), ALPHAS)
-    for one, other in zip(alone, shared, strict=True):
-        np.testing.assert_allclose(one.coef, other.coef, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("n_workers", [2, 4, 8])
-def test_workers_send_what_the_cost_model_says(kind, n_workers, rng):
-    problem = make(kind, rng, fit_intercept=False, n_outputs=3)
-    n, p = problem.design.shape
-    b = 5 if kind != "exact" else 11
-    shared = ShardedProblem(problem, n_workers)
-    quietly(epochs(1, block_size=b), shared)
-    method = {"features": "fourier"}.get(kind, kind)
-    cost = epoch_cost(
-        method,
-        n,
-        None if kind == "exact" else p,
-        block_size=b,
-        n_outputs=3,
-        n_machines=n_workers,
-        n_inputs=3,
-        extended=True,
-    )
-    words = shared.meter.words
-    assert {what: words[what] for what in cost.words} == cost.words

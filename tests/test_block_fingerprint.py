@@ -11,7 +11,7 @@ from mercer.designs import Dense, KernelColumns, Lazy, Sparse
 from mercer.losses import Squared
 from mercer.maps import RandomFourier
 from mercer.penalties import L2, RKHSNorm
-from mercer.problem import Problem, ShardedProblem
+from mercer.problem import Problem
 from mercer.solvers.block import fingerprint
 from mercer.solvers.block.fingerprint import digest_of
 
@@ -160,7 +160,6 @@ FITS = {
     ),
     "rows of a map": lambda X: (lazy_fit(X), lazy_fit(one_entry(X))),
     "map": lambda X: (lazy_fit(X), lazy_fit(X, 1)),
-    "workers": lambda X: (dense_fit(X), ShardedProblem(dense_fit(X), 2)),
 }
 
 

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 
-import mercer.problem.sharded
 import mercer.problem.systems.kernel
 import mercer.problem.systems.normal
 from _problems import make as make_problem
 from _systems import KINDS, N, P, dense_solution, make
 from mercer.losses import Logistic
 from mercer.penalties import L1
-from mercer.problem import KernelSystem, NormalSystem, Problem, ShardedProblem
+from mercer.problem import KernelSystem, NormalSystem, Problem
 
 pytestmark = pytest.mark.rounding
 
@@ -36,6 +35,13 @@ def some(problem, rng, alphas=ALPHAS):
     """Equations at a random point."""
     system = problem.system(alphas)
     system.start(rng.normal(scale=0.3, size=system.shape))
+    return system
+
+
+def shared_among(n_workers, problem):
+    """Equations whose rows are divided among workers."""
+    system = problem.system(ALPHAS)
+    system.split(n_workers)
     return system
 
 
@@ -164,7 +170,7 @@ def test_energies_of_changes_follow_from_the_state(problem, rng):
 
 @pytest.mark.parametrize("n_workers", [1, 3])
 def test_functions_of_a_few_rows_are_directions_of_the_equations(problem, n_workers, rng):
-    system = ShardedProblem(problem, n_workers).system(ALPHAS)
+    system = shared_among(n_workers, problem)
     system.start(rng.normal(scale=0.3, size=system.shape))
     here = {name: array.copy() for name, array in system.state().items()}
     functions = system.functions(np.array([3, 9, 14]), None)
@@ -217,7 +223,7 @@ def test_weights_of_the_problem_come_back(problem, rng):
 
 @pytest.mark.parametrize("n_workers", [2, 3, 8])
 def test_workers_that_share_the_rows_make_the_same_equations(problem, n_workers, rng):
-    whole, shared = problem.system(ALPHAS), ShardedProblem(problem, n_workers).system(ALPHAS)
+    whole, shared = problem.system(ALPHAS), shared_among(n_workers, problem)
     x = rng.normal(size=whole.shape)
     J = np.array([1, 6, 9, 14])
     blocks = []
@@ -231,11 +237,6 @@ def test_workers_that_share_the_rows_make_the_same_equations(problem, n_workers,
     np.testing.assert_allclose(shared.values(), whole.values(), rtol=1e-11)
     residuals = [system.residual(system.x) for system in (whole, shared)]
     np.testing.assert_allclose(*residuals, atol=1e-11)
-
-
-def test_more_workers_than_rows_are_refused(rng):
-    with pytest.raises(ValueError, match=r"n_workers must be at most the number of rows, 44; got"):
-        ShardedProblem(make("features", rng), 45)
 
 
 def test_only_quadratic_problems_have_linear_equations(rng):
@@ -262,7 +263,7 @@ def test_constant_targets_are_solved_at_the_start(kind, rng):
 
 @pytest.mark.parametrize(
     "module",
-    [mercer.problem.sharded, mercer.problem.systems.kernel, mercer.problem.systems.normal],
+    [mercer.problem.systems.kernel, mercer.problem.systems.normal],
     ids=lambda module: module.__name__.rsplit(".", 1)[-1],
 )
 def test_examples(module, check_examples):

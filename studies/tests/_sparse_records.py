@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mercer_studies.sparse_features.figures import bound
+from mercer_studies.sparse_features.figures import allowed
 from mercer_studies.sparse_features.grid import LAMBDAS, METHODS
 
 KERNELS = ("gaussian", "laplacian", "perceptron")
@@ -106,7 +106,8 @@ def searches(reached=0.2, boosting=0.4, wrong=0.05, norm=2.0, level=0.25, about=
         score={"test": {"accuracy": 0.95}},
     )
     steps = [100 * i for i in range(1, 11)]
-    ours = [min(1.0, reached + 0.5 * (bound(level, norm, d) - level)) for d in steps]
+    bounds = allowed({"objective": level, "norm": norm}, steps).tolist()
+    ours = [min(1.0, reached + 0.5 * (bound - level)) for bound in bounds]
     ours[-1] = reached
     return [
         exact,

@@ -12,6 +12,8 @@ import pytest
 from mercer.compare import records
 from mercer.kernels import Gaussian
 from mercer.losses import Squared
+from mercer.penalties import L1
+from mercer.problem import Problem
 from mercer.solvers import PairwiseCD
 from mercer_studies import asydsskl, runner
 from mercer_studies.asydsskl import (
@@ -120,6 +122,21 @@ def test_forms_of_the_steps_come_to_the_objective_of_coordinate_descent(classes)
         assert course(classes, method)["objective"] < 1.3 * best
 
 
+@pytest.mark.parametrize("method", ["asydsskl", "asydsskl-own"])
+def test_polish_leaves_no_more_features_and_no_larger_objective(classes, method):
+    run = course(classes, method)
+    assert run["polished"]["model_size"] <= run["model_size"]
+    assert run["polished"]["error"] <= run["course"]["error"][-1] + 0.05
+    assert "polished" not in course(classes, "working-set")
+    some, inner = classes.subset(None, None), machines.inner_solver(method, 1)
+    with records.quiet():
+        found = machines.selected(some.X, some.y, 0.5, classes.loss, 1e-2, inner, 24, 1, 0)
+    after = machines.polished(found, some.y, classes.loss, 1e-2)
+    problem = Problem(found.design, some.y, classes.loss, L1(1e-2))
+    assert problem.value(after.coef) <= problem.value(found.coef)
+    assert after.design is found.design
+
+
 def test_a_curve_is_cut_off_when_its_time_is_up(classes):
     run = course(classes, "doubly", cap=1e-3)
     assert run["capped"]
@@ -189,6 +206,33 @@ def test_long_steps_fail_under_delays_that_short_ones_bear(numbers):
     )
     assert [point["loops"] is None for point in long["curve"]][1]
     assert short["target"] == long["target"]
+
+
+@pytest.mark.parametrize("kind", ["classes", "numbers"])
+def test_measured_gaps_stay_below_the_rate_that_is_proved_of_convex_losses_alone(kind, request):
+    loaded = request.getfixturevalue(kind)
+    loaded._chosen[100, 200] = CHOSEN
+    run = speed.delayed(
+        loaded,
+        step_size=0.5,
+        taus=(0, 8),
+        rows=100,
+        fitted=200,
+        size=12,
+        loops=6,
+        draws=1,
+        seed=0,
+    )
+    course, steps = run["course"], run["step_allowed"]
+    assert steps[0] >= steps[1]
+    assert course["gap"][0] == pytest.approx(run["start"] - (10 * run["target"] - run["start"]) / 9)
+    if kind == "numbers":  # correntropy
+        assert set(course) == {"gap"}
+        return
+    assert 0 < steps[1] < 0.5
+    for name in ("allowed", "allowed_short"):
+        assert np.all(np.array(course["gap"]) <= course[name])
+        assert np.all(np.diff(course[name]) < 0)
 
 
 def test_a_falling_curve_crosses_a_value_between_its_points():

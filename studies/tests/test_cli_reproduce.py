@@ -97,7 +97,7 @@ def test_one_run_is_not_runs(number, text):
 def test_json_is_the_only_thing_on_standard_output():
     done = mercer(*QUICK, "--figure", "4", "--protocol", "published", "--json", "--out", "there")
     content = json.loads(done.stdout)
-    assert content["n_new"] == content["n_records"] == 9
+    assert content["n_new"] == content["n_records"] == 10
     assert content["n_failed"] == 0
     assert os.path.exists(content["record_file"])
     assert all(os.path.exists(path) for path in content["figures"])
@@ -110,7 +110,7 @@ def test_existing_records_ask_for_resume_and_resume_adds_what_is_missing():
     assert refused.exit_code == 1
     assert "--resume" in refused.stderr
     more = json.loads(mercer(*arguments, "--figure", "3", "--resume").stdout)
-    assert (more["n_new"], more["n_records"]) == (2 + 5, 9 + 2 + 5)
+    assert (more["n_new"], more["n_records"]) == (2 + 5, 10 + 2 + 5)
     again = json.loads(mercer(*arguments, "--figure", "3", "--resume").stdout)
     assert again["n_new"] == 0
 
@@ -149,7 +149,7 @@ def test_missing_data_are_named_and_the_rest_is_run(tmp_path, monkeypatch):
     done = mercer(*arguments, "--datasets", sets, "--protocol", "published")
     assert done.exit_code == 0, done.output
     assert "left out: the data set 'susy-sample'" in done.stdout
-    assert "9 lines added" in done.stdout
+    assert "10 lines added" in done.stdout
     assert "MERCER_DATA" not in os.environ
     alone = mercer(*arguments, "--datasets", "susy-sample", "--out", "other")
     assert alone.exit_code == 1

@@ -14,7 +14,8 @@ from mercer.datasets import DataError
 from mercer.maps import RandomBinning
 from mercer_studies import inputs, random_binning, runner, timing
 from mercer_studies.papers import Selected, get
-from mercer_studies.random_binning import data, fits, grid, plan
+from mercer_studies.random_binning import data, fits, grid, plan, theorem
+from mercer_studies.theory import binning_bound
 
 LAM_N = 0.01
 
@@ -37,6 +38,23 @@ def _once(monkeypatch):
 def published(loaded, method="binning", size=16, gamma=1.12, rows=None):
     with records.quiet():
         return fits.published(loaded, method=method, size=size, gamma=gamma, seed=0, rows=rows)
+
+
+# --- theorem 1 -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["regression", "classes"])
+def test_grids_stay_below_theorem_1_and_near_the_kernel_machine(kind, request):
+    loaded = request.getfixturevalue(kind)
+    run = theorem.theorem(loaded, gamma=1.0, rows=120, n_grids=8, n_trials=2)
+    level, objectives = run["exact"]["objective"], np.array(run["course"]["objectives"])
+    assert objectives.shape == (2, 8)
+    assert np.all(np.diff(objectives) <= 1e-9)
+    assert np.all(objectives <= run["start"])
+    gap, norm = run["start"] - level, run["exact"]["norm"]
+    allowed = level + binning_bound(run["course"]["grids"], gap, norm, run["kappa"])
+    assert np.all(objectives.mean(axis=0) <= allowed)
+    assert 1 <= run["kappa"] <= 120
 
 
 # --- the paper's fit -------------------------------------------------------------------------
@@ -230,7 +248,7 @@ def test_every_record_has_what_readers_need(tiny):
     for record in tiny:
         assert always <= set(record)
         assert "failed" not in record
-        if record["protocol"] in ("example", "parallel"):
+        if record["protocol"] in ("example", "parallel", "theorem"):
             continue
         assert scored <= set(record)
         assert set(record["score"]) == {"train", "test"}

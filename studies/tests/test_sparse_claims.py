@@ -150,10 +150,13 @@ def test_bound_is_that_of_the_theorem():
     objective, norm, drawn = 0.3, 3.0, 500
     gamma = 2.0 * norm**2  # γ ‖w*‖² with γ = β = 2
     c = 2 * (1 - objective) / gamma
-    assert sparse_features.bound(objective, norm, drawn) == pytest.approx(
-        objective + 2 * gamma / (drawn - c)
-    )
-    assert sparse_features.bound(objective, norm, 0) == float("inf")
+    exact = {"objective": objective, "norm": norm}
+    mean, none = sparse_features.allowed(exact, [drawn, 0])
+    assert mean == pytest.approx(objective + 2 * gamma / (drawn - c))
+    assert none == float("inf")
+    [likely] = sparse_features.allowed(exact, [drawn], failure=0.05)
+    excess = 2 * gamma * (1 + np.log(20)) / (drawn - 2 + 4 / c - c)
+    assert likely == pytest.approx(objective + excess)
 
 
 def test_table_is_drawn_with_their_cells_beside_the_same_data_alone():
@@ -172,10 +175,10 @@ def test_table_is_drawn_with_their_cells_beside_the_same_data_alone():
     assert "the paper's" not in keys
 
 
-def test_figure_1_has_both_searches_the_kernel_and_the_bound():
+def test_figure_1_has_both_searches_the_kernel_and_both_bounds():
     panel, wrong, _ = sparse_features.figure1(made.searches()).axes
     styles = [line.get_linestyle() for line in panel.lines]
-    assert styles.count("--") == styles.count(":") == 1
+    assert (styles.count("--"), styles.count(":")) == (1, 2)
     [dashed] = [line for line in panel.lines if line.get_linestyle() == "--"]
     assert dashed.get_ydata()[0] == 0.25
     [dashed] = [line for line in wrong.lines if line.get_linestyle() == "--"]

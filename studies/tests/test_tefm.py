@@ -64,6 +64,24 @@ def test_base_of_squares_has_the_square_of_the_features(loaded):
     assert (found["n_features"], found["n_base"]) == (10, 100)
 
 
+@pytest.mark.parametrize("method", ["rks", "tefm-g", "tefm-s", "comp"])
+def test_theorems_allow_what_is_measured(method, loaded):
+    found = fits.approximation(loaded, method=method, size=12, seed=1, rows=100)
+    theory, spectral = found["theory"], found["score"]["kernel"]["spectral"]
+    assert (theory["spectral"] is None) == (method == "comp")
+    assert theory["spectral"] is None or spectral <= theory["spectral"]
+    assert -1e-9 <= theory["excess"] <= theory["allowed_excess"]
+
+
+def test_least_loss_of_the_kernel_is_that_of_its_regression(loaded):
+    K, known = loaded.kernel_matrix(100)[2], loaded.spectrum(100)
+    a = np.linalg.solve(K + 100 * known.alpha * np.eye(100), known.y)
+    residuals = known.y - K @ a
+    least = 0.5 * known.alpha * a @ K @ a + 0.5 * np.mean(residuals**2)
+    assert known.least == pytest.approx(least)
+    assert known.norm == pytest.approx(np.linalg.norm(K, 2), rel=1e-5)
+
+
 def test_random_fourier_features_are_pairs_of_norm_one():
     map_ = grid.METHODS["rks"].feature_map("gaussian", 0.5, 8).fit(np.eye(3))
     assert (map_.transform(np.eye(3)) ** 2).sum(axis=1) == pytest.approx(np.ones(3))
@@ -233,7 +251,7 @@ def test_embedding_has_less_error_than_random_features_of_its_size(tiny):
 
 def test_page_has_every_figure_and_no_word_on_numbers_of_the_authors(tiny):
     built = build(tiny)
-    assert built.html.count("<img ") == 4
+    assert built.html.count("<img ") == 5
     assert "who leads at equal seconds" in built.html
     assert 'id="beside"' not in built.html
     assert "as published" not in built.html

@@ -1,9 +1,8 @@
-"""What a fitted model's features say about themselves: how full the bins are, and what it allows.
+"""How full the bins of random binning are, and the parallel speed-up that follows.
 
-Two rows of the data collide in a grid when they share a bin. Full bins tie many rows together and
-make one column do much; empty ones leave the columns apart, so that many of them can be worked on
-at the same time. Wu et al. (KDD 2016) put this into two numbers, κ and its bound κ̄, and into the
-speed-up that parallel coordinate descent is sure of.
+Two rows collide in a grid when they share a bin. Columns of full bins share many rows and have to
+be updated in turn; columns of thin bins can be updated at the same time. Wu et al. (KDD 2016)
+measure this by κ and its bound κ̄.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from mercer.maps import RandomBinning
 
 __all__ = ["Collisions", "asymptotic_speedup", "collisions", "predicted_speedup"]
 
-_LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
+_LEVELS = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)  # shares of the bins, for quantiles of sizes
 
 
 def predicted_speedup(
@@ -31,8 +30,8 @@ def predicted_speedup(
     """Least speed-up of parallel coordinate descent, in rounds rather than in seconds.
 
     ``S(τ) = τ / (1 + (ω - 1)(τ - 1) / (D - 1))`` for τ simultaneous updates of D columns, where no
-    row has more than ω non-zeros. It is what the worst case allows: measured rounds may do better,
-    and seconds depend on the machine besides.
+    row has more than ω non-zeros. This is the worst case: measured rounds may do better, and
+    seconds depend on the machine, too.
 
     Parameters
     ----------
@@ -74,7 +73,7 @@ def predicted_speedup(
 
 
 def asymptotic_speedup(kappa_bar: ArrayLike, a: ArrayLike) -> NDArray[np.float64]:
-    """What :func:`predicted_speedup` comes to for many grids and τ = a κ̄ + 1 simultaneous updates.
+    """Limit of :func:`predicted_speedup` for many grids and τ = a κ̄ + 1 simultaneous updates.
 
     Parameters
     ----------
@@ -138,7 +137,7 @@ class Collisions:
     kappa_bar : float
         κ̄ = D / R: mean number of bins in a grid.
     quantiles : dict of float to float
-        For several shares of the bins, what share of the rows the fullest of these bins holds.
+        By share of the bins, from the smallest on: share of the rows in the fullest of these.
     largest_share : float
         Share of the rows in the fullest bin of all.
 
@@ -147,8 +146,8 @@ class Collisions:
     >>> import numpy as np
     >>> from mercer.designs import Binned
     >>> codes = np.array([[0, 0, 0, 1], [0, 1, 2, 3]], dtype=np.uint8)
-    >>> found = collisions(Binned(codes, [0, 2, 6], scale=1.0))
-    >>> found.n_columns, found.kappa_bar, round(found.kappa_hat, 3)
+    >>> bins = collisions(Binned(codes, [0, 2, 6], scale=1.0))
+    >>> bins.n_columns, bins.kappa_bar, round(bins.kappa_hat, 3)
     (6, 3.0, 2.667)
     """
 
@@ -208,6 +207,9 @@ class Collisions:
         """
         return predicted_speedup(threads, self.n_columns, self.n_grids)
 
+    def __str__(self) -> str:
+        return self.summary()
+
     def summary(self) -> str:
         """The figures as a few lines of text."""
         shares = self.quantiles
@@ -224,9 +226,6 @@ class Collisions:
         if self.unseen is not None:
             lines.append(f"new rows: {self.unseen:.2%} of their bins were not met in the fit")
         return "\n".join(lines)
-
-    def __str__(self) -> str:
-        return self.summary()
 
     def __repr__(self) -> str:
         unseen = "" if self.unseen is None else f", unseen={self.unseen:.4g}"
@@ -245,9 +244,9 @@ def collisions(model: Any, X: Any = None) -> Collisions:
         A fitted estimator whose map is random binning, such a map, or the design of the rows it was
         fitted to.
     X : array, data frame or CSR of shape (n, d), default=None
-        New rows as the model takes them, to learn how many of their bins no row of the fit is in.
-        Where these are many, gamma is large for the number of rows, and predictions fall back on
-        the constant. A design alone cannot tell.
+        New rows as the model takes them, to count their bins that no row of the fit is in. Many
+        such bins mean that gamma is too large for the number of rows: predictions fall back on the
+        constant. Not for a design alone.
 
     Returns
     -------
@@ -268,8 +267,8 @@ def collisions(model: Any, X: Any = None) -> Collisions:
     >>> from mercer import KernelRegressor
     >>> X = np.random.default_rng(0).normal(size=(400, 2))
     >>> model = KernelRegressor(n_components=64, random_state=0).fit(X[:300], X[:300, 0])
-    >>> found = collisions(model, X[300:])
-    >>> 1 < found.kappa_hat < found.kappa_bar, found.unseen < 0.5
+    >>> bins = collisions(model, X[300:])
+    >>> 1 < bins.kappa_hat < bins.kappa_bar, bins.unseen < 0.5
     (True, True)
     """
     if isinstance(model, Design):
@@ -287,6 +286,7 @@ def collisions(model: Any, X: Any = None) -> Collisions:
 
 
 def _occupancy_of(design: Design, X: Any) -> Occupancy:
+    """Sizes of the bins of a design that no row is missing from."""
     if X is not None:
         raise ValueError("X must be left out beside a design; the map or the estimator can bin it.")
     if not hasattr(design, "occupancy"):
@@ -300,14 +300,10 @@ def _occupancy_of(design: Design, X: Any) -> Occupancy:
 
 
 def _unseen_share(model: Any, map_: RandomBinning, X: Any) -> float:
-    if isinstance(model, KernelMachine):
-        designs = map_.designs(model._checked(X), model._scaled)
-    else:
-        designs = map_.designs(matrix(X))
-    n_rows = n_missing = 0
-    for _, design in designs:
-        n_rows += design.shape[0]
-        n_missing += design.n_missing
+    is_machine = isinstance(model, KernelMachine)
+    rows = (model._checked(X), model._scaled) if is_machine else (matrix(X),)
+    counts = [(design.shape[0], design.n_missing) for _, design in map_.designs(*rows)]
+    n_rows, n_missing = map(sum, zip(*counts, strict=True))
     return n_missing / (n_rows * map_.n_components)
 
 

@@ -19,9 +19,9 @@ from mercer.maps import FeatureMap
 
 __all__ = ["KernelError", "kernel_error"]
 
-_DENSE_ROWS = 64  # up to so many rows all eigenvalues are as quickly had as one
-_ROUNDING = 1e-12  # a smaller relative difference is none
-_TOLERANCE = 1e-6  # of the largest eigenvalue
+_DENSE_ROWS = 64  # up to so many rows all eigenvalues take no longer than the largest
+_ROUNDING = 1e-12  # relative differences below it are rounding errors
+_TOLERANCE = 1e-6  # relative, of the largest eigenvalue
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class KernelError:
 def kernel_error(truth: Any, features: Any) -> KernelError:
     """How far the inner products of features are from a kernel matrix.
 
-    The spectral norm is found by the Lanczos method, from products with K and Z alone: nothing of
-    the size of K is held besides K. Everything is computed in float64; only where features are
-    generated anew for every product do float32 ones stay what they are.
+    The Lanczos method finds the spectral norm from products with K and Z alone: no other matrix of
+    the size of K is held. Everything is computed in float64; features of a lazy design stay
+    float32 if they are.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def _frobenius(K: NDArray, design: Design) -> tuple[float, float]:
 
 
 def _largest(symmetric: NDArray | Callable[[NDArray], NDArray], n_rows: int = 0) -> float:
-    """The largest absolute eigenvalue of a matrix, or of what multiplies by one of ``n_rows``."""
+    """The largest absolute eigenvalue of a matrix, or of an operator on ``n_rows`` rows."""
     if callable(symmetric):
         operator = LinearOperator((n_rows, n_rows), matvec=symmetric, dtype=np.float64)
     elif len(symmetric) <= _DENSE_ROWS:
@@ -170,5 +170,5 @@ def _largest(symmetric: NDArray | Callable[[NDArray], NDArray], n_rows: int = 0)
     else:
         operator, n_rows = symmetric, len(symmetric)
     start = np.random.default_rng(0).normal(size=n_rows)
-    found = eigsh(operator, k=1, which="LM", v0=start, tol=_TOLERANCE, return_eigenvectors=False)
-    return float(abs(found[0]))
+    value = eigsh(operator, k=1, which="LM", v0=start, tol=_TOLERANCE, return_eigenvectors=False)
+    return float(abs(value[0]))

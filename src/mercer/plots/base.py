@@ -1,4 +1,4 @@
-"""What every figure shares: its canvas, the look of each method, and how it is saved."""
+"""Canvas, looks of methods and files of figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["OTHERS", "STYLE", "dress", "new_figure", "save_figure"]
+__all__ = ["AIDS", "OTHERS", "STYLE", "dress", "new_figure", "save_figure", "thousands"]
 
 # Okabe and Ito's colours, told apart with every common colour vision, and a mark for each besides.
 # Relatives have shades of one colour: blue for frequencies, ochre for embeddings, green for
@@ -36,6 +36,9 @@ STYLE = {
     "linear": ("#CC79A7", "D"),
     "blocks": ("#7A5C00", "v"),
 }
+AIDS = "#666666"
+"""Colour of what only helps to read a figure."""
+
 OTHERS = (("#56B4E9", "p"), ("#E69F00", "h"), ("#999999", "X"))
 
 
@@ -71,13 +74,19 @@ def new_figure(width: float = 7.2, height: float = 4.8) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def dress(axes: Axes) -> None:
-    """Light lines behind the data, small ticks, no frame on the right and above."""
+def dress(axes: Axes, small: bool = True) -> None:
+    """Light lines behind the data, no frame on the right and above, and small ticks if wanted."""
     axes.grid(True, which="major", color="#e3e3e3", linewidth=0.7, zorder=0)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.tick_params(labelsize=8)
-    axes.xaxis.label.set_fontsize(9)
-    axes.yaxis.label.set_fontsize(9)
+    if small:
+        axes.tick_params(labelsize=8)
+        axes.xaxis.label.set_fontsize(9)
+        axes.yaxis.label.set_fontsize(9)
+
+
+def thousands(number: int) -> str:
+    """A number with thin spaces between its thousands."""
+    return f"{number:,}".replace(",", "\N{THIN SPACE}")
 
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-"""What an automatic model found: the inputs it looks at, and the settings it chose between."""
+"""The choice of an automatic model: shares of inputs, and losses of the settings it tried."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.plots.base import STYLE, dress, new_figure
+from mercer.plots.base import AIDS, STYLE, dress, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -14,13 +14,12 @@ if TYPE_CHECKING:
 __all__ = ["choice_figure"]
 
 _INK = STYLE["binning"][0]
-_AIDS = "#666666"
 _STAGES = {"rung 1": ("o", 18), "rung 2": ("s", 24), "rung 3": ("D", 28), "features": ("^", 34)}
 _SCALES = {0.0: "scales alike", 0.5: "scales learned, rooted", 1.0: "scales learned"}
 
 
 def choice_figure(model: Any, n_inputs: int = 20) -> Figure:
-    """Shares of the inputs on the left, losses of what was tried on the right.
+    """Shares of the inputs on the left, losses of the settings tried on the right.
 
     Parameters
     ----------
@@ -94,22 +93,21 @@ def _inputs(axes: Any, model: Any, n_shown: int) -> None:
     axes.set_xlabel("share of the distance between rows")
     left = len(shares) - n_shown
     if left:
-        said = f"{left} more inputs: {shares.sum() - shares[order].sum():.2f} together"
-        axes.annotate(
-            said, (0.98, 0.02), xycoords="axes fraction", ha="right", fontsize=8, color=_AIDS
-        )
+        rest = f"{left} more inputs: {shares.sum() - shares[order].sum():.2f} together"
+        place = {"xycoords": "axes fraction", "ha": "right"}
+        axes.annotate(rest, (0.98, 0.02), fontsize=8, color=AIDS, **place)
 
 
 def _groups(results: dict[str, Any]) -> dict[str, dict[str, tuple[float, bool]]]:
     """The least loss of every group in every stage and whether it was chosen, best group first."""
-    found: dict[str, dict[str, tuple[float, bool]]] = {}
+    groups: dict[str, dict[str, tuple[float, bool]]] = {}
     for i, loss in enumerate(results["loss"]):
         name = _group_name({key: results[key][i] for key in results})
-        stages = found.setdefault(name, {})
+        stages = groups.setdefault(name, {})
         stage, chosen = str(results["stage"][i]), bool(results["chosen"][i])
         least, before = stages.get(stage, (np.inf, False))
         stages[stage] = (min(least, float(loss)), chosen or before)
-    return dict(sorted(found.items(), key=lambda item: min(item[1].values())))
+    return dict(sorted(groups.items(), key=lambda item: min(item[1].values())))
 
 
 def _tried(axes: Any, groups: dict[str, dict[str, tuple[float, bool]]]) -> None:
@@ -117,14 +115,14 @@ def _tried(axes: Any, groups: dict[str, dict[str, tuple[float, bool]]]) -> None:
     for stage, (marker, size) in _STAGES.items():
         at = [(s[stage][0], y) for y, s in enumerate(groups.values()) if stage in s]
         if at:
-            colour = _AIDS if stage == "rung 1" else STYLE["fourier"][0]
+            colour = AIDS if stage == "rung 1" else STYLE["fourier"][0]
             axes.scatter(
                 *zip(*at, strict=True), marker=marker, s=size, color=colour, label=stage, zorder=3
             )
     won = [(v, y) for y, s in enumerate(groups.values()) for v, chosen in s.values() if chosen]
     if won:
         axes.scatter(
-            *zip(*won, strict=True), s=110, color="none", edgecolor=_AIDS, label="chosen", zorder=4
+            *zip(*won, strict=True), s=110, color="none", edgecolor=AIDS, label="chosen", zorder=4
         )
     axes.set_yticks(np.arange(len(groups)), list(groups))
     axes.yaxis.tick_right()

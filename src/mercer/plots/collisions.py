@@ -1,4 +1,4 @@
-"""How full the bins of a fit are, and what that promises to parallel updates."""
+"""Sizes of bins, and the speed-up of parallel updates that they allow."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.plots.base import STYLE, new_figure
+from mercer.plots.base import AIDS, STYLE, dress, new_figure, thousands
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 __all__ = ["collisions_figure"]
 
 _INK = STYLE["binning"][0]
-_AIDS = "#666666"
 
 
 def collisions_figure(collisions: Collisions) -> Figure:
@@ -62,17 +61,13 @@ def collisions_figure(collisions: Collisions) -> Figure:
     _bin_sizes(sizes, collisions)
     _speedups(speedups, collisions)
     for axes in (sizes, speedups):
-        axes.grid(True, which="major", color="#dddddd", linewidth=0.8, zorder=0)
-        axes.spines[["top", "right"]].set_visible(False)
+        dress(axes, small=False)
     figure.suptitle(_title(collisions), fontsize=11, x=0.01, ha="left")
     return figure
 
 
 def _title(collisions: Collisions) -> str:
-    rows, bins = (
-        f"{count:,}".replace(",", "\N{THIN SPACE}")
-        for count in (collisions.n_rows, collisions.n_columns)
-    )
+    rows, bins = map(thousands, (collisions.n_rows, collisions.n_columns))
     title = f"{rows} rows in {bins} bins of {collisions.n_grids} grids"
     if collisions.unseen is None:
         return title
@@ -80,25 +75,17 @@ def _title(collisions: Collisions) -> str:
 
 
 def _bin_sizes(axes: Any, collisions: Collisions) -> None:
-    """How many bins hold at least so many rows."""
+    """The number of bins that hold at least so many rows."""
     sizes, n_bins = collisions.occupancy.counts, collisions.occupancy.n_bins
     at_least = np.cumsum(n_bins[::-1])[::-1]
-    axes.step(
-        np.append(sizes, sizes[-1]),
-        np.append(at_least, 0.7),  # down to the axis, which ends a little below one bin
-        where="pre",
-        color=_INK,
-        linewidth=2,
-        zorder=3,
-    )
-    axes.set_xscale("log")
-    axes.set_yscale("log")
+    # Down to the axis, which ends a little below one bin.
+    xs, ys = np.append(sizes, sizes[-1]), np.append(at_least, 0.7)
+    axes.step(xs, ys, where="pre", color=_INK, linewidth=2, zorder=3)
+    axes.set(xscale="log", xlim=(0.8, collisions.n_rows * 1.25), xlabel="rows in a bin")
+    axes.set(yscale="log", ylabel="bins with at least as many rows")
     axes.set_ylim(bottom=0.7)
-    axes.set_xlim(0.8, collisions.n_rows * 1.25)
-    axes.set_xlabel("rows in a bin")
-    axes.set_ylabel("bins with at least as many rows")
     fullest = collisions.n_rows / collisions.kappa_hat
-    axes.axvline(fullest, color=_AIDS, linestyle=":", linewidth=1.4)
+    axes.axvline(fullest, color=AIDS, linestyle=":", linewidth=1.4)
     axes.annotate(
         f"fullest bins: n / κ̂, κ̂ = {collisions.kappa_hat:.4g} ",
         (fullest, 0.97),
@@ -106,7 +93,7 @@ def _bin_sizes(axes: Any, collisions: Collisions) -> None:
         ha="right",
         va="top",
         fontsize=9,
-        color=_AIDS,
+        color=AIDS,
     )
 
 
@@ -115,7 +102,7 @@ def _speedups(axes: Any, collisions: Collisions) -> None:
     cap = collisions.kappa_bar
     most = min(collisions.n_columns, 2 ** int(np.ceil(np.log2(30 * cap + 2))))
     threads = np.geomspace(1, max(most, 2), 200)
-    style = {"color": _AIDS, "linewidth": 1.4}
+    style = {"color": AIDS, "linewidth": 1.4}
     axes.plot(threads, threads, linestyle="--", label="ideal: τ", **style)
     axes.axhline(cap, linestyle=":", label=f"cap: κ̄ = {cap:.4g}", **style)
     axes.plot(
@@ -123,10 +110,8 @@ def _speedups(axes: Any, collisions: Collisions) -> None:
     )
     axes.set_xscale("log", base=2)
     axes.set_yscale("log", base=2)
-    axes.set_xlim(1, threads[-1])
-    axes.set_ylim(0.9, max(2.5, cap * 1.8))
+    axes.set(xlim=(1, threads[-1]), ylim=(0.9, max(2.5, cap * 1.8)))
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter(lambda value, _: f"{value:g}")
-    axes.set_xlabel("simultaneous updates τ")
-    axes.set_ylabel("fewer rounds by a factor of")
+    axes.set(xlabel="simultaneous updates τ", ylabel="fewer rounds by a factor of")
     axes.legend(frameon=False, fontsize=9, loc="lower right")

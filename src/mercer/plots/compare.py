@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.plots.base import OTHERS, STYLE, new_figure
+from mercer.plots.base import OTHERS, STYLE, dress, new_figure, thousands
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,12 +71,10 @@ def compare_figure(records: Iterable[Mapping[str, Any]]) -> Figure:
 
 
 def _by_method(records: Iterable[Mapping[str, Any]]) -> dict[str, list[Mapping[str, Any]]]:
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    methods: dict[str, list[Mapping[str, Any]]] = {}
     for record in records:
-        found.setdefault(record["method"], []).append(record)
-    for fits in found.values():
-        fits.sort(key=lambda fit: fit["size"] or 0)
-    return found
+        methods.setdefault(record["method"], []).append(record)
+    return {name: sorted(fits, key=lambda fit: fit["size"] or 0) for name, fits in methods.items()}
 
 
 def _curve(
@@ -125,11 +123,10 @@ def _dress(axes: Any, data: Mapping[str, Any], metric: str) -> None:
     part = _PARTS.get(data.get("kind", ""), "")
     if part:
         part = f", {part} {data.get('stand_in_for') or 'a larger set'}"
-    rows, inputs = (f"{data[key]:,}".replace(",", "\N{THIN SPACE}") for key in ("n_train", "d"))
+    rows, inputs = map(thousands, (data["n_train"], data["d"]))
     title = f"{data['name']}{part}: {rows} training rows, {inputs} inputs"
     axes.set_title(title, fontsize=11, loc="left")
-    axes.grid(True, which="major", color="#dddddd", linewidth=0.8, zorder=0)
-    axes.spines[["top", "right"]].set_visible(False)
+    dress(axes, small=False)
 
 
 def _spread_towards_one(axes: Any) -> None:

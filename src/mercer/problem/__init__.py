@@ -2,7 +2,6 @@
 
 from mercer.problem.objective import Problem
 from mercer.problem.row_space import RowSpace
-from mercer.problem.sharded import ShardedProblem
 from mercer.problem.systems import KernelSystem, Meter, NormalSystem, System
 
 __all__ = [
@@ -11,6 +10,5 @@ __all__ = [
     "NormalSystem",
     "Problem",
     "RowSpace",
-    "ShardedProblem",
     "System",
 ]

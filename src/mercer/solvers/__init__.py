@@ -7,12 +7,12 @@ from mercer._validation import name_from
 from mercer.designs import Dense, Lazy
 from mercer.problem import Problem
 from mercer.problem.systems import KernelSystem
-from mercer.solvers.async_svrg import AsyncSVRG, simulate_delays, step_bounds
+from mercer.solvers.async_svrg import AsyncSVRG, step_bounds
 from mercer.solvers.base import Result, Solver, TraceRow
 from mercer.solvers.block import BlockCoordinateDescent
 from mercer.solvers.boosting import BestOfSome, BestStump, Boosting, Perceptrons
 from mercer.solvers.conjugate_gradient import ConjugateGradient
-from mercer.solvers.coordinate import CoordinateDescent, path, simulate
+from mercer.solvers.coordinate import CoordinateDescent, path
 from mercer.solvers.direct import Cholesky, LeftOut, leave_one_out
 from mercer.solvers.doubly import DoublySGD, Expansion
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, PairwiseCD
@@ -48,8 +48,6 @@ __all__ = [
     "leave_one_out",
     "names",
     "path",
-    "simulate",
-    "simulate_delays",
     "step_bounds",
 ]
 

@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Container, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["Curve", "draw_bars", "draw_line", "legend_key"]
+__all__ = ["AID", "Curve", "Look", "draw_bars", "draw_line", "legend_key", "legend_keys"]
 
 Curve = Sequence[tuple[float, float]]
+
+AID: dict[str, Any] = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "butt", "zorder": 1}
+"""The look of a broad line that others are measured by."""
+
+
+class Look(NamedTuple):
+    """How the curves of a method look.
+
+    Parameters
+    ----------
+    label : str
+        In the legend.
+    colour : str
+    mark : str, default=""
+    dashes : str, default="-"
+    """
+
+    label: str
+    colour: str
+    mark: str = ""
+    dashes: Any = "-"
+
+    def draw(self, axes: Axes, curve: Curve, **options: Any) -> Any:
+        """A curve, by :func:`draw_line`."""
+        return draw_line(axes, curve, self.colour, self.mark, self.dashes, **options)
+
+
+def legend_keys(looks: Mapping[str, Look], there: Container[str]) -> list[Any]:
+    """Entries of the legend for those methods that are there, a label once."""
+    labelled: dict[str, Look] = {}
+    for method, look in looks.items():
+        if method in there:
+            labelled.setdefault(look.label, look)
+    return [
+        legend_key(look.label, look.colour, look.mark, linestyle=look.dashes)
+        for look in labelled.values()
+    ]
 
 
 def draw_line(

@@ -7,11 +7,47 @@ from typing import Any
 
 import numpy as np
 
-from mercer_studies.queries import error
+from mercer_studies.queries import error, is_regression
 
-__all__ = ["median_factor", "percent", "power_law", "price", "price_along"]
+__all__ = [
+    "TIE",
+    "is_lower",
+    "median_factor",
+    "percent",
+    "power_law",
+    "price",
+    "price_along",
+    "tie",
+]
 
 Record = Mapping[str, Any]
+
+
+TIE = {"classification": 0.002, "regression": 0.02}
+"""Two errors are a tie within so many shares of wrong classes, or such a share of the lower one."""
+
+
+def tie(run: Record, least: float) -> float:
+    """How far above an error another is no higher, on the data of a run.
+
+    Examples
+    --------
+    >>> tie({"score": {"test": {"accuracy": 0.9}}}, 0.1)
+    0.002
+    """
+    return TIE["regression"] * least if is_regression(run) else TIE["classification"]
+
+
+def is_lower(ours: float, theirs: float, run: Record) -> bool:
+    """Whether an error is lower than another by more than a tie.
+
+    Examples
+    --------
+    >>> run = {"score": {"test": {"accuracy": 0.9}}}
+    >>> is_lower(0.1, 0.1005, run), is_lower(0.1, 0.103, run)
+    (False, True)
+    """
+    return ours + tie(run, ours) < theirs
 
 
 def power_law(sizes: Sequence[float], values: Sequence[float]) -> tuple[float, float]:

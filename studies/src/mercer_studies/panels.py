@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.plots.base import new_figure
-from mercer_studies.queries import Record, data_kind
+from mercer.plots.base import dress, new_figure, thousands
+from mercer_studies.queries import Record, by_data, data_kind, paper_name
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = [
+    "about",
+    "columns",
+    "filled",
     "grid",
     "hide_empty",
     "legend",
+    "log_axes",
     "log_axis",
     "panel_title",
     "size_axis",
     "thousands",
     "titled",
+    "with_paper_name",
 ]
 
 # Ticks within a decade, for axes of less than so many decades.
@@ -79,6 +84,88 @@ def grid(
     return figure, axes
 
 
+def columns(
+    found: Mapping[str, Sequence[Record]],
+    draw: Callable[[Sequence[Axes], str, Sequence[Record]], None],
+    *,
+    width: float,
+    heights: Sequence[float],
+    most: int | None = None,
+    share_x: bool = False,
+) -> Figure:
+    """A figure with a column of panels for each data set, in bands of at most so many columns.
+
+    Parameters
+    ----------
+    found : mapping of str to sequence of mapping
+        Runs by data set, at least one.
+    draw : callable
+        Takes the panels of a column from above, the name of the data and the runs.
+    width, heights, share_x
+        See :func:`grid`; one height for each panel of a column.
+    most : int, optional
+        Columns of a band; all in one by default.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Examples
+    --------
+    >>> runs = {"a": [], "b": [], "c": []}
+    >>> figure = columns(runs, lambda panels, *_: None, width=2.0, heights=(1.0, 1.0), most=2)
+    >>> sum(panel.get_visible() for panel in figure.axes)
+    6
+    """
+    across, step = min(most or len(found), len(found)), len(heights)
+    bands = -(-len(found) // across)
+    figure, axes = grid(step * bands, across, width=width, heights=heights, share_x=share_x)
+    for place, (name, runs) in enumerate(found.items()):
+        band, column = divmod(place, across)
+        panels = list(axes[step * band : step * (band + 1), column])
+        draw(panels, name, runs)
+        for panel in panels:
+            dress(panel)
+    hide_empty(axes, len(found), step)
+    return figure
+
+
+def filled(records: Sequence[Record], named: str) -> dict[str, list[Record]]:
+    """Runs by data set.
+
+    Raises
+    ------
+    ValueError
+        If there are none; ``named`` says what of.
+
+    Examples
+    --------
+    >>> filled([], "figure 1")
+    Traceback (most recent call last):
+    ValueError: records must hold runs of figure 1; got none.
+    """
+    if not records:
+        raise ValueError(f"records must hold runs of {named}; got none.")
+    return by_data(records)
+
+
+def about(run: Record, *said: str) -> str:
+    """What the data are of the paper's, and what else there is to say below a title.
+
+    Examples
+    --------
+    >>> about({"data": {"name": "toy", "kind": "generated"}}, "90 rows", "")
+    'generated, 90 rows'
+    """
+    return ", ".join(part for part in (data_kind(run), *said) if part)
+
+
+def with_paper_name(run: Record, form: str = "{own}, for {paper}") -> str:
+    """The name of the data, with that in the paper where it is another."""
+    own, theirs = str(run["data"]["name"]), paper_name(run)
+    return own if theirs == own else form.format(own=own, paper=theirs)
+
+
 def panel_title(axes: Axes, record: Record, exact: Record | None = None) -> None:
     """Name of the data, and below it what they are of the paper's and how many rows train.
 
@@ -91,11 +178,9 @@ def panel_title(axes: Axes, record: Record, exact: Record | None = None) -> None
         The run of the exact kernel; what it left out of the training rows is said.
     """
     data = record["data"]
-    parts = [data_kind(record), f"{thousands(data['n_train'])} training rows"]
     fitted = None if exact is None else exact.get("rows")
-    if fitted and fitted < data["n_train"]:
-        parts.append(f"exact: {thousands(fitted)}")
-    titled(axes, data["name"], ", ".join(part for part in parts if part))
+    fewer = f"exact: {thousands(fitted)}" if fitted and fitted < data["n_train"] else ""
+    titled(axes, data["name"], about(record, f"{thousands(data['n_train'])} training rows", fewer))
 
 
 def titled(axes: Axes, title: str, said: str) -> None:
@@ -110,17 +195,6 @@ def titled(axes: Axes, title: str, said: str) -> None:
         fontsize=8,
         color="#555555",
     )
-
-
-def thousands(number: int) -> str:
-    """A number with thin spaces between its thousands.
-
-    Examples
-    --------
-    >>> len(thousands(1234))
-    5
-    """
-    return f"{number:,}".replace(",", "\N{THIN SPACE}")
 
 
 def log_axis(axis: Any, values: Iterable[float]) -> None:
@@ -138,6 +212,15 @@ def log_axis(axis: Any, values: Iterable[float]) -> None:
     axis.set_major_locator(LogLocator(subs=subs, numticks=12))
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axis.set_minor_formatter(NullFormatter())
+
+
+def log_axes(panel: Axes, names: str = "xy") -> None:
+    """Logarithmic axes over what is drawn and positive, by :func:`log_axis`."""
+    drawn = panel.dataLim
+    if "x" in names:
+        log_axis(panel.xaxis, (drawn.minposx, drawn.x1))
+    if "y" in names:
+        log_axis(panel.yaxis, (drawn.minposy, drawn.y1))
 
 
 def size_axis(axes: Axes, sizes: Iterable[int]) -> None:

@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mercer.compare import memory
+from mercer.solvers import Result, TraceRow
 
-__all__ = ["MEMORY", "QUICK", "RUNS", "Repeated", "Stopwatch", "Timed", "repeated"]
+__all__ = [
+    "MEMORY",
+    "PHASES",
+    "QUICK",
+    "RUNS",
+    "Repeated",
+    "Stopwatch",
+    "Timed",
+    "median",
+    "phase_times",
+    "repeated",
+]
 
-RUNS, QUICK = 3, 0.25  # a fit is timed so often, unless it has taken so many seconds before
+RUNS, QUICK = 3, 10.0  # runs of a fit, fewer once they have taken so many seconds
 MEMORY = "highest resident memory while fitting and predicting, above what was held before"
+
+
+PHASES = ("generate", "gram", "reduce", "solve", "update")
+"""Phases of a block step: make columns and their Gram matrix, sum over machines, solve, update."""
 
 
 class Stopwatch:
@@ -105,3 +122,54 @@ def repeated(run: Callable[[], Fit]) -> Repeated[Fit]:
     seconds: dict[str, float | None] = {"features": None, "solve": None}
     seconds |= {name: float(np.median(values)) for name, values in runs.items()}
     return Repeated(fit, seconds, runs, {"added": peak.added, "peak": peak.peak, "kind": MEMORY})
+
+
+def median(seconds: Sequence[float | None]) -> float | None:
+    """The median of some times, of which None is longer than any; None if that is the median.
+
+    Examples
+    --------
+    >>> median([3.0, None, 1.0]), median([None, None, 1.0])
+    (3.0, None)
+    """
+    value = float(np.median([np.inf if one is None else one for one in seconds]))
+    return value if np.isfinite(value) else None
+
+
+def phase_times(result: Result | Sequence[TraceRow]) -> dict[str, NDArray[np.float64]]:
+    """Seconds of every phase in every step that the trace has a row for.
+
+    Parameters
+    ----------
+    result : Result, or sequence of TraceRow
+        Of a solver with ``trace="block"`` for the phases of single blocks.
+
+    Returns
+    -------
+    dict of str to float64 array of shape (rows - 1,)
+        Phases in the order in which they are done, and ``"other"``: what belongs to none of them.
+
+    Raises
+    ------
+    ValueError
+        If the trace has fewer than two rows.
+
+    Examples
+    --------
+    >>> rows = [
+    ...     TraceRow(0.0, 1.0, 1.0, 0, {}),
+    ...     TraceRow(1.0, 0.5, 0.1, 9, {"generate": 0.75, "solve": 0.125}),
+    ... ]
+    >>> {name: seconds.tolist() for name, seconds in phase_times(rows).items()}
+    {'generate': [0.75], 'solve': [0.125], 'other': [0.125]}
+    """
+    trace: Sequence[Any] = result.trace if isinstance(result, Result) else list(result)
+    if len(trace) < 2:
+        raise ValueError(f"result must have a trace of two rows or more; got {len(trace)}.")
+    known = {name for row in trace for name in row.phases}
+    names = [name for name in PHASES if name in known]
+    names += sorted(known.difference(names))
+    found = {name: np.diff([row.phases.get(name, 0.0) for row in trace]) for name in names}
+    spent = np.diff([row.time for row in trace])
+    found["other"] = np.maximum(0.0, spent - sum(found.values(), np.zeros(len(spent))))
+    return found

@@ -4,7 +4,6 @@ Gu, Miao, Huo and Huang, Asynchronous doubly stochastic sparse kernel learning, 
 """
 
 from mercer.solvers.async_svrg.bounds import StepBounds, step_bounds
-from mercer.solvers.async_svrg.delays import Delayed, simulate_delays
 from mercer.solvers.async_svrg.solver import AsyncSVRG
 
-__all__ = ["AsyncSVRG", "Delayed", "StepBounds", "simulate_delays", "step_bounds"]
+__all__ = ["AsyncSVRG", "StepBounds", "step_bounds"]

@@ -1,7 +1,7 @@
 """Coordinate descent and its relatives, for penalties that leave most weights exactly zero."""
 
 from mercer.solvers.coordinate.paths import path
-from mercer.solvers.coordinate.rounds import Rounds, eso_factor, simulate
+from mercer.solvers.coordinate.rounds import eso_factor
 from mercer.solvers.coordinate.solver import CoordinateDescent
 
-__all__ = ["CoordinateDescent", "Rounds", "eso_factor", "path", "simulate"]
+__all__ = ["CoordinateDescent", "eso_factor", "path"]

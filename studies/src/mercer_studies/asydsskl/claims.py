@@ -10,7 +10,7 @@ import numpy as np
 from mercer_studies.asydsskl.figures import speedups
 from mercer_studies.asydsskl.grid import METHODS, ROBUST
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding
-from mercer_studies.measures import percent
+from mercer_studies.measures import TIE, is_lower, percent
 from mercer_studies.queries import by_data, error, is_regression, of_task
 
 __all__ = ["CLAIMS", "leaders"]
@@ -22,7 +22,6 @@ Rule = Callable[[Sequence[Record]], Found]
 _OURS = "asydsskl"
 _RIVALS = ("svc", "libsvm-p", "asygcd", "doubly")
 _BUDGETS = 40
-_NEAR = {"classification": 0.002, "regression": 0.02}  # a tie: points, or a share of the MSE
 _CLOSE = {"classification": 0.01, "regression": 0.1}
 _SAME = 0.01  # of an objective
 _MINUTE = 60.0
@@ -64,12 +63,12 @@ def leaders(runs: Sequence[Record], methods: Sequence[str]) -> tuple[list[float]
     end = max(run["course"]["seconds"][-1] for own in known.values() for run in own)
     budgets = np.geomspace(start, end, _BUDGETS).tolist()
     regression = runs[0]["data"]["task"] == "regression"
-    tie = _NEAR["regression" if regression else "classification"]
+    near = TIE["regression" if regression else "classification"]
     first = []
     for budget in budgets:
         reached = {m: np.mean([_by(run, budget) for run in own]) for m, own in known.items()}
         least = min(reached.values())
-        allowed = least * (1 + tie) if regression else least + tie
+        allowed = least * (1 + near) if regression else least + near
         ours = np.isfinite(least) and reached[_OURS] <= allowed
         first.append(_OURS if ours else min(reached, key=lambda m: reached[m]))
     return budgets, first
@@ -231,7 +230,8 @@ def _robust(runs: Sequence[Record]) -> Found:
     wide = _mean(runs, "correntropy-wide", most)
     numbers = f"{percent(most)} wrong: {other} {percent(ours)}, {convex} {percent(theirs)}"
     numbers += f"; correntropy with σ = 3 {percent(wide)}" if np.isfinite(wide) else ""
-    return (HELD if ours <= 0.9 * theirs else PARTLY if ours < theirs else NOT_HELD), numbers
+    lower = is_lower(ours, theirs, runs[0])
+    return (HELD if ours <= 0.9 * theirs else PARTLY if lower else NOT_HELD), numbers
 
 
 def _free(runs: Sequence[Record]) -> Found:

@@ -23,6 +23,7 @@ from mercer_studies.asydsskl.machines import (
     dual_of,
     expansion,
     inner_solver,
+    polished,
     responses_of,
     selected,
 )
@@ -105,6 +106,7 @@ def course(
     dict
         The results of a record: ``course`` has a list for each of ``seconds``, ``error`` and
         ``size``, and of ``objective`` for sparse models; ``capped`` says whether it was cut off.
+        After asynchronous steps ``polished`` has ``model_size`` and ``error`` once polished.
     """
     some = loaded.subset(rows, test_rows)
     chosen = loaded.chosen(rows, fitted)
@@ -199,12 +201,14 @@ def _sparse(
         return grown.stopped
 
     inner = inner_solver(method, loaded.n_jobs, seed)
+    loss = Squared() if method == "squared" else loaded.loss
+    alpha = chosen.alpha_squared if method == "squared" else chosen.alpha
     found = selected(
         some.X,
         some.y,
         chosen.gamma,
-        Squared() if method == "squared" else loaded.loss,
-        chosen.alpha_squared if method == "squared" else chosen.alpha,
+        loss,
+        alpha,
         inner,
         n_new,
         n_rounds,
@@ -212,7 +216,13 @@ def _sparse(
         callback=judged,
     )
     row = found.rounds[-1]
-    return {"n_drawn": found.n_drawn, "objective": row.objective, "phases": row.phases}
+    details = {"n_drawn": found.n_drawn, "objective": row.objective, "phases": row.phases}
+    if method.startswith("asydsskl"):
+        after = polished(found, some.y, loss, alpha, loaded.n_jobs)
+        error = error_of(loaded.task, some, responses_of(after, some.X_test))
+        size = int(np.count_nonzero(after.coef[:-1]))
+        details["polished"] = {"model_size": size, "error": error}
+    return details
 
 
 def _machine(grown: _Course, chosen: Chosen) -> dict[str, Any]:

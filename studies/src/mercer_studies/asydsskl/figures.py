@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from mercer.plots.base import dress
-from mercer_studies.lines import Curve, draw_bars, draw_line, legend_key
-from mercer_studies.panels import grid, hide_empty, legend, log_axis, thousands, titled
-from mercer_studies.queries import (
-    Record,
-    by_data,
-    data_kind,
-    error,
-    is_regression,
-    of_task,
-    paper_name,
+from mercer_studies.lines import AID, Curve, Look, draw_bars, draw_line, legend_key, legend_keys
+from mercer_studies.panels import (
+    about,
+    columns,
+    filled,
+    legend,
+    log_axes,
+    log_axis,
+    thousands,
+    titled,
+    with_paper_name,
 )
+from mercer_studies.queries import Record, error, is_regression, of_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,26 +38,27 @@ __all__ = [
 ]
 
 LOOKS = {
-    "asydsskl": ("AsyDSSKL", "#D55E00", "o", "-"),
-    "asydsskl-own": ("AsyDSSKL, our steps", "#E69F00", "D", "-"),
-    "working-set": ("coordinate descent", "#000000", "s", "-"),
-    "squared": ("the same, squared loss", "#999999", "s", "-"),
-    "svc": ("SVC, SVR", "#009E73", "^", "--"),
-    "libsvm-p": ("LIBSVM(P)", "#0072B2", "v", "--"),
-    "asygcd": ("AsyGCD", "#56B4E9", "P", "--"),
-    "doubly": ("DoubleSGD", "#CC79A7", "X", "--"),
+    "asydsskl": Look("AsyDSSKL", "#D55E00", "o"),
+    "asydsskl-own": Look("AsyDSSKL, our steps", "#E69F00", "D"),
+    "working-set": Look("coordinate descent", "#000000", "s"),
+    "squared": Look("the same, squared loss", "#999999", "s"),
+    "svc": Look("SVC, SVR", "#009E73", "^", "--"),
+    "libsvm-p": Look("LIBSVM(P)", "#0072B2", "v", "--"),
+    "asygcd": Look("AsyGCD", "#56B4E9", "P", "--"),
+    "doubly": Look("DoubleSGD", "#CC79A7", "X", "--"),
 }
-"""What methods are called, their colours, marks and lines; solid ones have few features."""
+"""Looks of the methods; solid ones have few features."""
+
+_CONVEX = Look("convex: logistic, squared", "#555555", "s", "--")
+_BOUNDED = Look("sigmoid, correntropy σ = 1", "#D55E00", "o")
 
 LOSS_LOOKS = {
-    "logistic": ("convex: logistic, squared", "#555555", "s", "--"),
-    "squared": ("convex: logistic, squared", "#555555", "s", "--"),
-    "sigmoid": ("sigmoid, correntropy σ = 1", "#D55E00", "o", "-"),
-    "correntropy": ("sigmoid, correntropy σ = 1", "#D55E00", "o", "-"),
-    "correntropy-wide": ("correntropy σ = 3", "#E69F00", "D", "-"),
+    "logistic": _CONVEX,
+    "squared": _CONVEX,
+    "sigmoid": _BOUNDED,
+    "correntropy": _BOUNDED,
+    "correntropy-wide": Look("correntropy σ = 3", "#E69F00", "D"),
 }
-_AID: dict[str, Any] = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "butt", "zorder": 1}
-_MOST_ACROSS = 3
 
 
 def curves(records: Iterable[Record]) -> list[Record]:
@@ -120,15 +122,9 @@ def figure1(records: Iterable[Record]) -> Figure:
     >>> [panel.get_xlabel() for panel in figure1([run]).axes]
     ['seconds of training']
     """
-    found = _filled(curves(records), "figure 1")
-    figure, axes = _panels(len(found))
-    for panel, (name, runs) in zip(axes.flat, found.items(), strict=False):
-        _training(panel, runs)
-        panel.set(xlabel="seconds of training", ylabel=unit(runs[0]))
-        titled(panel, _title(name, runs[0]), _about(runs[0]))
-        dress(panel)
-    hide_empty(axes, len(found))
-    legend(figure, _keys(LOOKS, {run["method"] for runs in found.values() for run in runs}))
+    known = curves(records)
+    figure = columns(filled(known, "figure 1"), _training, width=4.0, heights=(3.0,), most=3)
+    legend(figure, legend_keys(LOOKS, {run["method"] for run in known}))
     return figure
 
 
@@ -152,24 +148,10 @@ def answers(records: Iterable[Record]) -> Figure:
     >>> len(answers([run]).axes)
     2
     """
-    found = _filled(of_task(records, "answers"), "figure 1, g and h")
-    figure, axes = grid(2, len(found), width=4.2, heights=(2.9, 2.7))
-    for (upper, lower), (name, runs) in zip(axes.T, found.items(), strict=True):
-        for run in runs:
-            _, colour, mark, dashes = LOOKS[run["method"]]
-            points = [(point["n"], point["seconds"]) for point in run["curve"]]
-            draw_line(upper, points, colour, mark, dashes)
-            draw_line(lower, [(_work(run), 1e6 * run["slope"])], colour, mark, "")
-        log_axis(upper.xaxis, [point["n"] for run in runs for point in run["curve"]])
-        log_axis(upper.yaxis, [point["seconds"] for run in runs for point in run["curve"]])
-        log_axis(lower.xaxis, [_work(run) for run in runs])
-        log_axis(lower.yaxis, [1e6 * run["slope"] for run in runs])
-        upper.set(xlabel="rows asked", ylabel="seconds")
-        lower.set(xlabel="size of the model × inputs", ylabel="microseconds a row")
-        titled(upper, _title(name, runs[0]), _about(runs[0]))
-        dress(upper)
-        dress(lower)
-    legend(figure, _keys(LOOKS, {run["method"] for runs in found.values() for run in runs}))
+    known = of_task(records, "answers")
+    found = filled(known, "figure 1, g and h")
+    figure = columns(found, _answering, width=4.2, heights=(2.9, 2.7))
+    legend(figure, legend_keys(LOOKS, {run["method"] for run in known}))
     return figure
 
 
@@ -192,20 +174,18 @@ def figure2(records: Iterable[Record]) -> Figure:
     >>> [panel.get_xlabel() for panel in figure2([run]).axes]
     ['threads', 'delay τ, in steps']
     """
-    found = _filled(of_task(records, "measured", "delayed"), "figure 2")
-    figure, axes = grid(2, len(found), width=4.2, heights=(2.7, 2.7))
-    for (upper, lower), (name, runs) in zip(axes.T, found.items(), strict=True):
-        measured, delayed = of_task(runs, "measured"), of_task(runs, "delayed")
-        _threads(upper, measured)
-        _delays(lower, delayed)
-        titled(upper, _title(name, runs[0]), _sizes((measured or runs)[0]))
-        titled(lower, "simulated", _sizes((delayed or runs)[0]))
-    methods = {run["method"] for run in of_task(records, "measured")}
-    keys = _keys(LOOKS, methods)
+    found = filled(of_task(records, "measured", "delayed"), "figure 2")
+    proved = any(run.get("course") for run in of_task(records, "delayed"))
+    heights = (2.7, 2.7, 2.7) if proved else (2.7, 2.7)
+    figure = columns(found, _asynchronous, width=4.2, heights=heights)
+    keys = legend_keys(LOOKS, {run["method"] for run in of_task(records, "measured")})
     keys.append(legend_key("a loop of steps alone", "#555555", "", linestyle=":"))
     lengths = sorted({run["step_size"] for run in of_task(records, "delayed")}, reverse=True)
     looks = zip(lengths, _DELAYED, strict=False)
     keys += [legend_key(f"γ = {g:g}", colour, mark) for g, (colour, mark) in looks]
+    if proved:
+        keys.append(legend_key("rate (11) at such γ", "#555555", "", linestyle="--"))
+        keys.append(legend_key("at the γ that is proved", "#bbbbbb", "", linestyle=":"))
     legend(figure, keys)
     return figure
 
@@ -229,68 +209,96 @@ def robustness(records: Iterable[Record]) -> Figure:
     >>> len(robustness([run]).axes)
     1
     """
-    found = _filled(of_task(records, "robust"), "wrong targets")
-    figure, axes = _panels(len(found), most=2)
-    for panel, (name, runs) in zip(axes.flat, found.items(), strict=False):
-        for method, (_, colour, mark, dashes) in LOSS_LOOKS.items():
-            curve, spreads = _over_trials([run for run in runs if run["method"] == method])
-            if curve:
-                draw_line(panel, curve, colour, mark, dashes)
-                draw_bars(panel, curve, spreads, colour)
-        ylabel = "relative error" if is_regression(runs[0]) else "wrong classes"
-        panel.set(xlabel="wrong targets, %", ylabel=ylabel)
-        if is_regression(runs[0]):
-            log_axis(panel.yaxis, [error(run) for run in runs])
-        else:
-            panel.set_ylim(bottom=0)
-        titled(panel, name, _about(runs[0]))
-        dress(panel)
-    hide_empty(axes, len(found))
-    there = {run["method"] for runs in found.values() for run in runs}
-    keys, seen = [], set()
-    for method, (label, colour, mark, dashes) in LOSS_LOOKS.items():
-        if method in there and label not in seen:
-            seen.add(label)
-            keys.append(legend_key(label, colour, mark, linestyle=dashes))
-    legend(figure, keys)
+    known = of_task(records, "robust")
+    found = filled(known, "wrong targets")
+    figure = columns(found, _mistaken, width=4.0, heights=(3.0,), most=2)
+    legend(figure, legend_keys(LOSS_LOOKS, {run["method"] for run in known}))
     return figure
 
 
 # --- small parts -----------------------------------------------------------------------------
 
 _APART = 1.15  # between crosses of one delay
+_TITLE = "{paper}: {own}"
 _DELAYED = (("#333333", "^"), ("#0072B2", "s"), ("#009E73", "v"))
 
 
-def _training(panel: Axes, runs: Sequence[Record]) -> None:
+def _training(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
     """A line for every trial of every method, in one colour."""
+    [panel] = panels
     seconds, errors = [], []
     for run in runs:
-        _, colour, mark, dashes = LOOKS[run["method"]]
-        course = run["course"]
+        look, course = LOOKS[run["method"]], run["course"]
         points = list(zip(course["seconds"], course["error"], strict=True))
-        line = draw_line(panel, points, colour, mark if run["seed"] == 0 else "", dashes)
         if run["seed"]:
-            line.set_linewidth(0.9)
+            look._replace(mark="").draw(panel, points).set_linewidth(0.9)
+        else:
+            look.draw(panel, points)
         seconds += [max(value, 1e-3) for value in course["seconds"]]
         errors += course["error"]
     log_axis(panel.xaxis, seconds)
     log_axis(panel.yaxis, errors)
+    panel.set(xlabel="seconds of training", ylabel=unit(runs[0]))
+    _titled(panel, runs[0])
+
+
+def _answering(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+    """Seconds by rows asked above, microseconds of a row by the size of the model below."""
+    upper, lower = panels
+    for run in runs:
+        look = LOOKS[run["method"]]
+        look.draw(upper, [(point["n"], point["seconds"]) for point in run["curve"]])
+        work = float(max(1, run["model_size"]) * run["data"]["d"])
+        look._replace(dashes="").draw(lower, [(work, 1e6 * run["slope"])])
+    for panel in panels:
+        log_axes(panel)
+    upper.set(xlabel="rows asked", ylabel="seconds")
+    lower.set(xlabel="size of the model × inputs", ylabel="microseconds a row")
+    _titled(upper, runs[0])
+
+
+def _asynchronous(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+    """Threads as measured, delays as simulated, and loops beside rate (11)."""
+    upper, lower = panels[:2]
+    measured, delayed = of_task(runs, "measured"), of_task(runs, "delayed")
+    _threads(upper, measured)
+    _delays(lower, delayed)
+    titled(upper, with_paper_name(runs[0], _TITLE), _sizes((measured or runs)[0]))
+    titled(lower, "simulated", _sizes((delayed or runs)[0]))
+    for panel in panels[2:]:
+        _rates(panel, [run for run in delayed if run.get("course")])
+
+
+def _mistaken(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+    """A line for every loss."""
+    [panel] = panels
+    for method, look in LOSS_LOOKS.items():
+        curve, spreads = _over_trials([run for run in runs if run["method"] == method])
+        if curve:
+            look.draw(panel, curve)
+            draw_bars(panel, curve, spreads, look.colour)
+    panel.set_xlabel("wrong targets, %")
+    if is_regression(runs[0]):
+        panel.set_ylabel("relative error")
+        log_axis(panel.yaxis, [error(run) for run in runs])
+    else:
+        panel.set_ylabel("wrong classes")
+        panel.set_ylim(bottom=0)
+    titled(panel, name, _rows(runs[0]))
 
 
 def _threads(panel: Axes, runs: Sequence[Record]) -> None:
     taus = sorted({point["tau"] for run in runs for point in run["curve"]})
     for run in runs:
-        _, colour, mark, _ = LOOKS[run["method"]]
-        draw_line(panel, list(speedups(run).items()), colour, mark, "-")
-        draw_line(panel, list(speedups(run, "pace").items()), colour, "", ":")
+        look = LOOKS[run["method"]]
+        look.draw(panel, list(speedups(run).items()))
+        look._replace(mark="", dashes=":").draw(panel, list(speedups(run, "pace").items()))
     if taus:
-        panel.plot(taus, taus, **_AID)
+        panel.plot(taus, taus, **AID)
         panel.set_xticks(taus)
         panel.set_xlim(taus[0] - 0.1, taus[-1] + 0.1)
     panel.set_ylim(bottom=0)
     panel.set(xlabel="threads", ylabel="times faster")
-    dress(panel)
 
 
 def _delays(panel: Axes, runs: Sequence[Record]) -> None:
@@ -316,7 +324,26 @@ def _delays(panel: Axes, runs: Sequence[Record]) -> None:
         log_axis(panel.yaxis, [*known, top])
         panel.set_ylim(top=top * _APART ** len(ordered))
     panel.set(xlabel="delay τ, in steps", ylabel="loops to the target")
-    dress(panel)
+
+
+def _rates(panel: Axes, runs: Sequence[Record]) -> None:
+    """F - F* after every loop without delay, and what rate (11) allows of convex losses."""
+    ordered = sorted(runs, key=lambda run: -run["step_size"])
+    for run, (colour, mark) in zip(ordered, _DELAYED, strict=False):
+        course = run["course"]
+        gaps = [gap if gap and gap > 0 else np.nan for gap in course["gap"]]
+        draw_line(panel, list(enumerate(gaps)), colour, mark)
+        if "allowed" in course:
+            rate = draw_line(panel, list(enumerate(course["allowed"])), colour, "", "--")
+            rate.set_linewidth(1.2)
+            draw_line(panel, list(enumerate(course["allowed_short"])), "#bbbbbb", "", ":")
+    if ordered:
+        convex = "allowed" in ordered[0]["course"]
+        proved = max(run["step_allowed"][0] for run in ordered)
+        said = f"no delay; proved for γ up to {proved:.2g}" if convex else "no rate: not convex"
+        titled(panel, "theorem 1", said)
+        log_axes(panel, "y")
+    panel.set(xlabel="loops", ylabel="objective above its minimum")
 
 
 def _over_trials(runs: Sequence[Record]) -> tuple[Curve, list[float]]:
@@ -327,40 +354,14 @@ def _over_trials(runs: Sequence[Record]) -> tuple[Curve, list[float]]:
     return curve, [float(np.std(own, ddof=1)) if len(own) > 1 else 0.0 for own in values]
 
 
-def _work(run: Record) -> float:
-    return float(max(1, run["model_size"]) * run["data"]["d"])
+def _titled(panel: Axes, run: Record) -> None:
+    titled(panel, with_paper_name(run, _TITLE), _rows(run))
 
 
-def _filled(records: Sequence[Record], what: str) -> dict[str, list[Record]]:
-    if not records:
-        raise ValueError(f"records must hold runs of {what}; got none.")
-    return by_data(records)
-
-
-def _panels(count: int, most: int = _MOST_ACROSS) -> tuple[Figure, np.ndarray]:
-    across = min(count, most)
-    return grid(-(-count // across), across, width=4.0, heights=(3.0,))
-
-
-def _title(name: str, run: Record) -> str:
-    """The data, and what they have the place of in the paper."""
-    theirs = paper_name(run)
-    return name if theirs == name else f"{theirs}: {name}"
-
-
-def _about(run: Record) -> str:
-    parts = (data_kind(run), f"{thousands(run['rows'])} training rows")
-    return ", ".join(part for part in parts if part)
+def _rows(run: Record) -> str:
+    return about(run, f"{thousands(run['rows'])} training rows")
 
 
 def _sizes(run: Record) -> str:
     features = run.get("n_features")
     return f"{thousands(run['rows'])} rows" + (f", {features} features" if features else "")
-
-
-def _keys(looks: dict[str, tuple[str, str, str, str]], there: set[str]) -> list[Any]:
-    return [
-        legend_key(label, colour, mark, linestyle=dashes)
-        for method, (label, colour, mark, dashes) in looks.items()
-        if method in there
-    ]

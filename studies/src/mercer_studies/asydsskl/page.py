@@ -36,8 +36,8 @@ def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> l
                 plots.answers(records),
                 "Seconds of answers against rows asked, and microseconds a row against size of "
                 f"the model times inputs, on {_names(plots.of_task(records, 'answers'))}.",
-                "Least of three runs. The size is the number of random features with a weight, of "
-                "support vectors, or of all features of DoubleSGD, which are drawn again.",
+                "Medians of three runs. The size is the number of random features with a weight, "
+                "of support vectors, or of all features of DoubleSGD, which are drawn again.",
             )
         )
     if plots.of_task(records, "measured", "delayed"):
@@ -46,11 +46,13 @@ def _figures(records: Sequence[Record], reference: Sequence[Record] | None) -> l
                 "Figure 2: threads and delays",
                 plots.figure2(records),
                 "Above, how many times faster several threads are than one; below, loops of steps "
-                "that see old weights, simulated, against the delay, for three lengths of steps.",
+                "that see old weights, simulated, against the delay, for three lengths of steps; "
+                "and the objective above its minimum as loops pass, with what theorem 1 allows.",
                 "The target is what one thread has after half of its loops; of simulated runs, a "
                 "tenth of the way from the minimum to the start. Looking for the length of steps "
                 "does not count. Grey is one for one; dotted are the loops alone, wherever they "
-                "lead. Crosses did not get there.",
+                "lead. Crosses did not get there. Rate (11) is proved for far shorter steps than "
+                "anyone takes; drawn for the steps that were taken it is no theorem.",
             )
         )
     if plots.of_task(records, "robust"):

@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from mercer._array import n_threads
@@ -14,9 +15,12 @@ from mercer.compare.records import quiet
 from mercer.maps import RandomFourier
 from mercer.penalties import L1
 from mercer.problem import Problem
-from mercer.solvers import CoordinateDescent, Result, simulate_delays
+from mercer.solvers import CoordinateDescent, Result, step_bounds
 from mercer_studies.asydsskl.data import Loaded
 from mercer_studies.asydsskl.machines import inner_solver
+from mercer_studies.simulators import simulate_delays
+from mercer_studies.theory import descent_bound
+from mercer_studies.timing import median
 
 __all__ = ["delayed", "measured", "most_threads"]
 
@@ -72,7 +76,7 @@ def measured(
     dict
         The results of a record; ``curve`` has for every number of threads ``seconds`` until F is
         what one thread has after half of its loops (None where it did not get there), and ``pace``,
-        those of a loop. Both are the least of three runs.
+        those of a loop. Both are medians of three runs.
     """
     problem, chosen = _problem(loaded, rows, fitted, size, seed, np.float32)
     runs: dict[int, list[Result]] = {tau: [] for tau in taus}
@@ -131,10 +135,15 @@ def delayed(
     -------
     dict
         The results of a record; ``curve`` has for every τ the ``loops`` until F is near its
-        minimum, None where it did not get there.
+        minimum, None where it did not get there. ``course`` has F - F* after every loop without
+        delay (None where it left the range) and, if the loss is convex, what rate (11) allows for
+        these steps under ``allowed``, and for steps as long as theory lets them be under
+        ``allowed_short``; ``step_allowed`` has that length for every τ.
     """
     problem, chosen = _problem(loaded, rows, fitted, size, seed, np.float64)
-    target, start = _target(problem, loaded.n_jobs)
+    best = _minimum(problem, loaded.n_jobs)
+    least, start = problem.value(best), problem.value(problem.initial())
+    target = least + _NEAR * (start - least)
     since = perf_counter()
     curve = []
     for tau in taus:
@@ -144,6 +153,8 @@ def delayed(
                 problem, tau, step_size, max_iter=loops, random_state=seed + draw
             )
             runs.append(_crossing(np.arange(len(found.objective)), found.objective, target))
+            if tau == taus[0] and draw == 0:
+                prompt = found.objective
         known = [run for run in runs if run is not None]
         reached = float(np.mean(known)) if len(known) == draws else None
         curve.append({"tau": tau, "loops": reached, "runs": runs})
@@ -152,7 +163,34 @@ def delayed(
         "target": target,
         "start": start,
         "curve": curve,
+        **_proved(problem, step_size, taus, best, prompt - least),
         "seconds": {"fit": perf_counter() - since},
+    }
+
+
+def _proved(
+    problem: Problem, step_size: float, taus: Sequence[int], best: NDArray, gaps: NDArray
+) -> dict[str, Any]:
+    """The steps that the paper's theorems allow and, for convex losses, rate (11)."""
+    bounds = [step_bounds(problem, tau) for tau in taus]
+    measured = [float(gap) if np.isfinite(gap) else None for gap in gaps]
+    if not problem.loss.convex:
+        return {"course": {"gap": measured}, "step_allowed": [each.nonconvex for each in bounds]}
+    allowed = [
+        descent_bound(
+            np.arange(len(gaps)),
+            gaps[0],
+            float(np.linalg.norm(best - problem.initial())),
+            step_size=length,
+            largest=bounds[0].largest,
+            n_coordinates=len(best),
+            n_inner=problem.n_rows,
+        ).tolist()
+        for length in (step_size, bounds[0].convex)
+    ]
+    return {
+        "course": {"gap": measured, "allowed": allowed[0], "allowed_short": allowed[1]},
+        "step_allowed": [each.convex for each in bounds],
     }
 
 
@@ -167,20 +205,18 @@ def _problem(
     return Problem(design, some.y, loaded.loss, L1(chosen.alpha)), chosen
 
 
-def _target(problem: Problem, n_jobs: int | None) -> tuple[float, float]:
-    """Where runs are to get, and where they start."""
+def _minimum(problem: Problem, n_jobs: int | None) -> NDArray:
+    """θ at the minimum, or at a stationary point if the loss is not convex."""
     with quiet():
-        best = problem.value(CoordinateDescent(tol=_EXACT, n_jobs=n_jobs).solve(problem).coef)
-    start = problem.value(problem.initial())
-    return best + _NEAR * (start - best), start
+        return CoordinateDescent(tol=_EXACT, n_jobs=n_jobs).solve(problem).coef
 
 
 def _timing(runs: Sequence[Result], target: float) -> dict[str, Any]:
-    """Least seconds to a target, and of a loop."""
+    """Median seconds to a target, None unless most runs got there, and of a loop."""
     reached = [_seconds_to(run, target) for run in runs]
     return {
-        "seconds": min((seconds for seconds in reached if seconds is not None), default=None),
-        "pace": min(_stepping(run.trace[-1]) / max(1, run.n_iter) for run in runs),
+        "seconds": median(reached),
+        "pace": median([_stepping(run.trace[-1]) / max(1, run.n_iter) for run in runs]),
         "n_iter": runs[-1].n_iter,
         "objective": float(min(row.objective for row in runs[-1].trace)),
     }

@@ -49,14 +49,15 @@ def _training(records: Sequence[Record]) -> dict[str, Any]:
                 f"{course['seconds'][-1]:.3g}",
                 _error(run, course["error"][-1]),
                 f"{run['model_size']:,}",
+                f"{run['polished']['model_size']:,}" if run.get("polished") else "–",
                 f"{chosen['gamma']:.3g}",
                 _strength(run),
                 "time" if run["capped"] else "its end",
             ]
         )
     head = ["data", "method", "trial", "rows", "first s", "error", "last s", "error"]
-    head += ["size", "γ", "strength", "ended by"]
-    return _table("Figure 1, a to f: first and last point of every curve", head, rows, range(2, 10))
+    head += ["size", "polished", "γ", "strength", "ended by"]
+    return _table("Figure 1, a to f: first and last point of every curve", head, rows, range(2, 11))
 
 
 def _strength(run: Record) -> str:
@@ -113,8 +114,9 @@ def _delays(records: Sequence[Record]) -> dict[str, Any]:
     for run in runs:
         loops = {point["tau"]: point["loops"] for point in run["curve"]}
         values = (_or_dash(loops.get(tau)) for tau in taus)
-        rows.append([_name(run), f"{run['step_size']:g}", *values])
-    head = ["data", "γ", *(f"τ = {tau}" for tau in taus)]
+        proved = run.get("step_allowed") or [None]
+        rows.append([_name(run), f"{run['step_size']:g}", _or_dash(proved[0]), *values])
+    head = ["data", "γ", "proved up to", *(f"τ = {tau}" for tau in taus)]
     return _table("Loops to the target under simulated delays", head, rows, range(1, len(head)))
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.designs import Dense, Sparse
-from mercer.diagnostics import phase_times
 from mercer.kernels import Linear
 from mercer.losses import Squared
 from mercer.penalties import L2
@@ -17,6 +16,7 @@ from mercer.problem import Problem
 from mercer.solvers import ConjugateGradient, Result
 from mercer_studies.block_descent.data import Loaded
 from mercer_studies.block_descent.systems import prepared, solver_of
+from mercer_studies.timing import phase_times
 
 __all__ = ["course", "linear"]
 

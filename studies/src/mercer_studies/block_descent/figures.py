@@ -7,10 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.plots.base import STYLE, dress
-from mercer_studies.lines import draw_line, legend_key
-from mercer_studies.panels import grid, hide_empty, legend, log_axis, size_axis, thousands, titled
-from mercer_studies.queries import Record, by_data, data_kind, is_regression, of_task, paper_name
+from mercer.plots.base import STYLE
+from mercer_studies.lines import Look, draw_line, legend_key, legend_keys
+from mercer_studies.panels import (
+    about,
+    columns,
+    filled,
+    legend,
+    log_axis,
+    size_axis,
+    thousands,
+    titled,
+    with_paper_name,
+)
+from mercer_studies.queries import Record, by_data, is_regression, of_task
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,11 +39,11 @@ __all__ = [
 ]
 
 LOOKS = {
-    "exact": ("full kernel", STYLE["exact"][0], "-"),
-    "nystroem": ("Nyström", STYLE["nystroem"][0], "-"),
-    "features": ("random features", STYLE["fourier"][0], "-"),
+    "exact": Look("full kernel", STYLE["exact"][0]),
+    "nystroem": Look("Nyström", STYLE["nystroem"][0]),
+    "features": Look("random features", STYLE["fourier"][0]),
 }
-"""What systems are called, their colours and lines."""
+"""Looks of the systems."""
 
 PHASES = {
     "generate": ("generating the block", "#0072B2"),
@@ -45,8 +55,7 @@ PHASES = {
 }
 """Phases of a block, and their colours."""
 
-_EARLY = 5
-_MOST_ACROSS = 3
+_EARLY = 5  # epochs after which Figure 2 looks
 
 
 def long_runs(records: Iterable[Record]) -> list[Record]:
@@ -112,15 +121,10 @@ def figure1(records: Iterable[Record]) -> Figure:
     >>> [panel.get_xlabel() for panel in figure1([run]).axes]
     ['seconds']
     """
-    found = _filled(of_task(records, "curve"), "figure 1")
-    figure, axes = _panels(len(found), most=2)
-    for panel, (name, runs) in zip(axes.flat, found.items(), strict=False):
-        _against_seconds(panel, runs)
-        panel.set(xlabel="seconds", ylabel=unit(runs[0]))
-        titled(panel, _title(name, runs[0]), _about(runs))
-        dress(panel)
-    hide_empty(axes, len(found))
-    legend(figure, [*_keys(found), legend_key("end of an epoch", "#000000", "*", linestyle="")])
+    known = of_task(records, "curve")
+    found = filled(known, "figure 1")
+    figure = columns(found, _against_seconds, width=4.2, heights=(3.0,), most=2)
+    legend(figure, [*_keys(known), legend_key("end of an epoch", "#000000", "*", linestyle="")])
     return figure
 
 
@@ -145,22 +149,19 @@ def figure2(records: Iterable[Record]) -> Figure:
     ['features p']
     """
     known = list(records)
-    found = _filled(of_task(known, "sizes"), "figure 2")
+    sizes = of_task(known, "sizes")
     others = by_data(of_task(known, "curve", "linear"))
-    figure, axes = _panels(len(found))
-    for panel, (name, runs) in zip(axes.flat, found.items(), strict=False):
+
+    def draw(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+        [panel] = panels
         epoch = min(_EARLY, *(run["course"]["epoch"][-1] for run in runs))
         beside = [r for r in others.get(name, []) if r["method"] in ("exact", "linear")]
-        _against_size(panel, runs, epoch)
-        for run in beside:
-            _level(panel, run)
-        _y_axis(panel, [error_at(run, epoch) for run in runs] + [_end(run) for run in beside])
-        panel.set(xlabel="features p", ylabel=f"{unit(runs[0])}, {epoch:g} epochs")
-        titled(panel, _title(name, runs[0]), _about(runs))
-        dress(panel)
-    hide_empty(axes, len(found))
-    keys = _keys(found)
-    keys.append(legend_key("full kernel", LOOKS["exact"][1], "", linestyle="--"))
+        _against_size(panel, runs, epoch, beside)
+        _titled(panel, runs)
+
+    figure = columns(filled(sizes, "figure 2"), draw, width=4.2, heights=(3.0,), most=3)
+    keys = _keys(sizes)
+    keys.append(legend_key("full kernel", LOOKS["exact"].colour, "", linestyle="--"))
     keys.append(legend_key("linear model", "#999999", "", linestyle=":"))
     legend(figure, keys)
     return figure
@@ -185,14 +186,8 @@ def figure3(records: Iterable[Record]) -> Figure:
     >>> len(figure3([run | {"n_features": 90}]).axes)
     1
     """
-    found = _filled([run for run in of_task(records, "curve") if run.get("phases")], "figure 3")
-    figure, axes = _panels(len(found), most=2)
-    for panel, (name, runs) in zip(axes.flat, found.items(), strict=False):
-        _stacks(panel, runs)
-        panel.set(ylabel="milliseconds of a block")
-        titled(panel, _title(name, runs[0]), _about(runs))
-        dress(panel)
-    hide_empty(axes, len(found))
+    found = filled([run for run in of_task(records, "curve") if run.get("phases")], "figure 3")
+    figure = columns(found, _stacks, width=4.2, heights=(3.0,), most=2)
     legend(figure, [_patch(label, colour) for label, colour in PHASES.values()])
     return figure
 
@@ -218,31 +213,27 @@ def figure4(records: Iterable[Record]) -> Figure:
     2
     """
     known = list(records)
-    found = _filled(long_runs(known), "figure 4")
+    long = long_runs(known)
     exact = by_data([run for run in of_task(known, "curve") if run["method"] == "exact"])
     faster = by_data(of_task(known, "accelerated"))
-    figure, axes = grid(2, len(found), width=4.2, heights=(2.9, 2.7))
-    for (upper, lower), (name, runs) in zip(axes.T, found.items(), strict=True):
+
+    def draw(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+        upper, lower = panels
         sizes = sorted({run["size"] for run in runs})
         shown = sorted({sizes[len(sizes) // 3], sizes[-1]})
         plain = [run for run in runs if run["size"] in shown]
         _against_epochs(upper, plain + faster.get(name, []), shown)
         epochs = min(run["course"]["epoch"][-1] for run in runs)
-        _against_size(lower, runs, epochs)
-        for run in exact.get(name, [])[:1]:
-            _level(lower, run)
-        ends = [error_at(run, epochs) for run in runs]
-        _y_axis(lower, ends + [_end(run) for run in exact.get(name, [])[:1]])
+        _against_size(lower, runs, epochs, exact.get(name, [])[:1])
         said = " and ".join(map(thousands, shown))
         upper.set(xlabel=f"epochs, p = {said}", ylabel=unit(runs[0]))
-        lower.set(xlabel="features p", ylabel=f"{unit(runs[0])}, {epochs:g} epochs")
-        titled(upper, _title(name, runs[0]), _about(runs))
-        dress(upper)
-        dress(lower)
-    keys = _keys(found)
+        _titled(upper, runs)
+
+    figure = columns(filled(long, "figure 4"), draw, width=4.2, heights=(2.9, 2.7))
+    keys = _keys(long)
     keys.append(legend_key("above: the smaller p", "#777777", "", linestyle="--"))
     keys.append(legend_key("above: accelerated", "#777777", "", linestyle=":"))
-    keys.append(legend_key("below: full kernel", LOOKS["exact"][1], "", linestyle="--"))
+    keys.append(legend_key("below: full kernel", LOOKS["exact"].colour, "", linestyle="--"))
     legend(figure, keys)
     return figure
 
@@ -250,34 +241,44 @@ def figure4(records: Iterable[Record]) -> Figure:
 # --- panels ----------------------------------------------------------------------------------
 
 
-def _against_seconds(panel: Axes, runs: Sequence[Record]) -> None:
+def _against_seconds(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
     """A line for each system, a point for every block."""
+    [panel] = panels
     seconds, errors = [], []
     for run in _in_order(runs):
-        _, colour, dashes = LOOKS[run["method"]]
-        course = run["course"]
+        look, course = LOOKS[run["method"]], run["course"]
         points = list(zip(course["seconds"], course["error"], strict=True))
-        draw_line(panel, points, colour, "", dashes)
+        look.draw(panel, points)
         whole = np.isclose(np.mod(course["epoch"], 1.0), 0.0)
         ends = [point for point, star in zip(points, whole, strict=True) if star]
-        draw_line(panel, ends, colour, "*", "")
+        look._replace(mark="*", dashes="").draw(panel, ends)
         seconds += course["seconds"]
         errors += course["error"]
     log_axis(panel.xaxis, seconds)
     low = min(errors)
     _y_axis(panel, [error for error in errors if error <= 6 * low])
+    panel.set(xlabel="seconds", ylabel=unit(runs[0]))
+    _titled(panel, runs)
 
 
-def _against_size(panel: Axes, runs: Sequence[Record], epoch: float) -> None:
-    """Mean over the seeds after an epoch."""
-    for method, (_, colour, dashes) in LOOKS.items():
+def _against_size(
+    panel: Axes, runs: Sequence[Record], epoch: float, beside: Sequence[Record]
+) -> None:
+    """Means over the seeds after an epoch, and lines across for what has no size."""
+    for method, look in LOOKS.items():
         own = [run for run in runs if run["method"] == method]
         sizes = sorted({run["size"] for run in own})
         values = [[error_at(run, epoch) for run in own if run["size"] == s] for s in sizes]
         points = [(s, float(np.mean(each))) for s, each in zip(sizes, values, strict=True)]
         if points:
-            draw_line(panel, points, colour, "o", dashes)
+            look._replace(mark="o").draw(panel, points)
+    for run in beside:
+        exact = run["method"] == "exact"
+        colour, dashes = (LOOKS["exact"].colour, "--") if exact else ("#999999", ":")
+        panel.axhline(_end(run), color=colour, linestyle=dashes, linewidth=1.2, zorder=1)
     size_axis(panel, [run["size"] for run in runs])
+    _y_axis(panel, [error_at(run, epoch) for run in runs] + [_end(run) for run in beside])
+    panel.set(xlabel="features p", ylabel=f"{unit(runs[0])}, {epoch:g} epochs")
 
 
 def _against_epochs(panel: Axes, runs: Sequence[Record], sizes: Sequence[int]) -> None:
@@ -286,28 +287,21 @@ def _against_epochs(panel: Axes, runs: Sequence[Record], sizes: Sequence[int]) -
     for run in runs:
         if run["seed"]:
             continue
-        _, colour, _ = LOOKS[run["method"]]
         course = run["course"]
         dashes = "--" if len(sizes) > 1 and run["size"] == sizes[0] else "-"
         if run["task"] == "accelerated":
             dashes = ":"
         points = list(zip(course["epoch"], course["error"], strict=True))
-        draw_line(panel, points, colour, "", dashes)
+        draw_line(panel, points, LOOKS[run["method"]].colour, "", dashes)
         epochs += course["epoch"]
         errors += course["error"]
     log_axis(panel.xaxis, epochs)
     _y_axis(panel, errors)
 
 
-def _level(panel: Axes, run: Record) -> None:
-    """A line across for what has no size."""
-    exact = run["method"] == "exact"
-    colour, dashes = (LOOKS["exact"][1], "--") if exact else ("#999999", ":")
-    panel.axhline(_end(run), color=colour, linestyle=dashes, linewidth=1.2, zorder=1)
-
-
-def _stacks(panel: Axes, runs: Sequence[Record]) -> None:
+def _stacks(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
     """A bar for each system and part of the run."""
+    [panel] = panels
     names: list[str] = []
     for run in _in_order(runs):
         for part, said in (("first", "epoch 1"), ("later", "later")):
@@ -319,9 +313,11 @@ def _stacks(panel: Axes, runs: Sequence[Record]) -> None:
                 height = 1e3 * phases.get(phase, 0.0)
                 panel.bar(len(names), height, 0.7, base, color=colour, zorder=2)
                 base += height
-            names.append(LOOKS[run["method"]][0].replace(" ", "\n") + f"\n{said}")
+            names.append(LOOKS[run["method"]].label.replace(" ", "\n") + f"\n{said}")
     panel.set_xticks(range(len(names)), names)
     panel.set_ylim(bottom=0)
+    panel.set_ylabel("milliseconds of a block")
+    _titled(panel, runs)
 
 
 # --- small parts -----------------------------------------------------------------------------
@@ -346,36 +342,15 @@ def _in_order(runs: Sequence[Record]) -> list[Record]:
     return sorted(runs, key=lambda run: order.index(run["method"]))
 
 
-def _filled(records: Sequence[Record], what: str) -> dict[str, list[Record]]:
-    if not records:
-        raise ValueError(f"records must hold runs of {what}; got none.")
-    return by_data(records)
-
-
-def _panels(count: int, most: int = _MOST_ACROSS) -> tuple[Figure, np.ndarray]:
-    across = min(count, most)
-    return grid(-(-count // across), across, width=4.2, heights=(3.0,))
-
-
-def _title(name: str, run: Record) -> str:
-    theirs = paper_name(run)
-    return name if theirs == name else f"{name}, for {theirs}"
-
-
-def _about(runs: Sequence[Record]) -> str:
+def _titled(panel: Axes, runs: Sequence[Record]) -> None:
     rows = f"{thousands(runs[0]['fitted_rows'])} training rows"
     sizes = {run["size"] for run in runs if run.get("size")}
     p = f"p = {thousands(min(sizes))}" if len(sizes) == 1 else ""
-    return ", ".join(part for part in (data_kind(runs[0]), rows, p) if part)
+    titled(panel, with_paper_name(runs[0]), about(runs[0], rows, p))
 
 
-def _keys(found: dict[str, list[Record]]) -> list[Any]:
-    there = {run["method"] for runs in found.values() for run in runs}
-    return [
-        legend_key(label, colour, "", linestyle=dashes)
-        for method, (label, colour, dashes) in LOOKS.items()
-        if method in there
-    ]
+def _keys(runs: Sequence[Record]) -> list[Any]:
+    return legend_keys(LOOKS, {run["method"] for run in runs})
 
 
 def _patch(label: str, colour: str) -> Any:

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer_studies.block_descent.data import Loaded
 from mercer_studies.block_descent.systems import prepared, solver_of
+from mercer_studies.timing import RUNS
 
 __all__ = ["path"]
 
@@ -44,7 +45,7 @@ def path(
     Returns
     -------
     dict
-        The results of a record: ``seconds`` with ``one`` (the less of two runs) and ``path``,
+        The results of a record: ``seconds`` with ``one`` and ``path``, medians of three runs,
         ``ratio``, ``alphas`` and their ``errors``, and ``away``: how far the path's solution for
         the chosen λ is from that of one alone, relative to its size.
     """
@@ -62,11 +63,13 @@ def path(
     solver = solver_of(block_size, made.problem, epochs, seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        before = solver.solve(made.problem)
-        found = solver.solve_path(made.problem, alphas)
-        after = solver.solve(made.problem)
-    one = min(before.trace[-1].time, after.trace[-1].time)
-    several = max(result.trace[-1].time for result in found)
+        runs = [
+            (solver.solve(made.problem), solver.solve_path(made.problem, alphas))
+            for _ in range(RUNS)
+        ]
+    before, found = runs[0]
+    one = float(np.median([alone.trace[-1].time for alone, _ in runs]))
+    several = float(np.median([max(one.trace[-1].time for one in many) for _, many in runs]))
     shared = found[alphas.index(made.chosen.alpha)].coef
     errors = [loaded.error(made.some, made.responses(result.coef)) for result in found]
     return {

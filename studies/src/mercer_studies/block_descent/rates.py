@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer.diagnostics import block_rates, hessian_of
 from mercer_studies.block_descent.data import Loaded
 from mercer_studies.block_descent.systems import Prepared, prepared, solver_of
+from mercer_studies.simulators import block_rates, hessian_of
 
 __all__ = ["GAPS", "rates"]
 

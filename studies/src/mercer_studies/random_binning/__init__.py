@@ -9,6 +9,7 @@ from mercer_studies.papers import Paper
 from mercer_studies.random_binning.grid import FIGURES, PROTOCOLS, SCALES, SOURCES
 from mercer_studies.random_binning.parallel import PROTOCOL as PARALLEL
 from mercer_studies.random_binning.plan import stages
+from mercer_studies.random_binning.theorem import PROTOCOL as THEOREM
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,6 +29,7 @@ def _draw(
         "figure2": ("example", 2, lambda: plots.figure2(records)),
         "figure3": ("published", 3, lambda: plots.figure3(records, reference)),
         "figure4": ("published", 4, lambda: plots.figure4(records, reference)),
+        "theorem1": (THEOREM, 4, lambda: plots.theorem1(records)),
         "figure5": ("published", 5, lambda: plots.figure5(records, reference)),
         "figure5-fair": ("fair", 5, lambda: plots.figure5(records, protocol="fair")),
         "figure6": (PARALLEL, 6, lambda: parallel.figure6(records)),

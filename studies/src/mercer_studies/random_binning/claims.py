@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from mercer_studies.claims import HELD, NOT_HELD, NOT_TESTED, PARTLY, Claim, Finding, of_each
-from mercer_studies.measures import median_factor, percent, power_law
+from mercer_studies.measures import is_lower, median_factor, percent, power_law
 from mercer_studies.queries import (
     METHODS,
     averaged,
@@ -69,7 +69,7 @@ def _together(runs: Sequence[Record]) -> Found:
         f"{percent(test[-1])}, training {percent(train[0])} to {percent(train[-1])}, "
         f"rank correlation {alike:.2f}"
     )
-    fell = test[-1] < test[0] and train[-1] < train[0]
+    fell = is_lower(test[-1], test[0], rising[0]) and is_lower(train[-1], train[0], rising[0])
     return (HELD if fell and alike >= 0.8 else PARTLY if fell else NOT_HELD), numbers
 
 
@@ -149,7 +149,9 @@ def _best_everywhere(runs: Sequence[Record]) -> Found:
     errors, sizes = _by_method(runs)
     if not sizes:
         return NOT_TESTED, "no rival was run at a size of random binning"
-    first = [size for size in sizes if all(errors["binning"][size] < v for v in _at(errors, size))]
+    first = [
+        size for size in sizes if is_lower(errors["binning"][size], min(_at(errors, size)), runs[0])
+    ]
     gains = [min(_at(errors, size)) / errors["binning"][size] for size in (sizes[0], sizes[-1])]
     numbers = (
         f"first at {len(first)} of {len(sizes)} sizes; the best rival's error is {gains[0]:.2f} "
@@ -165,7 +167,11 @@ def _small_sizes(runs: Sequence[Record]) -> Found:
     sizes = [size for size in sizes if size <= 128]
     if not sizes:
         return NOT_TESTED, "no rival was run at a size up to 128"
-    ahead = [size for size in sizes if all(errors["binning"][size] <= v for v in _at(errors, size))]
+    ahead = [
+        size
+        for size in sizes
+        if not is_lower(min(_at(errors, size)), errors["binning"][size], runs[0])
+    ]
     each = "; ".join(
         f"R {size}: {percent(errors['binning'][size])} against {percent(min(_at(errors, size)))}"
         for size in sizes

@@ -9,7 +9,20 @@ import numpy as np
 
 from mercer.plots.base import STYLE, dress
 from mercer_studies.lines import Curve, draw_bars, draw_line, legend_key
-from mercer_studies.panels import grid, hide_empty, legend, log_axis, panel_title, size_axis
+from mercer_studies.panels import (
+    about,
+    columns,
+    filled,
+    grid,
+    hide_empty,
+    legend,
+    log_axes,
+    log_axis,
+    panel_title,
+    size_axis,
+    thousands,
+    titled,
+)
 from mercer_studies.queries import (
     METHODS,
     Record,
@@ -24,15 +37,17 @@ from mercer_studies.queries import (
     paper_name,
     select,
 )
+from mercer_studies.theory import binning_bound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["figure2", "figure3", "figure4", "figure5"]
+__all__ = ["figure2", "figure3", "figure4", "figure5", "theorem1", "theorem_runs"]
 
 _TEST, _TRAIN, _THEIRS = "#D55E00", "#0072B2", "#8c8c8c"
 _COLUMNS, _MOST_CURVES = 3, 7
+_HIGHEST = 2.0  # of a bound that is drawn; an empty model has 0.5
 
 
 def figure2(records: Iterable[Record]) -> Figure:
@@ -116,17 +131,14 @@ def figure3(records: Iterable[Record], reference: Iterable[Record] | None = None
     2
     """
     records, theirs = list(records), list(reference or ())
-    found = by_data(_published(records, 3, "binning"))
-    columns = min(_COLUMNS, len(found))
-    blocks = -(-len(found) // columns)
-    figure, axes = grid(2 * blocks, columns, heights=(2.7, 1.5), share_x=True)
-    for place, (name, runs) in enumerate(found.items()):
-        row, column = divmod(place, columns)
-        upper, lower = axes[2 * row, column], axes[2 * row + 1, column]
-        own = by_data(select(records, protocol="published")).get(name, [])
-        exact = exact_kernel(own)
-        _gamma_panels(upper, lower, gamma_sweep(runs), _theirs(theirs, runs[0], 3), exact)
-    hide_empty(axes, len(found), 2)
+    every = by_data(select(records, protocol="published"))
+
+    def draw(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+        exact = exact_kernel(every.get(name, []))
+        _gamma_panels(panels, gamma_sweep(runs), _theirs(theirs, runs[0], 3), exact)
+
+    found = _published(records, 3)
+    figure = columns(found, draw, width=3.5, heights=(2.7, 1.5), most=_COLUMNS, share_x=True)
     handles = [
         legend_key("test error", _TEST, "o"),
         legend_key("training error", _TRAIN, "^", linestyle="--"),
@@ -164,16 +176,16 @@ def figure4(records: Iterable[Record], reference: Iterable[Record] | None = None
     >>> [panel.get_ylabel() for panel in figure4([run]).axes]
     ['test error, %', 'training error, %']
     """
-    found = by_data(_published(records, 4, "binning"))
+    found = _published(records, 4)
     theirs = list(reference or ())
-    columns = min(2, len(found))
-    blocks = -(-len(found) // columns)
-    figure, axes = grid(blocks, 2 * columns, width=2.9, heights=(2.7,))
+    across = min(2, len(found))
+    blocks = -(-len(found) // across)
+    figure, axes = grid(blocks, 2 * across, width=2.9, heights=(2.7,))
     for place, runs in enumerate(found.values()):
-        row, column = divmod(place, columns)
+        row, column = divmod(place, across)
         pair = axes[row, 2 * column : 2 * column + 2]
         _grid_panels(pair, runs, _theirs(theirs, runs[0], 4))
-    hide_empty(axes.reshape(blocks * columns, 2).T, len(found), 2)
+    hide_empty(axes.reshape(blocks * across, 2).T, len(found), 2)
     if _their_key(theirs, found.values(), 4):
         ours = legend_key("ours, a colour for each γ", "#444444", "o")
         legend(figure, [ours, legend_key("the authors', same γ", "#444444", "o", hollow=True)])
@@ -232,12 +244,63 @@ def figure5(
     return figure
 
 
+def theorem_runs(records: Iterable[Record]) -> list[Record]:
+    """The runs beside the bound of theorem 1.
+
+    Examples
+    --------
+    >>> theorem_runs([{"protocol": "theorem", "failed": "no memory."}])
+    []
+    """
+    return [
+        record
+        for record in records
+        if record.get("protocol") == "theorem" and not record.get("failed")
+    ]
+
+
+def theorem1(records: Iterable[Record]) -> Figure:
+    """The l1 objective as grids are drawn, and what theorem 1 allows its mean.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If no record belongs to this figure.
+
+    Examples
+    --------
+    >>> run = {"protocol": "theorem", "data": {"name": "toy"}, "rows": 90, "gamma": 1.0}
+    >>> run |= {"start": 0.5, "kappa": 2.0, "exact": {"objective": 0.2, "norm": 1.0}}
+    >>> run["course"] = {"grids": [1, 2], "objectives": [[0.4, 0.3]]}
+    >>> [panel.get_xlabel() for panel in theorem1([run]).axes]
+    ['grids R']
+    """
+    found = filled(theorem_runs(records), "theorem 1")
+    figure = columns(found, _beside_theorem, width=3.5, heights=(2.7,), most=_COLUMNS)
+    handles = [
+        legend_key("mean over trials", _TEST, "o"),
+        legend_key("exact kernel", "black", "", linestyle="--"),
+        legend_key("theorem 1", "#777777", "", linestyle=":"),
+    ]
+    legend(figure, handles)
+    return figure
+
+
 # --- the panels of one data set --------------------------------------------------------------
 
 
 def _gamma_panels(
-    upper: Axes, lower: Axes, runs: list[Record], theirs: list[Record], exact: Record | None
+    panels: Sequence[Axes], runs: list[Record], theirs: list[Record], exact: Record | None
 ) -> None:
+    upper, lower = panels
     size = runs[0]["size"]
     other = [run for run in theirs if run["size"] == size and run["method"] == "binning"]
     for part, colour, mark, dashes in (("test", _TEST, "o", "-"), ("train", _TRAIN, "^", "--")):
@@ -259,8 +322,26 @@ def _gamma_panels(
     log_axis(lower.yaxis, [run["seconds"]["fit"] for run in [*runs, *other]])
     lower.set(xlabel=f"γ ({size} grids)", ylabel="training, s")
     panel_title(upper, runs[0], exact)
-    dress(upper)
-    dress(lower)
+
+
+def _beside_theorem(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+    """One γ: every trial, their mean, the kernel machine and the bound."""
+    [panel], run = panels, runs[0]
+    grids, objectives = run["course"]["grids"], run["course"]["objectives"]
+    for trial in objectives:
+        draw_line(panel, list(zip(grids, trial, strict=True)), _TEST, "").set_alpha(0.35)
+    mean = np.mean(objectives, axis=0)
+    draw_line(panel, list(zip(grids, mean.tolist(), strict=True)), _TEST, "o")
+    level, norm = run["exact"]["objective"], run["exact"]["norm"]
+    panel.axhline(level, color="black", linestyle="--", linewidth=1.1, zorder=1)
+    allowed = level + binning_bound(grids, run["start"] - level, norm, run["kappa"])
+    bound = [point for point in zip(grids, allowed.tolist(), strict=True) if point[1] <= _HIGHEST]
+    draw_line(panel, bound, "#777777", "", ":")
+    log_axes(panel, "y")
+    size_axis(panel, [size for size in grids if size & (size - 1) == 0])
+    panel.set(xlabel="grids R", ylabel="λ‖w‖₁ + loss")
+    said = f"{thousands(run['rows'])} rows, γ {run['gamma']:.3g}, κ̂ {run['kappa']:.3g}"
+    titled(panel, name, about(run, said))
 
 
 def _grid_panels(pair: Iterable[Axes], runs: list[Record], theirs: list[Record]) -> None:
@@ -325,8 +406,8 @@ def _rival_panels(row: Sequence[Axes], runs: list[Record], theirs: list[Record])
             size_axis(panel, [run["size"] for run in [*theirs, *runs] if run["size"]])
             _level(panel, runs, y)
         else:
-            log_axis(panel.xaxis, panel.dataLim.intervalx)
-        log_axis(panel.yaxis, panel.dataLim.intervaly)
+            log_axes(panel, "x")
+        log_axes(panel, "y")
         panel.set(xlabel=labels[across], ylabel=f"{what}, %" if up is None else labels[up])
         dress(panel)
     panel_title(row[0], runs[0], exact_kernel(runs))
@@ -373,11 +454,10 @@ def _level(axes: Axes, runs: list[Record], y: Callable[[Record], float]) -> None
 _PARTS = {"test": "test error", "train": "training error"}
 
 
-def _published(records: Iterable[Record], number: int, method: str) -> list[Record]:
-    found = select(records, figure=number, protocol="published", method=method)
-    if not found:
-        raise ValueError(f"records must hold runs of figure {number}; got none.")
-    return found
+def _published(records: Iterable[Record], number: int) -> dict[str, list[Record]]:
+    """Runs of random binning as published, by data set."""
+    runs = select(records, figure=number, protocol="published", method="binning")
+    return filled(runs, f"figure {number}")
 
 
 def _their_key(reference: list[Record], found: Iterable[list[Record]], number: int) -> list[Any]:

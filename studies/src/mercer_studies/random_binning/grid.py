@@ -82,6 +82,8 @@ class Scale:
         Of the fair protocol.
     limited : bool
         Whether the declared limits of the data sets hold.
+    theorem_rows, theorem_grids, theorem_trials : int
+        Training rows, grids and trials beside the bound of theorem 1.
     """
 
     datasets: tuple[str, ...]
@@ -96,6 +98,9 @@ class Scale:
     selection_rows: int = 2_000
     seeds: tuple[int, ...] = (0, 1, 2)
     limited: bool = True
+    theorem_rows: int = 1000
+    theorem_grids: int = 32
+    theorem_trials: int = 3
 
 
 SCALES = {
@@ -108,6 +113,9 @@ SCALES = {
         sweep_size=32,
         selection_rows=100,
         seeds=(0, 1),
+        theorem_rows=150,
+        theorem_grids=6,
+        theorem_trials=2,
     ),
     "laptop": Scale(
         datasets=(

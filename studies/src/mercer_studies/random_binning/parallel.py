@@ -18,10 +18,11 @@ from mercer.losses import Squared, SquaredHinge
 from mercer.maps import FeatureMap, RandomBinning, RandomFourier
 from mercer.penalties import L1
 from mercer.problem import Problem
-from mercer.solvers import CoordinateDescent, Result, simulate
+from mercer.solvers import CoordinateDescent, Result
 from mercer.solvers.coordinate import eso_factor
 from mercer_studies.random_binning.data import Loaded, Source, load
 from mercer_studies.runner import Cell, Record, Stage
+from mercer_studies.simulators import simulate_rounds
 
 __all__ = ["FIGURE", "PARALLEL", "PROTOCOL", "Parallel", "measured", "simulated", "stages"]
 
@@ -137,7 +138,7 @@ def measured(
     Returns
     -------
     dict
-        The results of a record; ``curve`` has the least seconds of every number of threads.
+        The results of a record; ``curve`` has the median seconds of every number of threads.
     """
     problem = _problem(loaded, method, np.float32, rows, size, gamma, seed)
     runs: dict[int, list[float]] = {tau: [] for tau in taus}
@@ -153,7 +154,7 @@ def measured(
     curve = [
         {
             "tau": tau,
-            "seconds": min(runs[tau]),
+            "seconds": float(np.median(runs[tau])),
             "n_iter": found[tau].n_iter,
             "converged": found[tau].converged,
             "objective": problem.value(found[tau].coef),
@@ -188,7 +189,7 @@ def simulated(
     loaded : Loaded
     method : {"binning", "fourier"}
     mode : {"safe", "strict", "plain"}
-        See :func:`mercer.solvers.simulate`.
+        See :func:`mercer_studies.simulators.simulate_rounds`.
     taus : sequence of int
         Processors, one first.
     rows, size : int
@@ -233,7 +234,7 @@ def _rounds(
 ) -> int | None:
     """Rounds to the target; None where they are too few."""
     width = min(tau, problem.design.shape[1])
-    found = simulate(problem, width, mode, n_rounds=most, target=target, random_state=seed)
+    found = simulate_rounds(problem, width, mode, n_rounds=most, target=target, random_state=seed)
     return len(found.objective) - 1 if found.objective[-1] <= target else None
 
 

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from mercer_studies.papers import Selected
-from mercer_studies.random_binning import fits, parallel
+from mercer_studies.random_binning import fits, parallel, theorem
 from mercer_studies.random_binning.data import Source, load
 from mercer_studies.random_binning.grid import FIGURES, PROTOCOLS, RIVALS, SCALES, SOURCES, Scale
 from mercer_studies.runner import Cell, Record, Stage
@@ -87,6 +87,8 @@ class _Plan:
             steps += [self._search, self._exact]
         if 5 in self._figures:
             steps.append(self._rivals)
+        if 4 in self._figures:
+            steps.append(self._theorem)
         return [Stage(self._source.name, step, self._load) for step in steps]
 
     def fair(self) -> Stage:
@@ -147,6 +149,34 @@ class _Plan:
             self._published(method, size, gamma, {5})
             for method in RIVALS
             for size in self._within(method, self._scale.rival_sizes)
+        ]
+
+    def _theorem(self, found: Sequence[Record]) -> list[Cell]:
+        """Theorem 1, at the middle of the window."""
+        scale, window = self._scale, self._source.window
+        rows, grids = min(scale.theorem_rows, self._n), scale.theorem_grids
+        settings: dict[str, Any] = {
+            "gamma": window[len(window) // 2],
+            "rows": rows,
+            "n_grids": grids,
+            "n_trials": scale.theorem_trials,
+        }
+        return [
+            Cell(
+                {
+                    **self._common(theorem.PROTOCOL, self._source.inputs, rows),
+                    **settings,
+                    "method": "binning",
+                    "size": grids,
+                    "seed": 0,
+                    "lam_n": theorem.LAM_N,
+                },
+                lambda loaded: theorem.theorem(loaded, **settings),
+                2e-8 * rows**2 + 1e-6 * rows * grids**2 * scale.theorem_trials,
+                f"theorem 1, γ {settings['gamma']:.3g}",
+                kind="theorem",
+                notes={"label": fits.FAIR["binning"].label, "figures": [4]},
+            )
         ]
 
     def _exact_gammas(self) -> list[float]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.plots.base import STYLE, dress
-from mercer_studies.lines import Curve, draw_line, legend_key
-from mercer_studies.panels import grid, legend, thousands, titled
-from mercer_studies.queries import Record, by_data, data_kind
+from mercer.plots.base import STYLE
+from mercer_studies.lines import AID, Curve, draw_line, legend_key
+from mercer_studies.panels import about, columns, filled, legend, thousands, titled
+from mercer_studies.queries import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,6 @@ MODES = {
 
 _LOOKS = {"async": ("o", "-"), "auto": ("D", ":"), "safe": ("^", "--"), "plain": ("s", "-")}
 _METHODS = {"binning": "random binning", "fourier": "random Fourier"}
-_AID: dict[str, Any] = {"color": "#c4c4c4", "linewidth": 3.5, "solid_capstyle": "butt", "zorder": 1}
 _FLOOR = {"binning": 0.7, "fourier": 0.55}  # crosses there stand for runs that did not end
 
 
@@ -128,21 +127,23 @@ def figure6(records: Iterable[Record]) -> Figure:
     ['threads', 'processors τ']
     """
     known = list(records)
-    found = by_data([*curves(known, "measured"), *curves(known, "simulated")])
-    if not found:
-        raise ValueError("records must hold runs of figure 6; got none.")
-    figure, axes = grid(2, len(found), width=3.8, heights=(2.7, 3.2))
-    for (upper, lower), runs in zip(axes.T, found.values(), strict=True):
-        _measured(upper, curves(runs, "measured"))
-        _simulated(lower, curves(runs, "simulated"))
-        name = runs[0]["data"]["name"]
-        titled(upper, name, _about(curves(runs, "measured"), data_kind(runs[0])))
-        titled(lower, "simulated", _about(curves(runs, "simulated"), ""))
+    runs = [*curves(known, "measured"), *curves(known, "simulated")]
+    figure = columns(filled(runs, "figure 6"), _speedups, width=3.8, heights=(2.7, 3.2))
     legend(figure, _keys(known))
     return figure
 
 
 # --- small parts -----------------------------------------------------------------------------
+
+
+def _speedups(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+    """Threads as measured above, processors as simulated below."""
+    upper, lower = panels
+    measured, simulated = curves(runs, "measured"), curves(runs, "simulated")
+    _measured(upper, measured)
+    _simulated(lower, simulated)
+    titled(upper, name, about(runs[0], *_sizes(measured)))
+    titled(lower, "simulated", ", ".join(_sizes(simulated)))
 
 
 def _measured(panel: Axes, runs: Sequence[Record]) -> None:
@@ -151,12 +152,11 @@ def _measured(panel: Axes, runs: Sequence[Record]) -> None:
         colour, (mark, dashes) = STYLE[run["method"]][0], _LOOKS[run["mode"]]
         draw_line(panel, _points(speedups(run)), colour, mark, dashes)
     if taus:
-        panel.plot(taus, taus, **_AID)
+        panel.plot(taus, taus, **AID)
         panel.set_xticks(taus)
         panel.set_xlim(taus[0] - 0.1, taus[-1] + 0.1)
     panel.set_ylim(bottom=0)
     panel.set(xlabel="threads", ylabel="times faster, measured")
-    dress(panel)
 
 
 def _simulated(panel: Axes, runs: Sequence[Record]) -> None:
@@ -170,14 +170,13 @@ def _simulated(panel: Axes, runs: Sequence[Record]) -> None:
         if run["mode"] == "safe":
             draw_line(panel, _points(guaranteed(run)), colour, "", ":").set_linewidth(1.2)
     if taus:
-        panel.plot(taus, taus, **_AID)
+        panel.plot(taus, taus, **AID)
         panel.set_xlim(taus[0] / 1.1, taus[-1] * 1.1)
     for axis in (panel.xaxis, panel.yaxis):
         (panel.set_xscale if axis is panel.xaxis else panel.set_yscale)("log", base=2)
         axis.set_major_formatter(lambda value, _: f"{value:g}")
     panel.set_ylim(bottom=min(_FLOOR.values()) / 1.2)
     panel.set(xlabel="processors τ", ylabel="times fewer rounds")
-    dress(panel)
 
 
 def _keys(records: Sequence[Record]) -> list[Any]:
@@ -191,21 +190,20 @@ def _keys(records: Sequence[Record]) -> list[Any]:
             mark, dashes = _LOOKS[mode]
             keys.append(legend_key(name, "#555555", mark, linestyle=dashes))
     keys.append(legend_key("S(τ) of the theory", "#555555", "", linestyle=":"))
-    keys.append(Line2D([], [], label="τ", **_AID))
+    keys.append(Line2D([], [], label="τ", **AID))
     runs = curves(records, "simulated")
     if any(len(speedups(run)) < len(run["curve"]) for run in runs):
         keys.append(Line2D([], [], color="#555555", marker="x", linestyle="", label="no end"))
     return keys
 
 
-def _about(runs: Sequence[Record], kind: str) -> str:
+def _sizes(runs: Sequence[Record]) -> list[str]:
     """Rows, grids and κ̄ of random binning."""
-    parts = [kind]
     binned = [run for run in runs if run["method"] == "binning"]
-    if binned:
-        run = binned[0]
-        parts += [f"{thousands(run['rows'])} rows", f"{run['size']} grids, κ̄ {kappa(run):.3g}"]
-    return ", ".join(part for part in parts if part)
+    if not binned:
+        return []
+    run = binned[0]
+    return [f"{thousands(run['rows'])} rows", f"{run['size']} grids, κ̄ {kappa(run):.3g}"]
 
 
 def _points(values: dict[int, float]) -> Curve:

@@ -2,57 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mercer.plots.base import dress
-from mercer_studies.lines import Curve, draw_line, legend_key
-from mercer_studies.panels import grid, hide_empty, legend, log_axis, thousands, titled
-from mercer_studies.queries import Record, by_data, data_kind, error, paper_name, select
+from mercer_studies.lines import Curve, Look, draw_line, legend_key, legend_keys
+from mercer_studies.panels import about, columns, filled, legend, log_axes, thousands, titled
+from mercer_studies.queries import Record, by_data, error, paper_name, select
+from mercer_studies.theory import draws_bound
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["bound", "chosen", "figure1", "level", "rms", "shown", "table"]
+__all__ = ["allowed", "chosen", "figure1", "level", "rms", "shown", "table"]
 
 _KERNELS = {"gaussian": "#0072B2", "laplacian": "#009E73", "perceptron": "#D55E00"}
 _FAMILIES = {"kernel": ("Kernel", "s"), "rf": ("RF", "o"), "sparse": ("Sparse-RF", "*")}
 _SEARCHES = {
-    "sparse-perceptron": ("Sparse-RF", "#0072B2", "o"),
-    "boosting-perceptron": ("Boosting", "#D55E00", "s"),
+    "sparse-perceptron": Look("Sparse-RF", "#0072B2", "o"),
+    "boosting-perceptron": Look("Boosting", "#D55E00", "s"),
 }
+_LIKELY = 0.05  # probability with which the bound of corollary 3 may fail
 _MARKS = 14  # of a curve at most
 _HIGHEST = 4.0  # of a bound that is drawn; an empty model has 1
 
 
-def bound(objective: float, norm: float, drawn: float, *, beta: float = 2.0) -> float:
-    """What the paper's theorem allows the expected objective after so many draws.
-
-    ``λ‖w*‖ + loss(w*) + 2 γ ‖w*‖² / (D - c)`` with γ = β B² for features of at most B in size and
-    c = 2 (F(0) - F(w*)) / (γ ‖w*‖²); infinite for D <= c.
+def allowed(
+    exact: Record, drawn: Sequence[float], failure: float | None = None
+) -> NDArray[np.float64]:
+    """The objective that the paper's corollaries allow after so many draws.
 
     Parameters
     ----------
-    objective : float
-        λ‖w*‖ + loss(w*) of the exact kernel machine w*; F(0) is 1, as of the squared hinge.
-    norm : float
-        ‖w*‖, > 0.
-    drawn : float
-        D.
-    beta : float, default=2.0
-        Largest curvature of the loss; B is 1, as of perceptrons.
+    exact : mapping
+        The run of the exact kernel machine w*: its objective λ‖w*‖ + loss and its ``norm``. F(0) is
+        1, as of the squared hinge.
+    drawn : sequence of float
+        Numbers of perceptrons.
+    failure : float, optional
+        Probability with which the bound may be exceeded; None bounds the mean over draws.
 
     Examples
     --------
-    >>> bound(0.25, 1.0, drawn=4.75)
-    1.25
+    >>> allowed({"objective": 0.25, "norm": 1.0}, [4.75])
+    array([1.25])
     """
-    gamma = beta * norm**2
-    left = drawn - 2.0 * max(1.0 - objective, 0.0) / gamma
-    return objective + 2.0 * gamma / left if left > 0 else float("inf")
+    objective = exact["objective"]
+    return objective + draws_bound(drawn, 1.0 - objective, exact["norm"], failure=failure)
 
 
 def chosen(runs: Iterable[Record], kernel: str) -> dict[str, Record]:
@@ -157,27 +156,23 @@ def table(
     >>> table([run], 1).axes[0].get_ylabel()
     'RMS error, % of the range'
     """
-    found = by_data(_of_table(records, number))
-    if not found:
-        raise ValueError(f"records must hold runs of Table {number}; got none.")
+    runs = _of_table(records, number)
     theirs = _of_table(reference or (), number)
-    figure, axes = grid(2, len(found), width=3.8, heights=(2.9, 2.3), share_x=True)
     label = "RMS error, % of the range" if number == 1 else "wrong classes, %"
-    for pair, runs in zip(axes.T, found.values(), strict=True):
+
+    def draw(pair: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
         others = _of_same_data(theirs, runs[0])
         for kernel, colour in _KERNELS.items():
             _models(pair, runs, others, kernel, colour)
         pair[0].set_ylabel(label)
         pair[1].set(xlabel="size of the model", ylabel="prediction, s")
         for panel in pair:
-            for axis, span in (
-                (panel.xaxis, panel.dataLim.intervalx),
-                (panel.yaxis, panel.dataLim.intervaly),
-            ):
-                log_axis(axis, span)
-            dress(panel)
+            log_axes(panel)
         pair[0].tick_params(labelbottom=False)
-        titled(pair[0], runs[0]["data"]["name"], _about(runs[0]))
+        titled(pair[0], name, _rows(runs[0]))
+
+    found = filled(runs, f"Table {number}")
+    figure = columns(found, draw, width=3.8, heights=(2.9, 2.3), share_x=True)
     keys = [legend_key(kernel, colour, "") for kernel, colour in _KERNELS.items()]
     keys += [legend_key(name, "#555555", mark, linestyle="") for name, mark in _FAMILIES.values()]
     if any(_of_same_data(theirs, runs[0]) for runs in found.values()):
@@ -211,31 +206,15 @@ def figure1(records: Iterable[Record]) -> Figure:
     >>> [panel.get_xlabel() for panel in figure1([run]).axes]
     ['features drawn', 'features drawn', 'seconds']
     """
-    found = by_data(select(records, figure=1))
-    if not found:
-        raise ValueError("records must hold runs of figure 1; got none.")
-    figure, axes = grid(3, len(found), width=3.8, heights=(2.6, 2.3, 2.3))
-    for panels, runs in zip(axes.T, found.values(), strict=True):
-        for panel, across, up, label in (
-            (panels[0], "drawn", "objective", "objective"),
-            (panels[1], "drawn", "error", "wrong classes, %"),
-            (panels[2], "seconds", "objective", "objective"),
-        ):
-            _courses(panel, runs, across, up)
-            panel.set(xlabel="features drawn" if across == "drawn" else "seconds", ylabel=label)
-            for axis, span in (
-                (panel.xaxis, panel.dataLim.intervalx),
-                (panel.yaxis, panel.dataLim.intervaly),
-            ):
-                log_axis(axis, span)
-            dress(panel)
-        titled(panels[0], runs[0]["data"]["name"], _about(runs[0]))
-    hide_empty(axes, len(found), 3)
-    keys = [legend_key(label, colour, mark) for label, colour, mark in _SEARCHES.values()]
+    found = filled(select(records, figure=1), "figure 1")
+    figure = columns(found, _searches, width=3.8, heights=(2.6, 2.3, 2.3))
+    keys = legend_keys(_SEARCHES, _SEARCHES)
     if any(level(runs) for runs in found.values()):
         keys.append(legend_key("exact kernel", "black", "", linestyle="--"))
-    if any(_allowed(runs) for runs in found.values()):
-        keys.append(legend_key("bound (22)", "#777777", "", linestyle=":"))
+    if any(_within_sight(runs, None) for runs in found.values()):
+        keys.append(legend_key("bound (22), on the mean", "#777777", "", linestyle=":"))
+    if any(_within_sight(runs, _LIKELY) for runs in found.values()):
+        keys.append(legend_key("bound (23), 19 times of 20", "#bbbbbb", "", linestyle=":"))
     legend(figure, keys)
     return figure
 
@@ -288,10 +267,23 @@ def _models(
                 draw_line(panel, [point], colour, mark, "", hollow=True)
 
 
+def _searches(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+    """Objective and error by features drawn, and the objective by seconds."""
+    for panel, across, up, label in (
+        (panels[0], "drawn", "objective", "objective"),
+        (panels[1], "drawn", "error", "wrong classes, %"),
+        (panels[2], "seconds", "objective", "objective"),
+    ):
+        _courses(panel, runs, across, up)
+        panel.set(xlabel="features drawn" if across == "drawn" else "seconds", ylabel=label)
+        log_axes(panel)
+    titled(panels[0], name, _rows(runs[0]))
+
+
 def _courses(panel: Axes, runs: Sequence[Record], across: str, up: str) -> None:
-    """The searches of one data set, the kernel's level and the bound."""
+    """The searches of one data set, the kernel's level and the bounds."""
     factor = 100 if up == "error" else 1
-    for method, (_, colour, mark) in _SEARCHES.items():
+    for method, look in _SEARCHES.items():
         for run in (run for run in runs if run["method"] == method):
             course = run["course"]
             curve = [
@@ -299,28 +291,29 @@ def _courses(panel: Axes, runs: Sequence[Record], across: str, up: str) -> None:
                 for x, y in zip(course[across], course[up], strict=True)
                 if x > 0 and y > 0
             ]
-            line = draw_line(panel, curve, colour, mark)
-            line.set_markevery(max(1, len(curve) // _MARKS))
+            look.draw(panel, curve).set_markevery(max(1, len(curve) // _MARKS))
     exact = level(runs)
     if exact is None:
         return
     height = exact["objective"] if up == "objective" else 100 * error(exact)
     panel.axhline(height, color="black", linestyle="--", linewidth=1.1, zorder=1)
     if across == "drawn" and up == "objective":
-        draw_line(panel, _allowed(runs), "#777777", "", ":")
+        draw_line(panel, _within_sight(runs, None), "#777777", "", ":")
+        draw_line(panel, _within_sight(runs, _LIKELY), "#bbbbbb", "", ":")
 
 
-def _allowed(runs: Sequence[Record]) -> Curve:
-    """What the bound allows after every draw, as far as that is of the size of the objectives."""
+def _within_sight(runs: Sequence[Record], failure: float | None) -> Curve:
+    """What a bound allows after every draw, as far as that is of the size of the objectives."""
     exact = level(runs)
     if exact is None:
         return []
     searches = [run["course"] for run in runs if run["method"] == "sparse-perceptron"]
     drawn = [count for course in searches for count in course["drawn"]]
-    allowed = [(count, bound(exact["objective"], exact["norm"], count)) for count in drawn]
-    return [(count, value) for count, value in allowed if value <= _HIGHEST]
+    bounds = zip(drawn, allowed(exact, drawn, failure).tolist(), strict=True)
+    return [(count, bound) for count, bound in bounds if bound <= _HIGHEST]
 
 
-def _about(run: Mapping[str, Any]) -> str:
-    said = f"{thousands(run['rows'])} of {thousands(run['data']['n_train'])} training rows"
-    return ", ".join(part for part in (data_kind(run), said) if part)
+def _rows(run: Record) -> str:
+    return about(
+        run, f"{thousands(run['rows'])} of {thousands(run['data']['n_train'])} training rows"
+    )

@@ -35,6 +35,8 @@ def _draw(
     }
     if 3 in (figures or FIGURES) and any(r["protocol"] == "timing" for r in records):
         drawn["table1"] = plots.table1(records)
+    if 1 in (figures or FIGURES) and plots.bounded_runs(records):
+        drawn["theorems"] = plots.theorems(records)
     return drawn
 
 

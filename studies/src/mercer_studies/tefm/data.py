@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import linalg
+from scipy.sparse.linalg import eigsh
 
 from mercer import datasets
 from mercer.compare.methods import Method
@@ -18,8 +20,9 @@ from mercer.kernels import Gaussian
 from mercer_studies import sources
 from mercer_studies.inputs import scaled
 from mercer_studies.sources import drawn
+from mercer_studies.theory import spread_ratio
 
-__all__ = ["Loaded", "Source", "Subset", "is_at_hand", "load"]
+__all__ = ["Loaded", "Source", "Spectrum", "Subset", "is_at_hand", "load"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,35 @@ class Subset:
     y_test: NDArray
 
 
+LAM_N = 1.0
+"""n λ of the regressions that theorem 3 is drawn for."""
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What theorems need of a kernel matrix K of n rows.
+
+    Parameters
+    ----------
+    norm : float
+        ‖K‖.
+    ratio : float
+        r of ``theory.spread_ratio``.
+    y : ndarray of shape (n,)
+        Ranks of the responses, standardised.
+    alpha : float
+        λ.
+    least : float
+        The least of ``λ/2 ‖w‖² + mean ½ (f(x_i) - y_i)²`` in the space of the kernel.
+    """
+
+    norm: float
+    ratio: float
+    y: NDArray
+    alpha: float
+    least: float
+
+
 class Loaded(sources.Loaded):
     """A data set as the runs want it: what several of them share is worked out once.
 
@@ -85,6 +117,7 @@ class Loaded(sources.Loaded):
     def __init__(self, source: Source, data: Dataset, parts: Split, n_jobs: int | None = None):
         super().__init__(source, data, parts, n_jobs)
         self._kernels: dict[int | None, tuple[Gaussian, NDArray, NDArray]] = {}
+        self._spectra: dict[int | None, Spectrum] = {}
         self._subsets: dict[int | None, Subset] = {}
         self._choices: dict[tuple[Any, ...], Choice] = {}
 
@@ -99,6 +132,19 @@ class Loaded(sources.Loaded):
             kernel = Gaussian(float(Gaussian("median").resolve(X).gamma) / 2)
             self._kernels[rows] = kernel, X, kernel(X)
         return self._kernels[rows]
+
+    def spectrum(self, rows: int | None) -> Spectrum:
+        """What the theorems need of that kernel matrix, and of ridge regression with it."""
+        if rows not in self._spectra:
+            K = self.kernel_matrix(rows)[2]
+            n = len(K)
+            y = np.unique(self._parts.y_train[self._drawn(rows)], return_inverse=True)[1]
+            y = (y - y.mean()) / y.std()
+            solved = linalg.solve(K + LAM_N * np.eye(n), y, assume_a="pos", overwrite_a=True)
+            norm = float(eigsh(K, k=1, return_eigenvectors=False, v0=np.ones(n), tol=1e-6)[0])
+            least = 0.5 * LAM_N / n * float(y @ solved)
+            self._spectra[rows] = Spectrum(norm, spread_ratio(K), y, LAM_N / n, least)
+        return self._spectra[rows]
 
     def subset(self, rows: int | None) -> Subset:
         """So many training rows, drawn at random, and the test part, scaled by the former."""

@@ -3,37 +3,61 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mercer.plots.base import dress
-from mercer_studies.lines import draw_bars, draw_line, legend_key
-from mercer_studies.panels import grid, hide_empty, legend, log_axis, size_axis, thousands, titled
-from mercer_studies.queries import Record, by_data, data_kind, error, over_seeds, select
+from mercer_studies.lines import Look, draw_bars, draw_line, legend_key, legend_keys
+from mercer_studies.panels import (
+    about,
+    columns,
+    filled,
+    grid,
+    legend,
+    log_axes,
+    size_axis,
+    thousands,
+    titled,
+)
+from mercer_studies.queries import Record, error, over_seeds, select
+from mercer_studies.tefm.grid import METHODS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["STYLE", "figure1", "figure2", "figure3", "table1", "timings"]
+__all__ = [
+    "LOOKS",
+    "bounded_runs",
+    "figure1",
+    "figure2",
+    "figure3",
+    "table1",
+    "theorems",
+    "timings",
+]
 
-STYLE: dict[str, tuple[str, str, Any]] = {
-    "rks": ("#0072B2", "o", "-"),
-    "quasi": ("#56B4E9", "s", "-"),
-    "comp": ("#999999", "v", "-"),
-    "fastfood": ("#CC79A7", "^", "-"),
-    "tefm-g": ("#D55E00", "D", "-"),
-    "tefm-s": ("#E69F00", "P", "-"),
-    "tefm-g0": ("#D55E00", "X", ":"),
-    "orthogonal": ("#0072B2", "h", ":"),
-    "nystroem": ("#009E73", "p", ":"),
-    "rpcholesky": ("#000000", "*", ":"),
+LOOKS = {
+    name: Look(METHODS[name].label, *look)
+    for name, *look in (
+        ("rks", "#0072B2", "o"),
+        ("quasi", "#56B4E9", "s"),
+        ("comp", "#999999", "v"),
+        ("fastfood", "#CC79A7", "^"),
+        ("tefm-g", "#D55E00", "D"),
+        ("tefm-s", "#E69F00", "P"),
+        ("tefm-g0", "#D55E00", "X", ":"),
+        ("orthogonal", "#0072B2", "h", ":"),
+        ("nystroem", "#009E73", "p", ":"),
+        ("rpcholesky", "#000000", "*", ":"),
+    )
 }
-"""Colour, mark and dashes of each method: dotted is what the paper does not have."""
+"""Looks of the methods: dotted is what the paper does not have."""
 
 _COLUMNS = 3
 _PHASES = {"features": "features", "solve": "solution"}
+_PROVED = ("rks", "tefm-g", "tefm-s")
 _NORMS = {"spectral": "spectral error, %", "frobenius": "Frobenius error, %"}
 
 
@@ -61,28 +85,65 @@ def figure1(records: Iterable[Record]) -> Figure:
     >>> [panel.get_ylabel() for panel in figure1([run]).axes]
     ['spectral error, %', 'Frobenius error, %']
     """
-    found = by_data(_runs(records, 1))
-    columns = min(_COLUMNS, len(found))
-    bands = -(-len(found) // columns)
-    figure, axes = grid(2 * bands, columns, heights=(2.7, 2.2), share_x=True)
-    for place, everything in enumerate(found.values()):
-        row, column = divmod(place, columns)
-        own = _within_reach(everything)
-        pair = axes[2 * row : 2 * row + 2, column]
-        for panel, (norm, label) in zip(pair, _NORMS.items(), strict=True):
-            _curves(panel, own, _size, partial(_kernel, norm=norm))
-            panel.set_ylabel(label)
-            log_axis(panel.yaxis, panel.dataLim.intervaly)
-            dress(panel)
-        size_axis(pair[1], _ticks(own))
-        pair[0].tick_params(labelbottom=False)
-        pair[1].set_xlabel("features l")
-        about = own[0]["data"]
-        said = f"{thousands(own[0]['rows'])} rows, {about['d']} inputs, γ {own[0]['gamma']:.2g}"
-        titled(pair[0], about["name"], _with_kind(own[0], said))
-    hide_empty(axes, len(found), 2)
-    legend(figure, _keys(found))
+    runs = select(records, figure=1, protocol="fair")
+    figure = columns(
+        filled(runs, "figure 1"), _norms, width=3.5, heights=(2.7, 2.2), most=_COLUMNS, share_x=True
+    )
+    legend(figure, _keys(runs))
     return figure
+
+
+def theorems(records: Iterable[Record]) -> Figure:
+    """Kernel errors and excess losses as measured, dotted what theorems 1 to 3 allow.
+
+    Parameters
+    ----------
+    records : iterable of mapping
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    ValueError
+        If no record says what is allowed.
+
+    Examples
+    --------
+    >>> run = {"figures": [1], "protocol": "fair", "method": "rks", "size": 50, "rows": 90}
+    >>> run |= {"data": {"name": "toy"}, "score": {"kernel": {"spectral": 0.1}}}
+    >>> run["theory"] = {"spectral": 0.5, "excess": 0.01, "allowed_excess": 0.2}
+    >>> [panel.get_ylabel() for panel in theorems([run]).axes]
+    ['spectral error, %', 'excess loss, %']
+    """
+    runs = bounded_runs(records)
+    figure = columns(
+        filled(runs, "the theorems"),
+        _beside_theorems,
+        width=3.5,
+        heights=(2.7, 2.7),
+        most=_COLUMNS,
+        share_x=True,
+    )
+    legend(figure, [*_keys(runs), legend_key("allowed", "#555555", "", linestyle=":")])
+    return figure
+
+
+def bounded_runs(records: Iterable[Record]) -> list[Record]:
+    """The runs of figure 1 whose methods have a theorem.
+
+    Examples
+    --------
+    >>> bounded_runs([{"figures": [1]}])
+    []
+    """
+    runs = select(records, figure=1, protocol="fair")
+    return [
+        run
+        for run in runs
+        if run["method"] in _PROVED and (run.get("theory") or {}).get("spectral")
+    ]
 
 
 def figure2(records: Iterable[Record]) -> Figure:
@@ -170,20 +231,14 @@ def table1(records: Iterable[Record]) -> Figure:
     for column, (varied, label) in enumerate(titles.items()):
         runs = timings(found, varied)
         for panel, phase in zip(axes[:, column], _PHASES, strict=True):
-            for method, (colour, mark, dashes) in STYLE.items():
+            for method, look in LOOKS.items():
                 own = [run for run in runs if run["method"] == method]
-                draw_line(
-                    panel,
-                    [(_varied(run, varied), run["seconds"][phase]) for run in own],
-                    colour,
-                    mark,
-                    dashes,
-                )
+                look.draw(panel, [(_varied(run, varied), run["seconds"][phase]) for run in own])
             panel.set(xlabel=label, ylabel=f"{_PHASES[phase]}, s")
-            log_axis(panel.yaxis, panel.dataLim.intervaly)
+            log_axes(panel, "y")
             size_axis(panel, [_varied(run, varied) for run in runs])
             dress(panel)
-    legend(figure, _keys({"": timings(found, "n")}))
+    legend(figure, _keys(timings(found, "n")))
     return figure
 
 
@@ -216,39 +271,72 @@ def timings(records: Iterable[Record], varied: str) -> list[Record]:
 # --- small parts -----------------------------------------------------------------------------
 
 
-def _runs(records: Iterable[Record], number: int) -> list[Record]:
-    found = select(records, figure=number, protocol="fair")
-    if not found:
-        raise ValueError(f"records must hold runs of figure {number}; got none.")
-    return found
+def _norms(panels: Sequence[Axes], name: str, everything: Sequence[Record]) -> None:
+    """The two norms, one below the other."""
+    own = _within_reach(everything)
+    for panel, (norm, label) in zip(panels, _NORMS.items(), strict=True):
+        _curves(panel, own, _size, partial(_kernel, norm=norm))
+        panel.set_ylabel(label)
+        log_axes(panel, "y")
+    upper, lower = panels
+    size_axis(lower, _ticks(own))
+    upper.tick_params(labelbottom=False)
+    lower.set_xlabel("features l")
+    rows, data = own[0]["rows"], own[0]["data"]
+    said = f"{thousands(rows)} rows, {data['d']} inputs, γ {own[0]['gamma']:.2g}"
+    titled(upper, name, about(own[0], said))
+
+
+def _beside_theorems(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
+    """The spectral norm above, the regularized loss below."""
+    upper, lower = panels
+    reads = (
+        (upper, partial(_kernel, norm="spectral"), "spectral"),
+        (lower, partial(_allowed, key="excess"), "allowed_excess"),
+    )
+    own = _within_reach(runs)
+    for panel, measured, key in reads:
+        _curves(panel, own, _size, measured)
+        for method, look in LOOKS.items():
+            mine = over_seeds(
+                [run for run in own if run["method"] == method], partial(_allowed, key=key)
+            )
+            curve = [(float(size or 0), mean) for size, (mean, _, _) in mine.items()]
+            draw_line(panel, curve, look.colour, "", ":")
+        log_axes(panel, "y")
+    upper.set_ylabel("spectral error, %")
+    upper.tick_params(labelbottom=False)
+    lower.set(xlabel="features l", ylabel="excess loss, %")
+    size_axis(lower, _ticks(own))
+    titled(upper, name, about(own[0], f"{thousands(own[0]['rows'])} rows"))
+
+
+def _allowed(run: Record, key: str) -> float:
+    return 100 * float(run["theory"][key])
 
 
 def _errors(
     records: Iterable[Record], number: int, across: Callable[[Record], float], label: str
 ) -> Figure:
-    found = by_data(_runs(records, number))
-    columns = min(_COLUMNS, len(found))
-    rows = -(-len(found) // columns)
-    figure, axes = grid(rows, columns, width=3.8, heights=(3.2,))
-    for panel, own in zip(axes.ravel(), found.values(), strict=False):
+    runs = select(records, figure=number, protocol="fair")
+
+    def draw(panels: Sequence[Axes], name: str, own: Sequence[Record]) -> None:
+        [panel] = panels
         exact = [run for run in own if run["size"] is None]
         _curves(panel, own, across, lambda run: 100 * error(run))
         if exact:
-            panel.axhline(
-                100 * error(exact[0]), color="black", linestyle="-.", linewidth=1.1, zorder=1
-            )
+            level = 100 * error(exact[0])
+            panel.axhline(level, color="black", linestyle="-.", linewidth=1.1, zorder=1)
         panel.set(xlabel=label, ylabel="relative error, %")
         if number == 2:
             size_axis(panel, _ticks(own))
-        else:
-            log_axis(panel.xaxis, panel.dataLim.intervalx)
-        log_axis(panel.yaxis, panel.dataLim.intervaly)
-        titled(panel, own[0]["data"]["name"], _with_kind(own[0], _rows(own, exact)))
-        dress(panel)
-    hide_empty(axes, len(found))
-    extra = [run for own in found.values() for run in own if run["size"] is None]
-    keys = _keys(found)
-    if extra:
+        log_axes(panel, "y" if number == 2 else "xy")
+        titled(panel, name, about(own[0], _rows(own, exact)))
+
+    found = filled(runs, f"figure {number}")
+    figure = columns(found, draw, width=3.8, heights=(3.2,), most=_COLUMNS)
+    keys = _keys(runs)
+    if any(run["size"] is None for run in runs):
         keys.append(legend_key("exact kernel", "black", "", linestyle="-."))
     legend(figure, keys)
     return figure
@@ -261,14 +349,14 @@ def _curves(
     up: Callable[[Record], float],
 ) -> None:
     """A curve for each method over its sizes: means over the seeds, and bars of a deviation."""
-    for method, (colour, mark, dashes) in STYLE.items():
+    for method, look in LOOKS.items():
         own = [run for run in runs if run["method"] == method and run["size"] is not None]
         if not own:
             continue
         xs, ys = over_seeds(own, across), over_seeds(own, up)
         curve = [(xs[size][0], ys[size][0]) for size in xs]
-        draw_bars(axes, curve, [ys[size][1] for size in xs], colour)
-        draw_line(axes, curve, colour, mark, dashes, ordered=False)
+        draw_bars(axes, curve, [ys[size][1] for size in xs], look.colour)
+        look.draw(axes, curve, ordered=False)
 
 
 def _size(run: Record) -> float:
@@ -293,15 +381,11 @@ def _ticks(runs: Iterable[Record]) -> list[int]:
     """The sizes of most methods, and the largest of all."""
     counts = Counter(
         size
-        for _, size in {(run["method"], run["size"]) for run in runs if run["method"] in STYLE}
+        for _, size in {(run["method"], run["size"]) for run in runs if run["method"] in LOOKS}
         if size is not None
     )
     usual = [size for size in counts if counts[size] >= max(counts.values()) / 2]
     return [*usual, max(counts)] if counts else []
-
-
-def _with_kind(record: Record, said: str) -> str:
-    return ", ".join(part for part in (data_kind(record), said) if part)
 
 
 def _rows(runs: Sequence[Record], exact: Sequence[Record]) -> str:
@@ -314,10 +398,5 @@ def _rows(runs: Sequence[Record], exact: Sequence[Record]) -> str:
     return said if most[-1] == most[0] else f"{said}, exact: {thousands(most[-1])}"
 
 
-def _keys(found: Mapping[str, Sequence[Record]]) -> list[Any]:
-    labels = {run["method"]: run["label"] for own in found.values() for run in own}
-    return [
-        legend_key(labels[method], colour, mark, linestyle=dashes)
-        for method, (colour, mark, dashes) in STYLE.items()
-        if method in labels
-    ]
+def _keys(runs: Iterable[Record]) -> list[Any]:
+    return legend_keys(LOOKS, {run["method"] for run in runs})

@@ -10,14 +10,16 @@ from numpy.typing import NDArray
 
 from mercer.compare.methods import make
 from mercer.compare.metrics import scores
+from mercer.designs import Design
 from mercer.diagnostics import kernel_error
 from mercer.losses import Squared
 from mercer.maps import FeatureMap
 from mercer.penalties import L2
 from mercer.problem import Problem
 from mercer.solvers import Cholesky
-from mercer_studies.tefm.data import Loaded, Subset
+from mercer_studies.tefm.data import Loaded, Spectrum, Subset
 from mercer_studies.tefm.grid import KERNEL, method_at
+from mercer_studies.theory import embedding_bound, fourier_bound, learning_bound, srht_bound
 from mercer_studies.timing import Stopwatch, repeated
 
 __all__ = ["EXACT", "approximation", "ridge", "times"]
@@ -56,7 +58,7 @@ def approximation(
     -------
     dict
         The results of a record: ``score`` has the relative errors in the spectral and in the
-        Frobenius norm under ``kernel``.
+        Frobenius norm under ``kernel``; ``theory`` what the theorems allow: see ``_theory``.
     """
     kernel, X, K = loaded.kernel_matrix(rows)
     map_ = _feature_map(method, float(kernel.gamma), size, seed, loaded.n_jobs)
@@ -64,13 +66,15 @@ def approximation(
     design = map_.fit_design(X)
     clock.lap("features")
     error = kernel_error(K, design)
+    n_base = _n_base(map_)
     return {
         "data": loaded.describe(),
         "rows": len(X),
         "gamma": float(kernel.gamma),
         "n_features": map_.n_features_out_,
-        "n_base": _n_base(map_),
+        "n_base": n_base,
         "score": {"kernel": {"spectral": error.spectral, "frobenius": error.frobenius}},
+        "theory": _theory(loaded.spectrum(rows), design, error.spectral, method, size, n_base),
         "seconds": clock.phases | {"fit": clock.phases["features"]},
     }
 
@@ -233,6 +237,35 @@ def _exactly(some: Subset, gamma: float | None, lam: float, n_jobs: int | None) 
     test = model.predict(some.X_test)
     clock.lap("predict")
     return _Fit(model.predict_training(), test, clock.phases)
+
+
+def _theory(
+    known: Spectrum, design: Design, spectral: float, method: str, size: int, n_base: int | None
+) -> dict[str, float | None]:
+    """What theorems 1 to 3 allow, beside what theorem 3 is about.
+
+    ``spectral``, relative to ‖K‖, is the bound of the kernel error, None for methods without one;
+    ``excess`` is how much more than with the kernel itself the least regularized loss is with these
+    features, and ``allowed_excess`` what theorem 3 makes of the measured error, both relative.
+    """
+    n = len(known.y)
+    bound = None
+    if method == "rks":
+        bound = fourier_bound(n, size, known.ratio)
+    elif method == "tefm-s" and n_base:
+        bound = srht_bound(n, n_base, size, known.ratio)
+    elif method.startswith("tefm") and n_base:
+        power = int(method_at(method, size).settings["power"])
+        bound = embedding_bound(n, n_base, size, known.ratio, power=power)
+    problem = Problem(design, known.y, Squared(), L2(known.alpha), fit_intercept=False)
+    coef = Cholesky().solve(problem).coef
+    slope = float(np.abs(design.matvec(coef) - known.y).max())
+    allowed = learning_bound(spectral * known.norm, known.alpha, slope, n)
+    return {
+        "spectral": None if bound is None else float(bound) / known.norm,
+        "excess": problem.value(coef) / known.least - 1.0,
+        "allowed_excess": float(allowed) / known.least,
+    }
 
 
 def _n_base(map_: FeatureMap) -> int | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from numpy.typing import ArrayLike
 
 from mercer._validation import positive_integer
-from mercer.problem.objective import Problem
-from mercer.problem.systems import Meter, System
+from mercer.problem import Meter, Problem, System
 
-__all__ = ["Meter", "ShardedProblem"]
+__all__ = ["ShardedProblem"]
 
 
 class ShardedProblem(Problem):
@@ -40,7 +39,6 @@ class ShardedProblem(Problem):
     >>> from mercer.designs import Dense
     >>> from mercer.losses import Squared
     >>> from mercer.penalties import L2
-    >>> from mercer.problem import Problem, ShardedProblem
     >>> from mercer.solvers import BlockCoordinateDescent
     >>> whole = Problem(Dense(np.eye(4)), [1.0, 2.0, 3.0, 4.0], Squared(), L2(0.25), None, False)
     >>> shared = ShardedProblem(whole, 2)

@@ -79,7 +79,7 @@ def simulate_delays(
     >>> from mercer.losses import Squared
     >>> from mercer.penalties import L1
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import simulate_delays
+    >>> from mercer_studies.simulators import simulate_delays
     >>> Z = np.random.default_rng(0).normal(size=(100, 5))
     >>> problem = Problem(Dense(Z), Z[:, 0], Squared(), L1(0.01))
     >>> run = simulate_delays(problem, delay=4, step_size=0.5)

@@ -8,8 +8,9 @@ from mercer.losses import Logistic, Squared
 from mercer.maps import RandomBinning
 from mercer.penalties import L1
 from mercer.problem import Problem
-from mercer.solvers import CoordinateDescent, simulate
+from mercer.solvers import CoordinateDescent
 from mercer.solvers.coordinate import eso_factor
+from mercer_studies.simulators import simulate_rounds
 
 N = 150
 
@@ -27,24 +28,17 @@ def lasso(design, rng, share=0.1, loss=None, fit_intercept=False):
     return problem.with_penalty(L1(share * problem.alpha_max()))
 
 
-def test_the_factor_is_one_for_one_column_or_one_entry_a_row_and_tau_for_full_rows():
-    assert eso_factor(omega=10, tau=1, n_columns=100) == 1
-    assert eso_factor(omega=1, tau=50, n_columns=100) == 1
-    assert eso_factor(omega=100, tau=17, n_columns=100) == 17
-    assert eso_factor(omega=1, tau=1, n_columns=1) == 1
-    with pytest.raises(ValueError, match="at most n_columns"):
-        eso_factor(omega=3, tau=5, n_columns=4)
-
-
 def test_safe_rounds_fall_on_average_and_strict_ones_always(rng):
     design = binned(rng, gamma=1.0)
     problem = lasso(design, rng)
     D = design.shape[1]
     assert D > 64
     for tau in (1, 8, 64, D):
-        strict = simulate(problem, tau, "strict", n_rounds=60).objective
+        strict = simulate_rounds(problem, tau, "strict", n_rounds=60).objective
         assert np.all(np.diff(strict) <= 1e-14)
-        safe = [simulate(problem, tau, n_rounds=60, random_state=k).objective for k in range(5)]
+        safe = [
+            simulate_rounds(problem, tau, n_rounds=60, random_state=k).objective for k in range(5)
+        ]
         assert np.all(np.diff(np.mean(safe, axis=0)) <= 1e-14)
 
 
@@ -52,7 +46,7 @@ def test_safe_rounds_end_at_the_minimum(rng):
     for loss in (Squared(), Logistic()):
         problem = lasso(binned(rng), rng, 0.3, loss, fit_intercept=True)
         best = CoordinateDescent(tol=1e-12).solve(problem).trace[-1].objective
-        reached = simulate(problem, 32, n_rounds=4000, target=best * (1 + 1e-7))
+        reached = simulate_rounds(problem, 32, n_rounds=4000, target=best * (1 + 1e-7))
         assert reached.objective[-1] <= best * (1 + 1e-7)
         np.testing.assert_allclose(problem.value(reached.coef), reached.objective[-1])
 
@@ -60,14 +54,14 @@ def test_safe_rounds_end_at_the_minimum(rng):
 def test_plain_steps_along_all_columns_at_once_diverge(rng):
     problem = lasso(binned(rng), rng)
     D = problem.design.shape[1]
-    plain = simulate(problem, D, "plain", n_rounds=200).objective
+    plain = simulate_rounds(problem, D, "plain", n_rounds=200).objective
     assert not plain[-1] < 100 * plain[0]
-    assert simulate(problem, D, "safe", n_rounds=200).objective[-1] < plain[0]
+    assert simulate_rounds(problem, D, "safe", n_rounds=200).objective[-1] < plain[0]
 
 
 def test_one_column_at_a_time_needs_no_factor(rng):
     problem = lasso(binned(rng), rng)
-    runs = [simulate(problem, 1, mode, n_rounds=50).objective for mode in ("safe", "plain")]
+    runs = [simulate_rounds(problem, 1, mode, n_rounds=50).objective for mode in ("safe", "plain")]
     np.testing.assert_array_equal(*runs)
 
 
@@ -81,7 +75,11 @@ def test_rounds_fall_in_number_as_the_factor_promises(rng):
 
     def rounds(tau):
         runs = [
-            len(simulate(problem, tau, n_rounds=100_000, target=target, random_state=k).objective)
+            len(
+                simulate_rounds(
+                    problem, tau, n_rounds=100_000, target=target, random_state=k
+                ).objective
+            )
             for k in range(2)
         ]
         return np.mean(runs) - 1
@@ -95,15 +93,14 @@ def test_rounds_fall_in_number_as_the_factor_promises(rng):
             assert gained <= 1.25 * promised
 
 
-@pytest.mark.rounding
 def test_simulations_repeat_and_refuse_what_they_cannot_do(rng):
     problem = lasso(Binned(rng.integers(3, size=(2, N)).astype(np.uint8), [0, 3, 6], 1.0), rng)
-    a, b = (simulate(problem, 3, n_rounds=20, random_state=7).objective for _ in range(2))
+    a, b = (simulate_rounds(problem, 3, n_rounds=20, random_state=7).objective for _ in range(2))
     np.testing.assert_array_equal(a, b)
     with pytest.raises(ValueError, match="tau"):
-        simulate(problem, 7)
+        simulate_rounds(problem, 7)
     with pytest.raises(ValueError, match="mode"):
-        simulate(problem, 2, "fast")
+        simulate_rounds(problem, 2, "fast")
     several = Problem(Dense(np.eye(3)), np.eye(3), Squared(), L1(0.1))
     with pytest.raises(ValueError, match="one output"):
-        simulate(several, 1)
+        simulate_rounds(several, 1)

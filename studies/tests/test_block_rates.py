@@ -1,4 +1,4 @@
-"""Rates and costs of block coordinate descent: theorem 4.1, the cost model, phase times."""
+"""Laws of the rates of block coordinate descent: theorem 4.1 and its constants."""
 
 import importlib
 from itertools import combinations
@@ -7,25 +7,21 @@ import numpy as np
 import pytest
 
 from mercer.designs import Dense, KernelColumns
-from mercer.diagnostics import (
-    block_rates,
-    effective_lipschitz,
-    epoch_cost,
-    hessian_of,
-    kernel_bytes,
-    phase_times,
-    restricted_lipschitz,
-)
 from mercer.kernels import Gaussian
 from mercer.losses import Logistic, Squared
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
-from mercer.solvers import TraceRow
+from mercer_studies.simulators import (
+    block_rates,
+    effective_lipschitz,
+    hessian_of,
+    restricted_lipschitz,
+)
 
 
-@pytest.mark.parametrize("name", ["block_descent", "block_costs"])
+@pytest.mark.parametrize("name", ["block_rates", "delays", "sharded"])
 def test_examples(name, check_examples):
-    check_examples(importlib.import_module(f"mercer.diagnostics.{name}"))
+    check_examples(importlib.import_module(f"mercer_studies.simulators.{name}"))
 
 
 def hessian(d, rng, condition=50.0):
@@ -245,111 +241,3 @@ def test_random_cosines_have_short_rows_and_columns(rng):
     )
     assert np.square(Z).sum(axis=1).max() <= 2 + 1e-9
     assert np.square(Z).sum(axis=0).max() <= 2 * n / p + 1e-9
-
-
-# --- costs -----------------------------------------------------------------------------------
-
-
-def test_the_kernel_matrices_of_the_paper_are_as_large_as_it_says():
-    sizes = {2_251_569: 40.56, 1_255_412: 12.61, 500_000: 2.00}
-    for n, terabytes in sizes.items():
-        assert round(kernel_bytes(n) / 1e12, 2) == terabytes
-    assert kernel_bytes(1000, itemsize=4) == kernel_bytes(1000) / 2
-
-
-@pytest.mark.parametrize("machines", [1, 8, 128])
-def test_costs_are_those_of_table_1(machines):
-    n, p, b, k = 12_000, 4000, 500, 7
-    full = epoch_cost("exact", n, block_size=b, n_outputs=k, n_machines=machines)
-    assert full.total_flops == pytest.approx((n * b * k / machines + b**3) * n / b)
-    assert full.total_words == pytest.approx(b**2 * n / b)
-    for method in ("nystroem", "fourier"):
-        some = epoch_cost(method, n, p, block_size=b, n_outputs=k, n_machines=machines)
-        per_block = n * b**2 / machines + n * b * k / machines + b**3
-        assert some.total_flops == pytest.approx(per_block * p / b)
-        assert some.total_words == pytest.approx(b**2 * np.log2(machines) * p / b)
-        assert some.total_bytes == 8 * some.total_words
-
-
-def test_the_extended_form_adds_what_table_1_leaves_out():
-    n, p, b, k, d, machines = 12_000, 4000, 500, 7, 30, 8
-    sizes = {"block_size": b, "n_outputs": k, "n_machines": machines}
-    for method, features, steps in (("exact", None, n / b), ("nystroem", p, p / b)):
-        short = epoch_cost(method, n, features, **sizes)
-        long = epoch_cost(method, n, features, **sizes, n_inputs=d, extended=True)
-        words = (b * d + b * k) * 3 if method == "exact" else b * k * 3 + b * k
-        assert long.total_words - short.total_words == pytest.approx(words * steps)
-        assert long.total_flops - short.total_flops == pytest.approx(n * b * d / 8 * steps)
-
-
-def test_only_the_tree_of_sums_grows_with_the_machines():
-    one, many = (
-        epoch_cost("fourier", 1000, 100, block_size=50, n_machines=m, n_inputs=3, extended=True)
-        for m in (1, 64)
-    )
-    assert one.words["gram"] == 0
-    assert many.words["gram"] == 6 * 50**2 * 2
-    assert one.flops["solve"] == many.flops["solve"]
-    assert one.flops["gram"] == 64 * many.flops["gram"]
-
-
-def test_a_ragged_last_block_counts_for_its_share():
-    cost = epoch_cost("fourier", 100, 25, block_size=10)
-    assert cost.n_blocks == 3
-    assert cost.flops["gram"] == pytest.approx(100 * 10 * 25)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"method": "full"}, "method must be one of"),
-        ({"method": "exact"}, "n_features must be left out for the full kernel; got 50"),
-        ({"n_features": None}, "n_features must be given for 'fourier'"),
-        ({"block_size": 51}, "block_size must be at most the number of unknowns, 50"),
-        ({"extended": True}, "n_inputs must be given"),
-        ({"n_machines": 0}, "n_machines must be at least 1"),
-    ],
-    ids=["method", "exact", "none", "block", "inputs", "machines"],
-)
-def test_costs_refuse_what_makes_no_sense(arguments, said):
-    given = {"method": "fourier", "n_rows": 100, "n_features": 50, "block_size": 10}
-    with pytest.raises(ValueError, match=said):
-        epoch_cost(**{**given, **arguments})
-
-
-# --- phases ----------------------------------------------------------------------------------
-
-
-def row(time, **phases):
-    return TraceRow(time, 1.0, 1.0, 0, phases)
-
-
-def test_phases_of_steps_are_differences_and_add_up_to_the_time():
-    trace = [
-        row(0.0),
-        row(1.0, generate=0.5, gram=0.25),
-        row(3.0, generate=1.5, gram=0.5, solve=0.5),
-    ]
-    found = phase_times(trace)
-    assert list(found) == ["generate", "gram", "solve", "other"]
-    assert found["generate"].tolist() == [0.5, 1.0]
-    assert found["solve"].tolist() == [0.0, 0.5]
-    np.testing.assert_allclose(sum(found.values()), [1.0, 2.0])
-
-
-def test_phases_come_in_the_order_of_a_step_with_others_last():
-    trace = [row(0.0), row(1.0, update=0.1, start=0.2, reduce=0.1, generate=0.1)]
-    assert list(phase_times(trace)) == ["generate", "reduce", "update", "start", "other"]
-
-
-def test_a_trace_of_one_row_has_no_steps():
-    with pytest.raises(ValueError, match="two rows or more; got 1"):
-        phase_times([row(0.0)])
-
-
-def test_results_are_read_by_their_trace():
-    from mercer.solvers import Result
-
-    trace = [row(0.0), row(1.0, solve=0.5)]
-    result = Result(np.zeros(2), 1, True, 0.0, trace)
-    assert phase_times(result)["solve"].tolist() == [0.5]

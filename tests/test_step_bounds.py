@@ -1,4 +1,4 @@
-"""Laws of steps that see old weights, and of the step sizes that theory allows."""
+"""Laws of the step sizes for which theory proves that asynchronous steps converge."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from mercer.designs import Dense
 from mercer.losses import Logistic, Squared
 from mercer.penalties import L1
 from mercer.problem import Problem
-from mercer.solvers import CoordinateDescent, simulate_delays, step_bounds
+from mercer.solvers import step_bounds
 
 
 @pytest.fixture(scope="module")
@@ -19,54 +19,11 @@ def problem():
     return Problem(Dense(Z), y, Logistic(), L1(3e-3))
 
 
-def excess(problem, run):
-    """F above the minimum relative to what it was at the start."""
-    best = CoordinateDescent(tol=1e-9).solve(problem).trace[-1].objective
-    return (run.objective - best) / (run.objective[0] - best)
-
-
-def test_short_steps_do_not_mind_delays(problem):
-    prompt = excess(problem, simulate_delays(problem, 0, 0.1))
-    for delay in (8, 32, 128):
-        late = excess(problem, simulate_delays(problem, delay, 0.1))
-        np.testing.assert_allclose(late, prompt, rtol=0.1)
-
-
-def test_long_steps_get_worse_with_delay(problem):
-    def last(delay):
-        runs = (simulate_delays(problem, delay, 1.5, random_state=seed) for seed in range(3))
-        return np.mean([excess(problem, run)[-1] for run in runs])
-
-    reached = [last(delay) for delay in (0, 128, 256, 512)]
-    assert reached[0] < 0.02
-    assert 2 * reached[0] < reached[1]
-    assert 4 * reached[1] < reached[2] < 0.8 * reached[3]
-
-
-def test_steps_that_are_too_long_leave_the_range(problem):
-    squared = Problem(problem.design, problem.y, Squared(), problem.penalty)
-    run = simulate_delays(squared, 4, 50.0)
-    assert run.objective[-1] == np.inf
-    assert len(run.objective) < 11
-
-
-def test_one_step_old_weights_are_the_current_ones_or_those_before(problem):
-    runs = [simulate_delays(problem, d, 0.5, max_iter=1, n_inner=2).coef for d in (0, 1)]
-    assert np.allclose(*runs, atol=0.1)
-    assert np.array_equal(
-        *(simulate_delays(problem, d, 0.5, max_iter=1, n_inner=1).coef for d in (0, 9))
-    )
-
-
 def test_delays_that_make_no_sense_are_refused(problem):
-    for call in (simulate_delays, step_bounds):
-        with pytest.raises(ValueError, match="delay must be at least 0; got -1"):
-            call(problem, -1)
-        with pytest.raises(TypeError, match=r"delay must be an integer; got 1\.5"):
-            call(problem, 1.5)
-    two = Problem(problem.design, np.ones((600, 2)), Squared(), L1(0.1))
-    with pytest.raises(ValueError, match="one output; got 2"):
-        simulate_delays(two, 1)
+    with pytest.raises(ValueError, match="delay must be at least 0; got -1"):
+        step_bounds(problem, -1)
+    with pytest.raises(TypeError, match=r"delay must be an integer; got 1\.5"):
+        step_bounds(problem, 1.5)
 
 
 def test_constants_are_the_largest_over_the_rows(problem):

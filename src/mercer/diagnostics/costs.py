@@ -1,36 +1,27 @@
-"""What an epoch of block coordinate descent costs: flops, words sent, bytes, and seconds by phase.
+"""A model of what an epoch of block coordinate descent costs: flops, words sent and bytes.
 
-The first three are a model, Table 1 of Tu, Roelofs, Venkataraman and Recht (2016) and what it
-leaves out; the last are read off the trace of a solver.
+Table 1 of Tu, Roelofs, Venkataraman and Recht (2016), and the terms that it leaves out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mercer._validation import flag, name_from, positive_integer
-from mercer.solvers import Result
-from mercer.solvers.base import TraceRow
 
-__all__ = ["METHODS", "PHASES", "EpochCost", "epoch_cost", "kernel_bytes", "phase_times"]
+__all__ = ["METHODS", "EpochCost", "epoch_cost", "kernel_bytes"]
 
 METHODS = ("exact", "nystroem", "fourier")
 """Systems: the full kernel, Nyström's restricted span, random features."""
 
-PHASES = ("generate", "gram", "reduce", "solve", "update")
-"""What a step does: make a block of columns, its Gram matrix, sum over machines, solve, update."""
-
-_WORD = 8  # bytes
+_WORD = 8  # bytes of a number in double precision
 
 
 @dataclass(frozen=True)
 class EpochCost:
-    """What one pass over all blocks costs.
+    """The cost of one pass over all blocks.
 
     Parameters
     ----------
@@ -86,10 +77,10 @@ def epoch_cost(
     """Flops and words of one epoch on M machines that share the rows.
 
     For every block the full kernel takes n b k / M + b³ flops and sends b² words; Nyström and
-    random features take (n b² + n b k) / M + b³ and send b² log₂ M. So Table 1 of the paper has it.
-    The extended form adds what it leaves out: making the block, n b d / M flops; and words, for the
-    full kernel (b d + b k) log₂ M, the rows of the block and the new weights to all machines; for
-    the others b k log₂ M + b k, right-hand sides summed and weights sent.
+    random features take (n b² + n b k) / M + b³ flops and send b² log₂ M words. The extended form
+    adds n b d / M flops to make the block, and words: for the full kernel (b d + b k) log₂ M, the
+    rows of the block and the new weights to all machines; for the others b k log₂ M + b k,
+    right-hand sides summed and weights sent.
 
     Parameters
     ----------
@@ -125,14 +116,20 @@ def epoch_cost(
     --------
     An epoch of the paper's largest problem, with b = 6144 on 128 machines:
 
-    >>> full = epoch_cost("exact", 2251569, block_size=6144, n_outputs=147, n_machines=128)
-    >>> few = epoch_cost(
-    ...     "fourier", 2251569, 200000, block_size=6144, n_outputs=147, n_machines=128
-    ... )
+    >>> setting = {"block_size": 6144, "n_outputs": 147, "n_machines": 128}
+    >>> full = epoch_cost("exact", 2251569, **setting)
+    >>> few = epoch_cost("fourier", 2251569, 200000, **setting)
     >>> f"{full.total_flops:.2g} {few.total_flops:.2g}"
     '9.1e+13 3e+13'
     """
-    n, p = _features(name_from(method, METHODS, "method"), n_rows, n_features)
+    method = name_from(method, METHODS, "method")
+    n = p = positive_integer(n_rows, "n_rows")
+    if method == "exact" and n_features is not None:
+        raise ValueError(f"n_features must be left out for the full kernel; got {n_features}.")
+    if method != "exact":
+        if n_features is None:
+            raise ValueError(f"n_features must be given for {method!r}; got None.")
+        p = positive_integer(n_features, "n_features")
     b = positive_integer(block_size, "block_size")
     k = positive_integer(n_outputs, "n_outputs")
     machines = positive_integer(n_machines, "n_machines")
@@ -179,53 +176,3 @@ def kernel_bytes(n_rows: int, itemsize: int = _WORD) -> float:
     [40.56, 12.61, 2.0]
     """
     return float(positive_integer(itemsize, "itemsize")) * positive_integer(n_rows, "n_rows") ** 2
-
-
-def phase_times(result: Result | Sequence[TraceRow]) -> dict[str, NDArray[np.float64]]:
-    """Seconds of every phase in every step that the trace has a row for.
-
-    Parameters
-    ----------
-    result : Result, or sequence of TraceRow
-        Of a solver with ``trace="block"`` for the phases of single blocks.
-
-    Returns
-    -------
-    dict of str to float64 array of shape (rows - 1,)
-        Phases in the order in which they are done, and ``"other"``: what belongs to none of them.
-
-    Raises
-    ------
-    ValueError
-        If the trace has fewer than two rows.
-
-    Examples
-    --------
-    >>> rows = [
-    ...     TraceRow(0.0, 1.0, 1.0, 0, {}),
-    ...     TraceRow(1.0, 0.5, 0.1, 9, {"generate": 0.75, "solve": 0.125}),
-    ... ]
-    >>> {name: seconds.tolist() for name, seconds in phase_times(rows).items()}
-    {'generate': [0.75], 'solve': [0.125], 'other': [0.125]}
-    """
-    trace: Sequence[Any] = result.trace if isinstance(result, Result) else list(result)
-    if len(trace) < 2:
-        raise ValueError(f"result must have a trace of two rows or more; got {len(trace)}.")
-    known = {name for row in trace for name in row.phases}
-    names = [name for name in PHASES if name in known]
-    names += sorted(known.difference(names))
-    found = {name: np.diff([row.phases.get(name, 0.0) for row in trace]) for name in names}
-    spent = np.diff([row.time for row in trace])
-    found["other"] = np.maximum(0.0, spent - sum(found.values(), np.zeros(len(spent))))
-    return found
-
-
-def _features(method: str, n_rows: int, n_features: int | None) -> tuple[int, int]:
-    n = positive_integer(n_rows, "n_rows")
-    if method == "exact":
-        if n_features is not None:
-            raise ValueError(f"n_features must be left out for the full kernel; got {n_features}.")
-        return n, n
-    if n_features is None:
-        raise ValueError(f"n_features must be given for {method!r}; got None.")
-    return n, positive_integer(n_features, "n_features")

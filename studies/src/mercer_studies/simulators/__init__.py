@@ -1,0 +1,28 @@
+"""Algorithms run as they would on machines that are not there: delays, processors, workers.
+
+``block_rates`` is what theory expects of the steps that ``mercer`` takes for real.
+"""
+
+from mercer_studies.simulators.block_rates import (
+    BlockRates,
+    block_rates,
+    effective_lipschitz,
+    hessian_of,
+    restricted_lipschitz,
+)
+from mercer_studies.simulators.delays import Delayed, simulate_delays
+from mercer_studies.simulators.rounds import Rounds, simulate_rounds
+from mercer_studies.simulators.sharded import ShardedProblem
+
+__all__ = [
+    "BlockRates",
+    "Delayed",
+    "Rounds",
+    "ShardedProblem",
+    "block_rates",
+    "effective_lipschitz",
+    "hessian_of",
+    "restricted_lipschitz",
+    "simulate_delays",
+    "simulate_rounds",
+]
