@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mercer._config import config_context, get_config, set_config
 
 if TYPE_CHECKING:
+    from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
     from mercer.estimators import (
-        AutoKernelClassifier,
-        AutoKernelRegressor,
         DoublySGDClassifier,
         DoublySGDRegressor,
         DualKernelSVC,
@@ -54,9 +53,9 @@ def __getattr__(name: str) -> Any:
 
         return TablePreparer
     if name in __all__:
-        from mercer import estimators
+        from mercer import auto, estimators
 
-        return getattr(estimators, name)
+        return getattr(auto if name.startswith("Auto") else estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

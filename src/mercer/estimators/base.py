@@ -21,7 +21,6 @@ from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, float_type, is_name
 from mercer.designs import Dense, Design, KernelColumns
-from mercer.estimators.forms import best_form
 from mercer.estimators.inputs import ScaledInputs, check_weights, float_types, numbers
 from mercer.estimators.precision import Precise, wide_design, wide_rows
 from mercer.estimators.selection import Part, checked_path, chosen, mean_loss
@@ -30,6 +29,7 @@ from mercer.kernels.text import checked_texts
 from mercer.maps import FeatureMap
 from mercer.penalties import Penalty, RKHSNorm
 from mercer.problem import Problem
+from mercer.solvers.forms import best_form
 
 __all__ = ["KernelMachine", "check_weights", "with_default_strength", "with_resolved_gamma"]
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.estimators.auto.targets import log_shift, smeared
+from mercer.auto.targets import log_shift, smeared
 
 __all__ = ["Classes", "Encoding", "Numbers"]
 

@@ -17,13 +17,13 @@ from mercer._blas import blas_threads
 from mercer._random import Slot, key_from, shuffled
 from mercer._state import Checked, State, is_array
 from mercer._validation import positive_number
-from mercer.estimators.auto.calibration import Conformal
-from mercer.estimators.auto.deadline import Deadline
-from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.parts import rows_of
-from mercer.estimators.auto.search import Search, feature_map
-from mercer.estimators.auto.targets import LogTargetRegressor
-from mercer.estimators.auto.trials import METRICS, Settings
+from mercer.auto.calibration import Conformal
+from mercer.auto.deadline import Deadline
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.parts import rows_of
+from mercer.auto.search import Search, feature_map
+from mercer.auto.targets import LogTargetRegressor
+from mercer.auto.trials import METRICS, Settings
 from mercer.estimators.base import KernelMachine
 from mercer.estimators.scales import GradientScaler
 from mercer.maps import ExactKernel, FeatureMap

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._random import Slot, Streams
-from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.trials import METRICS, Settings
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.trials import METRICS, Settings
 from mercer.estimators.scales import GradientScaler, at_unit_distance, scaled
 from mercer.preparation import TablePreparer
 

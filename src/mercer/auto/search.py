@@ -18,9 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer import kernels
 from mercer._array import n_threads
 from mercer._blas import blas_threads
-from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.parts import MOST_DENSE, Part, splits
-from mercer.estimators.auto.trials import Settings, exact_responses, feature_responses
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.parts import MOST_DENSE, Part, splits
+from mercer.auto.trials import Settings, exact_responses, feature_responses
 from mercer.maps import FeatureMap, IdentityMap, RandomBinning, RandomFourier
 
 __all__ = ["Record", "Search", "feature_map"]

@@ -11,11 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
 from mercer._state import State
-from mercer.estimators.auto.base import AutoKernelMachine
-from mercer.estimators.auto.calibration import Conformal, Probabilities
-from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.search import Search
-from mercer.estimators.auto.targets import LogTargetRegressor
+from mercer.auto.base import AutoKernelMachine
+from mercer.auto.calibration import Conformal, Probabilities
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.search import Search
+from mercer.auto.targets import LogTargetRegressor
 from mercer.estimators.classification import KernelClassifier
 from mercer.estimators.inputs import numbers
 from mercer.estimators.regression import KernelRegressor
