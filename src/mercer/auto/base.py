@@ -24,7 +24,7 @@ from mercer.auto.parts import rows_of
 from mercer.auto.search import Search, feature_map
 from mercer.auto.targets import LogTargetRegressor
 from mercer.auto.trials import METRICS, Settings
-from mercer.estimators.base import KernelMachine
+from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.preparation import TablePreparer

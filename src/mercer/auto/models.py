@@ -16,9 +16,9 @@ from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
-from mercer.estimators.classification import KernelClassifier
+from mercer.estimators import KernelClassifier, KernelRegressor
 from mercer.estimators.inputs import numbers
-from mercer.estimators.regression import KernelRegressor
+from mercer.estimators.targets import coded, winners
 from mercer.maps import FeatureMap
 from mercer.preparation import checked_table
 
@@ -259,11 +259,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         X = checked_table(self, X, reset=True)
         _, y = check_X_y(np.zeros((X.shape[0], 1)), y)
         check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
-            )
+        self.classes_, labels = coded(y)
         self._fit(X, y, Classes(labels, len(self.classes_)))
         return self
 
@@ -292,8 +288,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         -------
         ndarray of shape (n_samples,)
         """
-        responses = self.decision_function(X)
-        return self.classes_[KernelClassifier._winners(responses)]
+        labels = winners(self.decision_function(X))
+        return self.classes_[labels]
 
     def predict_proba(self, X: Any) -> NDArray:
         """Probabilities of the classes, calibrated on the rows held out in the search.

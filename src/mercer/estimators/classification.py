@@ -8,22 +8,130 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
-from sklearn.utils import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer import losses
 from mercer._state import State
 from mercer._validation import float_type, name_from
-from mercer.estimators.base import KernelMachine, check_weights
-from mercer.estimators.selection import Part
+from mercer.estimators.base import FeatureModel
+from mercer.estimators.machine import KernelMachine
+from mercer.estimators.preprocessing import Rows
 from mercer.estimators.state import check_classes
+from mercer.estimators.targets import class_weights, classification_loss, coded, signs, winners
 from mercer.losses import Loss
 
-__all__ = ["KernelClassifier"]
+__all__ = ["Classification", "KernelClassifier"]
 
 
-class KernelClassifier(ClassifierMixin, KernelMachine):
+class Classification(ClassifierMixin, FeatureModel):
+    """Models of classes: a response for the second of two, else one for each."""
+
+    class_weight: Any
+    classes_: NDArray
+    _loss_: Loss
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
+        y : array of shape (n_samples,)
+            Labels of any type that sorts.
+        sample_weight : array of shape (n_samples,), default=None
+            Non-negative; a weight of two is the same as a row given twice.
+
+        Returns
+        -------
+        self
+        """
+        self._begin_fit()
+        X, y = self._checked_pair(X, y)
+        check_classification_targets(y)
+        weights = class_weights(self.class_weight, sample_weight, X, y)
+        self.classes_, labels = coded(y)
+        target = self._encoded(labels, classification_loss(self.loss), float_type(X))
+        self._target_mean_ = np.zeros(())
+        self._fit(X, y, target, weights, self._loss_)
+        return self
+
+    def _encoded(self, labels: NDArray, loss: Loss, dtype: Any) -> NDArray:
+        """Targets of the loss: ±1 in one column or one per class, or class indicators."""
+        n_classes = len(self.classes_)
+        if loss.joint and n_classes == 2:  # one response is enough
+            loss = losses.get("logistic")
+        self._loss_ = loss
+        if loss.joint:
+            return (labels[:, None] == np.arange(n_classes)).astype(dtype)
+        return signs(labels, n_classes).astype(dtype)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        State(self).instance("_loss_", Loss)
+        check_classes(self, self.coef_.shape[:-1])
+
+    def _strata(self, target: NDArray) -> NDArray:
+        return winners(target)
+
+    def decision_function(self, X):
+        """Responses of the model: positive for the second of two classes, else one per class.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._responses(X)
+
+    def predict(self, X):
+        """Predicted labels: the class of the largest response, the first one of equal ones.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+        """
+        labels = winners(self._responses(X))
+        return self.classes_[labels]
+
+    def _has_proba(self) -> bool:
+        loss = vars(self).get("_loss_", self.loss)
+        return losses.get(loss).has_proba
+
+    @available_if(_has_proba)
+    def predict_proba(self, X):
+        """Probabilities of the classes; only for losses that define them.
+
+        The likeliest class is always the predicted one: one-against-all probabilities are scaled to
+        sum to one, which keeps their order.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_classes)
+        """
+        responses = self._responses(X)
+        positive = self._loss_.proba(responses)
+        if responses.ndim == 1:
+            return np.column_stack([1 - positive, positive])
+        total = positive.sum(axis=1, keepdims=True)
+        # Where every one-vs-all probability underflows, the classes are equally likely.
+        safe = np.where(total > 0, total, 1)
+        return np.where(total > 0, positive / safe, 1 / positive.shape[1])
+
+
+class KernelClassifier(Classification, KernelMachine):
     """Kernel classification through an explicit feature map.
 
     Solves ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha / 2 * ||w||^2`` where z is a feature map
@@ -207,127 +315,11 @@ default="auto"
         self.class_weight = class_weight
         self.scoring = scoring
 
-    @with_callbacks
-    def fit(self, X, y, sample_weight=None):
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, data frame or CSR of shape (n_samples, n_features), or texts
-        y : array of shape (n_samples,)
-            Labels of any type that sorts.
-        sample_weight : array of shape (n_samples,), default=None
-            Non-negative; a weight of two is the same as a row given twice.
-
-        Returns
-        -------
-        self
-        """
-        self._begin_fit()
-        X, y = self._checked_pair(X, y)
-        check_classification_targets(y)
-        weights = check_weights(sample_weight, X)
-        if self.class_weight is not None:
-            by_class = compute_sample_weight(self.class_weight, y)
-            weights = by_class if weights is None else weights * by_class
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
-            )
-        loss = losses.get(self.loss)
-        if not loss.is_classification and not loss.quadratic:
-            raise ValueError(f"loss must be one for classification; got {loss.name!r}.")
-        target, loss = self._encode(labels, loss, float_type(X))
-        self._target_mean_ = np.zeros(())
-        self._loss_ = loss
-        self._fit(X, y, target, weights, loss)
-        return self
-
-    def _encode(self, labels: NDArray, loss: Any, dtype: Any) -> tuple[NDArray, Any]:
-        """Targets of the loss: ±1 in one column or one per class, or class indicators."""
-        n_classes = len(self.classes_)
-        if n_classes == 2:
-            if loss.joint:  # two classes need one response only
-                loss = losses.get("logistic")
-            return np.where(labels == 1, 1, -1).astype(dtype), loss
-        indicator = labels[:, None] == np.arange(n_classes)
-        if loss.joint:
-            return indicator.astype(dtype), loss
-        return np.where(indicator, 1, -1).astype(dtype), loss
-
-    def _check_state(self) -> None:
-        super()._check_state()
-        State(self).instance("_loss_", Loss)
-        check_classes(self, self.coef_.shape[:-1])
-
-    def _strata(self, target: NDArray) -> NDArray:
-        return target > 0 if target.ndim == 1 else target.argmax(axis=1)
-
     def _scoring(self) -> str:
         return name_from(self.scoring, ("loss", "accuracy"), "scoring")
 
-    def _judged(self, responses: NDArray, part: Part, loss: Any) -> float:
+    def _score(self, responses: NDArray, rows: Rows, loss: Loss) -> float:
         if self._scoring() == "loss":
-            return super()._judged(responses, part, loss)
-        right = self._winners(responses) == self._winners(part.target)
-        return float(np.average(right, weights=part.weights))
-
-    def decision_function(self, X):
-        """Responses of the model: positive for the second of two classes, else one per class.
-
-        Parameters
-        ----------
-        X : array, data frame or CSR of shape (n_samples, n_features), or texts
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_classes)
-        """
-        return self._responses(X)
-
-    def predict(self, X):
-        """Predicted labels: the class of the largest response, the first one of equal ones.
-
-        Parameters
-        ----------
-        X : array, data frame or CSR of shape (n_samples, n_features), or texts
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-        """
-        winners = self._winners(self._responses(X))
-        return self.classes_[winners]
-
-    @staticmethod
-    def _winners(responses: NDArray) -> NDArray:
-        return (responses > 0).astype(int) if responses.ndim == 1 else responses.argmax(axis=1)
-
-    def _has_proba(self) -> bool:
-        loss = vars(self).get("_loss_", self.loss)
-        return losses.get(loss).has_proba
-
-    @available_if(_has_proba)
-    def predict_proba(self, X):
-        """Probabilities of the classes; only for losses that define them.
-
-        The likeliest class is always the predicted one: one-against-all probabilities are scaled to
-        sum to one, which keeps their order.
-
-        Parameters
-        ----------
-        X : array, data frame or CSR of shape (n_samples, n_features), or texts
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes)
-        """
-        responses = self._responses(X)
-        positive = self._loss_.proba(responses)
-        if responses.ndim == 1:
-            return np.column_stack([1 - positive, positive])
-        total = positive.sum(axis=1, keepdims=True)
-        # Where every one-vs-all probability underflows, the classes are equally likely.
-        safe = np.where(total > 0, total, 1)
-        return np.where(total > 0, positive / safe, 1 / positive.shape[1])
+            return super()._score(responses, rows, loss)
+        right = winners(responses) == winners(rows.target)
+        return float(np.average(right, weights=rows.weights))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
-from mercer import losses
 from mercer._validation import float_type
-from mercer.estimators.classification import KernelClassifier
+from mercer.estimators.classification import Classification
 from mercer.estimators.inputs import check_weights
-from mercer.estimators.regression import KernelRegressor
+from mercer.estimators.regression import Regression
 from mercer.estimators.streaming import StreamingMachine
+from mercer.estimators.targets import classification_loss, regression_loss
 
 __all__ = ["DoublySGDClassifier", "DoublySGDRegressor"]
 
 
-class DoublySGDRegressor(StreamingMachine, KernelRegressor):
+class DoublySGDRegressor(Regression, StreamingMachine):
     """Kernel regression by doubly stochastic gradients: as many rows and features as time allows.
 
     Every step takes a batch of rows and a block of random features that were not seen before, and
@@ -123,9 +123,7 @@ class DoublySGDRegressor(StreamingMachine, KernelRegressor):
         self._check_flags()
         X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True, reset=first)
         weights = check_weights(sample_weight, X)
-        loss = losses.get(self.loss)
-        if loss.is_classification:
-            raise ValueError(f"loss must be one for regression; got {loss.name!r}.")
+        loss = regression_loss(self.loss)
         target = np.asarray(y, dtype=np.float64)
         if first:
             mean = np.average(target, axis=0, weights=weights) if self.fit_intercept else 0.0
@@ -140,7 +138,7 @@ class DoublySGDRegressor(StreamingMachine, KernelRegressor):
         return self
 
 
-class DoublySGDClassifier(StreamingMachine, KernelClassifier):
+class DoublySGDClassifier(Classification, StreamingMachine):
     """Kernel classification by doubly stochastic gradients: as much data as time allows.
 
     Every step takes a batch of rows and a block of random features that were not seen before, and
@@ -302,9 +300,7 @@ class DoublySGDClassifier(StreamingMachine, KernelClassifier):
         X, y = self._checked_pair(X, y, reset=first)
         check_classification_targets(y)
         weights = check_weights(sample_weight, X)
-        loss = losses.get(self.loss)
-        if not loss.is_classification and not loss.quadratic:
-            raise ValueError(f"loss must be one for classification; got {loss.name!r}.")
+        loss = classification_loss(self.loss)
         if first:
             known = np.unique(y if classes is None else classes)
             if len(known) < 2:
@@ -325,6 +321,6 @@ class DoublySGDClassifier(StreamingMachine, KernelClassifier):
                 f"y must hold no labels but {self.classes_.tolist()!r}; got "
                 f"{np.asarray(y)[strange][0]!r}."
             )
-        target, self._loss_ = self._encode(labels, loss, float_type(X))
+        target = self._encoded(labels, loss, float_type(X))
         self._continue(X, target, weights, self._loss_)
         return self

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -19,8 +18,11 @@ from mercer._array import row_chunks
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, name_from, positive_number
-from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
+from mercer.estimators.base import raise_if_interrupted
+from mercer.estimators.inputs import float_types
+from mercer.estimators.preprocessing import Preprocessing, fit_scaler
 from mercer.estimators.state import check_classes, check_coefficients, check_scaler
+from mercer.estimators.targets import class_weights, coded, winners
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, DualSolver, PairwiseCD
 
 __all__ = ["DualKernelSVC"]
@@ -31,7 +33,7 @@ _DUALS = {"hinge": BoxDual.hinge, "squared_hinge": BoxDual.squared_hinge}
 _ENOUGH = 3e-3
 
 
-class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
+class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     """A support vector machine with the exact kernel, solved by several threads.
 
     Minimises ``|f|**2 / 2 + C sum_i loss(y_i f(x_i))`` over the functions of the kernel's space.
@@ -182,15 +184,8 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         C, solver = positive_number(self.C, "C"), self._solver()
         name_from(self.loss, _DUALS, "loss")
         X, y = self._checked_pair(X, y)
-        weights = check_weights(sample_weight, X)
-        if self.class_weight is not None:
-            by_class = compute_sample_weight(self.class_weight, y)
-            weights = by_class if weights is None else weights * by_class
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
-            )
+        weights = class_weights(self.class_weight, sample_weight, X, y)
+        self.classes_, labels = coded(y)
         rows = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
         strengths = np.full(len(rows), C) if weights is None else C * weights[rows]
         seen = X if len(rows) == len(y) else X[rows]
@@ -238,7 +233,7 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
             if self._has_matrix():
                 block = X[rows][:, self.support_]
             elif len(self.support_):
-                scaled = self._scaled(X[rows]).astype(coef.dtype, copy=False)
+                scaled = Preprocessing(self.scaler_).scaled(X[rows]).astype(coef.dtype, copy=False)
                 block = self.kernel_(scaled, self.support_vectors_)
             else:
                 block = np.zeros((X[rows].shape[0], 0), dtype=X.dtype)
@@ -256,10 +251,8 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        responses = self.decision_function(X)
-        if responses.ndim == 1:
-            return self.classes_[(responses > 0).astype(int)]
-        return self.classes_[responses.argmax(axis=1)]
+        labels = winners(self.decision_function(X))
+        return self.classes_[labels]
 
     def _prepare(self, X: Any, rows: NDArray[np.int64], weights: NDArray | None) -> Any:
         """Fix kernel and scaler; the rows, or their kernel matrix, as solvers take them."""
@@ -267,8 +260,8 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         if self._is_precomputed():
             self.kernel_ = "precomputed"
             return np.ascontiguousarray(X[:, rows])
-        self.scaler_ = self._fit_scaler(X, weights)
-        scaled = self._scaled(X)
+        self.scaler_ = fit_scaler(X, weights, self.scale)
+        scaled = Preprocessing(self.scaler_).scaled(X)
         self.kernel_ = self._stated_kernel().resolve(scaled, sample_weight=weights)
         return scaled
 
@@ -311,9 +304,7 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         self.n_iter_ = max(1, sum(result.n_iter for result in found))
         noise = _rounding(found, np.float64)
         self.converged_ = all(result.converged for result in found) and noise <= _ENOUGH
-        if found[-1].interrupted:
-            # The model reached so far is in place; the caller's loop still has to stop.
-            raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
+        raise_if_interrupted(found[-1])
         if noise > _ENOUGH:
             warnings.warn(
                 f"rounding in float64 may have changed the responses by {noise:.2g} at "

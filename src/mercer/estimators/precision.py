@@ -12,15 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import check_memory
-from mercer._rows import PreparedRows
 from mercer.designs import Design
-from mercer.maps import ExactKernel, FeatureMap
 from mercer.problem import Problem
 from mercer.problem.precision import ENOUGH, beyond_reach, rounding, sampled_rows
 from mercer.solvers.base import OutOfRange
 
-__all__ = ["Precise", "wide_design", "wide_rows"]
+__all__ = ["Precise", "at"]
 
 # A solver and its results, one for every strength of the penalty.
 Outcome = tuple[Any, list[Any]]
@@ -127,29 +124,6 @@ def at(problem: Problem, alpha: float) -> Problem:
     if problem.penalty.alpha == alpha:
         return problem
     return problem.with_penalty(replace(problem.penalty, alpha=alpha))
-
-
-def wide_design(map_: FeatureMap, rows: Any) -> Design:
-    """The design of rows, as the scaler left them, in float64.
-
-    Raises
-    ------
-    MemoryError
-        If the rows do not fit.
-    """
-    rows = rows.together() if isinstance(rows, PreparedRows) else rows
-    size = getattr(rows, "nnz", rows.size)
-    check_memory(16.0 * size, f"{rows.shape[0]} rows in float64", "raise alpha")
-    wide = rows.astype(np.float64)
-    # The rows of an exact kernel are its landmarks; what other maps have drawn stays.
-    return map_.fit_design(wide) if isinstance(map_, ExactKernel) else map_.design(wide)
-
-
-def wide_rows(map_: FeatureMap, rows: Any) -> Design:
-    """The design of a few rows, as the scaler left them, in float64."""
-    rows = rows[:] if isinstance(rows, PreparedRows) else rows
-    ((_, design),) = map_.designs(rows.astype(np.float64))
-    return design
 
 
 def _say(said: list[warnings.WarningMessage]) -> None:

@@ -6,14 +6,78 @@ import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.callback import with_callbacks
 
-from mercer import losses
 from mercer._validation import float_type
-from mercer.estimators.base import KernelMachine, check_weights
+from mercer.estimators.base import FeatureModel
+from mercer.estimators.inputs import check_weights
+from mercer.estimators.machine import KernelMachine
+from mercer.estimators.targets import regression_loss
 
-__all__ = ["KernelRegressor"]
+__all__ = ["KernelRegressor", "Regression"]
 
 
-class KernelRegressor(MultiOutputMixin, RegressorMixin, KernelMachine):
+class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
+    """Models of numbers: the target is centred."""
+
+    @with_callbacks
+    def fit(self, X, y, sample_weight=None):
+        """Fit the model.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array of shape (n_samples,), default=None
+            Non-negative; a weight of two is the same as a row given twice.
+
+        Returns
+        -------
+        self
+        """
+        self._begin_fit()
+        X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True)
+        weights = check_weights(sample_weight, X)
+        # Losses of a regression depend on the residual alone: solving for the centred target is the
+        # same problem, and a target far from zero keeps its digits in float32.
+        target = np.asarray(y, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            mean = np.average(target, axis=0, weights=weights) if self.fit_intercept else 0.0
+            centred = target - mean
+            size = np.sum(np.square(centred))
+            rounded = centred.astype(float_type(X))
+        if not np.isfinite(size):
+            raise ValueError(
+                "y must have finite sums of squares in float64; its largest value is "
+                f"{np.abs(target).max():.3g}."
+            )
+        if size < np.finfo(np.float64).tiny and np.any(centred):
+            raise ValueError(
+                "y must have sums of squares above 0 in float64; its largest difference from a "
+                f"constant is {np.abs(centred).max():.3g}."
+            )
+        if not np.all(np.isfinite(rounded)):
+            raise ValueError(
+                f"y must be within the range of {rounded.dtype}, the type of X; its largest value "
+                f"is {np.abs(target).max():.3g}."
+            )
+        self._target_mean_ = np.asarray(mean)
+        self._fit(X, y, rounded, weights, regression_loss(self.loss))
+        return self
+
+    def predict(self, X):
+        """Predicted targets.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        """
+        return self._responses(X)
+
+
+class KernelRegressor(Regression, KernelMachine):
     """Kernel regression through an explicit feature map.
 
     Solves ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha / 2 * ||w||^2`` where z is a feature map
@@ -135,64 +199,3 @@ default="auto"
     >>> model.score(X, np.sin(X).sum(axis=1)) > 0.9
     True
     """
-
-    @with_callbacks
-    def fit(self, X, y, sample_weight=None):
-        """Fit the model.
-
-        Parameters
-        ----------
-        X : array, data frame or CSR of shape (n_samples, n_features), or texts
-        y : array of shape (n_samples,) or (n_samples, n_outputs)
-        sample_weight : array of shape (n_samples,), default=None
-            Non-negative; a weight of two is the same as a row given twice.
-
-        Returns
-        -------
-        self
-        """
-        self._begin_fit()
-        X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True)
-        weights = check_weights(sample_weight, X)
-        # Losses of a regression depend on the residual alone: solving for the centred target is the
-        # same problem, and a target far from zero keeps its digits in float32.
-        target = np.asarray(y, dtype=np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.average(target, axis=0, weights=weights) if self.fit_intercept else 0.0
-            centred = target - mean
-            size = np.sum(np.square(centred))
-            rounded = centred.astype(float_type(X))
-        if not np.isfinite(size):
-            raise ValueError(
-                "y must have finite sums of squares in float64; its largest value is "
-                f"{np.abs(target).max():.3g}."
-            )
-        if size < np.finfo(np.float64).tiny and np.any(centred):
-            raise ValueError(
-                "y must have sums of squares above 0 in float64; its largest difference from a "
-                f"constant is {np.abs(centred).max():.3g}."
-            )
-        if not np.all(np.isfinite(rounded)):
-            raise ValueError(
-                f"y must be within the range of {rounded.dtype}, the type of X; its largest value "
-                f"is {np.abs(target).max():.3g}."
-            )
-        self._target_mean_ = np.asarray(mean)
-        loss = losses.get(self.loss)
-        if loss.is_classification:
-            raise ValueError(f"loss must be one for regression; got {loss.name!r}.")
-        self._fit(X, y, rounded, weights, loss)
-        return self
-
-    def predict(self, X):
-        """Predicted targets.
-
-        Parameters
-        ----------
-        X : array, data frame or CSR of shape (n_samples, n_features), or texts
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        """
-        return self._responses(X)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from mercer.estimators.classification import KernelClassifier
-from mercer.estimators.regression import KernelRegressor
+from mercer.estimators.classification import Classification
+from mercer.estimators.regression import Regression
 from mercer.estimators.sparse import SparseMachine
 
 __all__ = ["SparseKernelClassifier", "SparseKernelRegressor"]
 
 
-class SparseKernelRegressor(SparseMachine, KernelRegressor):
+class SparseKernelRegressor(Regression, SparseMachine):
     """Kernel regression with few features, chosen from an endless sequence of random ones.
 
     Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1``
@@ -125,7 +125,7 @@ class SparseKernelRegressor(SparseMachine, KernelRegressor):
     """
 
 
-class SparseKernelClassifier(SparseMachine, KernelClassifier):
+class SparseKernelClassifier(Classification, SparseMachine):
     """Kernel classification with few features, chosen from an endless sequence of random ones.
 
     Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1``
