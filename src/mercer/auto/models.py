@@ -17,6 +17,7 @@ from mercer.auto.goals import Classes, Numbers
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
 from mercer.estimators import KernelClassifier, KernelRegressor
+from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.inputs import numbers
 from mercer.estimators.targets import coded, winners
 from mercer.maps import FeatureMap
@@ -25,6 +26,28 @@ from mercer.preparation import checked_table
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
 
 
+_TEXTS = SHARED | entries(
+    """
+    time_budget : float or None, default=None
+        Seconds that ``fit`` may take, > 0. None means as long as search and fit ask for: a few
+        seconds on ten thousand rows.
+    random_state : int, RandomState, Generator or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None and -1 mean all that this process may use.
+    input_shares_ : ndarray of shape (n_features_in_,)
+        How much of the distance between rows, as the kernel sees it, is due to each input column.
+    search_seconds_, fit_seconds_ : float
+    interrupted_ : bool
+        Whether the user interrupted; the model is then the best one so far.
+    ValueError, TypeError
+        At fit, in one sentence, for data or settings that make no sense.
+    UserWarning
+        If fit was interrupted before a model of all rows was made.
+    """
+)
+
+
+@documented(_TEXTS)
 class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     """Kernel regression on raw tables, with nothing to set.
 
@@ -39,12 +62,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    time_budget : float or None, default=None
-        Seconds that ``fit`` may take, > 0. None means as long as search and fit ask for: a few
-        seconds on ten thousand rows.
-    random_state : int, RandomState, Generator or None, default=None
-    n_jobs : int or None, default=None
-        Threads; None and -1 mean all that this process may use.
+    {time_budget, random_state, n_jobs}
 
     Attributes
     ----------
@@ -60,22 +78,15 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
         "chosen".
-    input_shares_ : ndarray of shape (n_features_in_,)
-        How much of the distance between rows, as the kernel sees it, is due to each input column.
-    search_seconds_, fit_seconds_ : float
-    interrupted_ : bool
-        Whether the user interrupted; the model is then the best one so far.
-    n_features_in_ : int
+    {input_shares_, search_seconds_, interrupted_, n_features_in_}
 
     Raises
     ------
-    ValueError, TypeError
-        At fit, in one sentence, for data or settings that make no sense.
+    {ValueError}
 
     Warns
     -----
-    UserWarning
-        If fit was interrupted before a model of all rows was made.
+    {UserWarning}
 
     Examples
     --------
@@ -174,6 +185,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         self.conformal_ = Conformal.of(scores[:, 0] if scores.shape[1] == 1 else scores)
 
 
+@documented(_TEXTS)
 class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     """Kernel classification on raw tables, with nothing to set.
 
@@ -187,12 +199,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    time_budget : float or None, default=None
-        Seconds that ``fit`` may take, > 0. None means as long as search and fit ask for: a few
-        seconds on ten thousand rows.
-    random_state : int, RandomState, Generator or None, default=None
-    n_jobs : int or None, default=None
-        Threads; None and -1 mean all that this process may use.
+    {time_budget, random_state, n_jobs}
 
     Attributes
     ----------
@@ -210,22 +217,15 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the
         share of wrong classes), "seconds" and "chosen".
-    input_shares_ : ndarray of shape (n_features_in_,)
-        How much of the distance between rows, as the kernel sees it, is due to each input column.
-    search_seconds_, fit_seconds_ : float
-    interrupted_ : bool
-        Whether the user interrupted; the model is then the best one so far.
-    n_features_in_ : int
+    {input_shares_, search_seconds_, interrupted_, n_features_in_}
 
     Raises
     ------
-    ValueError, TypeError
-        At fit, in one sentence, for data or settings that make no sense.
+    {ValueError}
 
     Warns
     -----
-    UserWarning
-        If fit was interrupted before a model of all rows was made.
+    {UserWarning}
 
     Examples
     --------

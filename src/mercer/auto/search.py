@@ -53,23 +53,13 @@ _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 
 @dataclass(frozen=True)
 class Record:
-    """How settings did.
+    """How settings did."""
 
-    Parameters
-    ----------
-    stage : {"rung 1", "rung 2", "rung 3", "features"}
-    rows : int
-        Rows they were fitted to.
-    settings : Settings
-    loss, error : float
-        On rows held out: mean squared error in units of the variance (of responses from -1 to 1 for
-        classes), and its root or the share of wrong classes.
-    seconds : float
-    """
-
-    stage: str
-    rows: int
+    stage: str  # "rung 1", "rung 2", "rung 3" or "features"
+    rows: int  # that they were fitted to
     settings: Settings
+    # On held-out rows: mean squared error, in units of the variance or, for classes, of responses
+    # from -1 to 1, and its root or the share of wrong classes.
     loss: float
     error: float
     seconds: float

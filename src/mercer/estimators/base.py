@@ -22,7 +22,7 @@ from mercer.kernels.text import checked_texts
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
 
-__all__ = ["FeatureModel", "raise_if_interrupted"]
+__all__ = ["FeatureModel", "described", "raise_if_interrupted", "without"]
 
 _FLAGS = {"fit_intercept", "preconditioned", "scale", "warm_start"}
 
@@ -216,6 +216,12 @@ def described(map_: FeatureMap, *settings: Any) -> str:
     """Settings to the last digit: a warm start goes on from a fit with the same ones."""
     with np.printoptions(threshold=sys.maxsize, precision=17):
         return repr((type(map_).__name__, map_.get_params(), *settings))
+
+
+def without(arguments: dict[str, Any], *names: str) -> dict[str, Any]:
+    """The arguments of an ``__init__``, told by its ``locals()``, for the next one."""
+    names = ("self", "__class__", *names)
+    return {name: value for name, value in arguments.items() if name not in names}
 
 
 def raise_if_interrupted(result: Any) -> None:

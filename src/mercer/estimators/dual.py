@@ -18,6 +18,7 @@ from mercer._array import row_chunks
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, name_from, positive_number
+from mercer.estimators._documentation import SHARED, documented
 from mercer.estimators.base import raise_if_interrupted
 from mercer.estimators.inputs import float_types
 from mercer.estimators.preprocessing import Preprocessing, fit_scaler
@@ -33,6 +34,7 @@ _DUALS = {"hinge": BoxDual.hinge, "squared_hinge": BoxDual.squared_hinge}
 _ENOUGH = 3e-3
 
 
+@documented(SHARED)
 class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     """A support vector machine with the exact kernel, solved by several threads.
 
@@ -59,11 +61,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         takes several times as long.
     partition : {"random", "kmeans"}, default="random"
         How "greedy" shares out the rows among several threads.
-    class_weight : dict, "balanced" or None, default=None
-        Weight of every class, multiplied into the sample weights.
-    scale : bool, default=True
-        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
-        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
+    {class_weight, scale}
     cache_size : float, default=200.0
         Megabytes for kernel rows, > 0. It changes times, not results.
     tol : float, default=1e-3
@@ -92,20 +90,16 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     intercept_ : float or ndarray of shape (n_classes,)
     kernel_ : kernel or "precomputed"
         With its ``gamma`` as a number.
-    scaler_ : transformer or None
+    {scaler_}
     objective_, dual_gap_ : float
         The objective, and how far it is from its minimum at most; sums over the machines.
     n_iter_ : int
         Updates, of all machines.
-    converged_ : bool
-    n_features_in_ : int
+    {converged_, n_features_in_}
 
     Raises
     ------
-    ValueError, TypeError
-        At fit, in one sentence, for settings or data that make no sense.
-    KeyboardInterrupt
-        Passed on after an interruption; the last iterate is in place and can predict.
+    {ValueError, KeyboardInterrupt}
 
     References
     ----------

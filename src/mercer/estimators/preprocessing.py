@@ -24,17 +24,10 @@ _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit is warned of
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a fit with their targets and weights.
+    """Rows of a fit with their targets and weights."""
 
-    Parameters
-    ----------
-    X : array, CSR or PreparedRows of shape (n, d), or texts
-    target : ndarray of shape (n,) or (n, k)
-    weights : ndarray of shape (n,) or None
-    """
-
-    X: Any
-    target: NDArray
+    X: Any  # array, CSR or PreparedRows of shape (n, d), or texts
+    target: NDArray  # (n,) or (n, k)
     weights: NDArray | None = None
 
     def __len__(self) -> int:
@@ -58,20 +51,11 @@ class Preprocessing:
 
     A fitted model keeps them as attributes of its own, ``scaler_``, ``feature_map_`` and
     ``_target_mean_``; this is a view of them.
-
-    Parameters
-    ----------
-    scaler : StandardScaler, MaxAbsScaler or None
-        None takes the inputs as they are.
-    feature_map : FeatureMap or None
-        None for machines that evaluate a kernel themselves.
-    target_mean : ndarray of shape () or (k,)
-        Taken off the targets before the fit, and part of the intercept after it.
     """
 
-    scaler: Scaler
-    feature_map: Any = None
-    target_mean: Any = 0.0
+    scaler: Scaler  # None takes the inputs as they are
+    feature_map: Any = None  # None for machines that evaluate a kernel themselves
+    target_mean: Any = 0.0  # taken off the targets before the fit, and part of the intercept
 
     @classmethod
     def of(cls, model: Any) -> Preprocessing:

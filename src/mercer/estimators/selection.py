@@ -6,7 +6,6 @@ import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 
 from mercer import solvers
 from mercer._random import Slot, Streams, key_from
-from mercer._validation import name_from
+from mercer._validation import name_from, real_number
 from mercer.designs import Design
 from mercer.estimators.preprocessing import Rows
 from mercer.losses import Loss
@@ -29,6 +28,7 @@ __all__ = [
     "choose",
     "held_out",
     "mean_loss",
+    "random_order",
     "responses",
     "split_key",
 ]
@@ -40,73 +40,32 @@ _CHEAP_SIDE = 3000
 
 @dataclass
 class Task:
-    """What there is to choose from, and how a choice is fitted and judged.
+    """What there is to choose from, and how a choice is fitted and judged."""
 
-    Parameters
-    ----------
-    rows : Rows
-        Scaled.
-    alphas, gammas : list of float or None
-        None where there is nothing to choose.
-    selection : {"auto", "holdout", "loo"}
-    fraction : float
-        Share of the rows that is held out.
-    key : callable
-        From the map to the number that decides which rows are held out.
-    strata : ndarray of shape (n,) or None
-        Classes of which held-out rows have their share.
-    problem : callable
-        From a design and its rows to the problem that is solved for them.
-    solver : callable
-        From a problem to its solver.
-    score : callable
-        Of responses to rows: greater is better.
-    """
-
-    rows: Rows
-    alphas: list[float] | None
+    rows: Rows  # scaled
+    alphas: list[float] | None  # None where there is nothing to choose
     gammas: list[float] | None
-    selection: str
-    fraction: float
-    key: Callable[[FeatureMap], int]
-    strata: NDArray | None
+    selection: str  # "auto", "holdout" or "loo"
+    fraction: float  # of the rows, held out
+    key: Callable[[FeatureMap], int]  # which decides the rows that are held out
+    strata: NDArray | None  # classes of which held-out rows have their share, (n,)
     problem: Callable[[Design, Rows], Problem]
     solver: Callable[[Problem], Any]
-    score: Callable[[NDArray, Rows], float]
+    score: Callable[[NDArray, Rows], float]  # of responses to rows; greater is better
 
 
 @dataclass
 class Choice:
-    """What is to be fitted, and how the alternatives did.
+    """What is to be fitted, and how the alternatives did."""
 
-    Attributes
-    ----------
-    map_ : FeatureMap
-        Unfitted, at the gamma that was chosen.
-    alpha : float or None
-        None where there was no choice of it.
-    thetas : list of ndarray or None
-        Solutions for all rows and every alpha, where judging them took these.
-    tables : dict
-        Fitted attributes that tell of the choice: ``selection_``, and ``gamma_path_`` and ``path_``
-        where there are several values.
-    """
-
-    map_: FeatureMap
-    alpha: float | None
-    thetas: list[NDArray] | None
-    tables: dict[str, Any]
+    map_: FeatureMap  # unfitted, at the gamma that was chosen
+    alpha: float | None  # None where there was no choice of it
+    thetas: list[NDArray] | None  # for all rows and every alpha, where judging took them
+    tables: dict[str, Any]  # the fitted attributes that tell of the choice
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user stopped a fit to some of the rows: what it has reached.
-
-    Parameters
-    ----------
-    map_ : FeatureMap
-    solver : Solver
-    result : Result
-    """
+    """The user stopped a fit to some of the rows: what it has reached."""
 
     def __init__(self, map_: FeatureMap, solver: Any, result: Any):
         super().__init__()
@@ -127,16 +86,6 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
     """``map_`` at the gamma, and the alpha, that predict best.
 
     All gammas see the same rows and the same random numbers, and share one design for all alphas.
-
-    Parameters
-    ----------
-    task : Task
-    map_ : FeatureMap
-        Unfitted.
-
-    Returns
-    -------
-    Choice
 
     Raises
     ------
@@ -285,9 +234,7 @@ def split_key(map_: FeatureMap, random_state: Any) -> int:
 
 def held_out(key: int, target: NDArray, strata: NDArray | None, fraction: Any) -> NDArray[np.bool_]:
     """Which rows are held out: a random share, of every class if there are classes."""
-    if not isinstance(fraction, Real) or isinstance(fraction, (bool, np.bool_)):
-        raise TypeError(f"validation_fraction must be a number; got {fraction!r}.")
-    share = float(fraction)
+    share = real_number(fraction, "validation_fraction")
     if not 0 < share < 1:
         raise ValueError(f"validation_fraction must be above 0 and below 1; got {fraction!r}.")
     n = len(target)
