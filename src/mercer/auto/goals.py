@@ -54,7 +54,7 @@ class Numbers:
         self.variance = np.where(y.var(axis=0) > 0, y.var(axis=0), 1.0)
 
     def strata(self) -> NDArray | None:
-        """What every part of the rows is to have its share of."""
+        """Classes of which every part of the rows has its share, if there are any."""
         return None
 
     def encodings(self, rows: NDArray) -> Iterator[Encoding]:
@@ -64,7 +64,7 @@ class Numbers:
             yield _encoded("log", self.shift.forward(self.y[rows]), alike=False)
 
     def truth(self, rows: NDArray, transform: str) -> NDArray:
-        """What responses to these rows ought to be."""
+        """The responses to these rows that would be right."""
         if transform == "log" and self.shift is not None:
             return self.shift.forward(self.y[rows])
         return self.y[rows]
@@ -90,7 +90,7 @@ class Classes:
         self.shift: Any = None
 
     def strata(self) -> NDArray | None:
-        """What every part of the rows is to have its share of."""
+        """Classes of which every part of the rows has its share, if there are any."""
         return self.labels
 
     def encodings(self, rows: NDArray) -> Iterator[Encoding]:
@@ -98,7 +98,7 @@ class Classes:
         yield _encoded("identity", self.truth(rows, "identity"), alike=True)
 
     def truth(self, rows: NDArray, transform: str) -> NDArray:
-        """What responses to these rows ought to be."""
+        """The responses to these rows that would be right."""
         return signs(self.labels[rows], self.n_classes).reshape(len(rows), -1)
 
     def losses(self, responses: NDArray, rows: NDArray, transform: str) -> tuple[NDArray, float]:

@@ -20,7 +20,6 @@ from mercer.estimators import KernelClassifier, KernelRegressor
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.inputs import numbers
 from mercer.estimators.targets import coded, winners
-from mercer.maps import FeatureMap
 from mercer.preparation import checked_table
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
@@ -100,9 +99,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     (2, 2)
     """
 
-    @property
-    def _target_kind(self) -> str:
-        return "continuous"
+    _machine, _target_kind = KernelRegressor, "continuous"
 
     def fit(self, X: Any, y: Any) -> AutoKernelRegressor:
         """Choose and fit.
@@ -171,9 +168,6 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             ends = [middle - reach, middle + reach]
         return np.stack(ends, axis=-1)
 
-    def _model(self, map_: FeatureMap, **settings: Any) -> Any:
-        return KernelRegressor(map_, scale=False, **settings)
-
     def _calibrate(self, search: Search) -> None:
         if search.best is None or search.held_responses is None:
             self.conformal_ = Conformal(
@@ -238,9 +232,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     ['inside', 'outside']
     """
 
-    @property
-    def _target_kind(self) -> str:
-        return "classes"
+    _machine, _target_kind = KernelClassifier, "classes"
 
     def fit(self, X: Any, y: Any) -> AutoKernelClassifier:
         """Choose and fit.
@@ -337,9 +329,6 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         known: Any = getattr(self.kernel_machine_, "classes_", None)
         rule = "be those of its kernel machine"
         state.check("classes_", rule, np.array_equal(state.value("classes_"), known))
-
-    def _model(self, map_: FeatureMap, **settings: Any) -> Any:
-        return KernelClassifier(map_, scale=False, **settings)
 
     def _calibrate(self, search: Search) -> None:
         self.probabilities_, self.conformal_ = Probabilities(), Conformal(np.empty(0))

@@ -55,7 +55,7 @@ class Part:
         return scaled(fitted[:n_rows], matrix), scaled(held, matrix)
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What ``make`` returns, made by the first thread that asks for it."""
+        """The result of ``make``, which the first thread that asks for it calls."""
         with self.locks.setdefault(key, Lock()):
             if key not in self.made:
                 self.made[key] = make()

@@ -1,4 +1,4 @@
-"""What estimators take: the types of inputs, numbers, weights."""
+"""Types of inputs, numbers and weights that estimators take."""
 
 from __future__ import annotations
 

@@ -242,7 +242,7 @@ class KernelMachine(FeatureModel):
         Returns
         -------
         estimator
-            A copy that shares everything but the coefficients and what is said of them.
+            A copy with other coefficients, and other attributes that describe them.
 
         Raises
         ------
@@ -277,7 +277,7 @@ class KernelMachine(FeatureModel):
         return other
 
     def _score(self, responses: NDArray, rows: Rows, loss: Loss) -> float:
-        """How good responses to rows that the model has not seen are; greater is better."""
+        """The score of responses to rows that the model has not seen; greater is better."""
         return -mean_loss(responses, rows, loss)
 
     def _scoring(self) -> str:

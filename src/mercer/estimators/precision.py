@@ -25,24 +25,12 @@ Outcome = tuple[Any, list[Any]]
 
 @dataclass
 class Precise:
-    """Solving in float64 what float32 cannot carry.
-
-    Parameters
-    ----------
-    solve : callable
-        From a problem to a solver and its results, one for every strength.
-    alphas : list of float
-        The strengths, in the order of the results.
-    wide_rows : callable
-        Some rows of the design with features computed in float64.
-    wide_problem : callable
-        The problem in float64; it may raise MemoryError.
-    """
+    """A solution in float64 of what float32 cannot carry."""
 
     solve: Callable[[Problem], Outcome]
-    alphas: list[float]
-    wide_rows: Callable[[NDArray[np.int64]], Design]
-    wide_problem: Callable[[], Problem]
+    alphas: list[float]  # regularization strengths, in the order of the results
+    wide_rows: Callable[[NDArray[np.int64]], Design]  # some rows, with features in float64
+    wide_problem: Callable[[], Problem]  # in float64; it may raise MemoryError
 
     def __call__(self, problem: Problem) -> Outcome:
         """Results whose responses hold; those that do not have not converged.
@@ -55,25 +43,25 @@ class Precise:
         if problem.dtype == np.float64:
             return self._judged(problem, self.solve(problem))
         outcome: Outcome | None = None
-        said: list[warnings.WarningMessage] = []
+        caught: list[warnings.WarningMessage] = []
         if not any(beyond_reach(at(problem, alpha)) for alpha in self.alphas):
-            with warnings.catch_warnings(record=True) as said:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", ConvergenceWarning)
                 with suppress(OutOfRange):  # float64 reaches further
                     outcome = self.solve(problem)
             if outcome is not None and self._holds(problem, outcome):
-                _say(said)
+                _give_out(caught)
                 return outcome
         try:
             wide = self.wide_problem()
-            found = self.solve(wide)
+            wide_outcome = self.solve(wide)
         except MemoryError:
-            _say(said)
+            _give_out(caught)
             return self._judged(problem, outcome or self.solve(problem))
-        return self._judged(wide, found)
+        return self._judged(wide, wide_outcome)
 
     def _holds(self, problem: Problem, outcome: Outcome) -> bool:
-        """Whether float32 has done, or the user has ended the work."""
+        """True if float32 has sufficed, or the user has ended the work."""
         solver, results = outcome
         if any(result.interrupted for result in results):
             return True
@@ -109,7 +97,7 @@ class Precise:
         return solver, results
 
     def _errors(self, problem: Problem, results: list[Any]) -> list[float]:
-        """What rounding may have done to the responses of every result."""
+        """Error of each result's responses by rounding, in units of the targets' spread."""
         wide = None
         if problem.dtype == np.float32:
             wide = self.wide_rows(sampled_rows(problem.n_rows))
@@ -126,7 +114,6 @@ def at(problem: Problem, alpha: float) -> Problem:
     return problem.with_penalty(replace(problem.penalty, alpha=alpha))
 
 
-def _say(said: list[warnings.WarningMessage]) -> None:
-    """Give out warnings that were held back."""
-    for one in said:
+def _give_out(caught: list[warnings.WarningMessage]) -> None:
+    for one in caught:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

@@ -1,4 +1,4 @@
-"""What estimators do to rows before a solver sees them: scales, features, centred targets."""
+"""Rows of a fit, and the parts between these and a design: a scaler and a feature map."""
 
 from __future__ import annotations
 

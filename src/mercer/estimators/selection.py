@@ -40,7 +40,7 @@ _CHEAP_SIDE = 3000
 
 @dataclass
 class Task:
-    """What there is to choose from, and how a choice is fitted and judged."""
+    """The alternatives of a choice, and the ways to fit and to judge one."""
 
     rows: Rows  # scaled
     alphas: list[float] | None  # None where there is nothing to choose
@@ -56,7 +56,7 @@ class Task:
 
 @dataclass
 class Choice:
-    """What is to be fitted, and how the alternatives did."""
+    """The settings to fit all rows with, and the scores of all alternatives."""
 
     map_: FeatureMap  # unfitted, at the gamma that was chosen
     alpha: float | None  # None where there was no choice of it
@@ -65,7 +65,7 @@ class Choice:
 
 
 class Interrupted(KeyboardInterrupt):
-    """The user stopped a fit to some of the rows: what it has reached."""
+    """The user stopped a fit to some of the rows; it carries the result so far."""
 
     def __init__(self, map_: FeatureMap, solver: Any, result: Any):
         super().__init__()
@@ -74,7 +74,7 @@ class Interrupted(KeyboardInterrupt):
 
 @dataclass
 class _Trial:
-    """How one gamma did."""
+    """The scores of one gamma."""
 
     scores: NDArray[np.float64]  # one per alpha, or a single one
     thetas: list[NDArray] | None
@@ -120,7 +120,7 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
 
 @dataclass
 class _Judge:
-    """How well a map predicts rows that the model has not seen, for several alphas at once."""
+    """Scores of maps on rows that the model has not seen, for several alphas at once."""
 
     task: Task
     map_: FeatureMap
@@ -137,7 +137,7 @@ class _Judge:
             self.fitted, self.judged = task.rows.taken(~held), task.rows.taken(held)
 
     def trial(self, map_: FeatureMap) -> _Trial:
-        """How a map does at every alpha, or at that of the problem; the map is fitted by it."""
+        """Scores of a map, which is fitted, at every alpha or at that of the problem."""
         start = time.perf_counter()
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "bins with faded edges")  # the final fit says it
@@ -198,7 +198,7 @@ def _at(map_: FeatureMap, gamma: float | None) -> FeatureMap:
 
 
 def _is_cheap(problem: Problem) -> bool:
-    """Whether every row can be left out for little more than one solution costs."""
+    """True if every row can be left out for little more than one solution costs."""
     n, n_columns = problem.design.shape
     products = float(n) * min(n, n_columns) ** 2  # for every alpha
     return "a linear system" in problem.capabilities and products <= _CHEAP_SIDE**3

@@ -15,10 +15,10 @@ from mercer.penalties import Penalty, RKHSNorm
 
 __all__ = ["best_form", "in_span"]
 
-# Landmarks up to which whitening costs less than solvers gain by it: their eigenvectors take some
-# ten times the flops of a Cholesky factor.
+# Landmarks up to which whitening costs less than solvers gain by it: eigenvectors take some ten
+# times the flops of a Cholesky factor.
 _WHITENED = 5000
-# What solvers of linear equations ask for that look at rows.
+# Capabilities that solvers of linear equations require if they look at rows.
 _LINEAR = frozenset({"a quadratic loss", "a penalty of linear gradient"})
 
 
@@ -57,8 +57,8 @@ def best_form(
     # Whitened features that are made again in every pass cost far more than the kernel alone,
     # which conjugate gradients, with their preconditioner, need no more passes of.
     available = available_memory()
-    held = available is None or 8.0 * n_samples * wanted <= available / 2
-    if min(n_samples, wanted) <= _WHITENED and (held or solver not in ("auto", "cg")):
+    is_cached = available is None or 8.0 * n_samples * wanted <= available / 2
+    if min(n_samples, wanted) <= _WHITENED and (is_cached or solver not in ("auto", "cg")):
         return map_
     return map_.set_params(whiten=False)
 
@@ -79,7 +79,7 @@ def in_span(
 
 
 def _solves_systems(given: Any) -> bool:
-    """Whether the solver that is asked for takes the norm of a function as its penalty."""
+    """True if the solver that is asked for takes the norm of a function as its penalty."""
     solver = given if isinstance(given, solvers.Solver) else None
     kind = solver or (isinstance(given, str) and solvers.SOLVERS.get(given))
     if not kind:  # "auto"
