@@ -13,6 +13,7 @@ from scipy import linalg
 from mercer import kernels
 from mercer.designs.kernel_rows import times
 from mercer.estimators.scales import ridge_factor
+from mercer.estimators.selection import responses
 from mercer.losses import Squared
 from mercer.maps import FeatureMap
 from mercer.penalties import L2
@@ -88,8 +89,5 @@ def feature_responses(
         penalty = L2(ridge / design.shape[0])
         problem = Problem(design, target, Squared(), penalty, fit_intercept=False)
         solver = ConjugateGradient(tol=_TOL, max_iter=_MAX_ITER)
-        theta = solver.solve(problem).coef
-        out = np.empty((held.shape[0], target.shape[1]))
-        for rows, piece in map_.designs(held):
-            out[rows] = piece.matvec(theta)
-        yield ridge, out
+        thetas = solver.solve(problem).coef[None]
+        yield ridge, responses(map_, thetas, False, held)[0]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,11 @@ from mercer.estimators.state import check_coefficients, check_map
 from mercer.kernels.text import checked_texts
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
+from mercer.solvers import DualResult, Result, Selection
 
-__all__ = ["FeatureModel", "described", "raise_if_interrupted", "without"]
+__all__ = ["FeatureModel", "Listener", "described", "raise_if_interrupted", "without"]
+
+Listener: TypeAlias = Callable[[Any], bool]  # sees a solver's state, and may stop it
 
 _FLAGS = {"fit_intercept", "preconditioned", "scale", "warm_start"}
 
@@ -42,7 +46,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     scaler_: Scaler
     coef_: NDArray
     intercept_: NDArray
-    _target_mean_: NDArray
+    _target_mean_: NDArray  # taken off the targets before the fit, and part of the intercept
     _fitted_by: ClassVar[str] = "coef_"
 
     def __sklearn_tags__(self):
@@ -72,7 +76,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, loss: Loss, listener: Any) -> None:
+    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         """Fit scaler, map and coefficients to rows as given; a solver calls the listener."""
         raise NotImplementedError
 
@@ -84,7 +88,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         self._fit_rows(rows, loss, self._listener(context, X, y))
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 
-    def _listener(self, context: Any, X: Any, y: Any) -> Any:
+    def _listener(self, context: Any, X: Any, y: Any) -> Listener | None:
         """The solver's callback that speaks scikit-learn's; None when nobody listens."""
         if not getattr(self, "_skl_callbacks", None):
             return None
@@ -134,7 +138,11 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     def _coefficients(self, theta: NDArray) -> dict[str, Any]:
         """``coef_`` (D,) or (k, D) and ``intercept_`` of a solver's variable."""
-        return self._preprocessing.coefficients(theta, self.fit_intercept)
+        weights, offset = theta, np.zeros(theta.shape[1:], theta.dtype)
+        if self.fit_intercept:
+            weights, offset = theta[:-1], theta[-1]
+        intercept = (offset + self._target_mean_).astype(theta.dtype)
+        return {"coef_": weights.T, "intercept_": intercept}
 
     def _theta(self) -> NDArray:
         """The fitted coefficients as a solver's variable."""
@@ -143,7 +151,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             theta = np.concatenate([theta, [self.intercept_ - self._target_mean_]])
         return theta
 
-    def _adopt(self, solver_name: str, result: Any, theta: NDArray) -> None:
+    def _adopt(self, solver_name: str, result: Result | Selection, theta: NDArray) -> None:
         """Make a solver's result the fitted model."""
         self.__dict__.update(self._coefficients(theta))
         self.solver_ = solver_name
@@ -167,7 +175,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         feature_map.warn_missing(n_missing, X.shape[0])
         return out
 
-    def _predictor(self, weights: NDArray) -> tuple[FeatureMap, NDArray, Any]:
+    def _predictor(self, weights: NDArray) -> tuple[FeatureMap, NDArray, Callable[[Any], Any]]:
         """The map and weights that predict with the least work, and what prepares their rows."""
         feature_map, scaled = self.feature_map_, self._preprocessing.scaled
         if weights.size <= feature_map.n_features_out_**2:  # no more responses than features
@@ -224,7 +232,7 @@ def without(arguments: dict[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name not in names}
 
 
-def raise_if_interrupted(result: Any) -> None:
+def raise_if_interrupted(result: Result | Selection | DualResult) -> None:
     """Stop the caller's loop after an interruption; the model reached so far is in place."""
     if result.interrupted:
         raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
@@ -58,7 +58,7 @@ class Classification(ClassifierMixin, FeatureModel):
         self._fit(X, y, target, weights, self._loss_)
         return self
 
-    def _encoded(self, labels: NDArray, loss: Loss, dtype: Any) -> NDArray:
+    def _encoded(self, labels: NDArray, loss: Loss, dtype: DTypeLike) -> NDArray:
         """Targets of the loss: ±1 in one column or one per class, or class indicators."""
         n_classes = len(self.classes_)
         if loss.joint and n_classes == 2:  # one response is enough

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
@@ -369,7 +369,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         check_classes(self, check_coefficients(self, "dual_coef_", n_vectors, "d"))
 
 
-def _rounding(results: list[DualResult], dtype: Any) -> float:
+def _rounding(results: list[DualResult], dtype: DTypeLike) -> float:
     """Error of responses by random rounding of kernels, which are about 1 at most."""
     longest = max(float(np.linalg.norm(result.coef)) for result in results)
     return float(np.finfo(dtype).eps) * longest

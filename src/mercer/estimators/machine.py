@@ -13,8 +13,8 @@ from mercer import maps, penalties, solvers
 from mercer._array import check_memory
 from mercer._validation import is_name
 from mercer.designs import Design, KernelColumns
-from mercer.estimators.base import FeatureModel, described, raise_if_interrupted
-from mercer.estimators.precision import Precise, at
+from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
+from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
 from mercer.estimators.selection import (
     Interrupted,
@@ -91,14 +91,14 @@ class KernelMachine(FeatureModel):
         self.selection = selection
         self.validation_fraction = validation_fraction
 
-    def _fit_rows(self, rows: Rows, loss: Loss, listener: Any) -> None:
+    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         design, continues, thetas = self._prepare(rows, loss)
         problem = self._problem(design, rows, loss)
         # Other outputs or classes than last time have nothing to continue from.
         continues = continues and np.shape(self.intercept_) == rows.target.shape[1:]
         start = self._theta() if continues else None
 
-        def solve(problem: Problem) -> tuple[Any, list[Any]]:
+        def solve(problem: Problem) -> Outcome:
             if self.alphas is not None:
                 return self._followed(problem, thetas, listener)
             solver = self._solver(problem)
@@ -198,8 +198,8 @@ class KernelMachine(FeatureModel):
         return is_name(self.penalty, "l2")
 
     def _followed(
-        self, problem: Problem, thetas: list[NDArray] | None, listener: Any
-    ) -> tuple[Any, list[Any]]:
+        self, problem: Problem, thetas: list[NDArray] | None, listener: Listener | None
+    ) -> Outcome:
         """The solver of a path, and its results for every alpha."""
         alphas = self.path_["alpha"].tolist()
         if thetas is None or self.solver not in ("auto", "cholesky"):
@@ -210,13 +210,13 @@ class KernelMachine(FeatureModel):
         pairs = zip(alphas, thetas, strict=True)
         return direct, [direct.solve(at(problem, alpha), theta, listener) for alpha, theta in pairs]
 
-    def _adopt_result(self, solver: solvers.Solver, result: Any) -> None:
+    def _adopt_result(self, solver: solvers.Solver, result: solvers.Result) -> None:
         """Make a solver's result the fitted model."""
         self._adopt(solver.name, result, result.coef)
         self.trace_ = result.trace
         raise_if_interrupted(result)
 
-    def _adopt_path(self, solver: Any, results: list[Any]) -> None:
+    def _adopt_path(self, solver: solvers.Solver, results: list[solvers.Result]) -> None:
         """Keep the solutions of all alphas, and make the chosen one the fitted model."""
         fits = [self._coefficients(result.coef) for result in results]
         solutions = {

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,12 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer.designs import Design
 from mercer.problem import Problem
 from mercer.problem.precision import ENOUGH, beyond_reach, rounding, sampled_rows
-from mercer.solvers.base import OutOfRange
+from mercer.solvers.base import OutOfRange, Result, Solver
 
-__all__ = ["Precise", "at"]
+__all__ = ["Outcome", "Precise", "at"]
 
 # A solver and its results, one for every strength of the penalty.
-Outcome = tuple[Any, list[Any]]
+Outcome: TypeAlias = tuple[Solver, list[Result]]
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Precise:
             results[i] = replace(results[i], converged=False)
         return solver, results
 
-    def _errors(self, problem: Problem, results: list[Any]) -> list[float]:
+    def _errors(self, problem: Problem, results: list[Result]) -> list[float]:
         """Error of each result's responses by rounding, in units of the targets' spread."""
         wide = None
         if problem.dtype == np.float32:

@@ -49,19 +49,18 @@ class Rows:
 class Preprocessing:
     """The fitted parts between rows as given and a design.
 
-    A fitted model keeps them as attributes of its own, ``scaler_``, ``feature_map_`` and
-    ``_target_mean_``; this is a view of them.
+    A fitted model keeps them as attributes of its own, ``scaler_`` and ``feature_map_``, which
+    users read, files hold and checks look at; this is a view of them.
     """
 
     scaler: Scaler  # None takes the inputs as they are
     feature_map: Any = None  # None for machines that evaluate a kernel themselves
-    target_mean: Any = 0.0  # taken off the targets before the fit, and part of the intercept
 
     @classmethod
     def of(cls, model: Any) -> Preprocessing:
         """The parts of a model, of which a fit may not have made all yet."""
         made = vars(model)
-        return cls(made["scaler_"], made.get("feature_map_"), made.get("_target_mean_", 0.0))
+        return cls(made["scaler_"], made.get("feature_map_"))
 
     @classmethod
     def fitted(cls, map_: FeatureMap, rows: Rows, scale: bool) -> tuple[Preprocessing, Any]:
@@ -119,14 +118,6 @@ class Preprocessing:
         few = self.scaled(selected(X, rows)).astype(np.float64)
         ((_, design),) = self.feature_map.designs(few)
         return design
-
-    def coefficients(self, theta: NDArray, fit_intercept: bool) -> dict[str, Any]:
-        """``coef_`` (D,) or (k, D) and ``intercept_`` of a solver's variable."""
-        offset = theta[-1] if fit_intercept else np.zeros(theta.shape[1:], theta.dtype)
-        return {
-            "coef_": (theta[:-1] if fit_intercept else theta).T,
-            "intercept_": (offset + self.target_mean).astype(theta.dtype),
-        }
 
 
 def fit_scaler(X: Any, weights: NDArray | None, scale: bool) -> Scaler:

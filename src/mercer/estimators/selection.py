@@ -50,7 +50,7 @@ class Task:
     key: Callable[[FeatureMap], int]  # which decides the rows that are held out
     strata: NDArray | None  # classes of which held-out rows have their share, (n,)
     problem: Callable[[Design, Rows], Problem]
-    solver: Callable[[Problem], Any]
+    solver: Callable[[Problem], solvers.Solver]
     score: Callable[[NDArray, Rows], float]  # of responses to rows; greater is better
 
 
@@ -67,7 +67,7 @@ class Choice:
 class Interrupted(KeyboardInterrupt):
     """The user stopped a fit to some of the rows; it carries the result so far."""
 
-    def __init__(self, map_: FeatureMap, solver: Any, result: Any):
+    def __init__(self, map_: FeatureMap, solver: solvers.Solver, result: solvers.Result):
         super().__init__()
         self.map_, self.solver, self.result = map_, solver, result
 
@@ -186,7 +186,7 @@ class _Judge:
             if result.interrupted:
                 raise Interrupted(map_, solver, result)
         thetas = np.stack([result.coef for result in results])
-        predicted = responses(map_, thetas, problem.fit_intercept, self.judged)
+        predicted = responses(map_, thetas, problem.fit_intercept, self.judged.X)
         return [self.task.score(each, self.judged) for each in predicted]
 
     def _problem(self, map_: FeatureMap, rows: Rows) -> Problem:
@@ -212,15 +212,15 @@ def mean_loss(predicted: NDArray, rows: Rows, loss: Loss) -> float:
 
 
 def responses(
-    map_: FeatureMap, thetas: NDArray, fit_intercept: bool, rows: Rows
+    map_: FeatureMap, thetas: NDArray, fit_intercept: bool, X: Any
 ) -> NDArray[np.float64]:
     """Of several models of one map, (q, n) or (q, n, k), with one look at the rows."""
     weights = thetas[:, :-1] if fit_intercept else thetas
     n_responses = thetas[:, 0].size
     beside = np.moveaxis(weights, 1, 0).reshape(weights.shape[1], n_responses)
-    out = np.empty((len(rows), n_responses))
-    for piece, design in map_.designs(rows.X):
-        out[piece] = design.matvec(np.ascontiguousarray(beside))
+    out = np.empty((X.shape[0], n_responses))
+    for rows, design in map_.designs(X):
+        out[rows] = design.matvec(np.ascontiguousarray(beside))
     out = np.moveaxis(out.reshape(len(out), len(thetas), *thetas.shape[2:]), 1, 0)
     return out + thetas[:, -1:] if fit_intercept else out
 

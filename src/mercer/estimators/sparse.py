@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from mercer import penalties, solvers
 from mercer._validation import name_from, positive_integer
-from mercer.estimators.base import FeatureModel, described, raise_if_interrupted
+from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.machine import checked_strength, with_default_strength
 from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.selection import held_out, mean_loss, responses, split_key
@@ -112,7 +112,7 @@ class SparseMachine(FeatureModel):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, loss: Loss, listener: Any) -> None:
+    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         map_, n_new = self._map()
         settings, width = described(map_, self.scale), rows.X.shape[1:]
         previous, start = self._previous(settings, width), None
@@ -222,7 +222,7 @@ class SparseMachine(FeatureModel):
             map_ = _map_of(selection, source)
             if selection.interrupted:
                 self._adopt_selection(selection, source, search)
-            predicted = responses(map_, selection.coef[None], self.fit_intercept, judged)[0]
+            predicted = responses(map_, selection.coef[None], self.fit_intercept, judged.X)[0]
             scores.append(-mean_loss(predicted, judged, loss))
             n_active.append(selection.n_active)
         self.alpha_path_ = {

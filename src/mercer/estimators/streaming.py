@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from mercer._state import State
 from mercer._validation import float_type
-from mercer.estimators.base import FeatureModel
+from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
@@ -66,7 +66,7 @@ class StreamingMachine(FeatureModel):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit_rows(self, rows: Rows, loss: Loss, listener: Any) -> None:
+    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         solver = self._solver()
         scaled = self._begin(rows, loss)
         f, losses = solver.solve(
@@ -114,7 +114,7 @@ class StreamingMachine(FeatureModel):
         self._constant_ = constant
         return scaled
 
-    def _expansion(self, outputs: tuple[int, ...], dtype: Any) -> Expansion:
+    def _expansion(self, outputs: tuple[int, ...], dtype: DTypeLike) -> Expansion:
         """The features and coefficients so far, if there are any."""
         f = Expansion(self.feature_map_, outputs, dtype)
         if hasattr(self, "coef_"):

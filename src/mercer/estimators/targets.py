@@ -49,7 +49,9 @@ def winners(responses: NDArray) -> NDArray[np.int64]:
     return (responses > 0).astype(np.int64) if responses.ndim == 1 else responses.argmax(axis=1)
 
 
-def class_weights(class_weight: Any, sample_weight: Any, X: Any, y: Any) -> NDArray | None:
+def class_weights(
+    class_weight: dict | str | None, sample_weight: Any, X: Any, y: Any
+) -> NDArray | None:
     """Weights of the rows by themselves and by their class, or None."""
     weights = check_weights(sample_weight, X)
     if class_weight is None:
@@ -58,7 +60,7 @@ def class_weights(class_weight: Any, sample_weight: Any, X: Any, y: Any) -> NDAr
     return by_class if weights is None else weights * by_class
 
 
-def regression_loss(loss: Any) -> Loss:
+def regression_loss(loss: str | Loss) -> Loss:
     """The loss by name or itself, refused if it is one for classes."""
     loss = losses.get(loss)
     if loss.is_classification:
@@ -66,7 +68,7 @@ def regression_loss(loss: Any) -> Loss:
     return loss
 
 
-def classification_loss(loss: Any) -> Loss:
+def classification_loss(loss: str | Loss) -> Loss:
     """The loss by name or itself, refused unless it is quadratic or one for classes."""
     loss = losses.get(loss)
     if not loss.is_classification and not loss.quadratic:
