@@ -33,25 +33,25 @@ from mercer.solvers import ConjugateGradient
 __all__ = ["AutoKernelMachine"]
 
 _STEPS = ("preparer", "scaler", "model")
-_FEW_INTEGERS = 20  # values of a column that may be a category
-_FEW_COLUMNS = 200  # that categories of whole numbers may become
-_SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # of the time budget, when rungs and trials end
-_END = 0.97  # of the time budget, when iterations end
-_RESERVE = 0.6  # of what is left of it is planned for the final fit
-_EXACT_ROWS = 20_000  # up to which the exact kernel takes a few seconds, for fewer errors
-_DIRECT_ROWS = 2000  # up to which one factor takes less time than iterations
-_MOST_EXACT_ROWS = 30_000  # whose kernel matrix may be held, if there is time
+_FEW_INTEGERS = 20  # distinct whole numbers up to which a column may be a category
+_FEW_COLUMNS = 200  # columns that such categories may become
+_SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # shares of the time budget at which rungs and trials end
+_END = 0.97  # share of the time budget at which iterations end
+_RESERVE = 0.6  # share of the time left that is planned for the final fit
+_EXACT_ROWS = 20_000  # rows up to which the exact kernel takes a few seconds, for fewer errors
+_DIRECT_ROWS = 2000  # rows up to which one factor takes less time than iterations
+_MOST_EXACT_ROWS = 30_000  # rows whose kernel matrix may be dense, if there is time
 # Residual of iterations for numbers and for classes, whose errors rougher responses leave as they
 # are, and ranks of their preconditioner per root of the rows.
 _TOL = {"continuous": 0.02, "classes": 0.07}
 _RANK = {"laplacian": 3.0, "gaussian": 10.0}
 _EXACT_COST = {"laplacian": 1.5, "gaussian": 8.0}  # of iterations, in trials of as many pairs
-_MORE = 4  # times the features that serve are worth their time where somebody gave it
-_LOOK = 2000  # rows that the columns' kinds are looked at
-_FEATURES = {"laplacian": 1024, "smooth": 1024, "gaussian": 2048, "linear": 1}  # not asked
+_MORE = 4  # times the default features are worth their time where there is a time budget
+_LOOK = 2000  # sampled rows that tell the kinds of columns
+_FEATURES = {"laplacian": 1024, "smooth": 1024, "gaussian": 2048, "linear": 1}  # without a budget
 _LEAST_FEATURES = 32
-_CODES = 2**28  # rows times features from which there are fewer features
-_QUICK_FEATURES = 256  # of the model that an interrupted search leaves
+_CODES = 2**28  # rows times features, at most
+_QUICK_FEATURES = 256  # features of the model that an interrupted search leaves
 
 
 class AutoKernelMachine(Checked, BaseEstimator):

@@ -27,10 +27,10 @@ __all__ = ["GradientScaler", "at_unit_distance", "ridge_factor", "scaled"]
 _METRICS = ("cityblock", "euclidean", "sqeuclidean")
 _WIDTHS = (0.35, 1.0)  # of the frequencies, in units of one over the typical length of a row
 _RIDGES = (0.03, 0.3, 3.0)
-_SHARE = 0.75  # of the rows that width and ridge are tried on
+_SHARE = 0.75  # share of the sampled rows that width and ridge are fitted to; the rest judges
 _FLOOR = 1e-3  # the least scale, in units of the largest
-_ROWS = 1000  # that gradients are averaged over
-_PAIRED, _OTHERS = 400, 6  # rows whose distances are looked at, to so many less one others
+_ROWS = 1000  # rows that gradients are averaged over
+_PAIRED, _OTHERS = 400, 6  # rows of the median distance, each to one fewer than _OTHERS others
 
 
 class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -141,15 +141,15 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             X, y = validate_data(self, X, y, multi_output=True, **options)
         key = key_from(self.random_state)
         rows = shuffled(key, X.shape[0], int(self.max_rows), Slot.SHUFFLE)
-        some = X[rows]
+        sample = X[rows]
         matrix = np.ones(X.shape[1])
         if self.power != 0 and len(rows) > 3:
-            dense = some.toarray() if sparse.issparse(some) else some
+            dense = sample.toarray() if sparse.issparse(sample) else sample
             target = _as_columns(np.asarray(y)[rows], self.target)
             with blas_threads(1):  # threads would wait for each other
                 products = self._learned(dense.astype(np.float32), target.astype(np.float32), key)
             matrix = _root(products, float(self.power))
-        self.matrix_ = at_unit_distance(some, matrix, self.metric)
+        self.matrix_ = at_unit_distance(sample, matrix, self.metric)
         lengths = np.abs(matrix) if matrix.ndim == 1 else np.sqrt(np.sum(matrix**2, axis=1))
         self.scales_ = lengths / lengths.max()
         return self
