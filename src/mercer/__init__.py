@@ -53,9 +53,9 @@ def __getattr__(name: str) -> Any:
 
         return TablePreparer
     if name in __all__:
-        from mercer import auto, estimators
+        from mercer import estimators
 
-        return getattr(auto if name.startswith("Auto") else estimators, name)
+        return getattr(estimators, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

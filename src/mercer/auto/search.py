@@ -75,19 +75,7 @@ class _Outcome:
 
 
 class Search:
-    """The choice of settings for one table.
-
-    Parameters
-    ----------
-    table : frame, array or CSR of n rows
-    y : ndarray of n rows
-    goal : Numbers or Classes
-    key : int
-        Fixes all random numbers.
-    n_jobs : int or None
-    deadline : float
-        Of ``time.perf_counter()``, after which nothing new is begun.
-    """
+    """The choice of settings for one table."""
 
     records: list[Record]  # in the order they were made
     best: Record | None  # of the last stage: later stages fit more rows
@@ -97,12 +85,12 @@ class Search:
 
     def __init__(
         self,
-        table: Any,
-        y: NDArray,
+        table: Any,  # frame, array or CSR of n rows
+        y: NDArray,  # of n rows
         goal: Numbers | Classes,
-        key: int,
-        n_jobs: Any,
-        deadline: float,
+        key: int,  # fixes all random numbers
+        n_jobs: int | None,
+        deadline: float,  # of ``time.perf_counter()``, after which nothing new is begun
     ):
         self.goal, self.key, self.n_jobs, self.deadline = goal, key, n_jobs, deadline
         self.records, self.best = [], None
@@ -375,7 +363,7 @@ class Search:
         return {s: pieces for s, pieces in made.items() if len(pieces) == len(self.parts)}
 
 
-def feature_map(settings: Settings, n_components: int, key: int, n_jobs: Any) -> FeatureMap:
+def feature_map(settings: Settings, n_components: int, key: int, n_jobs: int | None) -> FeatureMap:
     """The map of random features that stands for a kernel."""
     seed = int(key % 2**31)
     if settings.kernel == "linear":
@@ -385,7 +373,7 @@ def feature_map(settings: Settings, n_components: int, key: int, n_jobs: Any) ->
 
 
 def _side_by_side(
-    call: Callable[[Any], Any], works: list[Any], n_jobs: Any
+    call: Callable[[Any], Any], works: list[Any], n_jobs: int | None
 ) -> Generator[Any, None, None]:
     """Results of the calls, in turn; those not yet begun are dropped where nobody wants more."""
     threads = min(n_threads(n_jobs), len(works))
