@@ -89,7 +89,7 @@ class References:
         if key not in self.held:
             if len(self.held) > 8:
                 self.held.clear()
-            rows = [model._scaled(part).astype(np.float64) for part in (X, X_new)]
+            rows = [model._preprocessing.scaled(part).astype(np.float64) for part in (X, X_new)]
             self.held[key] = self._kernels(case, model.feature_map_, *rows)
         return self.held[key]
 
@@ -180,7 +180,7 @@ def _keeps_its_word(case: Case, model: Any, X: Any, y: Any, weights: Any) -> boo
     """Whether the gradient at the stored coefficients is as small as a solver by gradients says."""
     if case.map == "exact" and case.loss == "squared":
         return False  # its equations are those of the rows
-    rows = model._scaled(X).astype(np.float64)
+    rows = model._preprocessing.scaled(X).astype(np.float64)
     Z = _dense(model.feature_map_.transform(rows)).astype(np.longdouble)
     inner = np.eye(Z.shape[1])
     if case.map == "span":

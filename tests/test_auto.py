@@ -16,7 +16,7 @@ from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, persistence
-from mercer.estimators.auto import base, parts, search
+from mercer.auto import base, parts, search
 
 FITS = [AutoKernelRegressor(random_state=0), AutoKernelClassifier(random_state=0)]
 

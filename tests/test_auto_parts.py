@@ -7,13 +7,13 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import log_loss
 
 from mercer import kernels
-from mercer.estimators.auto import LogTargetRegressor
-from mercer.estimators.auto.calibration import Conformal, Probabilities
-from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.parts import splits
-from mercer.estimators.auto.search import Record, Search
-from mercer.estimators.auto.targets import log_shift, smeared
-from mercer.estimators.auto.trials import Settings, exact_responses, feature_responses
+from mercer.auto import LogTargetRegressor
+from mercer.auto.calibration import Conformal, Probabilities
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.parts import splits
+from mercer.auto.search import Record, Search
+from mercer.auto.targets import log_shift, smeared
+from mercer.auto.trials import Settings, exact_responses, feature_responses
 from mercer.maps import IdentityMap
 
 # trials

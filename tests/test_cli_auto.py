@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, persistence
+from mercer.auto import search
 from mercer.cli.app import app
-from mercer.estimators.auto import search
 
 
 @pytest.fixture(autouse=True)

@@ -162,7 +162,7 @@ def test_raw_columns_give_the_whitened_solution(solver, monkeypatch):
     settings = {"n_components": 40, "random_state": 0, "alpha": 1e-3, "tol": 1e-9}
     settings |= {"kernel": "laplacian", "gamma": 0.5}
     whitened = KernelRegressor("nystroem", solver="cholesky", **settings).fit(X, y)
-    monkeypatch.setattr("mercer.estimators.forms._WHITENED", 39)
+    monkeypatch.setattr("mercer.solvers.forms._WHITENED", 39)
     raw = KernelRegressor("nystroem", solver=solver, **settings).fit(X, y)
     assert raw.feature_map_.normalization_ is None
     assert whitened.feature_map_.normalization_ is not None
@@ -170,7 +170,7 @@ def test_raw_columns_give_the_whitened_solution(solver, monkeypatch):
 
 
 def test_whitening_stays_where_raw_columns_cannot_be_solved_for(monkeypatch):
-    monkeypatch.setattr("mercer.estimators.forms._WHITENED", 10)
+    monkeypatch.setattr("mercer.solvers.forms._WHITENED", 10)
     X, y = waves()
     for settings in ({"penalty": "l1"}, {"loss": "huber"}, {"solver": "newton-cg"}):
         found = KernelRegressor("nystroem", n_components=20, alpha=1e-2, **settings).fit(X, y)

@@ -133,7 +133,7 @@ def test_without_memory_for_float64_a_rough_fit_in_float32_says_so(smooth, monke
     def refuse(*arguments):
         raise MemoryError("rows in float64 need more than there is.")
 
-    monkeypatch.setattr("mercer.estimators.base.wide_design", refuse)
+    monkeypatch.setattr("mercer.estimators.preprocessing.Preprocessing.wide_design", refuse)
     X, y = smooth
     with pytest.warns(ConvergenceWarning, match="rounding in float32"):
         model = KernelRegressor("exact", gamma=1e-12, alpha=1e-9).fit(X, y)

@@ -169,7 +169,7 @@ def test_a_map_without_a_seed_is_split_by_that_of_the_model():
     a, b, c = (model(feature_map="linear", random_state=s).fit(X, y) for s in (0, 0, 1))
     np.testing.assert_array_equal(a.path_["score"], b.path_["score"])
     assert (a.path_["score"] != c.path_["score"]).any()
-    assert split_key(a, IdentityMap()) == split_key(b, IdentityMap())
+    assert split_key(IdentityMap(), a.random_state) == split_key(IdentityMap(), b.random_state)
 
 
 @pytest.mark.parametrize("random_state", [None, np.random.RandomState(1)], ids=["none", "state"])

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mercer._config import config_context, get_config, set_config
 
 if TYPE_CHECKING:
+    from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
     from mercer.estimators import (
-        AutoKernelClassifier,
-        AutoKernelRegressor,
         DoublySGDClassifier,
         DoublySGDRegressor,
         DualKernelSVC,

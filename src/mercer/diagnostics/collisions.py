@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mercer._validation import matrix
 from mercer.designs import Design, Occupancy
-from mercer.estimators.base import KernelMachine
+from mercer.estimators.base import FeatureModel
 from mercer.maps import RandomBinning
 
 __all__ = ["Collisions", "asymptotic_speedup", "collisions", "predicted_speedup"]
@@ -273,13 +273,13 @@ def collisions(model: Any, X: Any = None) -> Collisions:
     """
     if isinstance(model, Design):
         return Collisions(_occupancy_of(model, X))
-    if not isinstance(model, (KernelMachine, RandomBinning)):
+    if not isinstance(model, (FeatureModel, RandomBinning)):
         raise TypeError(
             "model must be a KernelRegressor, a KernelClassifier, a RandomBinning map or its "
             f"design; got {model!r}."
         )
     check_is_fitted(model)
-    map_ = model.feature_map_ if isinstance(model, KernelMachine) else model
+    map_ = model.feature_map_ if isinstance(model, FeatureModel) else model
     if not isinstance(map_, RandomBinning):
         raise ValueError(f"model must have random binning as its feature map; got {map_!r}.")
     return Collisions(map_.occupancy_, None if X is None else _unseen_share(model, map_, X))
@@ -300,8 +300,10 @@ def _occupancy_of(design: Design, X: Any) -> Occupancy:
 
 
 def _unseen_share(model: Any, map_: RandomBinning, X: Any) -> float:
-    is_machine = isinstance(model, KernelMachine)
-    rows = (model._checked(X), model._scaled) if is_machine else (matrix(X),)
+    if isinstance(model, FeatureModel):
+        rows = (model._checked(X), model._preprocessing.scaled)
+    else:
+        rows = (matrix(X),)
     counts = [(design.shape[0], design.n_missing) for _, design in map_.designs(*rows)]
     n_rows, n_missing = map(sum, zip(*counts, strict=True))
     return n_missing / (n_rows * map_.n_components)

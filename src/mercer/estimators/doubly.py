@@ -5,35 +5,23 @@ from __future__ import annotations
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
-from mercer import losses
 from mercer._validation import float_type
-from mercer.estimators.classification import KernelClassifier
+from mercer.estimators._documentation import SHARED, documented, entries
+from mercer.estimators.base import without
+from mercer.estimators.classification import Classification
 from mercer.estimators.inputs import check_weights
-from mercer.estimators.regression import KernelRegressor
+from mercer.estimators.regression import Regression
 from mercer.estimators.streaming import StreamingMachine
+from mercer.estimators.targets import classification_loss, regression_loss
 
 __all__ = ["DoublySGDClassifier", "DoublySGDRegressor"]
 
 
-class DoublySGDRegressor(StreamingMachine, KernelRegressor):
-    """Kernel regression by doubly stochastic gradients: as many rows and features as time allows.
-
-    Every step takes a batch of rows and a block of random features that were not seen before, and
-    adds the features with coefficients that follow minus the gradient. Neither kernel matrix nor
-    features are held: a model is the key of its features and their coefficients, ``partial_fit``
-    takes rows as they come, and memory does not depend on their number. Predictions take time in
-    proportion to the steps made.
-
-    Parameters
-    ----------
+_TEXTS = SHARED | entries(
+    """
     feature_map : str or map, default="fourier"
         What features are drawn from: "fourier", "fastfood", "perceptron", "stump" or "tree", or
         such a map with settings of its own, reached as ``feature_map__form`` and so on.
-    kernel : str, kernel or None, default=None
-        Kernel of a map given by name. None takes the map's own.
-    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
-        Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
-    loss : "squared", "huber" or a loss, default="squared"
     alpha : float, default=0.0
         Strength of the penalty ``alpha / 2 * ||f||^2``, >= 0. With a preconditioner it is the
         ridge of every step as well, and regularises more loosely.
@@ -51,8 +39,6 @@ class DoublySGDRegressor(StreamingMachine, KernelRegressor):
         is more.
     max_iter : int, default=50
         Steps of ``fit``, >= 1.
-    fit_intercept : bool, default=True
-        Whether the model starts from the mean target instead of zero.
     scale : bool, default=True
         Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
         absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
@@ -61,14 +47,9 @@ class DoublySGDRegressor(StreamingMachine, KernelRegressor):
         Threads of the map; None and -1 mean all that may be used.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the features and of the order of the rows.
-
-    Attributes
-    ----------
     feature_map_ : map
         The start of the sequence of features, which stands for all of it.
-    scaler_ : transformer or None
     coef_ : ndarray of shape (n_features_seen_,) or (n_outputs, n_features_seen_)
-    intercept_ : float or ndarray of shape (n_outputs,)
     n_features_seen_ : int
         Features drawn so far: every prediction makes them again.
     n_steps_, n_iter_ : int
@@ -76,13 +57,40 @@ class DoublySGDRegressor(StreamingMachine, KernelRegressor):
     loss_curve_ : ndarray of shape (n_steps_,)
         Mean loss of every batch before its step: on rows that the model has not seen before, for as
         long as no row comes twice.
-    n_features_in_ : int
-
-    Raises
-    ------
     ValueError, TypeError
         At fit, in one sentence, for settings or data that make no sense, and for steps so large
         that the loss leaves the range of floats.
+    """
+)
+
+
+@documented(_TEXTS)
+class DoublySGDRegressor(Regression, StreamingMachine):
+    """Kernel regression by doubly stochastic gradients: as many rows and features as time allows.
+
+    Every step takes a batch of rows and a block of random features that were not seen before, and
+    adds the features with coefficients that follow minus the gradient. Neither kernel matrix nor
+    features are held: a model is the key of its features and their coefficients, ``partial_fit``
+    takes rows as they come, and memory does not depend on their number. Predictions take time in
+    proportion to the steps made.
+
+    Parameters
+    ----------
+    {feature_map, kernel, gamma}
+    loss : "squared", "huber" or a loss, default="squared"
+    {alpha, preconditioned, batch_size, block_size, step_size, step_decay, max_iter}
+    fit_intercept : bool, default=True
+        Whether the model starts from the mean target instead of zero.
+    {scale, n_jobs, random_state}
+
+    Attributes
+    ----------
+    {feature_map_, scaler_, coef_, intercept_, n_features_seen_, n_steps_, loss_curve_}
+    {n_features_in_}
+
+    Raises
+    ------
+    {ValueError}
 
     References
     ----------
@@ -123,9 +131,7 @@ class DoublySGDRegressor(StreamingMachine, KernelRegressor):
         self._check_flags()
         X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True, reset=first)
         weights = check_weights(sample_weight, X)
-        loss = losses.get(self.loss)
-        if loss.is_classification:
-            raise ValueError(f"loss must be one for regression; got {loss.name!r}.")
+        loss = regression_loss(self.loss)
         target = np.asarray(y, dtype=np.float64)
         if first:
             mean = np.average(target, axis=0, weights=weights) if self.fit_intercept else 0.0
@@ -140,7 +146,8 @@ class DoublySGDRegressor(StreamingMachine, KernelRegressor):
         return self
 
 
-class DoublySGDClassifier(StreamingMachine, KernelClassifier):
+@documented(_TEXTS)
+class DoublySGDClassifier(Classification, StreamingMachine):
     """Kernel classification by doubly stochastic gradients: as much data as time allows.
 
     Every step takes a batch of rows and a block of random features that were not seen before, and
@@ -152,69 +159,25 @@ class DoublySGDClassifier(StreamingMachine, KernelClassifier):
 
     Parameters
     ----------
-    feature_map : str or map, default="fourier"
-        What features are drawn from: "fourier", "fastfood", "perceptron", "stump" or "tree", or
-        such a map with settings of its own, reached as ``feature_map__form`` and so on.
-    kernel : str, kernel or None, default=None
-        Kernel of a map given by name. None takes the map's own.
-    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
-        Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
+    {feature_map, kernel, gamma}
     loss : str or a loss, default="multinomial"
         "multinomial" (which for two classes is "logistic"), "logistic", "squared_hinge",
         "smooth_hinge" or "squared".
-    alpha : float, default=0.0
-        Strength of the penalty ``alpha / 2 * ||f||^2``, >= 0. With a preconditioner it is the
-        ridge of every step as well, and regularises more loosely.
-    preconditioned : bool, default=True
-        Whether steps are multiplied by the inverse of the second moments of their features.
-    batch_size : int or None, default=None
-        Rows of a step, >= 1; None means 8192, or all if there are fewer.
-    block_size : int or None, default=None
-        New features of a step, >= 1; None means 1024, or if that is less an eighth of the batch.
-    step_size : float or None, default=None
-        θ of steps ``theta / (1 + decay t)``, > 0; None means one over the largest curvature of the
-        loss.
-    step_decay : float or None, default=None
-        ``decay``, >= 0; None means 1e-4 or, without a preconditioner, ``theta * alpha / 2`` if that
-        is more.
-    max_iter : int, default=50
-        Steps of ``fit``, >= 1.
+    {alpha, preconditioned, batch_size, block_size, step_size, step_decay, max_iter}
     fit_intercept : bool, default=True
         Whether the model starts from the frequencies of the classes instead of zero.
     class_weight : dict, "balanced" or None, default=None
         Weight of every class, multiplied into the sample weights; for ``fit`` alone.
-    scale : bool, default=True
-        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
-        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
-        It follows the first rows that the model sees.
-    n_jobs : int or None, default=None
-        Threads of the map; None and -1 mean all that may be used.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the features and of the order of the rows.
+    {scale, n_jobs, random_state}
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Sorted; columns of decision values and probabilities follow it.
-    feature_map_ : map
-        The start of the sequence of features, which stands for all of it.
-    scaler_ : transformer or None
-    coef_ : ndarray of shape (n_features_seen_,) or (n_outputs, n_features_seen_)
-    intercept_ : float or ndarray of shape (n_outputs,)
-    n_features_seen_ : int
-        Features drawn so far: every prediction makes them again.
-    n_steps_, n_iter_ : int
-        Steps so far.
-    loss_curve_ : ndarray of shape (n_steps_,)
-        Mean loss of every batch before its step: on rows that the model has not seen before, for as
-        long as no row comes twice.
-    n_features_in_ : int
+    {classes_, feature_map_, scaler_, coef_, intercept_, n_features_seen_, n_steps_, loss_curve_}
+    {n_features_in_}
 
     Raises
     ------
-    ValueError, TypeError
-        At fit, in one sentence, for settings or data that make no sense, and for steps so large
-        that the loss leaves the range of floats.
+    {ValueError}
 
     References
     ----------
@@ -254,23 +217,7 @@ class DoublySGDClassifier(StreamingMachine, KernelClassifier):
         n_jobs=None,
         random_state=None,
     ):
-        super().__init__(
-            feature_map,
-            kernel=kernel,
-            gamma=gamma,
-            loss=loss,
-            alpha=alpha,
-            preconditioned=preconditioned,
-            batch_size=batch_size,
-            block_size=block_size,
-            step_size=step_size,
-            step_decay=step_decay,
-            max_iter=max_iter,
-            fit_intercept=fit_intercept,
-            scale=scale,
-            n_jobs=n_jobs,
-            random_state=random_state,
-        )
+        super().__init__(**without(locals(), "class_weight"))
         self.class_weight = class_weight
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
@@ -302,9 +249,7 @@ class DoublySGDClassifier(StreamingMachine, KernelClassifier):
         X, y = self._checked_pair(X, y, reset=first)
         check_classification_targets(y)
         weights = check_weights(sample_weight, X)
-        loss = losses.get(self.loss)
-        if not loss.is_classification and not loss.quadratic:
-            raise ValueError(f"loss must be one for classification; got {loss.name!r}.")
+        loss = classification_loss(self.loss)
         if first:
             known = np.unique(y if classes is None else classes)
             if len(known) < 2:
@@ -325,6 +270,6 @@ class DoublySGDClassifier(StreamingMachine, KernelClassifier):
                 f"y must hold no labels but {self.classes_.tolist()!r}; got "
                 f"{np.asarray(y)[strange][0]!r}."
             )
-        target, self._loss_ = self._encode(labels, loss, float_type(X))
+        target = self._encoded(labels, loss, float_type(X))
         self._continue(X, target, weights, self._loss_)
         return self

@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import compute_sample_weight
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
@@ -18,20 +17,25 @@ from mercer import kernels
 from mercer._array import row_chunks
 from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import flag, name_from, positive_number
-from mercer.estimators.inputs import ScaledInputs, check_weights, float_types
+from mercer._validation import flag, is_name, name_from, positive_number
+from mercer.estimators._documentation import SHARED, documented
+from mercer.estimators.base import raise_if_interrupted
+from mercer.estimators.inputs import float_types
+from mercer.estimators.preprocessing import Preprocessing, fit_scaler
 from mercer.estimators.state import check_classes, check_coefficients, check_scaler
+from mercer.estimators.targets import class_weights, coded, winners
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, DualSolver, PairwiseCD
 
 __all__ = ["DualKernelSVC"]
 
 _DUALS = {"hinge": BoxDual.hinge, "squared_hinge": BoxDual.squared_hinge}
 
-# What rounding may do to responses, in units of the margin.
+# Error that rounding may leave in responses, in units of the margin.
 _ENOUGH = 3e-3
 
 
-class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
+@documented(SHARED)
+class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     """A support vector machine with the exact kernel, solved by several threads.
 
     Minimises ``|f|**2 / 2 + C sum_i loss(y_i f(x_i))`` over the functions of the kernel's space.
@@ -57,11 +61,7 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         takes several times as long.
     partition : {"random", "kmeans"}, default="random"
         How "greedy" shares out the rows among several threads.
-    class_weight : dict, "balanced" or None, default=None
-        Weight of every class, multiplied into the sample weights.
-    scale : bool, default=True
-        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
-        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
+    {class_weight, scale}
     cache_size : float, default=200.0
         Megabytes for kernel rows, > 0. It changes times, not results.
     tol : float, default=1e-3
@@ -90,20 +90,16 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
     intercept_ : float or ndarray of shape (n_classes,)
     kernel_ : kernel or "precomputed"
         With its ``gamma`` as a number.
-    scaler_ : transformer or None
+    {scaler_}
     objective_, dual_gap_ : float
         The objective, and how far it is from its minimum at most; sums over the machines.
     n_iter_ : int
         Updates, of all machines.
-    converged_ : bool
-    n_features_in_ : int
+    {converged_, n_features_in_}
 
     Raises
     ------
-    ValueError, TypeError
-        At fit, in one sentence, for settings or data that make no sense.
-    KeyboardInterrupt
-        Passed on after an interruption; the last iterate is in place and can predict.
+    {ValueError, KeyboardInterrupt}
 
     References
     ----------
@@ -182,25 +178,21 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         C, solver = positive_number(self.C, "C"), self._solver()
         name_from(self.loss, _DUALS, "loss")
         X, y = self._checked_pair(X, y)
-        weights = check_weights(sample_weight, X)
-        if self.class_weight is not None:
-            by_class = compute_sample_weight(self.class_weight, y)
-            weights = by_class if weights is None else weights * by_class
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
-            )
-        rows = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
-        strengths = np.full(len(rows), C) if weights is None else C * weights[rows]
-        seen = X if len(rows) == len(y) else X[rows]
-        scaled = self._prepare(seen, rows, None if weights is None else weights[rows])
-        found = self._solved(solver, scaled, labels[rows], strengths)
-        if _rounding(found, np.float32) > _ENOUGH and not found[-1].interrupted:
+        weights = class_weights(self.class_weight, sample_weight, X, y)
+        self.classes_, labels = coded(y)
+        rows, strengths = np.arange(len(y)), np.full(len(y), C)
+        if weights is not None:
+            rows = np.flatnonzero(weights)
+            weights = weights[rows]
+            strengths = C * weights
+        scaled = self._prepare(X if len(rows) == len(y) else X[rows], rows, weights)
+        results = self._solved(solver, scaled, labels[rows], strengths)
+        if _rounding(results, np.float32) > _ENOUGH and not results[-1].interrupted:
             # Coefficients so large cancel in sums of kernels: float32 is too short for these.
             scaled = scaled.astype(np.float64)
-            found = self._solved(replace(solver, dtype="float64"), scaled, labels[rows], strengths)
-        self._adopt(found, rows, labels, scaled)
+            solver = replace(solver, dtype="float64")
+            results = self._solved(solver, scaled, labels[rows], strengths)
+        self._adopt(results, rows, labels, scaled)
         return self
 
     def _solved(
@@ -208,15 +200,15 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
     ) -> list[DualResult]:
         """The machines of all classes, or those before an interruption."""
         machine = solver.prepare(self.kernel_, scaled)
-        found: list[DualResult] = []
+        results: list[DualResult] = []
         for c in range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_)):
             target = np.where(labels == c, 1.0, -1.0)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                found.append(machine.solve(_DUALS[self.loss](target, strengths)))
-            if found[-1].interrupted:
+                results.append(machine.solve(_DUALS[self.loss](target, strengths)))
+            if results[-1].interrupted:
                 break
-        return found
+        return results
 
     def decision_function(self, X):
         """Responses of the model: positive for the second of two classes, else one per class.
@@ -238,7 +230,7 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
             if self._has_matrix():
                 block = X[rows][:, self.support_]
             elif len(self.support_):
-                scaled = self._scaled(X[rows]).astype(coef.dtype, copy=False)
+                scaled = Preprocessing(self.scaler_).scaled(X[rows]).astype(coef.dtype, copy=False)
                 block = self.kernel_(scaled, self.support_vectors_)
             else:
                 block = np.zeros((X[rows].shape[0], 0), dtype=X.dtype)
@@ -256,10 +248,8 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         -------
         ndarray of shape (n_samples,)
         """
-        responses = self.decision_function(X)
-        if responses.ndim == 1:
-            return self.classes_[(responses > 0).astype(int)]
-        return self.classes_[responses.argmax(axis=1)]
+        labels = winners(self.decision_function(X))
+        return self.classes_[labels]
 
     def _prepare(self, X: Any, rows: NDArray[np.int64], weights: NDArray | None) -> Any:
         """Fix kernel and scaler; the rows, or their kernel matrix, as solvers take them."""
@@ -267,18 +257,14 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         if self._is_precomputed():
             self.kernel_ = "precomputed"
             return np.ascontiguousarray(X[:, rows])
-        self.scaler_ = self._fit_scaler(X, weights)
-        scaled = self._scaled(X)
+        self.scaler_ = fit_scaler(X, weights, self.scale)
+        scaled = Preprocessing(self.scaler_).scaled(X)
         self.kernel_ = self._stated_kernel().resolve(scaled, sample_weight=weights)
         return scaled
 
     def _solver(self) -> DualSolver:
-        settings: dict[str, Any] = {
-            "tol": self.tol,
-            "max_iter": self.max_iter,
-            "cache_size": self.cache_size,
-            "n_jobs": self.n_jobs,
-        }
+        names = ("tol", "max_iter", "cache_size", "n_jobs")
+        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
         name_from(self.solver, ("greedy", "pairs"), "solver")
         name_from(self.partition, ("random", "kmeans"), "partition")
         if self.solver == "greedy":
@@ -292,12 +278,12 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         return PairwiseCD(**settings)
 
     def _adopt(
-        self, found: list[DualResult], rows: NDArray[np.int64], labels: NDArray, scaled: Any
+        self, results: list[DualResult], rows: NDArray[np.int64], labels: NDArray, scaled: Any
     ) -> None:
         """Make the solvers' results the fitted model."""
         n_machines = 1 if len(self.classes_) == 2 else len(self.classes_)
         coef, intercepts = np.zeros((n_machines, len(rows))), np.zeros(n_machines)
-        for c, result in enumerate(found):  # not all of them after an interruption
+        for c, result in enumerate(results):  # not all of them after an interruption
             coef[c], intercepts[c] = result.coef, result.intercept
         used = np.flatnonzero(coef.any(axis=0))
         binary = n_machines == 1
@@ -306,32 +292,28 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         self.n_support_ = np.bincount(labels[self.support_], minlength=len(self.classes_))
         self.intercept_ = float(intercepts[0]) if binary else intercepts
         self.dual_coef_ = coef[0, used] if binary else coef[:, used]
-        self.objective_ = float(sum(result.objective for result in found))
-        self.dual_gap_ = float(sum(result.dual_gap for result in found))
-        self.n_iter_ = max(1, sum(result.n_iter for result in found))
-        noise = _rounding(found, np.float64)
-        self.converged_ = all(result.converged for result in found) and noise <= _ENOUGH
-        if found[-1].interrupted:
-            # The model reached so far is in place; the caller's loop still has to stop.
-            raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
+        self.objective_ = float(sum(result.objective for result in results))
+        self.dual_gap_ = float(sum(result.dual_gap for result in results))
+        self.n_iter_ = max(1, sum(result.n_iter for result in results))
+        noise = _rounding(results, np.float64)
+        self.converged_ = all(result.converged for result in results) and noise <= _ENOUGH
+        raise_if_interrupted(results[-1])
+        if self.converged_:
+            return
+        message = (
+            f"fit stopped within max_iter={self.max_iter} with a duality gap of "
+            f"{self.dual_gap_ / max(self.objective_, 1e-300):.2g} of the objective; raise "
+            "max_iter or tol, or lower C."
+        )
         if noise > _ENOUGH:
-            warnings.warn(
+            message = (
                 f"rounding in float64 may have changed the responses by {noise:.2g} at "
-                f"C={self.C:g}; lower C.",
-                ConvergenceWarning,
-                stacklevel=3,
+                f"C={self.C:g}; lower C."
             )
-        elif not self.converged_:
-            warnings.warn(
-                f"fit stopped within max_iter={self.max_iter} with a duality gap of "
-                f"{self.dual_gap_ / max(self.objective_, 1e-300):.2g} of the objective; raise "
-                "max_iter or tol, or lower C.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        warnings.warn(message, ConvergenceWarning, stacklevel=3)
 
     def _is_precomputed(self) -> bool:
-        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+        return is_name(self.kernel, "precomputed")
 
     def _stated_kernel(self) -> kernels.Kernel:
         kernel = kernels.get(self.kernel, self.gamma)
@@ -367,7 +349,7 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         )
 
     def _has_matrix(self) -> bool:
-        """Whether the fitted model takes rows of a kernel matrix."""
+        """True if the fitted model takes rows of a kernel matrix."""
         return isinstance(self.kernel_, str)
 
     def _check_state(self) -> None:
@@ -387,7 +369,7 @@ class DualKernelSVC(Checked, ClassifierMixin, ScaledInputs, BaseEstimator):
         check_classes(self, check_coefficients(self, "dual_coef_", n_vectors, "d"))
 
 
-def _rounding(found: list[DualResult], dtype: Any) -> float:
-    """What random rounding of kernels, of about 1 at most, does to responses."""
-    longest = max(float(np.linalg.norm(result.coef)) for result in found)
+def _rounding(results: list[DualResult], dtype: DTypeLike) -> float:
+    """Error of responses by random rounding of kernels, which are about 1 at most."""
+    longest = max(float(np.linalg.norm(result.coef)) for result in results)
     return float(np.finfo(dtype).eps) * longest

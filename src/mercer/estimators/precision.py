@@ -6,46 +6,31 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import check_memory
-from mercer._rows import PreparedRows
 from mercer.designs import Design
-from mercer.maps import ExactKernel, FeatureMap
 from mercer.problem import Problem
 from mercer.problem.precision import ENOUGH, beyond_reach, rounding, sampled_rows
-from mercer.solvers.base import OutOfRange
+from mercer.solvers.base import OutOfRange, Result, Solver
 
-__all__ = ["Precise", "wide_design", "wide_rows"]
+__all__ = ["Outcome", "Precise", "at"]
 
 # A solver and its results, one for every strength of the penalty.
-Outcome = tuple[Any, list[Any]]
+Outcome: TypeAlias = tuple[Solver, list[Result]]
 
 
 @dataclass
 class Precise:
-    """Solving in float64 what float32 cannot carry.
-
-    Parameters
-    ----------
-    solve : callable
-        From a problem to a solver and its results, one for every strength.
-    alphas : list of float
-        The strengths, in the order of the results.
-    wide_rows : callable
-        Some rows of the design with features computed in float64.
-    wide_problem : callable
-        The problem in float64; it may raise MemoryError.
-    """
+    """A solution in float64 of what float32 cannot carry."""
 
     solve: Callable[[Problem], Outcome]
-    alphas: list[float]
-    wide_rows: Callable[[NDArray[np.int64]], Design]
-    wide_problem: Callable[[], Problem]
+    alphas: list[float]  # regularization strengths, in the order of the results
+    wide_rows: Callable[[NDArray[np.int64]], Design]  # some rows, with features in float64
+    wide_problem: Callable[[], Problem]  # in float64; it may raise MemoryError
 
     def __call__(self, problem: Problem) -> Outcome:
         """Results whose responses hold; those that do not have not converged.
@@ -58,25 +43,25 @@ class Precise:
         if problem.dtype == np.float64:
             return self._judged(problem, self.solve(problem))
         outcome: Outcome | None = None
-        said: list[warnings.WarningMessage] = []
+        caught: list[warnings.WarningMessage] = []
         if not any(beyond_reach(at(problem, alpha)) for alpha in self.alphas):
-            with warnings.catch_warnings(record=True) as said:
+            with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", ConvergenceWarning)
                 with suppress(OutOfRange):  # float64 reaches further
                     outcome = self.solve(problem)
             if outcome is not None and self._holds(problem, outcome):
-                _say(said)
+                _give_out(caught)
                 return outcome
         try:
             wide = self.wide_problem()
-            found = self.solve(wide)
+            wide_outcome = self.solve(wide)
         except MemoryError:
-            _say(said)
+            _give_out(caught)
             return self._judged(problem, outcome or self.solve(problem))
-        return self._judged(wide, found)
+        return self._judged(wide, wide_outcome)
 
     def _holds(self, problem: Problem, outcome: Outcome) -> bool:
-        """Whether float32 has done, or the user has ended the work."""
+        """True if float32 has sufficed, or the user has ended the work."""
         solver, results = outcome
         if any(result.interrupted for result in results):
             return True
@@ -111,8 +96,8 @@ class Precise:
             results[i] = replace(results[i], converged=False)
         return solver, results
 
-    def _errors(self, problem: Problem, results: list[Any]) -> list[float]:
-        """What rounding may have done to the responses of every result."""
+    def _errors(self, problem: Problem, results: list[Result]) -> list[float]:
+        """Error of each result's responses by rounding, in units of the targets' spread."""
         wide = None
         if problem.dtype == np.float32:
             wide = self.wide_rows(sampled_rows(problem.n_rows))
@@ -129,30 +114,6 @@ def at(problem: Problem, alpha: float) -> Problem:
     return problem.with_penalty(replace(problem.penalty, alpha=alpha))
 
 
-def wide_design(map_: FeatureMap, rows: Any) -> Design:
-    """The design of rows, as the scaler left them, in float64.
-
-    Raises
-    ------
-    MemoryError
-        If the rows do not fit.
-    """
-    rows = rows.together() if isinstance(rows, PreparedRows) else rows
-    size = getattr(rows, "nnz", rows.size)
-    check_memory(16.0 * size, f"{rows.shape[0]} rows in float64", "raise alpha")
-    wide = rows.astype(np.float64)
-    # The rows of an exact kernel are its landmarks; what other maps have drawn stays.
-    return map_.fit_design(wide) if isinstance(map_, ExactKernel) else map_.design(wide)
-
-
-def wide_rows(map_: FeatureMap, rows: Any) -> Design:
-    """The design of a few rows, as the scaler left them, in float64."""
-    rows = rows[:] if isinstance(rows, PreparedRows) else rows
-    ((_, design),) = map_.designs(rows.astype(np.float64))
-    return design
-
-
-def _say(said: list[warnings.WarningMessage]) -> None:
-    """Give out warnings that were held back."""
-    for one in said:
+def _give_out(caught: list[warnings.WarningMessage]) -> None:
+    for one in caught:
         warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

@@ -17,19 +17,20 @@ from mercer._blas import blas_threads, cholesky_in_place
 from mercer._random import Slot, key_from, shuffled
 from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import flag, name_from, positive_integer
+from mercer._validation import flag, name_from, positive_integer, real_number
+from mercer.estimators.targets import signs
 from mercer.kernels import Gaussian
 from mercer.maps import RandomFourier
 
-__all__ = ["GradientScaler", "at_unit_distance", "scaled"]
+__all__ = ["GradientScaler", "at_unit_distance", "ridge_factor", "scaled"]
 
 _METRICS = ("cityblock", "euclidean", "sqeuclidean")
 _WIDTHS = (0.35, 1.0)  # of the frequencies, in units of one over the typical length of a row
 _RIDGES = (0.03, 0.3, 3.0)
-_SHARE = 0.75  # of the rows that width and ridge are tried on
+_SHARE = 0.75  # share of the sampled rows that width and ridge are fitted to; the rest judges
 _FLOOR = 1e-3  # the least scale, in units of the largest
-_ROWS = 1000  # that gradients are averaged over
-_PAIRED, _OTHERS = 400, 6  # rows whose distances are looked at, to so many less one others
+_ROWS = 1000  # rows that gradients are averaged over
+_PAIRED, _OTHERS = 400, 6  # rows of the median distance, each to one fewer than _OTHERS others
 
 
 class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
@@ -140,15 +141,15 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             X, y = validate_data(self, X, y, multi_output=True, **options)
         key = key_from(self.random_state)
         rows = shuffled(key, X.shape[0], int(self.max_rows), Slot.SHUFFLE)
-        some = X[rows]
+        sample = X[rows]
         matrix = np.ones(X.shape[1])
         if self.power != 0 and len(rows) > 3:
-            dense = some.toarray() if sparse.issparse(some) else some
+            dense = sample.toarray() if sparse.issparse(sample) else sample
             target = _as_columns(np.asarray(y)[rows], self.target)
             with blas_threads(1):  # threads would wait for each other
                 products = self._learned(dense.astype(np.float32), target.astype(np.float32), key)
             matrix = _root(products, float(self.power))
-        self.matrix_ = at_unit_distance(some, matrix, self.metric)
+        self.matrix_ = at_unit_distance(sample, matrix, self.metric)
         lengths = np.abs(matrix) if matrix.ndim == 1 else np.sqrt(np.sum(matrix**2, axis=1))
         self.scales_ = lengths / lengths.max()
         return self
@@ -175,9 +176,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         state.array("matrix_", (d,) if is_flat else (d, d))
 
     def _check_settings(self) -> None:
-        if isinstance(self.power, bool) or not isinstance(self.power, (int, float, np.number)):
-            raise TypeError(f"power must be a number; got {self.power!r}.")
-        if not 0 <= self.power <= 1:
+        if not 0 <= real_number(self.power, "power") <= 1:
             raise ValueError(f"power must be between 0 and 1; got {self.power!r}.")
         for name in ("rounds", "n_components", "max_rows"):
             positive_integer(getattr(self, name), name)
@@ -211,11 +210,11 @@ def at_unit_distance(X: Any, matrix: NDArray, metric: str) -> NDArray:
     rows = scaled(X[:_PAIRED], matrix)
     rows = rows.toarray() if sparse.issparse(rows) else rows
     power = 1 if metric == "cityblock" else 2
-    found = [
+    distances = [
         np.sum(np.abs(rows - np.roll(rows, shift, axis=0)) ** power, axis=1, dtype=np.float64)
         for shift in range(1, min(_OTHERS, len(rows)))
     ]
-    apart = np.concatenate([np.zeros(1), *found])
+    apart = np.concatenate([np.zeros(1), *distances])
     apart = apart[apart > 0]
     return matrix * (float(np.median(apart)) if len(apart) else 1.0) ** (-1 / power)
 
@@ -239,7 +238,6 @@ def _smooth_fit(X: NDArray, target: NDArray, frequencies: NDArray, phases: NDArr
     """The width and ridge that predict the last rows best from the first, fitted to all."""
     length = float(np.sqrt(np.mean(np.sum(X**2, axis=1)))) or 1.0
     n_first = max(1, int(_SHARE * len(X)))
-    identity = np.eye(len(phases), dtype=X.dtype)
     best: tuple[float, NDArray, Any, NDArray] | None = None
     for width in _WIDTHS:
         scaled = frequencies * X.dtype.type(width / length)
@@ -248,20 +246,27 @@ def _smooth_fit(X: NDArray, target: NDArray, frequencies: NDArray, phases: NDArr
         gram, sums = Z[:n_first].T @ Z[:n_first], Z[:n_first].T @ target[:n_first]
         for ridge in _RIDGES:
             strength = X.dtype.type(ridge) * unit
-            coef = _solved(gram + strength * identity, sums)
+            coef = _solved(gram, strength, sums)
             error = float(np.mean(np.square(Z[n_first:] @ coef - target[n_first:])))
             if best is None or error < best[0] or not np.isfinite(best[0]):
                 best = error, scaled, strength, Z
     _, scaled, strength, Z = best  # type: ignore[misc]
-    coef = _solved(Z.T @ Z + strength * identity, Z.T @ target)
+    coef = _solved(Z.T @ Z, strength, Z.T @ target)
     return _SmoothFit(scaled, phases, coef)
 
 
-def _solved(matrix: NDArray, rhs: NDArray) -> NDArray:
-    """By the factor, which takes the place of the symmetric matrix."""
-    if not cholesky_in_place(matrix):
+def ridge_factor(matrix: NDArray, ridge: float) -> tuple[NDArray, bool] | None:
+    """The factor of ``matrix + ridge I`` as ``cho_solve`` takes it, if rounding leaves one."""
+    system = matrix.copy()
+    system.flat[:: len(system) + 1] += ridge
+    return (system.T, True) if cholesky_in_place(system) else None
+
+
+def _solved(matrix: NDArray, ridge: float, rhs: NDArray) -> NDArray:
+    factor = ridge_factor(matrix, ridge)
+    if factor is None:
         raise np.linalg.LinAlgError("the matrix is not positive definite to rounding.")
-    return linalg.cho_solve((matrix.T, True), rhs, check_finite=False)
+    return linalg.cho_solve(factor, rhs, check_finite=False)
 
 
 def _as_columns(y: NDArray, kind: str) -> NDArray[np.float64]:
@@ -269,9 +274,8 @@ def _as_columns(y: NDArray, kind: str) -> NDArray[np.float64]:
     if kind == "auto":
         kind = "continuous" if type_of_target(y).startswith("continuous") else "classes"
     if kind == "classes" and y.ndim == 1:
-        labels = np.unique(y)
-        labels = labels[1:] if len(labels) == 2 else labels
-        y = np.where(y[:, None] == labels, 1.0, -1.0)
+        classes, labels = np.unique(y, return_inverse=True)
+        y = signs(labels, len(classes))
     target = y.reshape(len(y), -1).astype(np.float64)
     target = target - target.mean(axis=0)
     spread = float(target.std()) if kind != "classes" else 1.0

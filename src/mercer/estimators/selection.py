@@ -4,133 +4,77 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from numbers import Real
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer import solvers
 from mercer._random import Slot, Streams, key_from
-from mercer._rows import selected
-from mercer._validation import name_from
+from mercer._validation import name_from, real_number
+from mercer.designs import Design
+from mercer.estimators.preprocessing import Rows
+from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.problem import Problem
 
-if TYPE_CHECKING:
-    from mercer.estimators.base import KernelMachine
-
 __all__ = [
     "Choice",
-    "Part",
+    "Interrupted",
+    "Task",
     "checked_path",
-    "chosen",
+    "choose",
     "held_out",
     "mean_loss",
+    "random_order",
     "responses",
     "split_key",
 ]
 
-# Up to this number of rows, or as many products with fewer columns, every row is left out unasked:
-# a second or so for every alpha.
+# Rows, or as many products with fewer columns, up to which every row is left out unasked: about a
+# second for every alpha.
 _CHEAP_SIDE = 3000
 
 
-def chosen(
-    machine: KernelMachine,
-    map_: FeatureMap,
-    X: Any,
-    target: NDArray,
-    weights: NDArray | None,
-    loss: Any,
-) -> Choice:
-    """``map_`` at the gamma of ``machine.gamma_path`` and the alpha that predict best.
-
-    All gammas see the same rows and the same random numbers, and share one design for all alphas.
-    Leaves ``machine.gamma_path_`` and the scores of ``machine.path_`` behind, if there is anything
-    to choose.
-
-    Parameters
-    ----------
-    machine : KernelMachine
-    map_ : FeatureMap
-    X : array or CSR of shape (n, d), rows to be prepared, or texts
-    target : array of shape (n,) or (n, k)
-    weights : array of shape (n,) or None
-    loss : Loss
-
-    Returns
-    -------
-    Choice
-    """
-    data = Part(X, target, weights)
-    alphas = None if machine.alphas is None else checked_path(machine.alphas, "alphas")
-    gammas: list[Any] = [None]
-    if machine.gamma_path is not None:
-        gammas[:] = checked_path(machine.gamma_path, "gamma_path")
-        _check_no_other_gamma(map_)
-        map_ = map_.with_gamma(gammas[0])
-    judge = _Judge(machine, map_, data, loss, alphas)
-    trials = [_trial(judge, _at(map_, gamma)) for gamma in gammas]
-    scores = np.array([trial.scores for trial in trials])
-    best = int(np.argmax(scores.max(axis=1)))
-    winners = [_best_alpha(row, alphas) for row in scores]
-    if machine.gamma_path is not None:
-        machine.gamma_path_ = {
-            "gamma": np.array(gammas),
-            "score": scores.max(axis=1),
-            "n_features": np.array([trial.n_features for trial in trials]),
-            "seconds": np.array([trial.seconds for trial in trials]),
-        }
-        if alphas is not None:
-            machine.gamma_path_["alpha"] = np.array(alphas)[winners]
-    machine.selection_ = "loo" if judge.leaves_one_out else "holdout"
-    alpha = None
-    if alphas is not None:
-        alpha = alphas[winners[best]]
-        machine.path_ = {"alpha": np.array(alphas), "score": scores[best]}
-    return Choice(_at(map_, gammas[best]), alpha, trials[best].thetas)
-
-
 @dataclass
-class Part:
-    """Some rows of the data."""
+class Task:
+    """The alternatives of a choice, and the ways to fit and to judge one."""
 
-    X: Any
-    target: NDArray
-    weights: NDArray | None
-
-    def rows(self, chosen: NDArray[np.bool_]) -> Part:
-        """Some of these rows."""
-        weights = None if self.weights is None else self.weights[chosen]
-        return Part(selected(self.X, np.flatnonzero(chosen)), self.target[chosen], weights)
+    rows: Rows  # scaled
+    alphas: list[float] | None  # None where there is nothing to choose
+    gammas: list[float] | None
+    selection: str  # "auto", "holdout" or "loo"
+    fraction: float  # of the rows, held out
+    key: Callable[[FeatureMap], int]  # which decides the rows that are held out
+    strata: NDArray | None  # classes of which held-out rows have their share, (n,)
+    problem: Callable[[Design, Rows], Problem]
+    solver: Callable[[Problem], solvers.Solver]
+    score: Callable[[NDArray, Rows], float]  # of responses to rows; greater is better
 
 
 @dataclass
 class Choice:
-    """What is to be fitted.
+    """The settings to fit all rows with, and the scores of all alternatives."""
 
-    Attributes
-    ----------
-    map_ : FeatureMap
-        Unfitted, at the gamma that was chosen.
-    alpha : float or None
-        None where there was no choice of it.
-    thetas : list of ndarray or None
-        Solutions for all rows and every alpha, where judging them took these.
-    """
+    map_: FeatureMap  # unfitted, at the gamma that was chosen
+    alpha: float | None  # None where there was no choice of it
+    thetas: list[NDArray] | None  # for all rows and every alpha, where judging took them
+    tables: dict[str, Any]  # the fitted attributes that tell of the choice
 
-    map_: FeatureMap
-    alpha: float | None
-    thetas: list[NDArray] | None
+
+class Interrupted(KeyboardInterrupt):
+    """The user stopped a fit to some of the rows; it carries the result so far."""
+
+    def __init__(self, map_: FeatureMap, solver: solvers.Solver, result: solvers.Result):
+        super().__init__()
+        self.map_, self.solver, self.result = map_, solver, result
 
 
 @dataclass
 class _Trial:
-    """What one gamma gave."""
+    """The scores of one gamma."""
 
     scores: NDArray[np.float64]  # one per alpha, or a single one
     thetas: list[NDArray] | None
@@ -138,53 +82,84 @@ class _Trial:
     seconds: float
 
 
-def _at(map_: FeatureMap, gamma: float | None) -> FeatureMap:
-    return map_ if gamma is None else map_.with_gamma(gamma)
+def choose(task: Task, map_: FeatureMap) -> Choice:
+    """``map_`` at the gamma, and the alpha, that predict best.
+
+    All gammas see the same rows and the same random numbers, and share one design for all alphas.
+
+    Raises
+    ------
+    Interrupted
+        If the user interrupts a solver.
+    """
+    alphas, gammas = task.alphas, task.gammas
+    if gammas is not None:
+        _check_no_other_gamma(map_)
+        map_ = map_.with_gamma(gammas[0])
+    judge = _Judge(task, map_)
+    trials = [judge.trial(_at(map_, gamma)) for gamma in ([None] if gammas is None else gammas)]
+    scores = np.array([trial.scores for trial in trials])
+    best = int(np.argmax(scores.max(axis=1)))
+    winners = [_best_alpha(row, alphas) for row in scores]
+    tables: dict[str, Any] = {"selection_": "loo" if judge.leaves_one_out else "holdout"}
+    if gammas is not None:
+        tables["gamma_path_"] = {
+            "gamma": np.array(gammas),
+            "score": scores.max(axis=1),
+            "n_features": np.array([trial.n_features for trial in trials]),
+            "seconds": np.array([trial.seconds for trial in trials]),
+        }
+        if alphas is not None:
+            tables["gamma_path_"]["alpha"] = np.array(alphas)[winners]
+    alpha = None
+    if alphas is not None:
+        alpha = alphas[winners[best]]
+        tables["path_"] = {"alpha": np.array(alphas), "score": scores[best]}
+    return Choice(_at(map_, gammas[best] if gammas else None), alpha, trials[best].thetas, tables)
 
 
-def _trial(judge: _Judge, map_: FeatureMap) -> _Trial:
-    start = time.perf_counter()
-    with _quietly():
-        scores, thetas = judge.scores(map_)
-    return _Trial(np.array(scores), thetas, map_.n_features_out_, time.perf_counter() - start)
-
-
+@dataclass
 class _Judge:
-    """How well a map predicts rows that the model has not seen, for several alphas at once."""
+    """Scores of maps on rows that the model has not seen, for several alphas at once."""
 
-    def __init__(
-        self,
-        machine: KernelMachine,
-        map_: FeatureMap,
-        data: Part,
-        loss: Any,
-        alphas: list[float] | None,
-    ):
-        self.machine, self.data, self.loss, self.alphas = machine, data, loss, alphas
-        name = name_from(machine.selection, ("auto", "holdout", "loo"), "selection")
+    task: Task
+    map_: FeatureMap
+    leaves_one_out: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        task = self.task
+        name = name_from(task.selection, ("auto", "holdout", "loo"), "selection")
         # Unasked, gammas alone are judged by held-out rows: each would take a factor of its own.
-        self._undecided = name == "auto" and alphas is not None
+        self.undecided = name == "auto" and task.alphas is not None
         self.leaves_one_out = name == "loo"
         if not self.leaves_one_out:
-            key = split_key(machine, map_)
-            strata = machine._strata(data.target)
-            held = held_out(key, data.target, strata, machine.validation_fraction)
-            self.fitted, self.judged = data.rows(~held), data.rows(held)
+            held = held_out(task.key(self.map_), task.rows.target, task.strata, task.fraction)
+            self.fitted, self.judged = task.rows.taken(~held), task.rows.taken(held)
 
-    def scores(self, map_: FeatureMap) -> tuple[list[float], list[NDArray] | None]:
-        """Of every alpha, or of the machine's own, greater is better; solutions for all rows."""
+    def trial(self, map_: FeatureMap) -> _Trial:
+        """Scores of a map, which is fitted, at every alpha or at that of the problem."""
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "bins with faded edges")  # the final fit says it
+            scores, thetas = self._scores(map_)
+        seconds = time.perf_counter() - start
+        return _Trial(np.array(scores), thetas, map_.n_features_out_, seconds)
+
+    def _scores(self, map_: FeatureMap) -> tuple[list[float], list[NDArray] | None]:
+        """Greater is better; solutions for all rows if judging took them."""
         if self.leaves_one_out:
             return self._by_leaving_out(map_)
         problem = self._problem(map_, self.fitted)
-        if self._undecided:
-            self._undecided = False
+        if self.undecided:
+            self.undecided = False
             self.leaves_one_out = _is_cheap(problem)
             if self.leaves_one_out:
                 return self._by_leaving_out(map_)
         return self._by_held_out(map_, problem), None
 
     def _by_leaving_out(self, map_: FeatureMap) -> tuple[list[float], list[NDArray]]:
-        problem = self._problem(map_, self.data)
+        rows = self.task.rows
+        problem = self._problem(map_, rows)
         if "a linear system" not in problem.capabilities:
             raise ValueError(
                 "selection='loo' needs a quadratic loss and penalty; got loss "
@@ -192,82 +167,78 @@ class _Judge:
             )
         if problem.n_rows < 2:
             raise ValueError("selection='loo' needs two rows or more; got n_samples=1.")
-        alphas = [problem.penalty.alpha] if self.alphas is None else self.alphas
+        alphas = [problem.penalty.alpha] if self.task.alphas is None else self.task.alphas
         scores, thetas = [], []
-        for found in solvers.leave_one_out(problem, alphas):
-            scores.append(self._score(found.predictions, self.data))
-            thetas.append(found.coef)
+        for left_out in solvers.leave_one_out(problem, alphas):
+            scores.append(self.task.score(left_out.predictions, rows))
+            thetas.append(left_out.coef)
         return scores, thetas
 
     def _by_held_out(self, map_: FeatureMap, problem: Problem) -> list[float]:
-        machine = self.machine
-        solver = solvers.get(machine.solver, problem, tol=machine.tol, max_iter=machine.max_iter)
+        solver = self.task.solver(problem)
         if isinstance(solver, solvers.BlockCoordinateDescent):
             solver = replace(solver, checkpoint=None)  # the folder is that of the fit to all rows
-        if self.alphas is None:
+        if self.task.alphas is None:
             results = [solver.solve(problem)]
         else:
-            results = solver.solve_path(problem, self.alphas)
+            results = solver.solve_path(problem, self.task.alphas)
         for result in results:
             if result.interrupted:
-                machine.feature_map_ = map_
-                machine._adopt(solver, result)
+                raise Interrupted(map_, solver, result)
         thetas = np.stack([result.coef for result in results])
-        found = responses(machine, map_, thetas, self.judged)
-        return [self._score(each, self.judged) for each in found]
+        predicted = responses(map_, thetas, problem.fit_intercept, self.judged.X)
+        return [self.task.score(each, self.judged) for each in predicted]
 
-    def _problem(self, map_: FeatureMap, part: Part) -> Problem:
-        design = map_.fit_design(part.X)
-        return self.machine._problem(design, part.target, part.weights, self.loss)
+    def _problem(self, map_: FeatureMap, rows: Rows) -> Problem:
+        return self.task.problem(map_.fit_design(rows.X), rows)
 
-    def _score(self, found: NDArray, part: Part) -> float:
-        return self.machine._judged(found, part, self.loss)
+
+def _at(map_: FeatureMap, gamma: float | None) -> FeatureMap:
+    return map_ if gamma is None else map_.with_gamma(gamma)
 
 
 def _is_cheap(problem: Problem) -> bool:
-    """Whether every row can be left out for little more than one solution costs."""
+    """True if every row can be left out for little more than one solution costs."""
     n, n_columns = problem.design.shape
     products = float(n) * min(n, n_columns) ** 2  # for every alpha
     return "a linear system" in problem.capabilities and products <= _CHEAP_SIDE**3
 
 
-def mean_loss(found: NDArray, part: Part, loss: Any) -> float:
+def mean_loss(predicted: NDArray, rows: Rows, loss: Loss) -> float:
     """Of the responses to some rows, by their weights; outputs add up as in the objective."""
-    values = loss.value(found.astype(np.float64), part.target.astype(np.float64))
+    values = loss.value(predicted.astype(np.float64), rows.target.astype(np.float64))
     values = values if values.ndim == 1 else values.sum(axis=1)
-    return float(np.average(values, weights=part.weights))
+    return float(np.average(values, weights=rows.weights))
 
 
 def responses(
-    machine: KernelMachine, map_: FeatureMap, thetas: NDArray, part: Part
+    map_: FeatureMap, thetas: NDArray, fit_intercept: bool, X: Any
 ) -> NDArray[np.float64]:
     """Of several models of one map, (q, n) or (q, n, k), with one look at the rows."""
-    weights = thetas[:, :-1] if machine.fit_intercept else thetas
+    weights = thetas[:, :-1] if fit_intercept else thetas
     n_responses = thetas[:, 0].size
     beside = np.moveaxis(weights, 1, 0).reshape(weights.shape[1], n_responses)
-    found = np.empty((len(part.target), n_responses))
-    for rows, design in map_.designs(part.X):
-        found[rows] = design.matvec(np.ascontiguousarray(beside))
-    found = np.moveaxis(found.reshape(len(found), len(thetas), *thetas.shape[2:]), 1, 0)
-    return found + thetas[:, -1:] if machine.fit_intercept else found
+    out = np.empty((X.shape[0], n_responses))
+    for rows, design in map_.designs(X):
+        out[rows] = design.matvec(np.ascontiguousarray(beside))
+    out = np.moveaxis(out.reshape(len(out), len(thetas), *thetas.shape[2:]), 1, 0)
+    return out + thetas[:, -1:] if fit_intercept else out
 
 
-def split_key(machine: KernelMachine, map_: FeatureMap) -> int:
-    """What decides which rows are held out: the map's realisation, or the seed beside it."""
+def split_key(map_: FeatureMap, random_state: Any) -> int:
+    """The number that decides which rows are held out: of the map, or of a seed if it has none."""
     if "random_state" in map_.get_params(deep=False):
         return map_.settled()
-    return key_from(machine.random_state)
+    return key_from(random_state)
 
 
 def held_out(key: int, target: NDArray, strata: NDArray | None, fraction: Any) -> NDArray[np.bool_]:
     """Which rows are held out: a random share, of every class if there are classes."""
-    if not isinstance(fraction, Real) or isinstance(fraction, (bool, np.bool_)):
-        raise TypeError(f"validation_fraction must be a number; got {fraction!r}.")
-    share = float(fraction)
+    share = real_number(fraction, "validation_fraction")
     if not 0 < share < 1:
         raise ValueError(f"validation_fraction must be above 0 and below 1; got {fraction!r}.")
     n = len(target)
-    drawn = Streams(key, np.arange(n)).uniform(1, Slot.VALIDATION)[:, 0]
+    drawn = random_order(key, n)
     if strata is None:
         candidates = np.argsort(drawn)
     else:
@@ -286,16 +257,21 @@ def held_out(key: int, target: NDArray, strata: NDArray | None, fraction: Any) -
     return held
 
 
+def random_order(key: int, n: int) -> NDArray[np.float64]:
+    """A number for every row, by whose order rows are held out."""
+    return Streams(key, np.arange(n)).uniform(1, Slot.VALIDATION)[:, 0]
+
+
 def checked_path(values: Any, name: str) -> list[float]:
     """Values to choose from, as positive numbers."""
-    found = np.asarray(values)
-    if found.ndim != 1 or not len(found) or found.dtype.kind not in "iuf":
+    path = np.asarray(values)
+    if path.ndim != 1 or not len(path) or path.dtype.kind not in "iuf":
         raise TypeError(f"{name} must be a one-dimensional array of numbers; got {values!r}.")
-    found = found.astype(np.float64)
-    bad = ~(np.isfinite(found) & (found > 0))
+    path = path.astype(np.float64)
+    bad = ~(np.isfinite(path) & (path > 0))
     if bad.any():
-        raise ValueError(f"{name} must be positive and finite; got {found[int(np.argmax(bad))]}.")
-    return found.tolist()
+        raise ValueError(f"{name} must be positive and finite; got {path[int(np.argmax(bad))]}.")
+    return path.tolist()
 
 
 def _best_alpha(scores: NDArray, alphas: list[float] | None) -> int:
@@ -304,14 +280,6 @@ def _best_alpha(scores: NDArray, alphas: list[float] | None) -> int:
         return 0
     tied = np.flatnonzero(scores == scores.max())
     return int(tied[np.argmax(np.array(alphas)[tied])])
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without what the fit on everything says once."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "bins with faded edges")
-        yield
 
 
 def _check_no_other_gamma(map_: FeatureMap) -> None:

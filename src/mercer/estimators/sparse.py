@@ -1,9 +1,9 @@
-"""What sparse regression and classification share: the search for features, and what is left."""
+"""Sparse kernel machines: the search for features, and the few that are left."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Self
 
@@ -11,10 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 
-from mercer import maps, penalties, solvers
+from mercer import penalties, solvers
 from mercer._validation import name_from, positive_integer
-from mercer.estimators.base import KernelMachine, with_default_strength, with_resolved_gamma
-from mercer.estimators.selection import Part, held_out, mean_loss, responses, split_key
+from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
+from mercer.estimators.machine import checked_strength, with_default_strength
+from mercer.estimators.preprocessing import Preprocessing, Rows
+from mercer.estimators.selection import held_out, mean_loss, responses, split_key
+from mercer.losses import Loss
 from mercer.maps import FeatureMap, RandomBinning
 from mercer.maps.sequence import FeatureSequence, feature_sequence
 from mercer.problem import Problem
@@ -27,7 +30,7 @@ _N_GRIDS = 64
 _CV_ALPHAS = 10.0 ** np.arange(-0.5, -3.75, -0.25)  # shares of the least that leaves no weights
 
 
-class SparseMachine(KernelMachine):
+class SparseMachine(FeatureModel):
     """A kernel machine that keeps the features with weights and forgets the map they came from.
 
     ``feature_map_`` is the map of those features alone, and the parameter ``feature_map`` is where
@@ -110,53 +113,38 @@ class SparseMachine(KernelMachine):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, target: NDArray, weights: NDArray | None, loss: Any) -> None:
-        context = self._init_callback_context(max_subtasks=None)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        seen = X
-        if weights is not None and not weights.all():
-            rows = np.flatnonzero(weights)  # no weight is the same as not being there
-            seen, target, weights = X[rows], target[rows], weights[rows]
+    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         map_, n_new = self._map()
-        with np.printoptions(threshold=sys.maxsize, precision=17):
-            settings = repr((type(map_).__name__, map_.get_params(), self.scale))
-        previous = self._previous(settings, seen)
+        settings, width = described(map_, self.scale), rows.X.shape[1:]
+        previous, start = self._previous(settings, width), None
         if previous is None:
-            self.scaler_ = self._fit_scaler(seen, weights)
-            scaled = self._scaled(seen)
-            source = Stream(with_resolved_gamma(map_, scaled, weights).fit(scaled), scaled)
-            start = None
+            prepared, scaled = Preprocessing.fitted(map_, rows, self.scale)
         else:
-            self.scaler_ = previous.scaler_
-            source = Stream(previous.feature_map_, self._scaled(seen))
-            start = self._continued(previous, source, target)
+            prepared = previous._preprocessing
+            scaled = prepared.scaled(rows.X)
+        self.scaler_ = prepared.scaler
+        source, rows = Stream(prepared.feature_map, scaled), replace(rows, X=scaled)
+        if previous is not None:
+            start = self._continued(previous, source, rows.target)
         if start is None:
             self._forget()
-        part = Part(source.X, target, weights)
         search = WorkingSet(self._inner(), n_new, self.max_rounds, self.tol)
-        penalty = self._chosen_penalty(source, part, loss, search)
-        problem_of = self._problems(part, loss, penalty)
-        found = search.solve(source, problem_of, start, self._bridge(context, X, y))
-        self._settings_, self._width_ = settings, seen.shape[1:]
+        penalty = self._chosen_penalty(source, rows, loss, search)
+        problem_of = self._problems(rows, loss, penalty)
+        selection = search.solve(source, problem_of, start, listener)
+        self._settings_, self._width_ = settings, width
         self.alpha_ = penalty.alpha
-        self._adopt_selection(found, source, search)
-        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
+        self._adopt_selection(selection, source, search)
 
     def _map(self) -> tuple[FeatureMap, int]:
-        """The map that features are drawn from, raw and small, and how many go into a round."""
-        map_ = maps.get(
-            self.feature_map,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-        )
-        own = map_.get_params(deep=False)
-        if "scale" not in own or "n_components" not in own:
-            feature_sequence(map_).stream(None, 0, 1)  # raises
+        """The map that features are drawn from, raw and small, and the features of a round."""
+        map_ = self._stated_map()
+        settings = map_.get_params(deep=False)
+        if "scale" not in settings or "n_components" not in settings:
+            feature_sequence(map_).stream(None, 0, 1)  # refuses the map, and names those that do
         n_new = self.n_new
         if n_new is None and isinstance(self.feature_map, FeatureMap):
-            n_new = own["n_components"]
+            n_new = settings["n_components"]
         elif n_new is None:
             n_new = _N_GRIDS if isinstance(map_, RandomBinning) else _N_COLUMNS
         # The features of a sequence do not depend on how many there are; two will do for its start.
@@ -170,39 +158,37 @@ class SparseMachine(KernelMachine):
             tol=self.tol, max_iter=self.max_iter
         )
 
-    def _previous(self, settings: str, X: Any) -> Any:
+    def _previous(self, settings: str, width: tuple[int, ...]) -> Self | None:
         """The fitted model whose scaler, map and features this fit begins with, if any."""
         follows = getattr(self, "_follows", None)
         if follows is not None:
             return follows
         if not self.warm_start or getattr(self, "_settings_", None) != settings:
             return None
-        return self if getattr(self, "_width_", None) == X.shape[1:] else None
+        return self if getattr(self, "_width_", None) == width else None
 
-    def _continued(self, previous: Any, source: Stream, target: NDArray) -> Selection | None:
-        """What ``previous`` found, as the start of another search."""
+    def _continued(self, previous: Self, source: Stream, target: NDArray) -> Selection | None:
+        """The features of ``previous``, as the start of another search."""
         if np.shape(previous.intercept_) != target.shape[1:]:
             return None  # other outputs or classes than last time
         design = previous.feature_map_.design(source.X)
-        theta = previous.coef_.T
-        if self.fit_intercept:
-            theta = np.concatenate([theta, [previous.intercept_ - previous._target_mean_]])
         n_drawn = previous.n_drawn_ if previous is self else 0
-        return Selection(previous.feature_map_, design, theta.astype(design.dtype), n_drawn, [])
+        theta = previous._theta().astype(design.dtype)
+        return Selection(previous.feature_map_, design, theta, n_drawn, [])
 
-    def _problems(self, part: Part, loss: Any, penalty: Any) -> Any:
+    def _problems(self, rows: Rows, loss: Loss, penalty: penalties.Penalty) -> partial[Problem]:
         """The problem as a function of its design."""
         return partial(
             Problem,
-            y=part.target,
+            y=rows.target,
             loss=loss,
             penalty=penalty,
-            sample_weight=part.weights,
+            sample_weight=rows.weights,
             fit_intercept=self.fit_intercept,
         )
 
     def _chosen_penalty(
-        self, source: Stream, part: Part, loss: Any, search: WorkingSet
+        self, source: Stream, rows: Rows, loss: Loss, search: WorkingSet
     ) -> penalties.Penalty:
         """The penalty at a strength that is given, follows from the data, or is tried out."""
         follows = self.alpha is None or (isinstance(self.alpha, str) and self.alpha == "cv")
@@ -210,42 +196,36 @@ class SparseMachine(KernelMachine):
         if not penalty.l1 and penalty.alpha:
             raise ValueError(f"penalty must have an l1 part for a sparse model; got {penalty!r}.")
         if isinstance(self.penalty, penalties.Penalty):
-            if self.alpha is not None and penalty.alpha != self.alpha:
-                raise ValueError(
-                    f"alpha is given twice and differs: {self.alpha!r} beside {penalty!r}; "
-                    "say it once."
-                )
-            return penalty
+            return checked_strength(penalty, self.alpha)
         if not follows:
             return penalty
-        problem_of = self._problems(part, loss, penalty)
-        problem = problem_of(source.draw(0, search.n_new)[1])
+        problem = self._problems(rows, loss, penalty)(source.draw(0, search.n_new)[1])
         default = with_default_strength(problem).penalty
         if self.alpha is None or default.alpha == penalty.alpha:
             return default
         strongest = problem.alpha_max()
-        return self._best_penalty(source, part, loss, search, strongest * _CV_ALPHAS)
+        return self._best_penalty(source, rows, loss, search, strongest * _CV_ALPHAS)
 
     def _best_penalty(
-        self, source: Stream, part: Part, loss: Any, search: WorkingSet, alphas: NDArray
+        self, source: Stream, rows: Rows, loss: Loss, search: WorkingSet, alphas: NDArray
     ) -> penalties.Penalty:
         """The strength that predicts held-out rows best, along one path of warm starts."""
-        key = split_key(self, source.feature_map)
-        held = held_out(key, part.target, self._strata(part.target), self.validation_fraction)
-        fitted, judged = part.rows(~held), part.rows(held)
-        inside, found = Stream(source.feature_map, fitted.X), None
+        key = split_key(source.feature_map, self.random_state)
+        held = held_out(key, rows.target, self._strata(rows.target), self.validation_fraction)
+        fitted, judged = rows.taken(~held), rows.taken(held)
+        inside, selection = Stream(source.feature_map, fitted.X), None
         scores, n_active = [], []
         for alpha in alphas:
             penalty = penalties.get(self.penalty, alpha, self.l1_ratio)
-            if found is not None:
-                found.n_drawn = 0
-            found = search.solve(inside, self._problems(fitted, loss, penalty), found)
-            map_ = _of(found, source)
-            if found.interrupted:
-                self._adopt_selection(found, source, search)
-            given = responses(self, map_, found.coef[None], judged)[0]
-            scores.append(-mean_loss(given, judged, loss))
-            n_active.append(found.n_active)
+            if selection is not None:
+                selection.n_drawn = 0
+            selection = search.solve(inside, self._problems(fitted, loss, penalty), selection)
+            map_ = _map_of(selection, source)
+            if selection.interrupted:
+                self._adopt_selection(selection, source, search)
+            predicted = responses(map_, selection.coef[None], self.fit_intercept, judged.X)[0]
+            scores.append(-mean_loss(predicted, judged, loss))
+            n_active.append(selection.n_active)
         self.alpha_path_ = {
             "alpha": np.array(alphas),
             "score": np.array(scores),
@@ -253,34 +233,28 @@ class SparseMachine(KernelMachine):
         }
         return penalties.get(self.penalty, float(alphas[int(np.argmax(scores))]), self.l1_ratio)
 
-    def _adopt_selection(self, found: Selection, source: Stream, search: WorkingSet) -> None:
-        """Make the features found the fitted model."""
-        self.feature_map_, order = _of(found, source).tidied()
+    def _adopt_selection(self, selection: Selection, source: Stream, search: WorkingSet) -> None:
+        """Make the selected features the fitted model."""
+        self.feature_map_, order = _map_of(selection, source).tidied()
         # An intercept stays last.
-        order = np.append(order, np.arange(found.n_active, len(found.coef)))
-        self._set_coefficients(found.coef[order])
-        self.solver_ = search.inner.name
-        self.n_iter_ = max(1, found.n_iter)
-        self.converged_ = found.converged
-        self.optimality_ = found.optimality
-        self.dual_gap_ = found.dual_gap
-        self.n_drawn_ = found.n_drawn
-        self.n_features_active_ = found.n_active
+        order = np.append(order, np.arange(selection.n_active, len(selection.coef)))
+        self._adopt(search.inner.name, selection, selection.coef[order])
+        self.dual_gap_ = selection.dual_gap
+        self.n_drawn_ = selection.n_drawn
+        self.n_features_active_ = selection.n_active
         self.rounds_ = {
-            name: np.array([getattr(row, name) for row in found.rounds])
+            name: np.array([getattr(row, name) for row in selection.rounds])
             for name in ("time", "objective", "n_drawn", "n_active")
         }
         # None, of a loss that is not convex, becomes NaN.
-        self.rounds_["dual_gap"] = np.array([row.dual_gap for row in found.rounds], dtype=float)
-        if found.interrupted:
-            # The model reached so far is in place; the caller's loop still has to stop.
-            raise KeyboardInterrupt("fit was interrupted; the model holds the last iterate")
+        gaps = [row.dual_gap for row in selection.rounds]
+        self.rounds_["dual_gap"] = np.array(gaps, dtype=float)
+        raise_if_interrupted(selection)
 
 
-def _of(found: Selection, source: Stream) -> FeatureSequence:
-    """The map of the features found, which may be none."""
-    if found.feature_map is not None:
-        return found.feature_map
-    some = source.X[:1]
+def _map_of(selection: Selection, source: Stream) -> FeatureSequence:
+    """The map of the selected features, which may be none."""
+    if selection.feature_map is not None:
+        return selection.feature_map
     sequence = feature_sequence(source.feature_map)
-    return sequence.stream(some, 0, 1)[0].excerpt(np.empty(0, dtype=np.int64))
+    return sequence.stream(source.X[:1], 0, 1)[0].excerpt(np.empty(0, dtype=np.int64))

@@ -2,34 +2,21 @@
 
 from __future__ import annotations
 
-from mercer.estimators.classification import KernelClassifier
-from mercer.estimators.regression import KernelRegressor
+from mercer.estimators._documentation import SHARED, documented, entries
+from mercer.estimators.base import without
+from mercer.estimators.classification import Classification
+from mercer.estimators.regression import Regression
 from mercer.estimators.sparse import SparseMachine
 
 __all__ = ["SparseKernelClassifier", "SparseKernelRegressor"]
 
 
-class SparseKernelRegressor(SparseMachine, KernelRegressor):
-    """Kernel regression with few features, chosen from an endless sequence of random ones.
-
-    Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1``
-    on them and those kept, and dropping the ones without a weight. The model is the key of the
-    sequence with places and weights of the features that are left: its file takes kilobytes and
-    its predictions microseconds, however many features were drawn.
-
-    Parameters
-    ----------
+_TEXTS = SHARED | entries(
+    """
     feature_map : str or map, default="fourier"
         What features are drawn from: "fourier", "binning", "fastfood", "perceptron", "stump" or
         "tree", or such a map with settings of its own, reached as ``feature_map__form`` and so on.
         Its columns are used raw, as with ``scale=False``.
-    kernel : str, kernel or None, default=None
-        Kernel of a map given by name. None takes the map's own.
-    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
-        Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
-    loss : "squared", "huber", "correntropy" or a loss, default="squared"
-        With "correntropy" targets that are far off count for nothing; its ``sigma`` of 1 is in
-        units of y, see ``losses.Correntropy``.
     penalty : "l1", "elastic-net" or a penalty, default="l1"
         A penalty object brings its own alpha.
     alpha : float, "cv" or None, default=None
@@ -47,34 +34,18 @@ class SparseKernelRegressor(SparseMachine, KernelRegressor):
         less than ``tol`` of it.
     solver : "auto", "cd", "async" or a solver, default="auto"
         Solves the problem of a round. "auto" is "cd", the faster one by far; ``solver_`` tells.
-    fit_intercept : bool, default=True
-        Whether the model has a constant term; it is not penalised.
-    scale : bool, default=True
-        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
-        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
     tol : float, default=1e-3
         Duality gap, relative to the objective of a constant model, at which the solver stops.
     max_iter : int, default=1000
         Iterations of the solver in a round after which it stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
         Threads of the map and the solver; None and -1 mean all that may be used.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the map.
     warm_start : bool, default=False
         Whether the next fit keeps the scaler and the features found and goes on drawing where the
         last one stopped, provided the settings of the map are unchanged.
-    validation_fraction : float, default=0.2
-        Share of the rows held out for ``alpha="cv"``, above 0 and below 1.
-
-    Attributes
-    ----------
     feature_map_ : map
         Of the features with a weight, and nothing else: their places in the sequence and its key.
-    scaler_ : transformer or None
     coef_ : ndarray of shape (n_features_active_,) or (n_outputs, n_features_active_)
-    intercept_ : float or ndarray of shape (n_outputs,)
-    alpha_ : float
-        Strength of the penalty.
     n_features_active_ : int
         Features that have a weight in any output.
     n_drawn_ : int
@@ -96,16 +67,34 @@ class SparseKernelRegressor(SparseMachine, KernelRegressor):
         Whether the solver reached ``tol`` in the last round.
     optimality_ : float
         What the solver's stopping test saw last.
-    n_features_in_ : int
+    """
+)
+
+
+@documented(_TEXTS)
+class SparseKernelRegressor(Regression, SparseMachine):
+    """Kernel regression with few features, chosen from an endless sequence of random ones.
+
+    Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1``
+    on them and those kept, and dropping the ones without a weight. The model is the key of the
+    sequence with places and weights of the features that are left: its file takes kilobytes and
+    its predictions microseconds, however many features were drawn.
+
+    Parameters
+    ----------
+    {feature_map, kernel, gamma, loss, penalty, alpha, l1_ratio, n_new, max_rounds, solver}
+    {fit_intercept, scale, tol, max_iter, n_jobs, random_state, warm_start}
+    validation_fraction : float, default=0.2
+        Share of the rows held out for ``alpha="cv"``, above 0 and below 1.
+
+    Attributes
+    ----------
+    {feature_map_, scaler_, coef_, intercept_, alpha_, n_features_active_, n_drawn_, dual_gap_}
+    {rounds_, alpha_path_, solver_, n_iter_, converged_, optimality_, n_features_in_}
 
     Raises
     ------
-    ValueError, TypeError
-        At fit, in one sentence, for settings or data that make no sense.
-    MemoryError
-        Before anything is allocated, if the features would not fit.
-    KeyboardInterrupt
-        Passed on after an interruption; the last iterate is in place and can predict.
+    {ValueError, MemoryError, KeyboardInterrupt}
 
     References
     ----------
@@ -125,7 +114,8 @@ class SparseKernelRegressor(SparseMachine, KernelRegressor):
     """
 
 
-class SparseKernelClassifier(SparseMachine, KernelClassifier):
+@documented(_TEXTS)
+class SparseKernelClassifier(Classification, SparseMachine):
     """Kernel classification with few features, chosen from an endless sequence of random ones.
 
     Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1``
@@ -136,98 +126,24 @@ class SparseKernelClassifier(SparseMachine, KernelClassifier):
 
     Parameters
     ----------
-    feature_map : str or map, default="fourier"
-        What features are drawn from: "fourier", "binning", "fastfood", "perceptron", "stump" or
-        "tree", or such a map with settings of its own, reached as ``feature_map__form`` and so on.
-        Its columns are used raw, as with ``scale=False``.
-    kernel : str, kernel or None, default=None
-        Kernel of a map given by name. None takes the map's own.
-    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
-        Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
+    {feature_map, kernel, gamma}
     loss : str or a loss, default="squared_hinge"
         "squared_hinge", "smooth_hinge", "logistic" (which models probabilities), "squared", or
         "sigmoid", to which no row counts for more than 1 however wrong its label may be.
-    penalty : "l1", "elastic-net" or a penalty, default="l1"
-        A penalty object brings its own alpha.
-    alpha : float, "cv" or None, default=None
-        Strength of the penalty, >= 0. None means a hundredth of the least strength at which no
-        weight is left among the first features drawn; "cv" tries thirteen strengths and takes the
-        one with the least mean loss on held-out rows.
-    l1_ratio : float or None, default=None
-        Share r of ``||w||_1`` in ``alpha * (r * ||w||_1 + (1 - r) / 2 * ||w||^2)``, above 0 and at
-        most 1; None means one half. For "elastic-net" alone.
-    n_new : int or None, default=None
-        Features drawn in a round, >= 1, or grids for binning. None means the ``n_components`` of
-        the map, for a map object, else 256 features or 64 grids.
-    max_rounds : int, default=20
-        Most rounds, >= 1. The search ends before when two rounds in a row lower the objective by
-        less than ``tol`` of it.
-    class_weight : dict, "balanced" or None, default=None
-        Weight of every class, multiplied into the sample weights.
-    solver : "auto", "cd", "async" or a solver, default="auto"
-        Solves the problem of a round. "auto" is "cd", the faster one by far; ``solver_`` tells.
-    fit_intercept : bool, default=True
-        Whether the model has a constant term; it is not penalised.
-    scale : bool, default=True
-        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
-        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
-    tol : float, default=1e-3
-        Duality gap, relative to the objective of a constant model, at which the solver stops.
-    max_iter : int, default=1000
-        Iterations of the solver in a round after which it stops with a ``ConvergenceWarning``.
-    n_jobs : int or None, default=None
-        Threads of the map and the solver; None and -1 mean all that may be used.
-    random_state : int, RandomState, Generator or None, default=None
-        Seed of the map.
-    warm_start : bool, default=False
-        Whether the next fit keeps the scaler and the features found and goes on drawing where the
-        last one stopped, provided the settings of the map are unchanged.
+    {penalty, alpha, l1_ratio, n_new, max_rounds, class_weight, solver, fit_intercept, scale}
+    {tol, max_iter, n_jobs, random_state, warm_start}
     validation_fraction : float, default=0.2
         Share of the rows held out for ``alpha="cv"``, above 0 and below 1; every
         class has its share.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Sorted; columns of decision values and probabilities follow it.
-    feature_map_ : map
-        Of the features with a weight, and nothing else: their places in the sequence and its key.
-    scaler_ : transformer or None
-    coef_ : ndarray of shape (n_features_active_,) or (n_outputs, n_features_active_)
-    intercept_ : float or ndarray of shape (n_outputs,)
-    alpha_ : float
-        Strength of the penalty.
-    n_features_active_ : int
-        Features that have a weight in any output.
-    n_drawn_ : int
-        Features, or grids, that were drawn for it.
-    dual_gap_ : float
-        Upper bound of the objective's distance to its minimum over the features last held; None for
-        a loss that is not convex.
-    rounds_ : dict of arrays of shape (n_rounds,)
-        "time" in seconds, "objective", "dual_gap" (NaN if the loss is not convex), "n_drawn" and
-        "n_active" after every round.
-    alpha_path_ : dict of arrays of shape (n_alphas,)
-        Only with ``alpha="cv"``: "alpha", "score" (minus the mean loss on the held-out rows, the
-        largest of which decided) and "n_features_active".
-    solver_ : str
-        Name of the solver.
-    n_iter_ : int
-        Iterations of the solver, over all rounds.
-    converged_ : bool
-        Whether the solver reached ``tol`` in the last round.
-    optimality_ : float
-        What the solver's stopping test saw last.
-    n_features_in_ : int
+    {classes_, feature_map_, scaler_, coef_, intercept_, alpha_, n_features_active_, n_drawn_}
+    {dual_gap_, rounds_, alpha_path_, solver_, n_iter_, converged_, optimality_, n_features_in_}
 
     Raises
     ------
-    ValueError, TypeError
-        At fit, in one sentence, for settings or data that make no sense.
-    MemoryError
-        Before anything is allocated, if the features would not fit.
-    KeyboardInterrupt
-        Passed on after an interruption; the last iterate is in place and can predict.
+    {ValueError, MemoryError, KeyboardInterrupt}
 
     References
     ----------
@@ -268,24 +184,5 @@ class SparseKernelClassifier(SparseMachine, KernelClassifier):
         warm_start=False,
         validation_fraction=0.2,
     ):
-        super().__init__(
-            feature_map,
-            kernel=kernel,
-            gamma=gamma,
-            loss=loss,
-            penalty=penalty,
-            alpha=alpha,
-            l1_ratio=l1_ratio,
-            n_new=n_new,
-            max_rounds=max_rounds,
-            solver=solver,
-            fit_intercept=fit_intercept,
-            scale=scale,
-            tol=tol,
-            max_iter=max_iter,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            warm_start=warm_start,
-            validation_fraction=validation_fraction,
-        )
+        super().__init__(**without(locals(), "class_weight"))
         self.class_weight = class_weight

@@ -1,4 +1,4 @@
-"""What is checked of fitted models: scaler, map, coefficients and classes fit each other."""
+"""Checks of fitted models: scaler, map, coefficients and classes fit each other."""
 
 from __future__ import annotations
 

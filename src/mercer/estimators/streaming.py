@@ -1,16 +1,17 @@
-"""What streaming regression and classification share: steps, batches, and features made again."""
+"""Kernel machines by doubly stochastic gradients: steps, batches, and features made again."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from mercer import maps
 from mercer._state import State
 from mercer._validation import float_type
-from mercer.estimators.base import KernelMachine, with_resolved_gamma
+from mercer.estimators.base import FeatureModel, Listener
+from mercer.estimators.preprocessing import Preprocessing, Rows
+from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.maps.members import Endless
 from mercer.solvers.doubly import DoublySGD, Expansion
@@ -18,7 +19,7 @@ from mercer.solvers.doubly import DoublySGD, Expansion
 __all__ = ["StreamingMachine"]
 
 
-class StreamingMachine(KernelMachine):
+class StreamingMachine(FeatureModel):
     """A kernel machine that is fitted by doubly stochastic gradients, in any number of calls.
 
     ``feature_map_`` is the start of the sequence of features, and ``coef_`` has an entry for every
@@ -65,78 +66,64 @@ class StreamingMachine(KernelMachine):
 
     # -- fitting -----------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, target: NDArray, weights: NDArray | None, loss: Any) -> None:
+    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         solver = self._solver()
-        context = self._init_callback_context(max_subtasks=None)
-        context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        seen = X
-        if weights is not None and not weights.all():
-            rows = np.flatnonzero(weights)  # no weight is the same as not being there
-            seen, target, weights = X[rows], target[rows], weights[rows]
-        scaled = self._begin(seen, target, weights, loss)
-        listen = self._bridge(context, X, y)
+        scaled = self._begin(rows, loss)
         f, losses = solver.solve(
             self.feature_map_,
             scaled,
-            target,
+            rows.target,
             loss,
-            sample_weight=weights,
+            sample_weight=rows.weights,
             offset=self._constant_,
-            callback=None if listen is None else lambda f: listen(_Seen(f.coef)),
+            callback=listener,
         )
         self._adopt_steps(f, losses)
-        context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 
-    def _continue(self, X: Any, target: NDArray, weights: NDArray | None, loss: Any) -> None:
+    def _continue(self, X: Any, target: NDArray, weights: NDArray | None, loss: Loss) -> None:
         """A step for every batch of these rows, in the order they came in."""
-        solver = self._solver()
-        if weights is not None and not weights.all():
-            some = np.flatnonzero(weights)
-            X, target, weights = X[some], target[some], weights[some]
-        if hasattr(self, "coef_"):
-            scaled, f = self._scaled(X), Expansion(self.feature_map_, target.shape[1:], X.dtype)
-            f.append(self.coef_.T)
-            losses = self.loss_curve_.tolist()
-        else:
-            scaled = self._begin(X, target, weights, loss)
-            f, losses = Expansion(self.feature_map_, target.shape[1:], float_type(X)), []
-        batch, _ = solver.sizes(len(target))
-        for first in range(0, len(target), batch):
-            rows = slice(first, first + batch)
+        solver, rows = self._solver(), Rows(X, target, weights).weighted()
+        begins = not hasattr(self, "coef_")
+        scaled = self._begin(rows, loss) if begins else self._preprocessing.scaled(rows.X)
+        f = self._expansion(target.shape[1:], float_type(X))
+        losses = [] if begins else self.loss_curve_.tolist()
+        batch, _ = solver.sizes(len(rows))
+        for first in range(0, len(rows), batch):
+            part = slice(first, first + batch)
             losses.append(
                 solver.step(
                     f,
                     len(losses),
-                    scaled[rows],
-                    target[rows],
+                    scaled[part],
+                    rows.target[part],
                     loss,
-                    sample_weight=None if weights is None else weights[rows],
+                    sample_weight=None if rows.weights is None else rows.weights[part],
                     offset=self._constant_,
                 )
             )
         self._adopt_steps(f, np.array(losses))
 
-    def _begin(self, X: Any, target: NDArray, weights: NDArray | None, loss: Any) -> Any:
+    def _begin(self, rows: Rows, loss: Loss) -> Any:
         """Fix scaler, map and constant by the first rows; returns them scaled."""
-        self.scaler_ = self._fit_scaler(X, weights)
-        scaled = self._scaled(X)
-        self.feature_map_ = with_resolved_gamma(self._map(), scaled, weights).fit(scaled)
-        constant = np.zeros(target.shape[1:])
+        prepared, scaled = Preprocessing.fitted(self._map(), rows, self.scale)
+        self.scaler_, self.feature_map_ = prepared.scaler, prepared.feature_map
+        constant = np.zeros(rows.target.shape[1:])
         if self.fit_intercept and loss.is_classification:
-            mean = np.average(target, axis=0, weights=weights)
-            constant = np.asarray(loss.constant(mean, len(target)), dtype=np.float64)
+            mean = np.average(rows.target, axis=0, weights=rows.weights)
+            constant = np.asarray(loss.constant(mean, len(rows)), dtype=np.float64)
         self._constant_ = constant
         return scaled
 
+    def _expansion(self, outputs: tuple[int, ...], dtype: DTypeLike) -> Expansion:
+        """The features and coefficients so far, if there are any."""
+        f = Expansion(self.feature_map_, outputs, dtype)
+        if hasattr(self, "coef_"):
+            f.append(self.coef_.T)
+        return f
+
     def _map(self) -> FeatureMap:
         """The start of the sequence of features."""
-        map_ = maps.get(
-            self.feature_map,
-            kernel=self.kernel,
-            gamma=self.gamma,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
-        )
+        map_ = self._stated_map()
         if not isinstance(map_, Endless):
             raise ValueError(
                 "feature_map must be an endless sequence of random functions, such as 'fourier', "
@@ -160,12 +147,11 @@ class StreamingMachine(KernelMachine):
         self.loss_curve_ = losses
         self.n_steps_ = self.n_iter_ = len(losses)
         self.n_features_seen_ = f.n_features
-        for name, value in self._split(f.coef).items():
-            setattr(self, name, value)
+        self.__dict__.update(self._coefficients(f.coef))
 
-    def _split(self, coef: NDArray) -> dict[str, Any]:
+    def _coefficients(self, theta: NDArray) -> dict[str, Any]:
         intercept = self._constant_ + self._target_mean_
-        return {"coef_": coef.T, "intercept_": intercept.astype(coef.dtype)}
+        return {"coef_": theta.T, "intercept_": intercept.astype(theta.dtype)}
 
     def _n_coefficients(self) -> int:
         return State(self).integer("n_features_seen_")
@@ -183,13 +169,5 @@ class StreamingMachine(KernelMachine):
 
     def _responses(self, X: Any) -> NDArray:
         X = self._checked(X)
-        f = Expansion(self.feature_map_, self.coef_.shape[:-1], self.coef_.dtype)
-        f.append(self.coef_.T)
-        return f.responses(self._scaled(X)) + self.intercept_
-
-
-class _Seen:
-    """What callbacks see of a step."""
-
-    def __init__(self, coef: NDArray):
-        self.coef = coef
+        f = self._expansion(self.coef_.shape[:-1], self.coef_.dtype)
+        return f.responses(self._preprocessing.scaled(X)) + self.intercept_

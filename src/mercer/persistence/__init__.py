@@ -28,6 +28,7 @@ _BINARY = getattr(os, "O_BINARY", 0)  # Windows translates ends of lines otherwi
 # The modules whose classes make up a fitted model, packages with everything below them. A file may
 # name these classes, and numbers and arrays: see ``audit``.
 _TRUSTED_MODULES = (
+    "mercer.auto",
     "mercer.designs.occupancy",
     "mercer.estimators",
     "mercer.kernels",

@@ -11,20 +11,42 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
 from mercer._state import State
-from mercer.estimators.auto.base import AutoKernelMachine
-from mercer.estimators.auto.calibration import Conformal, Probabilities
-from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.search import Search
-from mercer.estimators.auto.targets import LogTargetRegressor
-from mercer.estimators.classification import KernelClassifier
+from mercer.auto.base import AutoKernelMachine
+from mercer.auto.calibration import Conformal, Probabilities
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.search import Search
+from mercer.auto.targets import LogTargetRegressor
+from mercer.estimators import KernelClassifier, KernelRegressor
+from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.inputs import numbers
-from mercer.estimators.regression import KernelRegressor
-from mercer.maps import FeatureMap
+from mercer.estimators.targets import coded, winners
 from mercer.preparation import checked_table
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
 
 
+_TEXTS = SHARED | entries(
+    """
+    time_budget : float or None, default=None
+        Seconds that ``fit`` may take, > 0. None means as long as search and fit ask for: a few
+        seconds on ten thousand rows.
+    random_state : int, RandomState, Generator or None, default=None
+    n_jobs : int or None, default=None
+        Threads; None and -1 mean all that this process may use.
+    input_shares_ : ndarray of shape (n_features_in_,)
+        How much of the distance between rows, as the kernel sees it, is due to each input column.
+    search_seconds_, fit_seconds_ : float
+    interrupted_ : bool
+        Whether the user interrupted; the model is then the best one so far.
+    ValueError, TypeError
+        At fit, in one sentence, for data or settings that make no sense.
+    UserWarning
+        If fit was interrupted before a model of all rows was made.
+    """
+)
+
+
+@documented(_TEXTS)
 class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     """Kernel regression on raw tables, with nothing to set.
 
@@ -39,12 +61,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    time_budget : float or None, default=None
-        Seconds that ``fit`` may take, > 0. None means as long as search and fit ask for: a few
-        seconds on ten thousand rows.
-    random_state : int, RandomState, Generator or None, default=None
-    n_jobs : int or None, default=None
-        Threads; None and -1 mean all that this process may use.
+    {time_budget, random_state, n_jobs}
 
     Attributes
     ----------
@@ -60,22 +77,15 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
         "chosen".
-    input_shares_ : ndarray of shape (n_features_in_,)
-        How much of the distance between rows, as the kernel sees it, is due to each input column.
-    search_seconds_, fit_seconds_ : float
-    interrupted_ : bool
-        Whether the user interrupted; the model is then the best one so far.
-    n_features_in_ : int
+    {input_shares_, search_seconds_, interrupted_, n_features_in_}
 
     Raises
     ------
-    ValueError, TypeError
-        At fit, in one sentence, for data or settings that make no sense.
+    {ValueError}
 
     Warns
     -----
-    UserWarning
-        If fit was interrupted before a model of all rows was made.
+    {UserWarning}
 
     Examples
     --------
@@ -89,9 +99,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     (2, 2)
     """
 
-    @property
-    def _target_kind(self) -> str:
-        return "continuous"
+    _machine, _target_kind = KernelRegressor, "continuous"
 
     def fit(self, X: Any, y: Any) -> AutoKernelRegressor:
         """Choose and fit.
@@ -160,9 +168,6 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             ends = [middle - reach, middle + reach]
         return np.stack(ends, axis=-1)
 
-    def _model(self, map_: FeatureMap, **settings: Any) -> Any:
-        return KernelRegressor(map_, scale=False, **settings)
-
     def _calibrate(self, search: Search) -> None:
         if search.best is None or search.held_responses is None:
             self.conformal_ = Conformal(
@@ -174,6 +179,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         self.conformal_ = Conformal.of(scores[:, 0] if scores.shape[1] == 1 else scores)
 
 
+@documented(_TEXTS)
 class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     """Kernel classification on raw tables, with nothing to set.
 
@@ -187,12 +193,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    time_budget : float or None, default=None
-        Seconds that ``fit`` may take, > 0. None means as long as search and fit ask for: a few
-        seconds on ten thousand rows.
-    random_state : int, RandomState, Generator or None, default=None
-    n_jobs : int or None, default=None
-        Threads; None and -1 mean all that this process may use.
+    {time_budget, random_state, n_jobs}
 
     Attributes
     ----------
@@ -210,22 +211,15 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the
         share of wrong classes), "seconds" and "chosen".
-    input_shares_ : ndarray of shape (n_features_in_,)
-        How much of the distance between rows, as the kernel sees it, is due to each input column.
-    search_seconds_, fit_seconds_ : float
-    interrupted_ : bool
-        Whether the user interrupted; the model is then the best one so far.
-    n_features_in_ : int
+    {input_shares_, search_seconds_, interrupted_, n_features_in_}
 
     Raises
     ------
-    ValueError, TypeError
-        At fit, in one sentence, for data or settings that make no sense.
+    {ValueError}
 
     Warns
     -----
-    UserWarning
-        If fit was interrupted before a model of all rows was made.
+    {UserWarning}
 
     Examples
     --------
@@ -238,9 +232,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     ['inside', 'outside']
     """
 
-    @property
-    def _target_kind(self) -> str:
-        return "classes"
+    _machine, _target_kind = KernelClassifier, "classes"
 
     def fit(self, X: Any, y: Any) -> AutoKernelClassifier:
         """Choose and fit.
@@ -259,11 +251,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         X = checked_table(self, X, reset=True)
         _, y = check_X_y(np.zeros((X.shape[0], 1)), y)
         check_classification_targets(y)
-        self.classes_, labels = np.unique(y, return_inverse=True)
-        if len(self.classes_) < 2:
-            raise ValueError(
-                f"y must hold at least two classes; got one class, {self.classes_.tolist()[0]!r}."
-            )
+        self.classes_, labels = coded(y)
         self._fit(X, y, Classes(labels, len(self.classes_)))
         return self
 
@@ -292,8 +280,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         -------
         ndarray of shape (n_samples,)
         """
-        responses = self.decision_function(X)
-        return self.classes_[KernelClassifier._winners(responses)]
+        labels = winners(self.decision_function(X))
+        return self.classes_[labels]
 
     def predict_proba(self, X: Any) -> NDArray:
         """Probabilities of the classes, calibrated on the rows held out in the search.
@@ -341,9 +329,6 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         known: Any = getattr(self.kernel_machine_, "classes_", None)
         rule = "be those of its kernel machine"
         state.check("classes_", rule, np.array_equal(state.value("classes_"), known))
-
-    def _model(self, map_: FeatureMap, **settings: Any) -> Any:
-        return KernelClassifier(map_, scale=False, **settings)
 
     def _calibrate(self, search: Search) -> None:
         self.probabilities_, self.conformal_ = Probabilities(), Conformal(np.empty(0))

@@ -87,7 +87,7 @@ class LogTargetRegressor(Checked, RegressorMixin, BaseEstimator):
     --------
     >>> import numpy as np
     >>> from mercer import KernelRegressor
-    >>> from mercer.estimators.auto import LogTargetRegressor
+    >>> from mercer.auto import LogTargetRegressor
     >>> X = np.linspace(0, 5, 200)[:, None]
     >>> model = LogTargetRegressor(KernelRegressor(random_state=0), [-0.1, 0.1])
     >>> bool(model.fit(X, np.exp(X[:, 0])).predict([[4.0]])[0] > 40)

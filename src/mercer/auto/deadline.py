@@ -30,5 +30,5 @@ class Deadline:
         """Iterations that have begun are ended."""
 
     def on_fit_task_end(self, estimator: Any, context: Any) -> bool:
-        """Whether to stop."""
+        """True, which stops the fit, once it is too late."""
         return time.perf_counter() > self.end

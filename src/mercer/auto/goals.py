@@ -1,4 +1,4 @@
-"""What is predicted: targets as a ridge problem takes them, and how well predictions do."""
+"""Targets as a ridge problem takes them, and how good predictions of them are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.estimators.auto.targets import log_shift, smeared
+from mercer.auto.targets import log_shift, smeared
+from mercer.estimators.targets import signs, winners
 
 __all__ = ["Classes", "Encoding", "Numbers"]
 
@@ -18,19 +19,12 @@ _HEAVY = 8.0  # largest distance from the median, in quartile ranges, of a targe
 
 @dataclass(frozen=True)
 class Encoding:
-    """Targets of mean 0 and spread 1 for some rows, and the way back.
+    """Targets of mean 0 and spread 1 for some rows, and the way back."""
 
-    Attributes
-    ----------
-    transform : {"identity", "log"}
-    target : ndarray of shape (m, k)
-    centre, spread : ndarray of shape (k,)
-    """
-
-    transform: str
-    target: NDArray
-    centre: NDArray
-    spread: NDArray
+    transform: str  # "identity" or "log"
+    target: NDArray  # (m, k)
+    centre: NDArray  # (k,)
+    spread: NDArray  # (k,)
 
     def responses(self, fitted: NDArray) -> NDArray:
         """Predictions of ``target`` as predictions of the transformed targets."""
@@ -45,12 +39,7 @@ def _encoded(transform: str, target: NDArray, alike: bool) -> Encoding:
 
 
 class Numbers:
-    """Numbers to predict: the loss is the mean squared error, in units of the variance.
-
-    Parameters
-    ----------
-    y : ndarray of shape (n, k)
-    """
+    """Numbers (n, k) to predict: the loss is the mean squared error, in units of the variance."""
 
     kind = "continuous"
 
@@ -65,7 +54,7 @@ class Numbers:
         self.variance = np.where(y.var(axis=0) > 0, y.var(axis=0), 1.0)
 
     def strata(self) -> NDArray | None:
-        """What every part of the rows is to have its share of."""
+        """Classes of which every part of the rows has its share, if there are any."""
         return None
 
     def encodings(self, rows: NDArray) -> Iterator[Encoding]:
@@ -75,7 +64,7 @@ class Numbers:
             yield _encoded("log", self.shift.forward(self.y[rows]), alike=False)
 
     def truth(self, rows: NDArray, transform: str) -> NDArray:
-        """What responses to these rows ought to be."""
+        """The responses to these rows that would be right."""
         if transform == "log" and self.shift is not None:
             return self.shift.forward(self.y[rows])
         return self.y[rows]
@@ -90,14 +79,8 @@ class Numbers:
 
 
 class Classes:
-    """Classes to predict: the loss is the mean squared error of responses from -1 to 1.
-
-    Parameters
-    ----------
-    labels : ndarray of int of shape (n,)
-        Places among the classes.
-    n_classes : int
-    """
+    """Classes to predict, as places among them, (n,): the loss is the mean squared error of
+    responses from -1 to 1."""
 
     kind = "classes"
 
@@ -107,7 +90,7 @@ class Classes:
         self.shift: Any = None
 
     def strata(self) -> NDArray | None:
-        """What every part of the rows is to have its share of."""
+        """Classes of which every part of the rows has its share, if there are any."""
         return self.labels
 
     def encodings(self, rows: NDArray) -> Iterator[Encoding]:
@@ -115,16 +98,11 @@ class Classes:
         yield _encoded("identity", self.truth(rows, "identity"), alike=True)
 
     def truth(self, rows: NDArray, transform: str) -> NDArray:
-        """What responses to these rows ought to be."""
-        if self.n_classes == 2:
-            return np.where(self.labels[rows, None] == 1, 1.0, -1.0)
-        return np.where(self.labels[rows, None] == np.arange(self.n_classes), 1.0, -1.0)
+        """The responses to these rows that would be right."""
+        return signs(self.labels[rows], self.n_classes).reshape(len(rows), -1)
 
     def losses(self, responses: NDArray, rows: NDArray, transform: str) -> tuple[NDArray, float]:
         """Mean squared error of every row's responses, and the share of wrong classes."""
         squares = np.mean(np.square(self.truth(rows, transform) - responses), axis=1)
-        if self.n_classes == 2:
-            winners = (responses[:, 0] > 0).astype(np.int64)
-        else:
-            winners = responses.argmax(axis=1)
-        return squares, float(np.mean(winners != self.labels[rows]))
+        predicted = winners(responses[:, 0] if self.n_classes == 2 else responses)
+        return squares, float(np.mean(predicted != self.labels[rows]))

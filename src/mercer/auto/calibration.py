@@ -1,4 +1,4 @@
-"""What held-out rows tell: probabilities of classes, and how far predictions may be off."""
+"""Calibration by held-out rows: probabilities of classes, and how far predictions may be off."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from mercer._validation import real_number
 
 __all__ = ["Conformal", "Probabilities"]
 
@@ -72,9 +74,7 @@ class Conformal:
 
         Infinite where there are too few held-out rows for that.
         """
-        if isinstance(coverage, bool) or not isinstance(coverage, (int, float, np.number)):
-            raise TypeError(f"coverage must be a number; got {coverage!r}.")
-        if not 0 < coverage < 1:
+        if not 0 < real_number(coverage, "coverage") < 1:
             raise ValueError(f"coverage must be above 0 and below 1; got {coverage!r}.")
         place = int(np.ceil(coverage * (len(self.scores) + 1) - 1e-9))
         if place > len(self.scores):

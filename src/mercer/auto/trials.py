@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from mercer import kernels
-from mercer._blas import cholesky_in_place
 from mercer.designs.kernel_rows import times
+from mercer.estimators.scales import ridge_factor
+from mercer.estimators.selection import responses
 from mercer.losses import Squared
 from mercer.maps import FeatureMap
 from mercer.penalties import L2
@@ -35,36 +36,17 @@ _MAX_ITER = 300
 
 @dataclass(frozen=True, order=True)
 class Settings:
-    """What is chosen.
+    """A choice of everything that an automatic model chooses."""
 
-    Parameters
-    ----------
-    numbers : str
-        Treatment of numbers, see ``TablePreparer``.
-    max_integers : int
-        See ``TablePreparer``.
-    power : float
-        Of learned scales, see ``GradientScaler``.
-    turned : bool
-        Whether learned scales turn inputs, too: its ``full``.
-    kernel : {"laplacian", "smooth", "gaussian", "linear"}
-        "smooth" is tried by random bins with faded edges alone, "linear" on very many inputs.
-    gamma : float
-        Of inputs whose median distance is 1.
-    ridge : float
-        In the system (K + ridge I) a = y.
-    transform : {"identity", "log"}
-        Of the target.
-    """
-
-    numbers: str = "robust"
-    max_integers: int = 0
-    power: float = 0.0
-    turned: bool = False
+    numbers: str = "robust"  # treatment of numbers by the ``TablePreparer``
+    max_integers: int = 0  # of the ``TablePreparer``
+    power: float = 0.0  # of the scales that the ``GradientScaler`` learns
+    turned: bool = False  # whether these scales turn inputs, too: its ``full``
+    # "laplacian", "gaussian", "smooth" (random bins with faded edges) or "linear" (of many inputs).
     kernel: str = "laplacian"
-    gamma: float = 1.0
-    ridge: float = 0.3
-    transform: str = "identity"
+    gamma: float = 1.0  # of inputs whose median distance is 1
+    ridge: float = 0.3  # in the system (K + ridge I) a = y
+    transform: str = "identity"  # of the target, or "log"
 
 
 def exact_responses(
@@ -82,17 +64,16 @@ def exact_responses(
 
 def _solved(matrix: NDArray, target: NDArray, ridge: float, steps: int = 1) -> NDArray | None:
     """(matrix + ridge I)⁻¹ target, if the matrix has a factor; more steps mend its rounding."""
-    system = matrix.copy()
-    system.flat[:: len(system) + 1] += ridge
-    if not cholesky_in_place(system):
+    factor = ridge_factor(matrix, ridge)
+    if factor is None:
         return None
     coef = np.zeros(target.shape)
     left = target
     for step in range(steps):
         if step:
             left = target - times(matrix, coef) - ridge * coef
-        left = left.astype(system.dtype, copy=False)
-        coef += linalg.cho_solve((system.T, True), left, check_finite=False)
+        left = left.astype(matrix.dtype, copy=False)
+        coef += linalg.cho_solve(factor, left, check_finite=False)
     return coef
 
 
@@ -108,8 +89,5 @@ def feature_responses(
         penalty = L2(ridge / design.shape[0])
         problem = Problem(design, target, Squared(), penalty, fit_intercept=False)
         solver = ConjugateGradient(tol=_TOL, max_iter=_MAX_ITER)
-        theta = solver.solve(problem).coef
-        out = np.empty((held.shape[0], target.shape[1]))
-        for rows, piece in map_.designs(held):
-            out[rows] = piece.matvec(theta)
-        yield ridge, out
+        thetas = solver.solve(problem).coef[None]
+        yield ridge, responses(map_, thetas, False, held)[0]

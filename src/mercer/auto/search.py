@@ -18,9 +18,9 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer import kernels
 from mercer._array import n_threads
 from mercer._blas import blas_threads
-from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.parts import MOST_DENSE, Part, splits
-from mercer.estimators.auto.trials import Settings, exact_responses, feature_responses
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.parts import MOST_DENSE, Part, splits
+from mercer.auto.trials import Settings, exact_responses, feature_responses
 from mercer.maps import FeatureMap, IdentityMap, RandomBinning, RandomFourier
 
 __all__ = ["Record", "Search", "feature_map"]
@@ -44,7 +44,7 @@ _MUCH = 0.2  # share of the loss that is enough in any case
 _SMOOTH_MARGIN = 0.03  # by which the Gaussian has to
 _AHEAD = 0.12  # share of its loss for each doubling of the rows, by which it has to for classes
 _FEATURES = 512
-_FEATURE_ROWS, _FEATURE_HELD_ROWS, _FEATURE_SECONDS = 8000, 2500, 1.0  # of the trials with them
+_FEATURE_ROWS, _FEATURE_HELD_ROWS, _FEATURE_SECONDS = 8000, 2500, 1.0  # of trials with features
 _FEATURE_RIDGES = (0.3, 0.07)
 _LINEAR_RIDGES = (1.0, 0.1)
 _NARROWER, _STEP, _STEPS = 1.5, 2.0, 3  # where gammas of features begin, and how they go on
@@ -53,23 +53,13 @@ _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 
 @dataclass(frozen=True)
 class Record:
-    """How settings did.
+    """Settings, and how good their predictions were."""
 
-    Parameters
-    ----------
-    stage : {"rung 1", "rung 2", "rung 3", "features"}
-    rows : int
-        Rows they were fitted to.
-    settings : Settings
-    loss, error : float
-        On rows held out: mean squared error in units of the variance (of responses from -1 to 1 for
-        classes), and its root or the share of wrong classes.
-    seconds : float
-    """
-
-    stage: str
-    rows: int
+    stage: str  # "rung 1", "rung 2", "rung 3" or "features"
+    rows: int  # that they were fitted to
     settings: Settings
+    # On held-out rows: mean squared error, in units of the variance or, for classes, of responses
+    # from -1 to 1, and its root or the share of wrong classes.
     loss: float
     error: float
     seconds: float
@@ -85,50 +75,29 @@ class _Outcome:
 
 
 class Search:
-    """The choice of settings for one table.
+    """The choice of settings for one table."""
 
-    Parameters
-    ----------
-    table : frame, array or CSR of n rows
-    y : ndarray of n rows
-    goal : Numbers or Classes
-    key : int
-        Fixes what is random.
-    n_jobs : int or None
-    deadline : float
-        Of ``time.perf_counter()``, after which nothing new is begun.
-
-    Attributes
-    ----------
-    records : list of Record
-        In the order they were made.
-    best : Record or None
-        The best one so far; those of later stages, on more rows, replace those of earlier ones.
-    held_rows : ndarray of int
-        Rows that were held out.
-    held_responses : ndarray of shape (h, k) or None
-        To them, of the best settings, transformed as these say.
-    n_components : int
-        Features of the trials with features.
-    """
+    records: list[Record]  # in the order they were made
+    best: Record | None  # of the last stage: later stages fit more rows
+    held_rows: NDArray  # held-out rows, and the responses of ``best`` to them, (h, k)
+    held_responses: NDArray | None  # transformed as the settings of ``best`` say
+    n_components: int  # features of the trials with features
 
     def __init__(
         self,
-        table: Any,
-        y: NDArray,
+        table: Any,  # frame, array or CSR of n rows
+        y: NDArray,  # of n rows
         goal: Numbers | Classes,
-        key: int,
-        n_jobs: Any,
-        deadline: float,
+        key: int,  # fixes all random numbers
+        n_jobs: int | None,
+        deadline: float,  # of ``time.perf_counter()``, after which nothing new is begun
     ):
         self.goal, self.key, self.n_jobs, self.deadline = goal, key, n_jobs, deadline
-        self.records: list[Record] = []
-        self.best: Record | None = None
+        self.records, self.best = [], None
         self._stage = ""
         self._stage_best: Record | None = None
         self._best_losses = np.empty(0)
-        self.held_responses: NDArray | None = None
-        self.held_rows: NDArray = np.arange(0)
+        self.held_responses, self.held_rows = None, np.arange(0)
         self.n_components = _FEATURES
         self._finalists: list[Settings] = []
         n = self._n_rows = len(y)
@@ -138,17 +107,23 @@ class Search:
         self._held = np.concatenate([part.held for part in self.parts])
 
     @property
+    def settings(self) -> Settings:
+        """The best settings so far, or those that serve most tables."""
+        return Settings() if self.best is None else self.best.settings
+
+    @property
     def n_fitted(self) -> int:
         """Most rows that can be fitted to."""
         return min(len(part.fitted) for part in self.parts)
 
     def run(self, treatments: Sequence[tuple[str, int]], n_inputs: int) -> None:
         """Try everything on few rows, the better part on more."""
-        found = self._first(treatments, n_inputs)
-        kept = _promising(found, list(found), _KEPT, _NEAR)
+        records = self._first(treatments, n_inputs)
+        kept = _promising(records, list(records), _KEPT, _NEAR)
         more = self._shrunk(_SECOND_ROWS, n_inputs)
-        found |= self._refine(more, {group: found[group].settings for group in kept})
-        self._finalists = [found[group].settings for group in _promising(found, kept, _ONE, _NEAR)]
+        records |= self._refine(more, {group: records[group].settings for group in kept})
+        kept = _promising(records, kept, _ONE, _NEAR)
+        self._finalists = [records[group].settings for group in kept]
 
     def _first(
         self, treatments: Sequence[tuple[str, int]], n_inputs: int
@@ -158,17 +133,17 @@ class Search:
         The first treatment says to which power scales are best, the power which treatment is; both
         are tried with a smooth kernel, and learned scales that turn inputs.
         """
-        rows, found = self._shrunk(_FIRST_ROWS, n_inputs), dict[Settings, Record]()
+        rows, records = self._shrunk(_FIRST_ROWS, n_inputs), dict[Settings, Record]()
 
         def best_of(groups: Iterable[Settings]) -> Settings:
             trials = [(g, _GAMMAS[g.kernel], _RIDGES[g.kernel]) for g in groups]
-            found.update(self._try("rung 1", rows, trials))
+            records.update(self._try("rung 1", rows, trials))
             plain = Settings(*treatments[0])
-            return min(found, key=lambda group: _worth(found[group]), default=plain)
+            return min(records, key=lambda group: _rank_loss(records[group]), default=plain)
 
         if n_inputs > MOST_DENSE:  # all that is quick, above all for sparse rows
             best_of(Settings(*treatment, kernel="gaussian") for treatment in treatments[:2])
-            return found
+            return records
         best = best_of(Settings(*treatments[0], power=power) for power in _POWERS)
         best = best_of(Settings(*treatment, power=best.power) for treatment in treatments[1:])
         smooth = [replace(best, kernel="gaussian", power=power) for power in _SMOOTH_POWERS]
@@ -177,7 +152,7 @@ class Search:
         if n_inputs <= _MOST_TURNED:
             smooth += [replace(group, turned=True) for group in smooth if group.power == 1]
         best_of(smooth)
-        return found
+        return records
 
     def _refine(self, n_rows: int, at: dict[Settings, Settings]) -> dict[Settings, Record]:
         """Ridges on a finer grid, then gammas to both sides at the best of them."""
@@ -186,14 +161,14 @@ class Search:
             for kernel, ridges in _RIDGES.items()
         }
         trials = [(group, [s.gamma], finer[s.kernel]) for group, s in at.items()]
-        found = self._try("rung 2", n_rows, trials)
+        records = self._try("rung 2", n_rows, trials)
         sides = [
             (group, [s.gamma / _FACTOR[s.kernel], s.gamma * _FACTOR[s.kernel]], [s.ridge])
-            for group, s in ((group, record.settings) for group, record in found.items())
+            for group, s in ((group, record.settings) for group, record in records.items())
         ]
         for group, record in self._try("rung 2", n_rows, sides).items():
-            found[group] = min(found[group], record, key=_worth)
-        return found
+            records[group] = min(records[group], record, key=_rank_loss)
+        return records
 
     def finish(self, exact: bool, n_inputs: int) -> None:
         """The best of each kernel on as many rows as there are, in the form of the final model.
@@ -205,9 +180,10 @@ class Search:
         """
         if exact:
             trials = []
-            for place, found in enumerate(self._finalists):
-                narrower = [found.gamma * _FACTOR[found.kernel]] if place == 0 else []
-                trials.append((found, [found.gamma, *narrower], [found.ridge, found.ridge / 3]))
+            for place, finalist in enumerate(self._finalists):
+                gamma, ridge = finalist.gamma, finalist.ridge
+                narrower = [gamma * _FACTOR[finalist.kernel]] if place == 0 else []
+                trials.append((finalist, [gamma, *narrower], [ridge, ridge / 3]))
             self._try("rung 3", self._shrunk(_THIRD_ROWS, n_inputs), trials)
             return
         self._enter("features")
@@ -215,11 +191,11 @@ class Search:
         if n_inputs > MOST_DENSE:  # of which most are zero, as counts of words are
             plain = self._finalists[0] if self._finalists else Settings()
             self._on_features(replace(plain, kernel="linear", gamma=1.0), 1.0, _LINEAR_RIDGES)
-        for place, found in enumerate(self._finalists):
-            if not _is_smooth(found):
-                self._on_bins(found, faded=n_inputs <= _MOST_FADED)
+        for place, finalist in enumerate(self._finalists):
+            if not _is_smooth(finalist):
+                self._on_bins(finalist, faded=n_inputs <= _MOST_FADED)
             elif place == 0:
-                self._on_features(found, 1.0, (found.ridge, 10 * found.ridge))
+                self._on_features(finalist, 1.0, (finalist.ridge, 10 * finalist.ridge))
 
     def _hold_out_more(self) -> None:
         """More rows to fit and to hold out, as far as there is time for them."""
@@ -228,20 +204,20 @@ class Search:
         sizes = int(share * _FEATURE_ROWS), int(share * _FEATURE_HELD_ROWS)
         if sizes[0] > self.n_fitted:
             part = self.parts[0]
-            some = splits(self.goal, self.key, self._n_rows, *sizes)
-            self.parts = [replace(part, fitted=rows, held=held) for rows, held in some]
-            self._held = np.concatenate([held for _, held in some])
+            larger = splits(self.goal, self.key, self._n_rows, *sizes)
+            self.parts = [replace(part, fitted=rows, held=held) for rows, held in larger]
+            self._held = np.concatenate([held for _, held in larger])
 
-    def _on_bins(self, found: Settings, faded: bool) -> None:
+    def _on_bins(self, settings: Settings, faded: bool) -> None:
         """Gamma up for as long as that helps, or else down; then another ridge, and faded edges."""
         first, second = _FEATURE_RIDGES
         factor = _NARROWER
-        best = self._on_features(found, factor, [first])
+        best = self._on_features(settings, factor, [first])
         for turn in range(_STEPS):
             factor *= _STEP
-            more = self._on_features(found, factor, [first])
+            more = self._on_features(settings, factor, [first])
             if turn == 0 and _better(best, more) is best:
-                best = _better(best, self._on_features(found, _NARROWER / _STEP, [first]))
+                best = _better(best, self._on_features(settings, _NARROWER / _STEP, [first]))
                 break
             if _better(best, more) is best:
                 break
@@ -256,12 +232,12 @@ class Search:
             self._on_features(smooth, unit, [best.settings.ridge])
 
     def _on_features(
-        self, found: Settings, factor: float, ridges: Sequence[float]
+        self, settings: Settings, factor: float, ridges: Sequence[float]
     ) -> Record | None:
         """The best record of features, for a multiple of gamma."""
         if self._is_late():
             return None
-        trial = replace(found, gamma=found.gamma * factor)
+        trial = replace(settings, gamma=settings.gamma * factor)
         map_ = feature_map(trial, self.n_components, self.key, self.n_jobs)
         return self._record(self._tried(self.n_fitted, trial, ridges, map_))
 
@@ -292,11 +268,11 @@ class Search:
             return [] if self._is_late() else self._tried(n_rows, *work)
 
         # Matrices are so small that threads of BLAS would wait for each other most of the time.
-        with blas_threads(1), closing(_side_by_side(outcome, works, self.n_jobs)) as found:
-            for group, outcomes in zip(groups, found, strict=True):
+        with blas_threads(1), closing(_side_by_side(outcome, works, self.n_jobs)) as results:
+            for group, outcomes in zip(groups, results, strict=True):
                 record = self._record(outcomes)
                 if record is not None:
-                    best[group] = min(best.get(group, record), record, key=_worth)
+                    best[group] = min(best.get(group, record), record, key=_rank_loss)
         return best
 
     def _enter(self, stage: str) -> None:
@@ -305,7 +281,7 @@ class Search:
             self._stage, self._stage_best = stage, None
 
     def _is_late(self) -> bool:
-        """Whether there is no time for another trial; there always is for the first."""
+        """The time for another trial is over; there always is time for the first."""
         return self.best is not None and time.perf_counter() > self.deadline
 
     def _tried(
@@ -315,16 +291,16 @@ class Search:
         ridges: Sequence[float],
         map_: FeatureMap | None = None,
     ) -> list[_Outcome]:
-        """How settings of one gamma did; nothing of the search is changed."""
+        """Outcomes of the settings of one gamma; nothing of the search is changed."""
         start = time.perf_counter()
-        found = self._responses(n_rows, group, ridges, map_)
-        seconds = (time.perf_counter() - start) / max(1, len(found))
+        responses = self._responses(n_rows, group, ridges, map_)
+        seconds = (time.perf_counter() - start) / max(1, len(responses))
         outcomes = []
-        for settings, pieces in found.items():
-            responses = np.concatenate(pieces)
-            losses, error = self.goal.losses(responses, self._held, settings.transform)
+        for settings, pieces in responses.items():
+            joined = np.concatenate(pieces)
+            losses, error = self.goal.losses(joined, self._held, settings.transform)
             record = Record(self._stage, n_rows, settings, float(losses.mean()), error, seconds)
-            outcomes.append(_Outcome(record, responses, losses))
+            outcomes.append(_Outcome(record, joined, losses))
         return outcomes
 
     def _record(self, outcomes: Iterable[_Outcome]) -> Record | None:
@@ -333,7 +309,7 @@ class Search:
         for outcome in outcomes:
             record = outcome.record
             self.records.append(record)
-            best = record if best is None else min(best, record, key=_worth)
+            best = record if best is None else min(best, record, key=_rank_loss)
             if self._leads(record, outcome.losses):
                 self._stage_best = self.best = record
                 self._best_losses = outcome.losses
@@ -341,7 +317,7 @@ class Search:
         return best
 
     def _leads(self, record: Record, losses: NDArray) -> bool:
-        """Whether a record is the best of its stage, by the losses of the rows held out.
+        """True if a record is the best of its stage, by the losses of the held-out rows.
 
         Of two that differ in kernel or transform the plainer one leads unless the other is better
         by two standard errors of the difference, by four if it differs in both, or by so much
@@ -366,7 +342,7 @@ class Search:
         self, n_rows: int, group: Settings, ridges: Sequence[float], map_: FeatureMap | None
     ) -> dict[Settings, list[NDArray]]:
         """Responses to the held rows of every part, for every ridge and transform."""
-        found: dict[Settings, list[NDArray]] = {}
+        made: dict[Settings, list[NDArray]] = {}
         for part in self.parts:
             fitted, held = part.scaled(group, n_rows)
             encodings = list(self.goal.encodings(part.fitted[:n_rows]))
@@ -383,11 +359,11 @@ class Search:
                 pieces = np.split(responses, len(encodings), axis=1)
                 for encoding, piece in zip(encodings, pieces, strict=True):
                     at_ridge = replace(group, ridge=float(ridge), transform=encoding.transform)
-                    found.setdefault(at_ridge, []).append(encoding.responses(piece))
-        return {s: pieces for s, pieces in found.items() if len(pieces) == len(self.parts)}
+                    made.setdefault(at_ridge, []).append(encoding.responses(piece))
+        return {s: pieces for s, pieces in made.items() if len(pieces) == len(self.parts)}
 
 
-def feature_map(settings: Settings, n_components: int, key: int, n_jobs: Any) -> FeatureMap:
+def feature_map(settings: Settings, n_components: int, key: int, n_jobs: int | None) -> FeatureMap:
     """The map of random features that stands for a kernel."""
     seed = int(key % 2**31)
     if settings.kernel == "linear":
@@ -397,9 +373,9 @@ def feature_map(settings: Settings, n_components: int, key: int, n_jobs: Any) ->
 
 
 def _side_by_side(
-    call: Callable[[Any], Any], works: list[Any], n_jobs: Any
+    call: Callable[[Any], Any], works: list[Any], n_jobs: int | None
 ) -> Generator[Any, None, None]:
-    """What calls return, in turn; those not yet begun are dropped where nobody wants more."""
+    """Results of the calls, in turn; those not yet begun are dropped where nobody wants more."""
     threads = min(n_threads(n_jobs), len(works))
     if threads <= 1:
         yield from map(call, works)
@@ -419,24 +395,24 @@ def _promising(
 
     Few rows favour smooth kernels, so the Laplacian is not given up early.
     """
-    ranked = sorted(groups, key=lambda group: _worth(losses[group]))
-    enough = near * _worth(losses[ranked[0]]) if ranked else 0.0
+    ranked = sorted(groups, key=lambda group: _rank_loss(losses[group]))
+    enough = near * _rank_loss(losses[ranked[0]]) if ranked else 0.0
     kept: list[Settings] = []
     for kernel, count in most.items():
-        own = [group for group in ranked if group.kernel == kernel]
-        if own and (kernel == "laplacian" or _worth(losses[own[0]]) <= enough):
-            kept += own[:count]
-    return sorted(kept, key=lambda group: _worth(losses[group]))
+        of_kernel = [group for group in ranked if group.kernel == kernel]
+        if of_kernel and (kernel == "laplacian" or _rank_loss(losses[of_kernel[0]]) <= enough):
+            kept += of_kernel[:count]
+    return sorted(kept, key=lambda group: _rank_loss(losses[group]))
 
 
 def _better(record: Record | None, other: Record | None) -> Record | None:
     """The one of less loss, the first of equal ones; None if there is none."""
     if record is None or other is None:
         return other if record is None else record
-    return min(record, other, key=_worth)
+    return min(record, other, key=_rank_loss)
 
 
-def _worth(record: Record) -> float:
+def _rank_loss(record: Record) -> float:
     """The loss with the handicaps of transformed targets and of smooth kernels.
 
     The latter gain less from rows still to come.
@@ -447,7 +423,7 @@ def _worth(record: Record) -> float:
 
 
 def _fanciness(settings: Settings) -> int:
-    """How far settings are from what serves most tables."""
+    """Steps that settings are away from those that serve most tables."""
     plain = settings.kernel in ("laplacian", "linear")
     return (not plain) + (settings.transform != "identity")
 

@@ -1,4 +1,4 @@
-"""What automatic regression and classification share: search, final fit, held-out figures."""
+"""Automatic models: a search, the final fit, and figures of the held-out rows."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from mercer._blas import blas_threads
 from mercer._random import Slot, key_from, shuffled
 from mercer._state import Checked, State, is_array
 from mercer._validation import positive_number
-from mercer.estimators.auto.calibration import Conformal
-from mercer.estimators.auto.deadline import Deadline
-from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.parts import rows_of
-from mercer.estimators.auto.search import Search, feature_map
-from mercer.estimators.auto.targets import LogTargetRegressor
-from mercer.estimators.auto.trials import METRICS, Settings
-from mercer.estimators.base import KernelMachine
+from mercer.auto.calibration import Conformal
+from mercer.auto.deadline import Deadline
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.parts import rows_of
+from mercer.auto.search import Search, feature_map
+from mercer.auto.targets import LogTargetRegressor
+from mercer.auto.trials import METRICS, Settings
+from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.preparation import TablePreparer
@@ -33,31 +33,33 @@ from mercer.solvers import ConjugateGradient
 __all__ = ["AutoKernelMachine"]
 
 _STEPS = ("preparer", "scaler", "model")
-_FEW_INTEGERS = 20  # values of a column that may be a category
-_FEW_COLUMNS = 200  # that categories of whole numbers may become
-_SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # of the time budget, when rungs and trials end
-_END = 0.97  # of the time budget, when iterations end
-_RESERVE = 0.6  # of what is left of it is planned for the final fit
-_EXACT_ROWS = 20_000  # up to which the exact kernel takes a few seconds, for fewer errors
-_DIRECT_ROWS = 2000  # up to which one factor takes less time than iterations
-_MOST_EXACT_ROWS = 30_000  # whose kernel matrix may be held, if there is time
+_FEW_INTEGERS = 20  # distinct whole numbers up to which a column may be a category
+_FEW_COLUMNS = 200  # columns that such categories may become
+_SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # shares of the time budget at which rungs and trials end
+_END = 0.97  # share of the time budget at which iterations end
+_RESERVE = 0.6  # share of the time left that is planned for the final fit
+_EXACT_ROWS = 20_000  # rows up to which the exact kernel takes a few seconds, for fewer errors
+_DIRECT_ROWS = 2000  # rows up to which one factor takes less time than iterations
+_MOST_EXACT_ROWS = 30_000  # rows whose kernel matrix may be dense, if there is time
 # Residual of iterations for numbers and for classes, whose errors rougher responses leave as they
 # are, and ranks of their preconditioner per root of the rows.
 _TOL = {"continuous": 0.02, "classes": 0.07}
 _RANK = {"laplacian": 3.0, "gaussian": 10.0}
 _EXACT_COST = {"laplacian": 1.5, "gaussian": 8.0}  # of iterations, in trials of as many pairs
-_MORE = 4  # times the features that serve are worth their time where somebody gave it
-_LOOK = 2000  # rows that the columns' kinds are looked at
-_FEATURES = {"laplacian": 1024, "smooth": 1024, "gaussian": 2048, "linear": 1}  # not asked
+_MORE = 4  # times the default features are worth their time where there is a time budget
+_LOOK = 2000  # sampled rows that tell the kinds of columns
+_FEATURES = {"laplacian": 1024, "smooth": 1024, "gaussian": 2048, "linear": 1}  # without a budget
 _LEAST_FEATURES = 32
-_CODES = 2**28  # rows times features from which there are fewer features
-_QUICK_FEATURES = 256  # of the model that an interrupted search leaves
+_CODES = 2**28  # rows times features, at most
+_QUICK_FEATURES = 256  # features of the model that an interrupted search leaves
 
 
 class AutoKernelMachine(Checked, BaseEstimator):
     """Treatment, scales, kernel and strength chosen on held-out rows, then a fit to all."""
 
     _fitted_by: ClassVar[str] = "best_estimator_"
+    _machine: ClassVar[type[KernelMachine]]  # at the end of the pipeline
+    _target_kind: ClassVar[str]  # "continuous" or "classes"
     best_estimator_: Any
     best_settings_: dict[str, Any]
     conformal_: Conformal
@@ -73,10 +75,6 @@ class AutoKernelMachine(Checked, BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
-
-    def _model(self, map_: FeatureMap, **settings: Any) -> Any:
-        """The kernel machine at the end of the pipeline."""
-        raise NotImplementedError
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -105,30 +103,29 @@ class AutoKernelMachine(Checked, BaseEstimator):
             self.interrupted_ = True
         searched = time.perf_counter()
         self._keep(search)
-        settings = Settings() if search.best is None else search.best.settings
         if self.interrupted_:
-            self._fit_quickly(X, y, search, settings, key)
+            self._fit_quickly(X, y, search, key)
         else:
-            estimator = self._pipeline(settings, len(y), key, n_components)
+            estimator = self._pipeline(search.settings, len(y), key, n_components)
             if np.isfinite(budget):
                 estimator[-1].set_callbacks(Deadline(start + _END * budget))
-            self._fit_finally(X, y, search, settings, key, estimator)
+            self._fit_finally(X, y, search, key, estimator)
         self.search_seconds_ = searched - start
         self.fit_seconds_ = time.perf_counter() - searched
         self.n_features_in_ = X.shape[1]
         self._measure_inputs(X, key)
 
     def _treatments(self, X: Any, key: int) -> list[tuple[str, int]]:
-        """What to do with the columns, the likeliest first."""
+        """Settings of the ``TablePreparer`` to try, the likeliest first."""
         if sparse.issparse(X):
             return [("robust", 0)]
-        found = [("robust", 0), ("standard", 0), ("quantile", 0)]
-        some = rows_of(X, shuffled(key, X.shape[0], _LOOK, Slot.SHUFFLE))
-        preparer = TablePreparer(max_integers=_FEW_INTEGERS, random_state=0).fit(some)
+        treatments = [("robust", 0), ("standard", 0), ("quantile", 0)]
+        sample = rows_of(X, shuffled(key, X.shape[0], _LOOK, Slot.SHUFFLE))
+        preparer = TablePreparer(max_integers=_FEW_INTEGERS, random_state=0).fit(sample)
         n_columns = len(preparer.get_feature_names_out())
         if preparer.has_few_integers and n_columns <= max(_FEW_COLUMNS, 2 * X.shape[1]):
-            found.append(("robust", _FEW_INTEGERS))
-        return found
+            treatments.append(("robust", _FEW_INTEGERS))
+        return treatments
 
     def _pipeline(self, settings: Settings, n: int, key: int, n_components: int | None) -> Any:
         """An unfitted estimator with the settings, for n rows; exact without ``n_components``."""
@@ -156,24 +153,23 @@ class AutoKernelMachine(Checked, BaseEstimator):
         else:
             map_ = feature_map(settings, n_components, key, self.n_jobs)
             solver = "auto"
-        model = self._model(map_, alpha=settings.ridge / n, solver=solver)
+        model = self._machine(map_, scale=False, alpha=settings.ridge / n, solver=solver)
         return Pipeline(list(zip(_STEPS, (preparer, scaler, model), strict=True)))
 
     def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:
-        """Whether the exact kernel machine is within reach: by rows, or by the time there is."""
+        """True if the exact kernel machine is within reach: by rows, or by the time there is."""
         if not np.isfinite(seconds_left):
             return n <= _EXACT_ROWS
         if not search.records:
             return False
         last = search.records[-1]
-        kernel = last.settings.kernel if search.best is None else search.best.settings.kernel
+        kernel = last.settings.kernel if search.best is None else search.settings.kernel
         needed = _EXACT_COST[kernel] * last.seconds * max(n / last.rows, 1.0) ** 2
         return n <= _MOST_EXACT_ROWS and needed < _RESERVE * seconds_left
 
     def _n_components(self, search: Search, n: int, seconds_left: float) -> int:
         """As many features as help, and as there is time for."""
-        kernel = "laplacian" if search.best is None else search.best.settings.kernel
-        most = min(_FEATURES[kernel], max(_LEAST_FEATURES, _CODES // n))
+        most = min(_FEATURES[search.settings.kernel], max(_LEAST_FEATURES, _CODES // n))
         if not np.isfinite(seconds_left):
             return most
         most *= _MORE
@@ -184,15 +180,9 @@ class AutoKernelMachine(Checked, BaseEstimator):
         return int(np.clip(_RESERVE * seconds_left / per_feature, _LEAST_FEATURES, most))
 
     def _fit_finally(
-        self,
-        X: Any,
-        y: NDArray,
-        search: Search,
-        settings: Settings,
-        key: int,
-        estimator: Pipeline,
+        self, X: Any, y: NDArray, search: Search, key: int, estimator: Pipeline
     ) -> None:
-        self.best_estimator_ = self._of_target(estimator, settings, search)
+        self.best_estimator_ = self._of_target(estimator, search)
         # Products with the kernel have threads of their own, and those of BLAS are in their way.
         exact = isinstance(estimator[-1].feature_map, ExactKernel)
         limit = blas_threads(1 if exact else None)
@@ -203,16 +193,14 @@ class AutoKernelMachine(Checked, BaseEstimator):
         except KeyboardInterrupt:
             self.interrupted_ = True
             if not hasattr(self.kernel_machine_, "coef_"):
-                self._fit_quickly(X, y, search, settings, key)
+                self._fit_quickly(X, y, search, key)
         self.kernel_machine_.set_callbacks()  # the deadline is no part of the model
 
-    def _fit_quickly(
-        self, X: Any, y: NDArray, search: Search, settings: Settings, key: int
-    ) -> None:
+    def _fit_quickly(self, X: Any, y: NDArray, search: Search, key: int) -> None:
         """The best model so far, of the rows that were searched, after an interruption."""
         rows = np.sort(search.parts[0].fitted)
-        estimator = self._pipeline(settings, len(rows), key, _QUICK_FEATURES)
-        self.best_estimator_ = self._of_target(estimator, settings, search)
+        estimator = self._pipeline(search.settings, len(rows), key, _QUICK_FEATURES)
+        self.best_estimator_ = self._of_target(estimator, search)
         self.best_estimator_.fit(rows_of(X, rows), y[rows])
         warnings.warn(
             f"fit was interrupted; the model is the best one so far, fitted to {len(rows)} of "
@@ -221,41 +209,37 @@ class AutoKernelMachine(Checked, BaseEstimator):
             stacklevel=4,
         )
 
-    def _of_target(self, estimator: Any, settings: Settings, search: Search) -> Any:
+    def _of_target(self, estimator: Any, search: Search) -> Any:
         """The estimator, or one of the logarithms of the targets."""
-        if settings.transform != "log" or search.held_responses is None:
+        if search.settings.transform != "log" or search.held_responses is None:
             return estimator
         truth = search.goal.truth(search.held_rows, "log")
         return LogTargetRegressor(estimator, (truth - search.held_responses)[:, 0])
 
     def _keep(self, search: Search) -> None:
         """Make a table of what was tried, and calibrate by the held-out rows."""
-        records = search.records
+        records, names = search.records, Settings.__dataclass_fields__
         self.search_results_ = {
             "stage": np.array([r.stage for r in records], dtype=str),
             "rows": np.array([r.rows for r in records], dtype=np.int64),
-            **{
-                name: np.array([getattr(r.settings, name) for r in records])
-                for name in Settings.__dataclass_fields__
-            },
+            **{name: np.array([getattr(r.settings, name) for r in records]) for name in names},
             **{
                 name: np.array([getattr(r, name) for r in records], dtype=np.float64)
                 for name in ("loss", "error", "seconds")
             },
             "chosen": np.array([r is search.best for r in records], dtype=bool),
         }
-        best = Settings() if search.best is None else search.best.settings
-        self.best_settings_ = {name: getattr(best, name) for name in Settings.__dataclass_fields__}
+        self.best_settings_ = {name: getattr(search.settings, name) for name in names}
         self._calibrate(search)
 
     def _calibrate(self, search: Search) -> None:
         raise NotImplementedError
 
     def _measure_inputs(self, X: Any, key: int) -> None:
-        """How much of the distance between rows is due to each input column."""
+        """Set the share of the distance between rows that is due to each input column."""
         steps = self._steps()
-        some = rows_of(X, shuffled(key, X.shape[0], _LOOK, Slot.SHUFFLE))
-        rows = steps["scaler"].transform(steps["preparer"].transform(some))
+        sample = rows_of(X, shuffled(key, X.shape[0], _LOOK, Slot.SHUFFLE))
+        rows = steps["scaler"].transform(steps["preparer"].transform(sample))
         spread = abs(rows - rows[np.roll(np.arange(rows.shape[0]), 1)]).mean(axis=0)
         shares = np.bincount(
             steps["preparer"].origins_, np.asarray(spread).ravel(), minlength=X.shape[1]
@@ -279,10 +263,6 @@ class AutoKernelMachine(Checked, BaseEstimator):
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
 
     # -- parts ---------------------------------------------------------------------------------
-
-    @property
-    def _target_kind(self) -> str:
-        raise NotImplementedError
 
     def _steps(self) -> Any:
         estimator = self.best_estimator_

@@ -1,4 +1,4 @@
-"""Which form of a map is quickest to solve for: what suits which solver."""
+"""The form of a map and of its design that is quickest to solve for, by solver."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import numpy as np
 from mercer import maps, solvers
 from mercer._array import available_memory
 from mercer._validation import positive_integer
+from mercer.designs import Dense, Design, KernelColumns
 from mercer.maps import FeatureMap
+from mercer.penalties import Penalty, RKHSNorm
 
-__all__ = ["best_form"]
+__all__ = ["best_form", "in_span"]
 
-# Landmarks up to which whitening costs less than solvers gain by it: their eigenvectors take some
-# ten times the flops of a Cholesky factor.
+# Landmarks up to which whitening costs less than solvers gain by it: eigenvectors take some ten
+# times the flops of a Cholesky factor.
 _WHITENED = 5000
-# What solvers of linear equations ask for that look at rows.
+# Capabilities that solvers of linear equations require if they look at rows.
 _LINEAR = frozenset({"a quadratic loss", "a penalty of linear gradient"})
 
 
@@ -55,14 +57,29 @@ def best_form(
     # Whitened features that are made again in every pass cost far more than the kernel alone,
     # which conjugate gradients, with their preconditioner, need no more passes of.
     available = available_memory()
-    held = available is None or 8.0 * n_samples * wanted <= available / 2
-    if min(n_samples, wanted) <= _WHITENED and (held or solver not in ("auto", "cg")):
+    is_cached = available is None or 8.0 * n_samples * wanted <= available / 2
+    if min(n_samples, wanted) <= _WHITENED and (is_cached or solver not in ("auto", "cg")):
         return map_
     return map_.set_params(whiten=False)
 
 
+def in_span(
+    design: KernelColumns, penalty: Penalty, is_ridge: bool, is_quadratic: bool
+) -> tuple[Design, Penalty]:
+    """Columns of the kernel as solvers take them, with the penalty that "l2" means there.
+
+    Solvers of linear equations take the design as it is and cache what they like of it; Newton's
+    method takes a cached one. Other penalties than "l2" are of the columns as features.
+    """
+    if not is_ridge:
+        return Dense(design.toarray(), design.n_threads), penalty
+    if not is_quadratic:
+        design = design.held()
+    return design, RKHSNorm(penalty.alpha, design.landmark_design())
+
+
 def _solves_systems(given: Any) -> bool:
-    """Whether the solver that is asked for takes the norm of a function as its penalty."""
+    """True if the solver that is asked for takes the norm of a function as its penalty."""
     solver = given if isinstance(given, solvers.Solver) else None
     kind = solver or (isinstance(given, str) and solvers.SOLVERS.get(given))
     if not kind:  # "auto"

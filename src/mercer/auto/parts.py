@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._random import Slot, Streams
-from mercer.estimators.auto.goals import Classes, Numbers
-from mercer.estimators.auto.trials import METRICS, Settings
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.trials import METRICS, Settings
 from mercer.estimators.scales import GradientScaler, at_unit_distance, scaled
+from mercer.estimators.selection import random_order
 from mercer.preparation import TablePreparer
 
 __all__ = ["MOST_DENSE", "Part", "rows_of", "splits"]
@@ -55,7 +55,7 @@ class Part:
         return scaled(fitted[:n_rows], matrix), scaled(held, matrix)
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What ``make`` returns, made by the first thread that asks for it."""
+        """The result of ``make``, which the first thread that asks for it calls."""
         with self.locks.setdefault(key, Lock()):
             if key not in self.made:
                 self.made[key] = make()
@@ -97,7 +97,7 @@ def splits(
 
     Rows come in random order, classes mixed evenly, so that the first of them are a fair sample.
     """
-    order = np.argsort(Streams(key, np.arange(n)).uniform(1, Slot.VALIDATION)[:, 0])
+    order = np.argsort(random_order(key, n))
     strata = goal.strata()
     if strata is not None:  # row i of a class of c rows stands at (i + 1/2) / c of the whole
         labels = strata[order]

@@ -1,0 +1,157 @@
+"""Entries of docstrings that several estimators share, written once."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["MACHINES", "SHARED", "documented", "entries"]
+
+Class = TypeVar("Class", bound=type)
+
+_PLACE = re.compile(r"^\{([\w, ]+)\}$", re.M)
+
+
+def documented(texts: dict[str, str]) -> Callable[[Class], Class]:
+    """A decorator that fills the docstring of a class with shared entries.
+
+    A line ``{kernel, gamma}`` of the docstring stands for the entries of these names. The docstring
+    is whole once the class is made: ``help``, documentation and HTML representations see no lines
+    of this kind.
+
+    Parameters
+    ----------
+    texts : dict
+        Entries by name, such as :func:`entries` makes.
+
+    Raises
+    ------
+    KeyError
+        If there is no entry of a name.
+    """
+
+    def fill(cls: Class) -> Class:
+        if cls.__doc__ is not None:  # ``python -OO`` has none
+            cls.__doc__ = _PLACE.sub(
+                lambda place: "\n".join(texts[name] for name in place[1].split(", ")),
+                inspect.cleandoc(cls.__doc__),
+            )
+        return cls
+
+    return fill
+
+
+def entries(text: str) -> dict[str, str]:
+    """Entries of a numpydoc section by the first word of each."""
+    parts = re.split(r"\n(?=\S)", inspect.cleandoc(text))
+    return {part[: re.match(r"\w+", part).end()]: part for part in parts}  # type: ignore[union-attr]
+
+
+SHARED = entries(
+    """
+    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
+        Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
+    loss : "squared", "huber", "correntropy" or a loss, default="squared"
+        With "correntropy" targets that are far off count for nothing; its ``sigma`` of 1 is in
+        units of y, see ``losses.Correntropy``.
+    fit_intercept : bool, default=True
+        Whether the model has a constant term; it is not penalised.
+    scale : bool, default=True
+        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
+        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the map.
+    scaler_ : transformer or None
+    intercept_ : float or ndarray of shape (n_outputs,)
+    converged_ : bool
+    alpha_ : float
+        Strength of the penalty.
+    n_features_in_ : int
+    ValueError, TypeError
+        At fit, in one sentence, for settings or data that make no sense.
+    MemoryError
+        Before anything is allocated, if the features would not fit.
+    KeyboardInterrupt
+        Passed on after an interruption; the last iterate is in place and can predict.
+    class_weight : dict, "balanced" or None, default=None
+        Weight of every class, multiplied into the sample weights.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted; columns of decision values and probabilities follow it.
+    kernel : str, kernel or None, default=None
+        Kernel of a map given by name. None takes the map's own.
+    """
+)
+
+# Of the two machines that solve for all the features of a map.
+MACHINES = SHARED | entries(
+    """
+    feature_map : str or map, default="binning"
+        What turns inputs into features: "binning", "fourier", "nystroem", "linear" or another name
+        of :func:`mercer.maps.get`. A map object brings its own settings, reached as
+        ``feature_map__gamma`` and so on. Maps of texts, such as "ngrams", take sequences of strings
+        instead of numbers. "exact" approximates nothing: the model is a sum of kernels at all rows,
+        and the squared norm of that function takes the place of ``||w||^2``; so it does with
+        ``Nystroem(whiten=False)``. Whitening is left out by itself where it would cost too much,
+        from 5000 landmarks on; the model is the same.
+    kernel : str, kernel or None, default=None
+        Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy", "smooth" or
+        an object of :mod:`mercer.kernels`. None takes the map's own.
+    n_components : int or None, default=None
+        Grids, frequencies or landmarks of that map, >= 1; None takes the map's own default.
+    penalty : "l2", "l1", "elastic-net" or a penalty, default="l2"
+        What is added to the mean loss: ``alpha / 2 * ||w||^2``, or ``alpha * ||w||_1``, which
+        leaves most weights at exactly zero, or a mixture. A penalty object brings its own alpha,
+        and ``penalties.L2`` means ``||w||^2`` itself even where features are the kernel at rows.
+    alpha : float or None, default=None
+        Strength of the penalty, >= 0. None means ``0.3 / n_samples`` (with weights, their sum
+        instead of n_samples) for "l2", else a hundredth of the least strength at which no weight
+        is left.
+    l1_ratio : float or None, default=None
+        Share r of ``||w||_1`` in the mixture ``alpha * (r * ||w||_1 + (1 - r) / 2 * ||w||^2)``,
+        from 0 to 1; None means one half. For "elastic-net" alone.
+    solver : "auto", "cholesky", "cg", "block", "newton-cg", "cd", "async" or a solver, \
+default="auto"
+        "auto" chooses by sizes, loss and memory; ``solver_`` tells which. A solver object brings
+        its own settings, such as the ``checkpoint`` folder of ``solvers.BlockCoordinateDescent``.
+    tol : float, default=1e-2
+        Size of the gradient, relative to that of a constant model, at which an iterative solver
+        stops. Smaller values rarely change predictions by more than their noise.
+    max_iter : int, default=1000
+        Iterations after which it stops with a ``ConvergenceWarning``.
+    n_jobs : int or None, default=None
+        Threads of the map and its products; None and -1 mean all that this process may use. Linear
+        algebra runs on the threads of its own library. Results do not depend on either beyond
+        rounding.
+    warm_start : bool, default=False
+        Whether the next fit keeps the scaler and the map and starts from the coefficients of the
+        last one, provided the settings of the map are unchanged; a gamma chosen from ``gamma_path``
+        is kept, too.
+    alphas : array of shape (n_alphas,) or None, default=None
+        Strengths of the penalty to choose from, > 0; ``alpha`` is then left out. They share what
+        they can: the features, and with the solvers of linear equations every block, Gram matrix or
+        product. ``path_`` keeps the solutions, ``at_alpha`` makes models of them.
+    gamma_path : array of shape (n_gammas,) or None, default=None
+        Values to choose gamma from, > 0, for the scaled inputs; ``gamma`` is then left out. Each is
+        tried on the same rows with the same random numbers, which are drawn once, and the best one,
+        with the best of ``alphas`` if there are any, is fitted to all rows.
+    selection : {"auto", "holdout", "loo"}, default="auto"
+        By which rows alphas and gammas are judged. "holdout": a part that is held out. "loo": every
+        row by the model without it, in closed form, for the squared loss with "l2" and at most some
+        thousand rows or features. "auto" is "loo" for ``alphas`` where that is cheap.
+    feature_map_ : map
+        As fitted; its ``gamma`` is a number.
+    coef_ : ndarray of shape (D,) or (n_outputs, D)
+    solver_ : str
+        Name of the solver that was used.
+    n_iter_ : int
+    optimality_ : float
+        Relative size of the gradient at the solution.
+    trace_ : list of TraceRow
+        Seconds, objective and optimality at the start and after each iteration.
+    gamma_path_ : dict of arrays of shape (n_gammas,)
+        Only with ``gamma_path``: "gamma", "score" of its best alpha, "n_features", "seconds" and,
+        with ``alphas``, that "alpha".
+    """
+)

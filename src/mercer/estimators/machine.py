@@ -1,0 +1,319 @@
+"""Kernel machines whose penalty, and gamma if wanted, are given or chosen along a path."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import maps, penalties, solvers
+from mercer._array import check_memory
+from mercer._validation import is_name
+from mercer.designs import Design, KernelColumns
+from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
+from mercer.estimators.precision import Outcome, Precise, at
+from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
+from mercer.estimators.selection import (
+    Interrupted,
+    Task,
+    checked_path,
+    choose,
+    mean_loss,
+    split_key,
+)
+from mercer.estimators.state import check_path
+from mercer.losses import Loss
+from mercer.penalties import Penalty
+from mercer.problem import Problem
+from mercer.solvers.forms import best_form, in_span
+
+__all__ = ["KernelMachine", "checked_strength", "with_default_strength"]
+
+# Ridge of the default alpha in the kernel system (K + 0.3 I) a = y: over public tables the exact
+# kernel does best with 0.1 and a few hundred random grids with 0.1 to 1.
+_ALPHA = 0.3
+# Default strength of a penalty with an l1 part, as a share of the least that leaves no weights.
+_L1_SHARE = 0.01
+# Vectors of a number per column and output that an iterative solver works with.
+_SOLVER_VECTORS = 5.0
+
+
+class KernelMachine(FeatureModel):
+    """A feature map, a loss, a penalty and a solver."""
+
+    path_: dict[str, NDArray]
+
+    def __init__(
+        self,
+        feature_map="binning",
+        *,
+        kernel=None,
+        gamma="scale",
+        n_components=None,
+        loss="squared",
+        penalty="l2",
+        alpha=None,
+        l1_ratio=None,
+        solver="auto",
+        fit_intercept=True,
+        scale=True,
+        tol=1e-2,
+        max_iter=1000,
+        n_jobs=None,
+        random_state=None,
+        warm_start=False,
+        alphas=None,
+        gamma_path=None,
+        selection="auto",
+        validation_fraction=0.2,
+    ):
+        self.feature_map = feature_map
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.loss = loss
+        self.penalty = penalty
+        self.alpha = alpha
+        self.l1_ratio = l1_ratio
+        self.solver = solver
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.alphas = alphas
+        self.gamma_path = gamma_path
+        self.selection = selection
+        self.validation_fraction = validation_fraction
+
+    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
+        design, continues, thetas = self._prepare(rows, loss)
+        problem = self._problem(design, rows, loss)
+        # Other outputs or classes than last time have nothing to continue from.
+        continues = continues and np.shape(self.intercept_) == rows.target.shape[1:]
+        start = self._theta() if continues else None
+
+        def solve(problem: Problem) -> Outcome:
+            if self.alphas is not None:
+                return self._followed(problem, thetas, listener)
+            solver = self._solver(problem)
+            return solver, [solver.solve(problem, start, listener)]
+
+        if self.alphas is None:
+            if not continues:
+                for name in ("coef_", "intercept_"):
+                    self.__dict__.pop(name, None)
+            self.alpha_ = problem.penalty.alpha
+        prepared = self._preprocessing
+        precise = Precise(
+            solve,
+            [problem.penalty.alpha] if self.alphas is None else self.path_["alpha"].tolist(),
+            lambda few: prepared.wide_rows(rows.X, few),
+            lambda: self._problem(prepared.wide_design(rows.X), rows, loss),
+        )
+        solver, results = precise(problem)
+        if self.alphas is None:
+            self._adopt_result(solver, results[0])
+        else:
+            self._adopt_path(solver, results)
+
+    def _prepare(self, rows: Rows, loss: Loss) -> tuple[Design, bool, list[NDArray] | None]:
+        """The design of the rows, whether scaler and map are those of the last fit, and solutions
+        for every alpha if choosing among them gave any."""
+        map_ = self._stated_map()
+        map_ = best_form(map_, self.solver, len(rows), self._is_ridge(), loss.quadratic)
+        path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
+        settings = described(map_, self.scale, path, self._scoring())
+        width = rows.X.shape[1:]
+        again = self.warm_start and getattr(self, "_settings_", None) == settings
+        if again and getattr(self, "_width_", None) == width:
+            scaled, fitted = self._preprocessing.scaled_rows(rows.X), self.feature_map_
+            if not isinstance(fitted, maps.ExactKernel) or fitted.was_fitted_to(scaled):
+                return fitted.design(scaled), True, None
+        self._forget()
+        self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
+        scaled = Preprocessing(self.scaler_).scaled_rows(rows.X)
+        if self.gamma_path is None:
+            map_ = with_resolved_gamma(map_, scaled, rows.weights)
+        thetas = None
+        if self.gamma_path is not None or self.alphas is not None:
+            map_, thetas = self._choose(map_, replace(rows, X=scaled), loss)
+        design = map_.fit_design(scaled)
+        self.feature_map_, self._settings_, self._width_ = map_, settings, width
+        return design, False, thetas
+
+    def _choose(
+        self, map_: maps.FeatureMap, rows: Rows, loss: Loss
+    ) -> tuple[maps.FeatureMap, list[NDArray] | None]:
+        """The map at the best gamma, and solutions for every alpha if there are any."""
+        alphas, gammas = self.alphas, self.gamma_path
+        task = Task(
+            rows,
+            None if alphas is None else checked_path(alphas, "alphas"),
+            None if gammas is None else checked_path(gammas, "gamma_path"),
+            self.selection,
+            self.validation_fraction,
+            key=lambda map_: split_key(map_, self.random_state),
+            strata=self._strata(rows.target),
+            problem=lambda design, part: self._problem(design, part, loss),
+            solver=self._solver,
+            score=lambda responses, part: self._score(responses, part, loss),
+        )
+        try:
+            choice = choose(task, map_)
+        except Interrupted as stop:
+            self.feature_map_ = stop.map_
+            self._adopt_result(stop.solver, stop.result)
+            raise
+        self.__dict__.update(choice.tables)
+        if choice.alpha is not None:
+            self.alpha_ = choice.alpha
+        return choice.map_, choice.thetas
+
+    def _solver(self, problem: Problem) -> solvers.Solver:
+        return solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
+
+    def _problem(self, design: Design, rows: Rows, loss: Loss) -> Problem:
+        """The problem of these rows, if there is memory to solve it."""
+        n_outputs = rows.target.size // len(rows)
+        needed = _SOLVER_VECTORS * design.dtype.itemsize * design.shape[1] * n_outputs
+        check_memory(
+            needed,
+            f"solving for {design.shape[1]} columns and {n_outputs} outputs",
+            lambda room: f"use fewer n_components, {room / needed:.1%} of them at most",
+        )
+        penalty = self._resolve_penalty(design.shape[0], rows.weights)
+        if isinstance(design, KernelColumns):
+            design, penalty = in_span(design, penalty, self._is_ridge(), loss.quadratic)
+        problem = Problem(design, rows.target, loss, penalty, rows.weights, self.fit_intercept)
+        unsaid = self.alpha is None and self.alphas is None and isinstance(self.penalty, str)
+        return with_default_strength(problem) if unsaid and penalty.l1 else problem
+
+    def _is_ridge(self) -> bool:
+        return is_name(self.penalty, "l2")
+
+    def _followed(
+        self, problem: Problem, thetas: list[NDArray] | None, listener: Listener | None
+    ) -> Outcome:
+        """The solver of a path, and its results for every alpha."""
+        alphas = self.path_["alpha"].tolist()
+        if thetas is None or self.solver not in ("auto", "cholesky"):
+            solver = self._solver(problem)
+            return solver, solver.solve_path(problem, alphas, listener)
+        # To leave out every row takes the direct solutions for all of them: they are looked at.
+        direct = solvers.Cholesky(tol=self.tol, max_iter=self.max_iter)
+        pairs = zip(alphas, thetas, strict=True)
+        return direct, [direct.solve(at(problem, alpha), theta, listener) for alpha, theta in pairs]
+
+    def _adopt_result(self, solver: solvers.Solver, result: solvers.Result) -> None:
+        """Make a solver's result the fitted model."""
+        self._adopt(solver.name, result, result.coef)
+        self.trace_ = result.trace
+        raise_if_interrupted(result)
+
+    def _adopt_path(self, solver: solvers.Solver, results: list[solvers.Result]) -> None:
+        """Keep the solutions of all alphas, and make the chosen one the fitted model."""
+        fits = [self._coefficients(result.coef) for result in results]
+        solutions = {
+            "coef": np.stack([fit["coef_"] for fit in fits]),
+            "intercept": np.stack([fit["intercept_"] for fit in fits]),
+        }
+        for name in ("n_iter", "converged", "optimality"):
+            solutions[name] = np.array([getattr(result, name) for result in results])
+        solutions["seconds"] = np.array([result.trace[-1].time for result in results])
+        self.path_ = self.path_ | solutions
+        place = int(np.flatnonzero(self.path_["alpha"] == self.alpha_)[0])
+        interrupted = any(result.interrupted for result in results)
+        self._adopt_result(solver, replace(results[place], interrupted=interrupted))
+
+    def at_alpha(self, alpha: float) -> Self:
+        """The fitted model with another penalty of its path.
+
+        Parameters
+        ----------
+        alpha : float
+            One of ``alphas``.
+
+        Returns
+        -------
+        estimator
+            A copy with other coefficients, and other attributes that describe them.
+
+        Raises
+        ------
+        ValueError
+            If the model was fitted without ``alphas``, or they do not hold this one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mercer import KernelRegressor
+        >>> X = np.linspace(0, 3, 50)[:, None]
+        >>> model = KernelRegressor("exact", alphas=[1e-6, 1.0]).fit(X, np.sin(X[:, 0]))
+        >>> model.alpha_, model.at_alpha(1.0).alpha_
+        (1e-06, 1.0)
+        """
+        self._check_fitted()
+        if "coef" not in getattr(self, "path_", {}):
+            raise ValueError("alphas must be given to fit for a model to have a path.")
+        places = np.flatnonzero(np.isclose(self.path_["alpha"], alpha, rtol=1e-9, atol=0.0))
+        if not len(places):
+            raise ValueError(
+                f"alpha must be one of {self.path_['alpha'].tolist()}, those of the path; "
+                f"got {alpha!r}."
+            )
+        other, place = copy.copy(self), int(places[0])
+        other.alpha_ = float(self.path_["alpha"][place])
+        other.coef_, other.intercept_ = self.path_["coef"][place], self.path_["intercept"][place]
+        other.n_iter_ = max(1, int(self.path_["n_iter"][place]))
+        other.converged_ = bool(self.path_["converged"][place])
+        other.optimality_ = float(self.path_["optimality"][place])
+        del other.trace_
+        return other
+
+    def _score(self, responses: NDArray, rows: Rows, loss: Loss) -> float:
+        """The score of responses to rows that the model has not seen; greater is better."""
+        return -mean_loss(responses, rows, loss)
+
+    def _scoring(self) -> str:
+        """The word for what choices are made by."""
+        return "loss"
+
+    def _resolve_penalty(self, n_samples: int, weights: NDArray | None) -> Penalty:
+        if self.alphas is not None:
+            if self.alpha is not None:
+                raise ValueError(f"alpha must be left out beside alphas; got {self.alpha!r}.")
+            if isinstance(self.penalty, Penalty):
+                raise ValueError(f"penalty must be a name beside alphas; got {self.penalty!r}.")
+            strongest = max(checked_path(self.alphas, "alphas"))
+            return penalties.get(self.penalty, strongest, self.l1_ratio)
+        default = _ALPHA / (n_samples if weights is None else float(np.sum(weights)))
+        alpha = default if self.alpha is None else self.alpha
+        return checked_strength(penalties.get(self.penalty, alpha, self.l1_ratio), self.alpha)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if "coef" in (vars(self).get("path_") or ()):
+            check_path(self)
+
+
+def checked_strength(penalty: Penalty, alpha: Any) -> Penalty:
+    """The penalty, refused if a strength is given beside it that is another one."""
+    if alpha is not None and penalty.alpha != alpha:
+        raise ValueError(
+            f"alpha is given twice and differs: {alpha!r} beside {penalty!r}; say it once."
+        )
+    return penalty
+
+
+def with_default_strength(problem: Problem) -> Problem:
+    """A problem with an l1 part at the strength that leaves a moderate number of weights."""
+    strongest = problem.alpha_max()
+    if not 0 < strongest < np.inf:  # no weight at any strength, or at none
+        return problem
+    return problem.with_penalty(replace(problem.penalty, alpha=_L1_SHARE * strongest))

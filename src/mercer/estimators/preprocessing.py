@@ -1,0 +1,179 @@
+"""Rows of a fit, and the parts between these and a design: a scaler and a feature map."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.preprocessing import MaxAbsScaler, StandardScaler
+
+from mercer._array import check_memory, row_chunks
+from mercer._rows import PreparedRows, bytes_per_row, is_large, is_sparse, selected
+from mercer.designs import Design
+from mercer.maps import ExactKernel, FeatureMap
+
+__all__ = ["Preprocessing", "Rows", "Scaler", "fit_scaler", "with_resolved_gamma"]
+
+Scaler: TypeAlias = StandardScaler | MaxAbsScaler | None
+
+_UNEVEN = 100.0  # ratio of input scales from which an unscaled fit is warned of
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a fit with their targets and weights."""
+
+    X: Any  # array, CSR or PreparedRows of shape (n, d), or texts
+    target: NDArray  # (n,) or (n, k)
+    weights: NDArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.target)
+
+    def taken(self, rows: Any) -> Rows:
+        """Some of these rows, by index or by a mask; large X are not read yet."""
+        if np.asarray(rows).dtype == bool:
+            rows = np.flatnonzero(rows)
+        weights = None if self.weights is None else self.weights[rows]
+        return Rows(selected(self.X, rows), self.target[rows], weights)
+
+    def weighted(self) -> Rows:
+        """The rows whose weight is not 0: such a weight is the same as not being there."""
+        return self if self.weights is None or self.weights.all() else self.taken(self.weights != 0)
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """The fitted parts between rows as given and a design.
+
+    A fitted model keeps them as attributes of its own, ``scaler_`` and ``feature_map_``, which
+    users read, files hold and checks look at; this is a view of them.
+    """
+
+    scaler: Scaler  # None takes the inputs as they are
+    feature_map: Any = None  # None for machines that evaluate a kernel themselves
+
+    @classmethod
+    def of(cls, model: Any) -> Preprocessing:
+        """The parts of a model, of which a fit may not have made all yet."""
+        made = vars(model)
+        return cls(made["scaler_"], made.get("feature_map_"))
+
+    @classmethod
+    def fitted(cls, map_: FeatureMap, rows: Rows, scale: bool) -> tuple[Preprocessing, Any]:
+        """Scaler and map fitted to the rows, and these scaled."""
+        scaler = fit_scaler(rows.X, rows.weights, scale)
+        scaled = cls(scaler).scaled(rows.X)
+        return cls(scaler, with_resolved_gamma(map_, scaled, rows.weights).fit(scaled)), scaled
+
+    def scaled(self, X: Any) -> Any:
+        """All the rows scaled.
+
+        Raises
+        ------
+        MemoryError
+            If a copy of many rows would not fit.
+        """
+        if isinstance(X, PreparedRows):
+            return self.scaled_rows(X).together()
+        if self.scaler is None:
+            return X
+        if is_large(X):
+            check_memory(
+                X.nbytes if isinstance(X, np.ndarray) else X.data.nbytes,
+                f"a scaled copy of {X.shape[0]} rows of {X.shape[1]} inputs",
+                "scale the data beforehand and say scale=False",
+            )
+        return self.scaler.transform(X)
+
+    def scaled_rows(self, X: Any) -> Any:
+        """X scaled, or rows that are scaled when they are read if X is large."""
+        if not is_large(X):
+            return self.scaled(X)
+        rows = X if isinstance(X, PreparedRows) else PreparedRows(X)
+        return rows if self.scaler is None else rows.then(self.scaler.transform)
+
+    def wide_design(self, X: Any) -> Design:
+        """The design of rows in float64.
+
+        Raises
+        ------
+        MemoryError
+            If the rows do not fit.
+        """
+        rows = self.scaled_rows(X)
+        rows = rows.together() if isinstance(rows, PreparedRows) else rows
+        size = getattr(rows, "nnz", rows.size)
+        check_memory(16.0 * size, f"{rows.shape[0]} rows in float64", "raise alpha")
+        wide = rows.astype(np.float64)
+        # The rows of an exact kernel are its landmarks; what other maps have drawn stays.
+        map_ = self.feature_map
+        return map_.fit_design(wide) if isinstance(map_, ExactKernel) else map_.design(wide)
+
+    def wide_rows(self, X: Any, rows: NDArray[np.int64]) -> Design:
+        """The design of a few rows in float64."""
+        few = self.scaled(selected(X, rows)).astype(np.float64)
+        ((_, design),) = self.feature_map.designs(few)
+        return design
+
+
+def fit_scaler(X: Any, weights: NDArray | None, scale: bool) -> Scaler:
+    """A scaler fitted to rows; None for texts and where ``scale`` is False.
+
+    Raises
+    ------
+    ValueError
+        If a column is too large to be scaled.
+
+    Warns
+    -----
+    UserWarning
+        If ``scale`` is False and inputs live on very different scales: kernels see the largest.
+    """
+    if X.ndim == 1:  # texts
+        return None
+    scaler = MaxAbsScaler() if is_sparse(X) else StandardScaler()
+    with np.errstate(over="ignore", invalid="ignore"):
+        _fit_by_rows(scaler, X, weights if scale else None)
+    if not scale:
+        spread = scaler.max_abs_ if is_sparse(X) else np.sqrt(scaler.var_)
+        spread = spread[spread > 0]
+        if len(spread) and spread.max() > _UNEVEN * spread.min():
+            warnings.warn(
+                f"the inputs' scales differ by a factor of {spread.max() / spread.min():.3g}, so "
+                "the kernel sees little but the largest; scale=True or a scaler before the model "
+                "helps.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return None
+    bad = ~np.isfinite(scaler.scale_)
+    if bad.any():
+        raise ValueError(
+            f"X must have values small enough to be scaled in {X.dtype}; column "
+            f"{int(np.flatnonzero(bad)[0])} is too large."
+        )
+    return scaler
+
+
+def _fit_by_rows(scaler: Any, X: Any, weights: NDArray | None) -> None:
+    """Fit a scaler to X, a number of rows at a time where X is large."""
+    n = X.shape[0]
+    # Scalers hold what they look at two or three times over in float64.
+    pieces = row_chunks(n, 4.0 * bytes_per_row(X)) if is_large(X) else [slice(0, n)]
+    for rows in pieces:
+        if weights is None or isinstance(scaler, MaxAbsScaler):
+            scaler.partial_fit(X[rows])
+        else:
+            scaler.partial_fit(X[rows], sample_weight=weights[rows])
+
+
+def with_resolved_gamma(map_: FeatureMap, X: Any, weights: NDArray | None) -> FeatureMap:
+    """``map_`` with a kernel whose gamma is a number that takes the sample weights into account."""
+    kernel = map_.stated_kernel()
+    if kernel is None:
+        return map_
+    return map_.state_kernel(kernel.resolve(X, sample_weight=weights))

@@ -1,0 +1,57 @@
+"""Docstrings of public estimators are whole: entries that several share are written once."""
+
+import inspect
+import re
+
+import pytest
+
+import mercer
+from mercer.estimators._documentation import documented, entries
+
+CLASSES = [cls for name in mercer.__all__ if inspect.isclass(cls := getattr(mercer, name))]
+
+
+def _section(doc, title):
+    """Names and texts of the entries of a section, one for each of several names."""
+    section = re.search(rf"^{title}\n-+\n(.*?)(?=\n\n[A-Z]\w+\n-|\Z)", doc, re.M | re.S)
+    texts = {}
+    for entry in re.split(r"\n(?=\S)", section[1]):
+        for name in entry.partition(" : ")[0].split(", "):
+            texts[name] = entry
+    return texts
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_every_parameter_is_explained_in_the_order_of_the_signature(cls):
+    doc = inspect.getdoc(cls)
+    assert not re.search(r"^\s*\{", doc, re.M)
+    assert list(_section(doc, "Parameters")) == list(inspect.signature(cls).parameters)
+    for name in ("Attributes", "Raises", "Examples"):
+        assert f"\n{name}\n{'-' * len(name)}\n" in doc
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_defaults_are_those_of_the_signature(cls):
+    texts = _section(inspect.getdoc(cls), "Parameters")
+    for name, parameter in inspect.signature(cls).parameters.items():
+        told = re.match(r"[^\n]*default=([^\n]*)", texts[name])
+        if parameter.default is not parameter.empty and told:
+            assert eval(told[1]) == parameter.default
+
+
+def test_a_place_is_filled_in_its_order():
+    @documented(entries("two : int\n    More.\none : int"))
+    class Example:
+        """An example.
+
+        Attributes
+        ----------
+        {one, two}
+        three : int
+        """
+
+    assert _section(Example.__doc__, "Attributes") == {
+        "one": "one : int",
+        "two": "two : int\n    More.",
+        "three": "three : int",
+    }
