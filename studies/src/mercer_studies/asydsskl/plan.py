@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 from mercer_studies.asydsskl import curves, prediction, robustness, shapes, speed
-from mercer_studies.asydsskl.data import Loaded, Source, load
+from mercer_studies.asydsskl.data import Source, load
 from mercer_studies.asydsskl.grid import (
     FIGURES,
     METHODS,
@@ -20,11 +20,10 @@ from mercer_studies.asydsskl.grid import (
 )
 from mercer_studies.asydsskl.machines import SPARSE
 from mercer_studies.papers import Selected
+from mercer_studies.plans import Plan, Run, called
 from mercer_studies.runner import Cell, Stage
 
 __all__ = ["stages"]
-
-Run = Callable[..., dict[str, Any]]
 
 _LENGTHS = (2.0, 1.0, 0.1)  # γ of simulated steps
 _ROBUST_SOLVER = "asydsskl-own"
@@ -87,13 +86,12 @@ def _figures(selected: Selected) -> set[int | str]:
     return found
 
 
-class _Plan:
-    """The runs on one data set."""
+class _Plan(Plan):
+    """Panels of both figures, and wrong targets."""
 
     def __init__(self, source: Source, scale: Scale, n_jobs: int | None):
-        self.source, self._scale, self._n_jobs = source, scale, n_jobs
-        self._load = partial(load, source, n_jobs)
-        self._n, self._m, self._d = source.shape()
+        super().__init__(source, load, n_jobs)
+        self._scale = scale
 
     def curves(self) -> Stage:
         """A panel of Figure 1, a to f."""
@@ -106,7 +104,7 @@ class _Plan:
                 cells.append(
                     self._cell("curve", settings, curves.course, METHODS[method], scale.cap, 1)
                 )
-        return self._stage("training", cells)
+        return self.stage("training", cells)
 
     def answers(self) -> Stage:
         """A panel of Figure 1, g and h."""
@@ -124,7 +122,7 @@ class _Plan:
             for method in methods_for(self.source.task)
             if method not in SPARSE[1:]
         ]
-        return self._stage("answers", cells)
+        return self.stage("answers", cells)
 
     def threads(self) -> Stage:
         """Both panels of Figure 2."""
@@ -157,7 +155,7 @@ class _Plan:
             }
             label = f"delays simulated, γ {gamma:g}"
             cells.append(self._cell("delayed", settings, speed.delayed, label, 2 * scale.cap, 2))
-        return self._stage("threads", cells)
+        return self.stage("threads", cells)
 
     def wrong(self) -> Stage:
         """Losses against shares of wrong targets."""
@@ -177,25 +175,16 @@ class _Plan:
             for share in scale.shares
             for seed in range(scale.robust_seeds)
         ]
-        return self._stage("wrong targets", cells)
+        return self.stage("wrong targets", cells)
 
     def limits(self) -> list[str]:
         """What is left out of Figure 1, and what is put in its place."""
-        rows = min(self._scale.rows or self._n, self._n)
-        name, found = self.source.name, []
-        if self.source.replaces:
-            found.append(f"{name} stands in for {self.source.paper_name}.")
-        if rows < self._n:
-            found.append(f"{name}: {rows} of its {self._n} training rows are fitted.")
-        return found
+        return self.left_out(self.at_most(self._scale.rows), bool(self.source.replaces))
 
     def _rows(self, most: int | None) -> dict[str, Any]:
         scale = self._scale
-        rows = None if most is None or most >= self._n else most
+        rows = self.unless_all(most)
         return {"rows": rows, "test_rows": scale.test_rows, "fitted": scale.fitted}
-
-    def _stage(self, what: str, cells: Sequence[Cell]) -> Stage:
-        return Stage(f"{self.source.name}, {what}", lambda found: cells, self._load)
 
     def _cell(
         self,
@@ -211,7 +200,7 @@ class _Plan:
         named = {"method": settings.get("loss", "asydsskl"), **settings}
         return Cell(
             {**about, **named},
-            partial(_called, run, settings),
+            called(run, settings),
             cost,
             label,
             kind=f"{task} {named['method']}",
@@ -237,10 +226,6 @@ def _full_shapes(selected: Selected, scale: Scale) -> Stage:
             )
         )
     return Stage("full shapes", lambda found: cells)
-
-
-def _called(run: Run, settings: dict[str, Any], loaded: Loaded) -> dict[str, Any]:
-    return run(loaded, **settings)
 
 
 def _timed(settings: dict[str, Any], n_jobs: int | None, _: Any) -> dict[str, Any]:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mercer_studies.block_descent import course, paths, rates
 from mercer_studies.block_descent.data import Loaded, Source, load
 from mercer_studies.block_descent.grid import METHODS, SCALES, SOURCES, Scale
 from mercer_studies.papers import Selected
+from mercer_studies.plans import Plan, Run, called
 from mercer_studies.runner import Cell, Stage
 
 __all__ = ["stages"]
-
-Run = Callable[..., dict[str, Any]]
 
 _CURVES, _SIZES, _PATHS, _RATES = "curves", "sizes", "paths", "rates"
 _PARTS = {1: _CURVES, 2: _SIZES, 3: _CURVES, 4: _SIZES}
@@ -56,7 +54,7 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
             continue
         plan = _Plan(SOURCES[name], scale, selected)
         own = [part for part, names in kinds.items() if name in names and part in parts]
-        found += [plan.stage(part) for part in own]
+        found += [plan.part(part) for part in own]
         notes += plan.limits() if own else []
     if found and not selected.figures and not selected.tables:
         notes.append("Figure 5, of up to 128 machines, is left out.")
@@ -75,15 +73,14 @@ def _ordered(groups: Iterable[Sequence[str]]) -> list[str]:
     return [name for name in SOURCES if name in there]
 
 
-class _Plan:
-    """The runs on one data set."""
+class _Plan(Plan):
+    """Curves, sizes, paths, and systems that are solved directly."""
 
     def __init__(self, source: Source, scale: Scale, selected: Selected):
-        self.source, self._scale, self._selected = source, scale, selected
-        self._load = partial(load, source, selected.n_jobs)
-        self._n, self._m, self._d = source.shape()
+        super().__init__(source, load, selected.n_jobs)
+        self._scale = scale
 
-    def stage(self, part: str) -> Stage:
+    def part(self, part: str) -> Stage:
         """All runs of one kind."""
         makers = {
             _CURVES: self._curves,
@@ -91,19 +88,11 @@ class _Plan:
             _PATHS: self._paths,
             _RATES: self._rates,
         }
-        cells = makers[part]()
-        return Stage(f"{self.source.name}, {part}", lambda found: cells, self._load)
+        return self.stage(part, makers[part]())
 
     def limits(self) -> list[str]:
         """What is put in place of what, and how many rows are left out."""
-        found = []
-        if self.source.paper_name:
-            found.append(f"{self.source.name} stands in for {self.source.paper_name}.")
-        if self._rows() < self._n:
-            found.append(
-                f"{self.source.name}: {self._rows()} of its {self._n} training rows are fitted."
-            )
-        return found
+        return self.left_out(self._rows(), bool(self.source.paper_name))
 
     def _curves(self) -> list[Cell]:
         """Panels of Figures 1 and 3; and a linear model besides."""
@@ -181,13 +170,12 @@ class _Plan:
         return cells
 
     def _rows(self) -> int:
-        most = self._scale.text_rows if self.source.is_text else self._scale.rows
-        return self._n if most is None else min(most, self._n)
+        return self.at_most(self._scale.text_rows if self.source.is_text else self._scale.rows)
 
     def _common(self) -> dict[str, Any]:
-        scale, rows = self._scale, self._rows()
+        scale = self._scale
         return {
-            "rows": None if rows == self._n else rows,
+            "rows": self.unless_all(self._rows()),
             "test_rows": scale.test_rows,
             "fitted": scale.fitted,
         }
@@ -209,16 +197,12 @@ class _Plan:
         about = {"protocol": "fair", "data_name": self.source.name, "task": task}
         return Cell(
             {"size": None, **about, **settings},
-            partial(_called, run, settings),
+            called(run, settings),
             _cost(task, self._rows(), size or self._rows(), settings),
             f"{label}{'' if size is None else f' {size}'}, {task}",
             kind=f"{task} {method}",
             notes={"label": label, "figures": list(figures)},
         )
-
-
-def _called(run: Run, settings: dict[str, Any], loaded: Loaded) -> dict[str, Any]:
-    return run(loaded, **settings)
 
 
 def _without_method(run: Run) -> Run:

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from mercer_studies.papers import Selected
+from mercer_studies.plans import Plan, called, names_of
 from mercer_studies.random_binning import fits, parallel, theorem
 from mercer_studies.random_binning.data import Source, load
 from mercer_studies.random_binning.grid import FIGURES, PROTOCOLS, RIVALS, SCALES, SOURCES, Scale
@@ -46,11 +47,9 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     scale = SCALES[selected.scale]
     protocols = selected.protocols or PROTOCOLS
     figures = selected.figures or FIGURES
-    names = selected.datasets or scale.datasets
     plans = [
-        _Plan(source, scale, figures, selected.n_jobs)
-        for name, source in SOURCES.items()
-        if name in names
+        _Plan(SOURCES[name], scale, figures, selected.n_jobs)
+        for name in names_of(SOURCES, scale.datasets, selected)
     ]
     found: list[Stage] = []
     if 2 in figures:
@@ -67,13 +66,12 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     return found, notes
 
 
-class _Plan:
-    """The runs on one data set."""
+class _Plan(Plan):
+    """Random binning, its rivals and the exact kernel under both protocols, and theorem 1."""
 
     def __init__(self, source: Source, scale: Scale, figures: Sequence[int], n_jobs: int | None):
-        self._source, self._scale, self._figures = source, scale, set(figures)
-        self._load = partial(load, source, n_jobs)
-        self._n, self._m, self._d = source.shape()
+        super().__init__(source, load, n_jobs)
+        self._scale, self._figures = scale, set(figures)
         self._largest = source.largest if scale.limited else {}
         self._exact_rows = self._rows_within("exact", scale.exact_rows)
         self._sigma_rows = self._rows_within("search", scale.sigma_rows)
@@ -89,24 +87,24 @@ class _Plan:
             steps.append(self._rivals)
         if 4 in self._figures:
             steps.append(self._theorem)
-        return [Stage(self._source.name, step, self._load) for step in steps]
+        return [Stage(self.name, step, self._load) for step in steps]
 
     def fair(self) -> Stage:
         """On equal terms."""
-        return Stage(f"{self._source.name}, equal terms", self._equal, self._load)
+        return Stage(f"{self.name}, equal terms", self._equal, self._load)
 
     def limits(self) -> list[str]:
         """What is left out, in a sentence each."""
         found = []
         if self._exact_rows is not None and self._figures & {3, 5}:
             found.append(
-                f"{self._source.name}: the exact kernel is fitted to {self._exact_rows} of its "
+                f"{self.name}: the exact kernel is fitted to {self._exact_rows} of its "
                 f"{self._n} training rows."
             )
         methods = [name for name in fits.FAIR if name in self._largest and name != "exact"]
         if methods and 5 in self._figures:
             most = ", ".join(f"{self._largest[name]} for {name}" for name in methods)
-            found.append(f"{self._source.name}: the largest sizes at this scale are {most}.")
+            found.append(f"{self.name}: the largest sizes at this scale are {most}.")
         return found
 
     # -- as published ----------------------------------------------------------------------------
@@ -115,7 +113,7 @@ class _Plan:
         """The sweep over γ first, then sizes from small to large."""
         scale = self._scale
         serves: dict[tuple[int, float], set[int]] = {}
-        window = scale.gammas if scale.whole_grid else self._source.window
+        window = scale.gammas if scale.whole_grid else self.source.window
         for gamma in scale.gammas:
             serves[scale.sweep_size, gamma] = {3}
         for size in self._within("binning", scale.sizes):
@@ -153,8 +151,8 @@ class _Plan:
 
     def _theorem(self, found: Sequence[Record]) -> list[Cell]:
         """Theorem 1, at the middle of the window."""
-        scale, window = self._scale, self._source.window
-        rows, grids = min(scale.theorem_rows, self._n), scale.theorem_grids
+        scale, window = self._scale, self.source.window
+        rows, grids = self.at_most(scale.theorem_rows), scale.theorem_grids
         settings: dict[str, Any] = {
             "gamma": window[len(window) // 2],
             "rows": rows,
@@ -164,14 +162,14 @@ class _Plan:
         return [
             Cell(
                 {
-                    **self._common(theorem.PROTOCOL, self._source.inputs, rows),
+                    **self._common(theorem.PROTOCOL, self.source.inputs, rows),
                     **settings,
                     "method": "binning",
                     "size": grids,
                     "seed": 0,
                     "lam_n": theorem.LAM_N,
                 },
-                lambda loaded: theorem.theorem(loaded, **settings),
+                called(theorem.theorem, settings),
                 2e-8 * rows**2 + 1e-6 * rows * grids**2 * scale.theorem_trials,
                 f"theorem 1, γ {settings['gamma']:.3g}",
                 kind="theorem",
@@ -184,7 +182,7 @@ class _Plan:
 
     def _best_gamma(self, found: Sequence[Record]) -> float:
         """The exact kernel's best γ on the test part; random binning's where there is none."""
-        name = self._source.name
+        name = self.name
         for method in ("exact", "binning"):
             mine = [
                 record
@@ -192,7 +190,7 @@ class _Plan:
                 if record["protocol"] == "published"
                 and record["method"] == method
                 and record["data_name"] == name
-                and record["inputs"] == self._source.inputs
+                and record["inputs"] == self.source.inputs
                 and "failed" not in record
                 and (method == "binning" or record["fitted_rows"] == self._sigma_rows)
             ]
@@ -212,7 +210,7 @@ class _Plan:
         of = "" if size is None else f" {size}"
         return Cell(
             {
-                **self._common("published", self._source.inputs, rows),
+                **self._common("published", self.source.inputs, rows),
                 **settings,
                 "kernel": fits.kernel_of(method),
                 "lam_n": fits.LAM_N,
@@ -262,10 +260,10 @@ class _Plan:
         """What determines a run, whatever its method."""
         return {
             "protocol": protocol,
-            "data_name": self._source.name,
+            "data_name": self.name,
             "inputs": inputs,
-            "test_share": self._source.test_share,
-            "train_rows": self._source.train_rows,
+            "test_share": self.source.test_share,
+            "train_rows": self.source.train_rows,
             "fitted_rows": rows,
         }
 
@@ -281,7 +279,7 @@ class _Plan:
 
     def _cost(self, method: str, size: int | None, rows: int | None) -> float:
         n = self._n if rows is None else rows
-        fit = fits.FAIR[method].cost(size, n, self._d, self._source.outputs)
+        fit = fits.FAIR[method].cost(size, n, self._d, self.source.outputs)
         return fit + (5e-10 * n * self._m * (self._d + 4) if method == "exact" else 0)
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 from mercer_studies.papers import Selected
+from mercer_studies.plans import Plan, called, names_of
 from mercer_studies.runner import Cell, Stage
 from mercer_studies.sparse_features import course, fits
 from mercer_studies.sparse_features.data import Source, load
@@ -50,12 +50,8 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     tables = TABLES if everything else selected.tables
 
     def plans(names: Sequence[str]) -> list[_Plan]:
-        kept = [name for name in selected.datasets or names if name in SOURCES]
-        return [
-            _Plan(source, scale, selected.n_jobs)
-            for name, source in SOURCES.items()
-            if name in kept
-        ]
+        kept = names_of(SOURCES, names, selected)
+        return [_Plan(SOURCES[name], scale, selected.n_jobs) for name in kept]
 
     shown = [plan for plan in plans(scale.table_data) if plan.source.table in tables]
     found = [plan.table() for plan in shown]
@@ -65,13 +61,12 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     return found, notes
 
 
-class _Plan:
-    """The runs on one data set."""
+class _Plan(Plan):
+    """The row of a table, and a panel of the figure."""
 
     def __init__(self, source: Source, scale: Scale, n_jobs: int | None):
-        self.source, self._scale = source, scale
-        self._load = partial(load, source, n_jobs)
-        self._n, self._m, self._d = source.shape()
+        super().__init__(source, load, n_jobs)
+        self._scale = scale
 
     def table(self) -> Stage:
         """The row of a table."""
@@ -81,23 +76,20 @@ class _Plan:
             for family in FAMILIES
             for lam_n in (LAMBDAS if family == "sparse" else (1.0,))
         ]
-        return Stage(f"{self.source.name}, table", lambda found: cells, self._load)
+        return self.stage("table", cells)
 
     def figure(self) -> Stage:
         """A panel of the figure."""
         scale = self._scale
-        rows = self._rows(scale.figure_rows)
+        rows = self.at_most(scale.figure_rows)
         common: dict[str, Any] = {
-            "rows": None if rows == self._n else rows,
+            "rows": self.unless_all(rows),
             "test_rows": scale.test_rows,
             "lam_n": 1.0,
             "seed": 0,
         }
         draws = {"size": scale.figure_size, "n_new": scale.figure_new}
-        searches = {
-            "sparse-perceptron": draws,
-            BOOSTING: {"size": scale.n_learners, "n_new": 1},
-        }
+        searches = {"sparse-perceptron": draws, BOOSTING: {"size": scale.n_learners, "n_new": 1}}
         level = {"method": "kernel-perceptron", "size": None, **common}
         cells = [
             self._figure_cell(level, lambda loaded: course.level(loaded, **common), 5e-11 * rows**3)
@@ -105,25 +97,21 @@ class _Plan:
         for method, own in searches.items():
             settings = {"method": method, **own, **common}
             cost = 1e-9 * rows * own["size"] * (own["size"] / own["n_new"] + 100)
-            cells.append(self._figure_cell(settings, partial(_searched, settings), cost))
-        return Stage(f"{self.source.name}, figure", lambda found: cells, self._load)
+            cells.append(self._figure_cell(settings, called(course.search, settings), cost))
+        return self.stage("figure", cells)
 
     def limits(self) -> list[str]:
         """What is left out of the tables, and what is put in its place."""
-        rows = self._rows(self._scale.rows)
-        exact = self._rows(min(rows, self._scale.kernel_rows or rows))
-        name, found = self.source.name, []
-        if self.source.stands_in:
-            found.append(f"{name} stands in for {self.source.paper_name}.")
-        if rows < self._n:
-            found.append(f"{name}: {rows} of its {self._n} training rows are fitted.")
+        rows = self.at_most(self._scale.rows)
+        exact = self.at_most(min(rows, self._scale.kernel_rows or rows))
+        said = self.left_out(rows, self.source.stands_in)
         if exact < rows:
-            found.append(f"{name}: the exact kernel is fitted to {exact} training rows.")
-        return found
+            said.append(f"{self.name}: the exact kernel is fitted to {exact} training rows.")
+        return said
 
     def _table_cell(self, family: str, kernel: str, lam_n: float) -> Cell:
         scale = self._scale
-        n = self._rows(scale.rows)
+        n = self.at_most(scale.rows)
         if family == "kernel":
             n = min(n, scale.kernel_rows or n)
         size = None if family == "kernel" else scale.size
@@ -133,7 +121,7 @@ class _Plan:
             "size": size,
             "seed": 0,
             "lam_n": lam_n,
-            "rows": None if n == self._n else n,
+            "rows": self.unless_all(n),
             "test_rows": scale.test_rows,
             "n_new": scale.n_new,
             "width_rows": scale.width_rows,
@@ -143,7 +131,7 @@ class _Plan:
         of = f", n λ {lam_n:g}" if family == "sparse" else ""
         return Cell(
             {**self._common(), "task": "table", "method": method, **settings},
-            lambda loaded: fits.table(loaded, **settings),
+            called(fits.table, settings),
             self._cost(family, n, lam_n),
             f"{METHODS[method]}{of}",
             kind=f"table {method}",
@@ -168,12 +156,9 @@ class _Plan:
         """What determines a run, whatever its method."""
         return {
             "protocol": "published",
-            "data_name": self.source.name,
+            "data_name": self.name,
             "test_share": self.source.test_share,
         }
-
-    def _rows(self, most: int | None) -> int:
-        return min(most or self._n, self._n)
 
     def _cost(self, family: str, n: int, lam_n: float) -> float:
         size = self._scale.size
@@ -182,7 +167,3 @@ class _Plan:
         if family == "rf":
             return 0.05 + 2e-11 * n * size**2 + 2e-11 * size**3
         return 0.05 + 2e-8 * n * size * {1000.0: 1, 100.0: 4, 10.0: 6, 1.0: 10}[lam_n]
-
-
-def _searched(settings: dict[str, Any], loaded: Any) -> dict[str, Any]:
-    return course.search(loaded, **settings)

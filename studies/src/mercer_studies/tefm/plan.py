@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
 from mercer_studies.papers import Selected
-from mercer_studies.runner import Cell, Record, Stage
+from mercer_studies.plans import Plan, called, names_of
+from mercer_studies.runner import Cell, Stage
 from mercer_studies.tefm import fits
 from mercer_studies.tefm.data import Source, is_at_hand, load
 from mercer_studies.tefm.grid import (
@@ -54,11 +54,9 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
     left_out, notes = _left_out(selected)
 
     def plans(names: Sequence[str]) -> list[_Plan]:
-        kept = [name for name in selected.datasets or names if name in names]
+        kept = [name for name in names_of(SOURCES, names, selected) if name in names]
         return [
-            _Plan(source, scale, selected.n_jobs)
-            for name, source in SOURCES.items()
-            if name in kept and name not in left_out
+            _Plan(SOURCES[name], scale, selected.n_jobs) for name in kept if name not in left_out
         ]
 
     found: list[Stage] = []
@@ -86,34 +84,32 @@ def _left_out(selected: Selected) -> tuple[set[str], list[str]]:
     return {wanted}, [said]
 
 
-class _Plan:
-    """The runs on one data set."""
+class _Plan(Plan):
+    """Kernel matrices and regressions."""
 
     def __init__(self, source: Source, scale: Scale, n_jobs: int | None):
-        self._source, self._scale = source, scale
-        self._load = partial(load, source, n_jobs)
-        self._n, _, self._d = source.shape()
+        super().__init__(source, load, n_jobs)
+        self._scale = scale
 
     def kernel(self) -> Stage:
         """Figure 1."""
-        return Stage(f"{self._source.name}, kernel", self._kernel_cells, self._load)
+        return self.stage("kernel", self._kernel_cells())
 
     def ridge(self) -> Stage:
         """Figures 2 and 3."""
-        return Stage(f"{self._source.name}, regression", self._ridge_cells, self._load)
+        return self.stage("regression", self._ridge_cells())
 
     def limits(self) -> list[str]:
         """What is left out of the regressions."""
         rows = self._scale.ridge_rows
         if rows is None or rows >= self._n:
             return []
-        return [f"{self._source.name}: regressions have {rows} of its {self._n} training rows."]
+        return [f"{self.source.name}: regressions have {rows} of its {self._n} training rows."]
 
     # -- figure 1 --------------------------------------------------------------------------------
 
-    def _kernel_cells(self, found: Sequence[Record]) -> list[Cell]:
-        wanted = self._scale.kernel_rows or self._source.paper_rows or self._n
-        rows = min(wanted, self._n)
+    def _kernel_cells(self) -> list[Cell]:
+        rows = self.at_most(self._scale.kernel_rows or self.source.paper_rows)
         return [
             self._kernel_cell(method, size, seed, rows)
             for seed in self._scale.kernel_seeds
@@ -136,7 +132,7 @@ class _Plan:
         known = method_at(method, size)
         return Cell(
             {**self._common("kernel"), **settings},
-            lambda loaded: fits.approximation(loaded, **settings),
+            called(fits.approximation, settings),
             known.cost(size, rows, self._d, 1) + 0.05 + 4e-11 * rows**2 * size,
             f"{known.label} {size}, seed {seed}",
             kind=f"kernel {method}",
@@ -145,9 +141,9 @@ class _Plan:
 
     # -- figures 2 and 3 -------------------------------------------------------------------------
 
-    def _ridge_cells(self, found: Sequence[Record]) -> list[Cell]:
+    def _ridge_cells(self) -> list[Cell]:
         scale = self._scale
-        n = min(scale.ridge_rows or self._n, self._n)
+        n = self.at_most(scale.ridge_rows)
         cells = []
         for seed in scale.ridge_seeds:
             for method in (*PAPERS, *OURS):
@@ -156,7 +152,7 @@ class _Plan:
                 cells += [self._ridge_cell(method, size, seed, scale.ridge_rows) for size in sizes]
         # Chance has no part in the exact kernel.
         rows = min(n, scale.exact_rows)
-        cells.append(self._ridge_cell(fits.EXACT, None, 0, rows if rows < self._n else None))
+        cells.append(self._ridge_cell(fits.EXACT, None, 0, self.unless_all(rows)))
         return cells
 
     def _ridge_cell(self, method: str, size: int | None, seed: int, rows: int | None) -> Cell:
@@ -170,12 +166,12 @@ class _Plan:
             "selection_rows": scale.selection_rows,
         }
         known = method_at(method, size)
-        n = min(rows or self._n, self._n)
+        n = self.at_most(rows)
         exact = 4e-12 * n**3 + 5e-10 * n**2 * (self._d + 4) if method == fits.EXACT else 0.0
         of = "" if size is None else f" {size}, seed {seed}"
         return Cell(
             {**self._common("ridge"), **settings},
-            lambda loaded: fits.ridge(loaded, **settings),
+            called(fits.ridge, settings),
             exact or known.cost(size, n, self._d, 1),
             f"{known.label}{of}",
             kind=f"ridge {method}",
@@ -189,10 +185,10 @@ class _Plan:
         return {
             "protocol": "fair",
             "task": task,
-            "data_name": self._source.name,
-            "inputs": self._source.inputs,
-            "response": self._source.response,
-            "test_share": self._source.test_share,
+            "data_name": self.source.name,
+            "inputs": self.source.inputs,
+            "response": self.source.response,
+            "test_share": self.source.test_share,
         }
 
 

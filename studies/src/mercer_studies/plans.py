@@ -1,0 +1,82 @@
+"""The runs of a study on one data set, as stages of cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from mercer_studies.papers import Selected
+from mercer_studies.runner import Cell, Stage
+from mercer_studies.sources import Source
+
+__all__ = ["Plan", "Run", "called", "names_of"]
+
+Run = Callable[..., dict[str, Any]]
+"""A run: takes what was loaded and settings by name, returns the results of a record."""
+
+
+class Plan:
+    """The runs of a study on one data set; each paper's plan says which.
+
+    Parameters
+    ----------
+    source : Source
+    load : callable
+        From a source and a number of threads to what runs work on.
+    n_jobs : int or None
+
+    Attributes
+    ----------
+    source : Source
+    name : str
+        Of the data.
+    """
+
+    def __init__(self, source: Any, load: Callable[..., Any], n_jobs: int | None):
+        self.source: Any = source
+        self.name: str = source.name
+        self._n_jobs = n_jobs
+        self._load = partial(load, source, n_jobs)
+        self._n, self._m, self._d = source.shape()
+
+    def at_most(self, rows: int | None) -> int:
+        """So many training rows, or all there are."""
+        return min(rows or self._n, self._n)
+
+    def unless_all(self, rows: int | None) -> int | None:
+        """So many training rows, None where that is all there are."""
+        rows = self.at_most(rows)
+        return None if rows == self._n else rows
+
+    def stage(self, part: str, cells: Sequence[Cell]) -> Stage:
+        """Runs that do not depend on others."""
+        return Stage(f"{self.name}, {part}", lambda found: cells, self._load)
+
+    def left_out(self, rows: int, stands_in: bool) -> list[str]:
+        """That the data stand in for the paper's, and how few rows are fitted, in sentences."""
+        said = [f"{self.name} stands in for {self.source.paper_name}."] if stands_in else []
+        if rows < self._n:
+            said.append(f"{self.name}: {rows} of its {self._n} training rows are fitted.")
+        return said
+
+
+def called(run: Run, settings: Mapping[str, Any]) -> Callable[[Any], dict[str, Any]]:
+    """A run with its settings, as a cell wants it.
+
+    Examples
+    --------
+    >>> called(lambda loaded, *, size: {"all": loaded * size}, {"size": 3})(2)
+    {'all': 6}
+    """
+    return partial(_call, run, settings)
+
+
+def names_of(sources: Mapping[str, Source], names: Iterable[str], selected: Selected) -> list[str]:
+    """The data sets of a part of a study that are selected, in the order of the sources."""
+    kept = selected.datasets or tuple(names)
+    return [name for name in sources if name in kept]
+
+
+def _call(run: Run, settings: Mapping[str, Any], loaded: Any) -> dict[str, Any]:
+    return run(loaded, **settings)
