@@ -137,3 +137,25 @@ def test_one_seed_one_outcome_and_files_keep_it(tmp_path):
 def test_settings_that_make_no_sense_get_a_sentence(settings, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         GradientScaler(**settings).fit([[0.0], [1.0]], [0.0, 1.5])
+
+
+@pytest.mark.parametrize(("dtype", "largest"), [(np.float32, 1e37), (np.float64, 1e307)])
+def test_the_unit_of_the_inputs_changes_no_scale(dtype, largest):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.sin(2 * X[:, 1])
+    expected = GradientScaler(random_state=0).fit(X.astype(dtype), y)
+    for size in (1e-30, 1e20, largest):
+        rows = (size * X).astype(dtype)
+        scaler = GradientScaler(random_state=0).fit(rows, y)
+        np.testing.assert_allclose(scaler.scales_, expected.scales_, rtol=1e-3)
+        np.testing.assert_allclose(
+            scaler.transform(rows), expected.transform(X.astype(dtype)), rtol=1e-3, atol=1e-6
+        )
+
+
+def test_scaled_inputs_beyond_the_dtype_are_refused_in_one_sentence():
+    X = np.random.default_rng(0).normal(size=(50, 2)) / 100
+    scaler = GradientScaler(random_state=0).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="X must have scaled inputs within the range of float64"):
+        scaler.transform(np.full((2, 2), 1e308))

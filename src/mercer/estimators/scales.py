@@ -142,6 +142,8 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         key = key_from(self.random_state)
         rows = shuffled(key, X.shape[0], int(self.max_rows), Slot.SHUFFLE)
         sample = X[rows]
+        unit = _unit(sample)  # squares of large numbers leave the range of float32
+        sample = sample / X.dtype.type(unit)
         matrix = np.ones(X.shape[1])
         if self.power != 0 and len(rows) > 3:
             dense = sample.toarray() if sparse.issparse(sample) else sample
@@ -149,7 +151,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             with blas_threads(1):  # threads would wait for each other
                 products = self._learned(dense.astype(np.float32), target.astype(np.float32), key)
             matrix = _root(products, float(self.power))
-        self.matrix_ = at_unit_distance(sample, matrix, self.metric)
+        self.matrix_ = at_unit_distance(sample, matrix, self.metric) / unit
         lengths = np.abs(matrix) if matrix.ndim == 1 else np.sqrt(np.sum(matrix**2, axis=1))
         self.scales_ = lengths / lengths.max()
         return self
@@ -164,11 +166,22 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         Returns
         -------
         array or CSR of shape (n, d), in the dtype of X
+
+        Raises
+        ------
+        ValueError
+            If a scaled input leaves the range of that dtype.
         """
         self._check_fitted()
         X = sound(X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
-        return scaled(X, self.matrix_)
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = scaled(X, self.matrix_)
+            values = rows.data if sparse.issparse(rows) else rows
+            in_range = np.isfinite(values.sum()) or np.isfinite(values).all()
+        if not in_range:
+            raise ValueError(f"X must have scaled inputs within the range of {X.dtype}.")
+        return rows
 
     def _check_state(self) -> None:
         state, d = State(self), State(self).integer("n_features_in_", 1)
@@ -199,6 +212,12 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
                 slopes = scaled(slopes, matrix.T)  # along the inputs as they came
                 products += slopes.T @ slopes if self.full else np.sum(slopes**2, axis=0)
         return products
+
+
+def _unit(rows: Any) -> float:
+    """The power of two next to the largest number, by which rows are divided without rounding."""
+    values = rows.data if sparse.issparse(rows) else rows
+    return float(2.0 ** np.frexp(np.max(np.abs(values), initial=0.0))[1] / 2)
 
 
 def at_unit_distance(X: Any, matrix: NDArray, metric: str) -> NDArray:
