@@ -252,11 +252,7 @@ def theorem_runs(records: Iterable[Record]) -> list[Record]:
     >>> theorem_runs([{"protocol": "theorem", "failed": "no memory."}])
     []
     """
-    return [
-        record
-        for record in records
-        if record.get("protocol") == "theorem" and not record.get("failed")
-    ]
+    return [run for run in records if run.get("protocol") == "theorem" and not run.get("failed")]
 
 
 def theorem1(records: Iterable[Record]) -> Figure:
