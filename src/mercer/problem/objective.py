@@ -52,6 +52,8 @@ class Point:
         F, summed over the outputs.
     gradient : ndarray of the shape of θ
         ∇F without its l1 part.
+    slopes : ndarray of shape (n,) or (n, k)
+        Derivatives of the mean loss with respect to the responses, s_i ℓ'(y_i, u_i) / n.
     curvature : ndarray of shape (n,) or (n, k), or callable
         ℓ'' of every row and output; a linear map of changes of the responses for a joint loss.
     violation : ndarray of the shape of θ
@@ -109,6 +111,14 @@ class Point:
         problem._add_penalty(gradient, self.theta)
         gradient.flags.writeable = False
         return gradient
+
+    @property
+    def slopes(self) -> NDArray:
+        """Derivatives of the mean loss with respect to the responses; not kept."""
+        problem = self.problem
+        slopes = problem._weighted(problem.loss.gradient(self.responses, problem.y))
+        slopes /= problem.n_rows
+        return slopes
 
     @cached_property
     def curvature(self) -> Any:
