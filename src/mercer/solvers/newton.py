@@ -102,9 +102,10 @@ class NewtonCG(Solver):
 
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
         with clock.phase("gradient"):
+            reference = problem.reference()  # first: it knows the gradient at the usual start
             point = problem.at(theta)
             norm = problem.norm(point.gradient)
-            relative = norm / problem.reference()
+            relative = norm / reference
         # No Newton step is longer than ‖g‖ / alpha if alpha bounds the curvature from below; of a
         # norm other than ‖w‖ that is a guess, which the steps themselves correct.
         least = float(np.mean(problem.penalty.diagonal()))
