@@ -14,10 +14,10 @@ import mercer.solvers.direct
 import mercer.solvers.newton
 from _problems import RIDGE, N, designs, make, ridge_solution, targets
 from mercer.designs import Dense, Lazy, Sparse
+from mercer.equations import NormalMatrix
 from mercer.losses import Squared
 from mercer.penalties import L2
 from mercer.problem import Problem
-from mercer.problem.forms import Primal
 from mercer.solvers import Cholesky
 
 
@@ -79,7 +79,7 @@ def test_gradient_vanishes_at_the_ridge_solution(solver, seed, n, d, log_alpha, 
         theta = solver.solve(problem).coef
     gradient = problem.gradient(theta)
     size = (
-        np.abs(Primal(problem).matrix(problem.penalty.alpha)).max() * np.abs(theta).max()
+        np.abs(NormalMatrix(problem).matrix(problem.penalty.alpha)).max() * np.abs(theta).max()
         + np.abs(y).max()
     )
     np.testing.assert_allclose(gradient, 0, atol=1e-9 * size)

@@ -21,7 +21,6 @@ from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem.certificates import best_constant, dual_gaps
 from mercer.problem.rows import add_scaled, as_rows, checked_target, normalised_weights
-from mercer.problem.systems import System, linear_system
 
 __all__ = ["Problem"]
 
@@ -83,6 +82,10 @@ class Problem:
     >>> problem.value(problem.initial())
     0.5
     """
+
+    # Workers that share the rows in linear equations, and the count of what they send each other.
+    n_workers: int = 1
+    meter: Any = None
 
     def __init__(
         self,
@@ -306,29 +309,6 @@ class Problem:
         if self._point is not None:
             other._point = _Point(self._point.theta.copy(), self._point.responses.copy())
         return other
-
-    # -- linear equations --------------------------------------------------------------------
-
-    def system(self, alphas: ArrayLike | None = None) -> System:
-        """The linear equations that minimisers solve, for several strengths of the penalty.
-
-        Parameters
-        ----------
-        alphas : array of shape (q,), optional
-            Strengths, at least 0; by default that of the penalty.
-
-        Returns
-        -------
-        System
-            A ``KernelSystem`` where the penalty's matrix is the design itself, without jitter:
-            the kernel machine of all rows; else a ``NormalSystem``.
-
-        Raises
-        ------
-        ValueError
-            If the loss is not quadratic, or the penalty's gradient not linear.
-        """
-        return linear_system(self, alphas)
 
     @property
     def current(self) -> NDArray | None:

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer._random import key_from
 from mercer._validation import is_name, name_from, positive_integer
-from mercer.problem import Problem, RowSpace
+from mercer.equations import RowSpace, equations, spans_all_rows
+from mercer.problem import Problem
 from mercer.problem.rows import add_scaled
-from mercer.problem.systems import KernelSystem
 from mercer.solvers import krylov
 from mercer.solvers.base import Clock, Result, Solver, State, check_range, start_of
 
@@ -202,7 +202,7 @@ class ConjugateGradient(Solver):
         if problem.penalty.quadratic:
             return super().solve_path(problem, values, callback)
         problem = krylov.held(problem, self.hold)
-        if values and isinstance(problem.system(values), KernelSystem):
+        if values and spans_all_rows(problem):
             return self._machines(problem, values, None, callback)
         return super().solve_path(problem, values, callback)
 
@@ -214,7 +214,7 @@ class ConjugateGradient(Solver):
         if problem.penalty.quadratic:
             suits: tuple[str, ...] = tuple(_POWERS)
         else:
-            of_rows = isinstance(problem.system(), KernelSystem)
+            of_rows = spans_all_rows(problem)
             suits = (_OF_ROWS,) if of_rows else (_OF_LANDMARKS,)
         if kind not in suits:
             raise ValueError(
@@ -239,7 +239,7 @@ class ConjugateGradient(Solver):
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             with clock.phase("hold"):
                 problem = krylov.held(problem, self.hold)
-            system = problem.system(alphas)
+            system = equations(problem, alphas)
             with clock.phase("precondition"):
                 key = key_from(self.random_state)
                 inverse = krylov.preconditioner(system, self.preconditioner, self.rank, key)

@@ -13,13 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._validation import name_from
+from mercer.equations import NormalMatrix, RowMatrix, equations, matrix_of
+from mercer.equations.factor import Factor
 from mercer.problem import Problem
-from mercer.problem.forms import Dual, Primal, spans_all_rows
 from mercer.problem.precision import relative
-from mercer.problem.systems import NormalSystem
 from mercer.solvers.base import NEAR, Clock, Solver, State, check_range
 from mercer.solvers.conjugate_gradient import ConjugateGradient
-from mercer.solvers.factor import Factor
 
 __all__ = ["Cholesky", "LeftOut", "leave_one_out"]
 
@@ -88,7 +87,7 @@ class Cholesky(Solver):
     )
 
     # What the problems of a path share; of the copy of the solver that follows it.
-    _shared: ClassVar[Primal | Dual | None] = None
+    _shared: ClassVar[NormalMatrix | RowMatrix | None] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -104,14 +103,14 @@ class Cholesky(Solver):
 
     def step(self, problem: Problem, state: State) -> None:
         with state.clock.phase("products"):
-            form = self._shared or _form(problem, self.form)
+            form = self._shared or matrix_of(problem, self.form)
             matrix = form.matrix(problem.penalty.alpha, last=self._shared is None)
         check_range(problem, matrix.diagonal())
         with state.clock.phase("factor"):
             form, factor = _factor(form, matrix, problem.penalty.alpha)
-        if isinstance(form, Primal) and form.whitened:
+        if isinstance(form, NormalMatrix) and form.whitened:
             self._polish(state, form, factor)
-        elif isinstance(form, Primal):
+        elif isinstance(form, NormalMatrix):
             self._refine(state, form, factor)
         else:
             with state.clock.phase("factor"):
@@ -121,7 +120,7 @@ class Cholesky(Solver):
             if self._offer(problem, state, theta) and not problem.penalty.quadratic:
                 self._refine(state, form, factor)
         state.x = state.x.astype(problem.dtype, copy=False)
-        bounded = factor.regular and isinstance(form, Primal)
+        bounded = factor.regular and isinstance(form, NormalMatrix)
         if problem.penalty.alpha and (bounded or problem.penalty.quadratic):
             with state.clock.phase("products"):
                 state.distance = _distance(problem, state.x, form, factor)
@@ -130,14 +129,14 @@ class Cholesky(Solver):
 
     def _for_path(self, problem: Problem) -> Cholesky:
         shared = copy.copy(self)
-        shared._shared = _form(problem, self.form)  # type: ignore[misc]
+        shared._shared = matrix_of(problem, self.form)  # type: ignore[misc]
         return shared
 
-    def _refine(self, state: State, form: Primal | Dual, factor: Factor) -> None:
+    def _refine(self, state: State, form: NormalMatrix | RowMatrix, factor: Factor) -> None:
         """Newton's steps with one factor: what the matrix lost to rounding comes back."""
         problem = state.problem
         enough = 100 * float(np.finfo(problem.dtype).eps)
-        if isinstance(form, Dual):  # another look at all pairs of rows has to be worth it
+        if isinstance(form, RowMatrix):  # another look at all pairs of rows has to be worth it
             enough = max(enough, _EXACT)
         improving = True
         while improving and state.optimality > enough:
@@ -149,7 +148,7 @@ class Cholesky(Solver):
                 theta = theta.astype(problem.dtype)
             improving = self._offer(problem, state, theta)
 
-    def _polish(self, state: State, form: Primal, factor: Factor) -> None:
+    def _polish(self, state: State, form: NormalMatrix, factor: Factor) -> None:
         """A step, then conjugate gradients: M was raised to have a factor, perhaps by much.
 
         Rounding makes residuals of many alike columns a poor guide: the objective decides.
@@ -194,12 +193,14 @@ def _optimality(problem: Problem, theta: NDArray) -> float:
     """
     if problem.penalty.quadratic:
         return problem.optimality(theta)
-    system = problem.system()
+    system = equations(problem)
     x = system.from_theta(theta)
     return float(system.relative(system.residual(x), x).max())
 
 
-def _distance(problem: Problem, theta: NDArray, form: Primal | Dual, factor: Factor) -> float:
+def _distance(
+    problem: Problem, theta: NDArray, form: NormalMatrix | RowMatrix, factor: Factor
+) -> float:
     """How far responses at θ are from the minimiser's at most, in units of the targets' spread.
 
     Half their mean squared distance is at most F(θ) − min F, which is half of gᵀ A⁻¹ g with the
@@ -220,12 +221,9 @@ def _downhill(problem: Problem, theta: NDArray) -> NDArray[np.float64]:
     """−∇F(θ), or the residual of the equations of the rows for a machine of all of them."""
     if problem.penalty.quadratic:
         return -problem.gradient(theta).astype(np.float64)
-    if spans_all_rows(problem):
-        system = problem.system()
-        residual = system.residual(system.from_theta(theta))[:, : problem.n_outputs]
-        return residual.reshape(problem.y.shape)
-    system = NormalSystem(problem, np.array([problem.penalty.alpha]))
-    return system.residual(system.from_theta(theta)).reshape(problem.shape)
+    system = equations(problem)
+    residual = system.residual(system.from_theta(theta))[:, : problem.n_outputs]
+    return residual.reshape(len(residual), *problem.shape[1:])
 
 
 @dataclass(frozen=True)
@@ -308,13 +306,13 @@ def leave_one_out(problem: Problem, alphas: ArrayLike) -> Iterator[LeftOut]:
 
 
 def _left_out(problem: Problem, alphas: list[float]) -> Iterator[LeftOut]:
-    form = _form(problem, "auto")
+    form = matrix_of(problem)
     target = problem.y.astype(np.float64)
     for i, alpha in enumerate(alphas):
         one = problem.with_penalty(replace(problem.penalty, alpha=alpha))
         matrix = form.matrix(alpha, last=i == len(alphas) - 1)
         form, factor = _factor(form, matrix, alpha)
-        if isinstance(form, Dual):
+        if isinstance(form, RowMatrix):
             beta = factor.solve(form.rhs)
             theta = form.theta(beta).astype(one.dtype)
             residual = form.left_out(alpha, beta, factor.inverse_diagonal())
@@ -330,28 +328,13 @@ def _left_out(problem: Problem, alphas: list[float]) -> Iterator[LeftOut]:
 
 
 def _factor(
-    form: Primal | Dual, matrix: NDArray[np.float64], alpha: float
-) -> tuple[Primal | Dual, Factor]:
+    form: NormalMatrix | RowMatrix, matrix: NDArray[np.float64], alpha: float
+) -> tuple[NormalMatrix | RowMatrix, Factor]:
     """The factor of a form's matrix; of its whitened form where rounding made that singular."""
-    restricted = isinstance(form, Primal) and not form.problem.penalty.quadratic
+    restricted = isinstance(form, NormalMatrix) and not form.problem.penalty.quadratic
     if not restricted or alpha > _WEAK * float(np.mean(matrix.diagonal())):
         factor = Factor(matrix, overwrite=True, eigenvectors=not restricted)
         if factor.regular or not restricted:
             return form, factor
-    form = Primal(form.problem, whiten=True)
+    form = NormalMatrix(form.problem, whiten=True)
     return form, Factor(form.matrix(alpha), overwrite=True)
-
-
-def _form(problem: Problem, form: str) -> Primal | Dual:
-    """The matrices of the rows, or of the columns."""
-    n, n_columns = problem.design.shape
-    if problem.penalty.quadratic:
-        rows = form == "dual" or (form == "auto" and n < n_columns)
-        return Dual(problem) if rows else Primal(problem)
-    rows = spans_all_rows(problem)
-    if form != "auto" and rows != (form == "dual"):
-        raise ValueError(
-            "form must be 'auto' or 'dual' for a kernel machine of all rows, 'auto' or 'primal' "
-            f"for one of landmarks; got {form!r}."
-        )
-    return Dual(problem) if rows else Primal(problem)

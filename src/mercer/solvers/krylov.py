@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.designs import KernelColumns
+from mercer.equations import Equations, KernelEquations
 from mercer.problem import Problem
-from mercer.problem.systems import KernelSystem, System
 from mercer.solvers.base import Clock, Result, State, TraceRow, check_range
 from mercer.solvers.preconditioners import low_rank, rank_for, restricted
 
@@ -41,7 +41,7 @@ class KrylovState(State):
         Relative residual of every strength, the largest over its outputs.
     """
 
-    system: System
+    system: Equations
     precondition: Precondition
     alphas: NDArray[np.float64]
     index: NDArray[np.int64]  # numbers of the strengths at work
@@ -86,7 +86,7 @@ class KrylovState(State):
     def begin(
         cls,
         problem: Problem,
-        system: System,
+        system: Equations,
         precondition: Precondition,
         clock: Clock,
         theta: NDArray,
@@ -123,7 +123,7 @@ class KrylovState(State):
     def advance(self, tol: float) -> None:
         """One step along the directions."""
         # The recurrence strays no further than the truth is looked at for.
-        single = tol >= _COARSE and isinstance(self.system, KernelSystem)
+        single = tol >= _COARSE and isinstance(self.system, KernelEquations)
         dtype = self.problem.dtype if single else np.float64
         with self.clock.phase("products"):
             product = self.system.product(self.direction.astype(dtype, copy=False))
@@ -132,7 +132,7 @@ class KrylovState(State):
             check_range(self.problem, curvature)
             usable = curvature > 0
             length = np.divide(self.slope, curvature, out=np.zeros_like(curvature), where=usable)
-            self.system.x += length * self.direction
+            self.system.state["x"] += length * self.direction
             product *= length
             self.residual = self.residual - product
             self.relative[self.index] = self.system.relative(self.residual).max(axis=1)
@@ -200,8 +200,8 @@ class KrylovState(State):
         """Write a row into the trace of every strength at work."""
         with self.clock.pause():
             if self.system.knows_residual:
-                for part in self.system.parts:
-                    part.state = self.residual[part.rows]
+                for m, part in enumerate(self.system.parts):
+                    self.system.state[f"rows{m}"] = self.residual[part.rows]
                 self.values = self.system.values()
             check_range(self.problem, self.values)
             self.optimality = float(self.relative.max())
@@ -255,7 +255,7 @@ def lost(state: KrylovState, start: NDArray) -> bool:
     Where columns are nearly dependent and entries float32, weights grow until their rounding is all
     that is left.
     """
-    if isinstance(state.system, KernelSystem) or not state.iteration:
+    if isinstance(state.system, KernelEquations) or not state.iteration:
         return False
     if state.problem.value(state.coef) <= state.problem.value(start):
         return False
@@ -264,14 +264,14 @@ def lost(state: KrylovState, start: NDArray) -> bool:
     return True
 
 
-def preconditioner(system: System, kind: Any, rank: int | str, key: int) -> Precondition:
+def preconditioner(system: Equations, kind: Any, rank: int | str, key: int) -> Precondition:
     """What approximates the inverse of the equations, by name or as given."""
     problem = system.problem
     if callable(kind):
         return kind
     if kind is None:
         return lambda residual, strengths: residual
-    if not isinstance(system, KernelSystem):
+    if not isinstance(system, KernelEquations):
         penalty: Any = problem.penalty
         return restricted(
             penalty.matrix, penalty.jitter, problem.fit_intercept, problem.design.dtype

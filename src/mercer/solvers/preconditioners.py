@@ -14,9 +14,9 @@ from scipy.linalg import lapack
 from mercer._array import available_memory, check_memory
 from mercer.designs import Dense, KernelColumns
 from mercer.designs.kernel_rows import times
+from mercer.equations.cholesky import lower
+from mercer.equations.dense import upper_factor
 from mercer.maps.landmarks import pivoted_cholesky
-from mercer.problem.cholesky import lower
-from mercer.problem.forms import upper_factor
 
 __all__ = ["LowRank", "Restricted", "low_rank", "rank_for", "restricted"]
 

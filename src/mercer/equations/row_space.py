@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.problem import Problem
 from mercer.problem.rows import add_scaled, as_rows
-
-if TYPE_CHECKING:
-    from mercer.problem.objective import Problem
 
 __all__ = ["RowSpace"]
 
