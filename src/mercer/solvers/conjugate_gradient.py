@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from mercer.equations import RowSpace, equations, spans_all_rows
 from mercer.problem import Problem
 from mercer.problem.rows import add_scaled
 from mercer.solvers import krylov
-from mercer.solvers.base import Clock, Result, Solver, State, check_range, start_of
+from mercer.solvers.base import Callback, Clock, Result, Solver, State, check_range, start_of
 
 __all__ = ["ConjugateGradient"]
 
@@ -179,32 +179,30 @@ class ConjugateGradient(Solver):
     def criterion(self, problem: Problem) -> str:
         return "gradient" if problem.penalty.quadratic else "residual"
 
-    def solve(
+    def _path(
         self,
         problem: Problem,
-        start: ArrayLike | None = None,
-        callback: Callable[[Any], bool | None] | None = None,
-    ) -> Result:
-        self._check(problem)
-        if problem.penalty.quadratic:
-            return super().solve(problem, start, callback)
-        return self._machines(problem, [problem.penalty.alpha], start, callback)[0]
-
-    def solve_path(
-        self,
-        problem: Problem,
-        alphas: Iterable[float],
-        callback: Callable[[Any], bool | None] | None = None,
+        alphas: list[float],
+        start: ArrayLike | None,
+        callback: Callback | None,
     ) -> list[Result]:
-        """Minimisers for several strengths; a machine of all rows shares products among them."""
-        self._check(problem)
-        values = [float(alpha) for alpha in alphas]
+        if len(alphas) > 1 and not problem.penalty.quadratic:
+            problem = krylov.held(problem, self.hold)
+            if spans_all_rows(problem):
+                return self._machines(problem, alphas, start, callback)
+        return super()._path(problem, alphas, start, callback)
+
+    def _minimise(
+        self,
+        problem: Problem,
+        start: ArrayLike | None,
+        callback: Callback | None,
+        clock: Clock,
+        shared: tuple[Any, ...],
+    ) -> Result:
         if problem.penalty.quadratic:
-            return super().solve_path(problem, values, callback)
-        problem = krylov.held(problem, self.hold)
-        if values and spans_all_rows(problem):
-            return self._machines(problem, values, None, callback)
-        return super().solve_path(problem, values, callback)
+            return super()._minimise(problem, start, callback, clock, shared)
+        return self._machines(problem, [problem.penalty.alpha], start, callback)[0]
 
     def _check(self, problem: Problem) -> None:
         super()._check(problem)
@@ -222,15 +220,12 @@ class ConjugateGradient(Solver):
                 f"problem; got {kind!r}."
             )
 
-    def _warn(self, state: Any, stacklevel: int = 3) -> None:
-        super()._warn(state, stacklevel + 2)  # this, and ``solve``
-
     def _machines(
         self,
         problem: Problem,
         alphas: list[float],
         start: ArrayLike | None,
-        callback: Callable[[Any], bool | None] | None,
+        callback: Callback | None,
     ) -> list[Result]:
         """Solve a kernel machine for several strengths at once."""
         clock = Clock()

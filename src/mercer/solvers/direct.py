@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -26,6 +25,11 @@ _FORMS = ("auto", "primal", "dual")
 _EXACT = 1e-8  # residual of the equations of the rows that is not worth another look
 _WEAK = 1e-9  # alpha, relative to the normal matrix, whose part of it is lost in rounding
 _POLISHED = 1e-6  # residual at which a model does not tell its equations were hard
+
+
+@dataclass(kw_only=True)
+class _State(State):
+    form: NormalMatrix | RowMatrix | None  # that of all strengths of a path
 
 
 @dataclass
@@ -86,9 +90,6 @@ class Cholesky(Solver):
         {"a quadratic loss", "a penalty of linear gradient"}
     )
 
-    # What the problems of a path share; of the copy of the solver that follows it.
-    _shared: ClassVar[NormalMatrix | RowMatrix | None] = None
-
     def __post_init__(self) -> None:
         super().__post_init__()
         name_from(self.form, _FORMS, "form")
@@ -96,15 +97,26 @@ class Cholesky(Solver):
     def criterion(self, problem: Problem) -> str:
         return "gradient" if problem.penalty.quadratic else "residual"
 
-    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> State:
+    def share(
+        self, problem: Problem, alphas: list[float], clock: Clock
+    ) -> tuple[NormalMatrix | RowMatrix, ...]:
+        return () if len(alphas) == 1 else (matrix_of(problem, self.form),)
+
+    def init(
+        self,
+        problem: Problem,
+        theta: NDArray,
+        clock: Clock,
+        form: NormalMatrix | RowMatrix | None = None,
+    ) -> _State:
         with clock.phase("products"):
             optimality = _optimality(problem, theta)
-        return State(problem=problem, clock=clock, x=theta, optimality=optimality)
+        return _State(problem=problem, clock=clock, x=theta, optimality=optimality, form=form)
 
-    def step(self, problem: Problem, state: State) -> None:
+    def step(self, problem: Problem, state: _State) -> None:
         with state.clock.phase("products"):
-            form = self._shared or matrix_of(problem, self.form)
-            matrix = form.matrix(problem.penalty.alpha, last=self._shared is None)
+            form = state.form or matrix_of(problem, self.form)
+            matrix = form.matrix(problem.penalty.alpha, last=state.form is None)
         check_range(problem, matrix.diagonal())
         with state.clock.phase("factor"):
             form, factor = _factor(form, matrix, problem.penalty.alpha)
@@ -126,11 +138,6 @@ class Cholesky(Solver):
                 state.distance = _distance(problem, state.x, form, factor)
         if state.optimality > self.tol or state.distance > NEAR:
             state.stalled = f"stalled at the limit of {problem.dtype}"
-
-    def _for_path(self, problem: Problem) -> Cholesky:
-        shared = copy.copy(self)
-        shared._shared = matrix_of(problem, self.form)  # type: ignore[misc]
-        return shared
 
     def _refine(self, state: State, form: NormalMatrix | RowMatrix, factor: Factor) -> None:
         """Newton's steps with one factor: what the matrix lost to rounding comes back."""

@@ -19,8 +19,8 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer._validation import float_type, positive_integer
 from mercer.designs import Dense, Design, select, side_by_side
 from mercer.maps import FeatureMap
-from mercer.problem import Problem
-from mercer.solvers.base import Clock, Solver, TraceRow, check_tolerance
+from mercer.problem import Problem, dual_gap
+from mercer.solvers.base import Clock, Solver, TraceRow, check_tolerance, warn_unconverged
 
 __all__ = ["Round", "Selection", "Source", "Stream", "WorkingSet"]
 
@@ -247,11 +247,9 @@ class WorkingSet:
             if stopped or found.interrupted or idle == self.patience:
                 break
         if not (found.converged or found.interrupted):
-            warnings.warn(
+            warn_unconverged(
                 f"{type(self.inner).__name__} stopped the last round with {found.optimality:.2g}, "
-                f"above tol={self.inner.tol:g}; raise its max_iter or tol, or raise alpha.",
-                ConvergenceWarning,
-                stacklevel=2,
+                f"above tol={self.inner.tol:g}; raise its max_iter or tol, or raise alpha."
             )
         return found
 
@@ -273,12 +271,12 @@ class WorkingSet:
         known = found.n_active or problem.loss.convex
         if known and steepest <= problem.penalty.l1:  # none of them would get a weight
             with clock.pause():
-                gap = problem.dual_gap(found.coef)
+                gap = dual_gap(problem.at(found.coef))
             found = replace(found, n_drawn=n_drawn)
         else:
             wide, theta, result = self._solved(problem_of, found, design, clock)
             with clock.pause():
-                gap = wide.dual_gap(theta)
+                gap = dual_gap(wide.at(theta))
             with clock.phase("drop"):
                 found = _kept(found, feature_map, wide, theta)
                 problem = problem_of(found.design)

@@ -14,7 +14,7 @@ from mercer._random import key_from
 from mercer._validation import is_name, name_from, positive_integer, positive_number
 from mercer.designs import Dense
 from mercer.losses import LOSSES
-from mercer.problem import Problem
+from mercer.problem import Problem, dual_gaps
 from mercer.solvers.async_svrg.held import MARGINS, PRECISIONS, SAMPLINGS, holds_matrix
 from mercer.solvers.async_svrg.inner import Inner, Settings
 from mercer.solvers.async_svrg.trial import GRID, falling, try_lengths
@@ -267,7 +267,7 @@ class AsyncSVRG(Solver):
     def _judge(self, problem: Problem, state: _State, changed: NDArray[np.bool_]) -> None:
         """Certificates at ``state.x``, whose outputs ``changed`` are new."""
         if np.any(changed):
-            gaps = problem.dual_gaps(state.x) if _has_gap(problem) else None
+            gaps = dual_gaps(problem.at(state.x)) if _has_gap(problem) else None
             if gaps is not None:
                 state.bounds = np.maximum(state.bounds, problem.values(state.x) - gaps)
             else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar
@@ -17,7 +16,7 @@ from mercer._validation import flag, is_name, name_from, positive_integer
 from mercer.designs import Design
 from mercer.equations import Equations, equations
 from mercer.problem import Problem
-from mercer.solvers.base import Clock, Result, Solver, check_range, start_of
+from mercer.solvers.base import Callback, Clock, Result, Solver, check_range, start_of
 from mercer.solvers.block.checkpoint import Checkpoint
 from mercer.solvers.block.fingerprint import examples_of, mark_of
 from mercer.solvers.block.local import LocalSolves
@@ -130,49 +129,13 @@ class BlockCoordinateDescent(Solver):
     def criterion(self, problem: Problem) -> str:
         return "residual"
 
-    def solve(
-        self,
-        problem: Problem,
-        start: ArrayLike | None = None,
-        callback: Callable[[Any], bool | None] | None = None,
-    ) -> Result:
-        return self._solve(problem, [problem.penalty.alpha], start, callback)[0]
-
-    def solve_path(
-        self,
-        problem: Problem,
-        alphas: Iterable[float],
-        callback: Callable[[Any], bool | None] | None = None,
-    ) -> list[Result]:
-        """Minimisers for several strengths, which share blocks and Gram matrices.
-
-        Each is what ``solve`` returns for it alone, to rounding; a strength whose residual is small
-        enough leaves.
-
-        Parameters
-        ----------
-        problem : Problem
-            Its penalty gives everything but alpha.
-        alphas : iterable of float
-        callback : callable, optional
-            As in ``solve``; its state has ``coefs``, one θ for every strength. Returning True stops
-            all of them.
-
-        Returns
-        -------
-        list of Result
-            In the order of ``alphas``.
-        """
-        return self._solve(problem, list(alphas), None, callback)
-
-    def _solve(
+    def _path(
         self,
         problem: Problem,
         alphas: list[float],
         start: ArrayLike | None,
-        callback: Callable[[Any], bool | None] | None,
+        callback: Callback | None,
     ) -> list[Result]:
-        self._check(problem)
         clock = Clock()
         stopped = interrupted = False
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
@@ -242,7 +205,7 @@ class BlockCoordinateDescent(Solver):
             room -= _HELD * bytes_of_block(design, size)
         return size, room
 
-    def _epoch(self, state: BlockState, callback: Callable[[Any], bool | None] | None) -> bool:
+    def _epoch(self, state: BlockState, callback: Callback | None) -> bool:
         """One look at every block; whether the callback wants to stop."""
         n_blocks = len(state.blocks)
         order = permutation(state.key, state.iteration, n_blocks)
@@ -341,7 +304,7 @@ class BlockCoordinateDescent(Solver):
             residual = state.system.current_residual(state.blocks)
             return state.system.relative(residual).max(axis=1)
 
-    def _stops(self, state: BlockState, callback: Callable[[Any], bool | None] | None) -> bool:
+    def _stops(self, state: BlockState, callback: Callback | None) -> bool:
         with state.clock.pause():
             return callback is not None and bool(callback(state))
 
@@ -386,7 +349,7 @@ class BlockCoordinateDescent(Solver):
         if whole and state.checkpoint is not None:
             state.checkpoint.remove()
         if whole and not converged.all():
-            self._warn(replace(state, optimality=float(state.relative.max())), stacklevel=5)
+            self._warn(replace(state, optimality=float(state.relative.max())))
         return [
             Result(
                 coef,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,14 +13,14 @@ from mercer._array import n_threads
 from mercer._validation import name_from
 from mercer.designs import Lazy
 from mercer.problem import Problem
-from mercer.solvers.base import PERFECT, Clock, Solver, State
+from mercer.solvers.base import PERFECT, Clock, Result, Solver, State
 from mercer.solvers.coordinate.columns import Columns, GramPool, columns_of
 from mercer.solvers.coordinate.descent import DescentSteps
 from mercer.solvers.coordinate.newton import NewtonSteps
 from mercer.solvers.coordinate.output import Output, Point
 from mercer.solvers.coordinate.steps import Steps
 
-__all__ = ["CoordinateDescent"]
+__all__ = ["CoordinateDescent", "path"]
 
 METHODS = ("auto", "newton", "descent")
 MODES = ("auto", "safe", "async")
@@ -158,8 +158,6 @@ class CoordinateDescent(Solver):
     order: str = "cyclic"
     method: str = "auto"
 
-    _pool: GramPool | None = field(default=None, init=False, repr=False, compare=False)
-
     name: ClassVar[str] = "cd"
     requires: ClassVar[frozenset[str]] = frozenset()
 
@@ -170,24 +168,17 @@ class CoordinateDescent(Solver):
         name_from(self.order, list(ORDERS), "order")
         name_from(self.method, list(METHODS), "method")
 
-    def keep(self, pool: GramPool) -> None:
-        """Take Gram matrices from there, for problems on its design."""
-        self._pool = pool
-
-    def _for_path(self, problem: Problem) -> CoordinateDescent:
-        """A copy that keeps the Gram matrices of its working sets."""
-        other = copy(self)
-        other.keep(GramPool(columns_of(problem.design), centred=problem.fit_intercept))
-        return other
+    def share(self, problem: Problem, alphas: list[float], clock: Clock) -> tuple[GramPool]:
+        """The columns in float64, and the Gram matrices of working sets."""
+        with clock.phase("columns"):
+            return (GramPool(columns_of(problem.design), centred=problem.fit_intercept),)
 
     def criterion(self, problem: Problem) -> str:
         return "duality gap" if problem.loss.convex else "stationarity"
 
-    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
-        pool = self._pool
-        if pool is None:
-            with clock.phase("columns"):
-                pool = GramPool(columns_of(problem.design), centred=problem.fit_intercept)
+    def init(  # type: ignore[override]
+        self, problem: Problem, theta: NDArray, clock: Clock, pool: GramPool
+    ) -> _State:
         columns = pool.columns
         with clock.phase("rows"):
             outputs = [
@@ -253,3 +244,35 @@ def _start(problem: Problem, columns: Columns, index: int, theta: NDArray) -> _O
     b = float(theta[-1]) if problem.fit_intercept and not output.loss.convex else None
     point = output.at(w, b=b) if np.any(w) or b is not None else nothing
     return _OutputState(output, point, reference, max(nothing.bound, point.bound))
+
+
+def path(problem: Problem, alphas: Iterable[float], solver: Solver | None = None) -> list[Result]:
+    """Minimisers for every alpha, in the order given: ``solver.solve_path(problem, alphas)``.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its penalty gives everything but alpha.
+    alphas : iterable of float
+        ``problem.alpha_max()`` is where weights begin.
+    solver : Solver, optional
+        ``CoordinateDescent()`` by default, which keeps the Gram matrices of its working sets along
+        the way.
+
+    Returns
+    -------
+    list of Result
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Dense
+    >>> from mercer.losses import Squared
+    >>> from mercer.penalties import L1
+    >>> from mercer.problem import Problem
+    >>> from mercer.solvers import path
+    >>> problem = Problem(Dense(np.eye(2)), [4.0, 2.0], Squared(), L1(), None, False)
+    >>> [result.coef.round(6).tolist() for result in path(problem, [1.5, 0.5])]
+    [[1.0, 0.0], [3.0, 1.0]]
+    """
+    return (solver or CoordinateDescent()).solve_path(problem, alphas)

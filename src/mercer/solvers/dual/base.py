@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,14 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
 from mercer import _core
 from mercer._array import check_memory, n_threads
 from mercer._validation import matrix, name_from, positive_integer, positive_number
 from mercer.kernels import Kernel
 from mercer.kernels.rows import row_source
-from mercer.solvers.base import Clock, TraceRow, check_tolerance
+from mercer.solvers.base import Clock, TraceRow, check_tolerance, warn_unconverged
 from mercer.solvers.dual.box import BoxDual
 
 __all__ = ["DualResult", "DualSolver", "Machine"]
@@ -300,11 +298,9 @@ class Machine:
 
     def _warn(self, state: DualState, limit: float) -> None:
         why = "cannot get" if state.stalled else f"stopped at max_iter={self.solver.max_iter}"
-        warnings.warn(
+        warn_unconverged(
             f"{type(self.solver).__name__} {why} below an optimality of {state.optimality:.2g}, "
-            f"which should be {limit:.2g}; raise max_iter or tol, or lower C.",
-            ConvergenceWarning,
-            stacklevel=3,
+            f"which should be {limit:.2g}; raise max_iter or tol, or lower C."
         )
 
     def _result(
