@@ -275,7 +275,7 @@ def test_matrices_are_held_where_that_pays(hold, dtype, n_inputs, n_outputs, kep
     design = KernelColumns(rng.normal(size=(30, n_inputs)).astype(dtype), Gaussian(0.1))
     y = rng.normal(size=(30, n_outputs)).astype(dtype)
     problem = Problem(design, y, Squared(), RKHSNorm(0.1, design))
-    assert isinstance(krylov.held(problem, hold).design, KernelMatrix) is kept
+    assert isinstance(krylov.with_cached_kernel(problem, hold).design, KernelMatrix) is kept
     assert ConjugateGradient(hold=hold).solve(problem).converged
 
 

@@ -162,11 +162,15 @@ class Equations:
         raise NotImplementedError
 
     def relative(
-        self, residual: NDArray[np.float64], x: NDArray[np.float64] | None = None
+        self,
+        residual: NDArray[np.float64],
+        x: NDArray[np.float64] | None = None,
+        index: NDArray | None = None,
     ) -> NDArray[np.float64]:
         """Norms of the residual at x relative to that of the best constant model: (q, outputs).
 
-        x is the current point if it is not given.
+        x is the current point if it is not given. With ``index``, the residual has the columns of
+        these strengths alone, and the result their rows.
         """
         raise NotImplementedError
 

@@ -86,11 +86,13 @@ class KernelEquations(Equations):
         return x
 
     def theta(self, x: NDArray[np.float64], index: int = 0) -> NDArray:
-        combined, intercept = self._combined(x, index)
+        shift = self._shift(x, index)
         theta = np.empty((self.problem.shape[0], self.n_outputs))
-        self.problem.weights_of(theta)[...] = self._scaled(combined)
+        self.problem.weights_of(theta)[...] = self._scaled(
+            self._combined(x[:, self.of(index)], shift)
+        )
         if self.problem.fit_intercept:
-            theta[-1] = intercept
+            theta[-1] = self._centre[index] + shift
         return theta.reshape(self.problem.shape).astype(self.problem.dtype)
 
     # -- anywhere ----------------------------------------------------------------------------
@@ -113,13 +115,17 @@ class KernelEquations(Equations):
         return self.rhs() - self.product(x)
 
     def relative(
-        self, residual: NDArray[np.float64], x: NDArray[np.float64] | None = None
+        self,
+        residual: NDArray[np.float64],
+        x: NDArray[np.float64] | None = None,
+        index: NDArray | None = None,
     ) -> NDArray[np.float64]:
         x = self.x if x is None else x
-        norms = np.empty((len(self.alphas), self.n_outputs))
-        for index in range(len(self.alphas)):
-            combined, _ = self._combined(residual, index, self._shift(x, index))
-            norms[index] = np.sqrt(np.einsum("ij,ij->j", combined, combined))
+        index = np.arange(len(self.alphas)) if index is None else index
+        norms = np.empty((len(index), self.n_outputs))
+        for place, number in enumerate(index):
+            combined = self._combined(residual[:, self.of(place)], self._shift(x, number))
+            norms[place] = np.sqrt(np.einsum("ij,ij->j", combined, combined))
         return norms / self._reference
 
     # -- at the current point ----------------------------------------------------------------
@@ -178,16 +184,22 @@ class KernelEquations(Equations):
                 self._change(f"rows{m}", slice(None), change)
 
     def values(self) -> NDArray[np.float64]:
-        values = np.empty((len(self.alphas), self.n_outputs))
-        residual = self.current_residual()
-        for index, alpha in enumerate(self.alphas):
-            beta, intercept = self._combined(self.x, index)
-            left, _ = self._combined(residual, index, self._shift(self.x, index))
-            target = self._scaled(self.y - intercept)
+        return self.values_at(self.x, self.current_residual(), np.arange(len(self.alphas)))
+
+    def values_at(
+        self, x: NDArray[np.float64], residual: NDArray[np.float64], index: NDArray
+    ) -> NDArray[np.float64]:
+        """F of the strengths numbered, given x of all and the residual of these."""
+        values = np.empty((len(index), self.n_outputs))
+        for place, number in enumerate(index):
+            shift, alpha = self._shift(x, number), self.alphas[number]
+            beta = self._combined(x[:, self.of(number)], shift)
+            target = self._scaled(self.y - (self._centre[number] + shift))
             # √S (y − b − K a), from the equations and their residual
-            misfit = left + self.n_rows * alpha * beta
+            misfit = self._combined(residual[:, self.of(place)], shift)
+            misfit = misfit + self.n_rows * alpha * beta
             norm = np.einsum("ij,ij->j", beta, target - misfit)
-            values[index] = np.einsum("ij,ij->j", misfit, misfit) / self.n_rows + alpha * norm
+            values[place] = np.einsum("ij,ij->j", misfit, misfit) / self.n_rows + alpha * norm
         return 0.5 * values
 
     def keep(self, index: NDArray) -> None:
@@ -251,12 +263,9 @@ class KernelEquations(Equations):
         return sums[:-1] / sums[-1]
 
     def _combined(
-        self, x: NDArray[np.float64], index: int, shift: NDArray[np.float64] | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Columns of the outputs of one strength with their intercepts."""
-        columns = x[:, self.of(index)]
+        self, columns: NDArray[np.float64], shift: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The columns of one strength for the outputs with their intercepts."""
         if not self.problem.fit_intercept:
-            return columns, self._centre[index]
-        if shift is None:
-            shift = self._shift(x, index)
-        return columns[:, :-1] - shift * columns[:, -1:], self._centre[index] + shift
+            return columns
+        return columns[:, :-1] - shift * columns[:, -1:]

@@ -94,7 +94,10 @@ class NormalEquations(Equations):
         return out
 
     def relative(
-        self, residual: NDArray[np.float64], x: NDArray[np.float64] | None = None
+        self,
+        residual: NDArray[np.float64],
+        x: NDArray[np.float64] | None = None,
+        index: NDArray | None = None,
     ) -> NDArray[np.float64]:
         norms = np.sqrt(np.einsum("ij,ij->j", residual, residual))
         return norms.reshape(-1, self.n_outputs) / self._reference
