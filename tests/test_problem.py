@@ -312,8 +312,9 @@ def test_equations_of_the_rows_have_the_same_minimiser(n_outputs, weights, fit_i
         y = targets(Squared(), n_outputs, rng)
         problem = Problem(design, y, Squared(), L2(0.1), weights, fit_intercept)
         dual = RowMatrix(problem)
-        theta = dual.theta(np.linalg.solve(dual.matrix(0.1), dual.rhs))
-        np.testing.assert_allclose(problem.gradient(theta), 0, atol=1e-13)
+        point = dual.solution(problem, np.linalg.solve(dual.matrix(0.1), dual.rhs))
+        np.testing.assert_allclose(problem.gradient(point.theta), 0, atol=1e-13)
+        np.testing.assert_allclose(point.gradient, 0, atol=1e-13)
 
 
 @pytest.mark.parametrize("n_outputs", [0, 3])

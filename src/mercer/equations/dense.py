@@ -15,8 +15,9 @@ from scipy import linalg
 from mercer._array import check_memory, row_chunks
 from mercer.designs import Design
 from mercer.equations.cholesky import LARGE, lower_in_place
+from mercer.equations.row_space import point_of_rows
 from mercer.penalties import RKHSNorm
-from mercer.problem import Problem
+from mercer.problem import Point, Problem
 from mercer.problem.rows import as_rows, kernel_matrix
 
 __all__ = ["NormalMatrix", "RowMatrix", "upper_factor"]
@@ -124,10 +125,12 @@ class NormalMatrix:
             x[:p] = linalg.solve_triangular(self._triangle, x[:p], check_finite=False)
         return x
 
-    def energy(self, inverse: Inverse, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+    def energy(
+        self, inverse: Inverse, gradient: NDArray[np.float64], alpha: float
+    ) -> NDArray[np.float64]:
         """gᵀ A⁻¹ g of every output, A being the second derivative: twice F(θ) − min F.
 
-        ``inverse`` is that of the matrix of the same strength.
+        ``inverse`` is that of ``matrix(alpha)``.
         """
         return np.asarray(np.sum(gradient * self.solve(inverse, gradient), axis=0))
 
@@ -203,12 +206,14 @@ class RowMatrix:
         matrix[np.diag_indices(len(matrix))] += self.problem.n_rows * alpha
         return matrix
 
-    def theta(self, beta: NDArray[np.float64]) -> NDArray:
-        """θ of a solution, in float64 for a kernel machine."""
-        problem = self.problem
+    def solution(self, problem: Problem, beta: NDArray[np.float64]) -> NDArray | Point:
+        """θ of a solution: a point for a ridge problem, a float64 array for a kernel machine.
+
+        ``problem`` is that of the matrix at the strength of the solution.
+        """
         a = as_rows(self._root, beta) * beta
         if problem.penalty.quadratic:
-            return problem.from_rows(a)
+            return point_of_rows(problem, a)
         theta = np.zeros(problem.shape)
         problem.weights_of(theta)[...] = a
         if problem.fit_intercept:
@@ -229,7 +234,9 @@ class RowMatrix:
             change[-1] -= self._means @ a
         return change
 
-    def energy(self, inverse: Inverse, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+    def energy(
+        self, inverse: Inverse, gradient: NDArray[np.float64], alpha: float
+    ) -> NDArray[np.float64]:
         """gᵀ A⁻¹ g of every output of a ridge, as that of the columns, by Woodbury's formula."""
         problem = self.problem
         g = problem.weights_of(gradient)
@@ -240,7 +247,7 @@ class RowMatrix:
         rest = squares - np.sum(rows * inverse(rows), axis=0)
         # The difference is not known better than to rounding of its terms.
         rest = np.maximum(rest, float(np.finfo(problem.dtype).eps) * squares)
-        energy = rest / problem.penalty.alpha
+        energy = rest / alpha
         return np.asarray(energy + np.square(gradient[-1]) if problem.fit_intercept else energy)
 
     def left_out(

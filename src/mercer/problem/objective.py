@@ -402,17 +402,6 @@ class Problem:
             other._point = other.at(self._point.theta, self._point.responses)
         return other
 
-    def from_rows(self, a: NDArray) -> NDArray:
-        """θ with the weights Zᵀa and the intercept that is best for them under a quadratic loss."""
-        theta = np.zeros(self.shape, dtype=self.dtype)
-        self.weights_of(theta)[...] = self.design.rmatvec(a.astype(self.dtype))
-        responses = self._forward(theta)
-        if self.fit_intercept:
-            theta[-1] = self.row_mean(self.y - responses)
-            responses += theta[-1]
-        self._point = self.at(theta, responses)
-        return theta
-
     def _at(self, theta: NDArray) -> Point:
         """The point of θ, the last one if its θ is the same."""
         if self._point is None or not np.array_equal(self._point.theta, theta):
