@@ -11,10 +11,10 @@ import mercer.problem.certificates
 import mercer.problem.objective
 from _problems import LOSSES, SEPARABLE, D, N, dense_hessian, dense_value, designs, make, targets
 from mercer.designs import Dense, Sparse
+from mercer.equations import NormalMatrix, RowMatrix, RowSpace
 from mercer.losses import Huber, Logistic, Multinomial, Squared, SquaredHinge
 from mercer.penalties import L2, ElasticNet
-from mercer.problem import Problem, RowSpace, dual_gap
-from mercer.problem.forms import Dual, Primal
+from mercer.problem import Problem, dual_gap
 from mercer.solvers import Cholesky, NewtonCG
 
 pytestmark = pytest.mark.rounding
@@ -322,7 +322,9 @@ def test_dual_gap_needs_a_convex_loss_and_is_infinite_without_penalty(rng):
 def test_normal_matrix_is_the_curvature(weights, fit_intercept, rng):
     problem = make(Squared(), rng, weights=weights, fit_intercept=fit_intercept)
     hessian = dense_hessian(problem, problem.initial())
-    np.testing.assert_allclose(Primal(problem).matrix(problem.penalty.alpha), hessian, atol=1e-14)
+    np.testing.assert_allclose(
+        NormalMatrix(problem).matrix(problem.penalty.alpha), hessian, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("n_outputs", [0, 3])
@@ -330,9 +332,10 @@ def test_equations_of_the_rows_have_the_same_minimiser(n_outputs, weights, fit_i
     for design in designs(rng):
         y = targets(Squared(), n_outputs, rng)
         problem = Problem(design, y, Squared(), L2(0.1), weights, fit_intercept)
-        dual = Dual(problem)
-        theta = dual.theta(np.linalg.solve(dual.matrix(0.1), dual.rhs))
-        np.testing.assert_allclose(problem.gradient(theta), 0, atol=1e-13)
+        dual = RowMatrix(problem)
+        point = dual.solution(problem, np.linalg.solve(dual.matrix(0.1), dual.rhs))
+        np.testing.assert_allclose(problem.gradient(point.theta), 0, atol=1e-13)
+        np.testing.assert_allclose(point.gradient, 0, atol=1e-13)
 
 
 @pytest.mark.parametrize("n_outputs", [0, 3])

@@ -2,19 +2,13 @@
 
 from mercer.problem.certificates import dual_gap, dual_gaps
 from mercer.problem.objective import Point, Problem
-from mercer.problem.row_space import RowSpace
-from mercer.problem.sharded import ShardedProblem
-from mercer.problem.systems import KernelSystem, Meter, NormalSystem, System
+from mercer.problem.sharded import Meter, ShardedProblem
 
 __all__ = [
-    "KernelSystem",
     "Meter",
-    "NormalSystem",
     "Point",
     "Problem",
-    "RowSpace",
     "ShardedProblem",
-    "System",
     "dual_gap",
     "dual_gaps",
 ]

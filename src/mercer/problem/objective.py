@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,7 +21,6 @@ from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem.constants import best_constant
 from mercer.problem.rows import add_scaled, as_rows, checked_target, normalised_weights
-from mercer.problem.systems import System, linear_system
 
 __all__ = ["Point", "Problem"]
 
@@ -251,6 +250,10 @@ class Problem:
     0.5
     """
 
+    # Workers that share the rows in linear equations, and the count of what they send each other.
+    n_workers: int = 1
+    meter: Any = None
+
     def __init__(
         self,
         design: Design,
@@ -272,7 +275,6 @@ class Problem:
         self.shape = (n_columns + self.fit_intercept, *self.y.shape[1:])
         self.separable = self.y.ndim == 2 and not loss.joint
         self._facts: dict[str, Any] = {}  # what no penalty changes; copies share it
-        self._last: Point | None = None
 
     @property
     def n_variables(self) -> int:
@@ -335,36 +337,36 @@ class Problem:
 
     def responses(self, theta: NDArray) -> NDArray:
         """Zw + b at θ, of shape (n,) or (n, k)."""
-        return self._at(theta).responses
+        return self.at(theta).responses
 
     def values(self, theta: NDArray) -> NDArray[np.float64]:
         """F at θ: (k,), one per output, if they are independent; else (1,)."""
-        return self._at(theta).values
+        return self.at(theta).values
 
     def value(self, theta: NDArray) -> float:
         """F at θ, summed over the outputs."""
-        return self._at(theta).value
+        return self.at(theta).value
 
     def gradient(self, theta: NDArray) -> NDArray:
         """∇F at θ, without its l1 part, in the shape of θ; not to be written to."""
-        return self._at(theta).gradient
+        return self.at(theta).gradient
 
     def optimality(self, theta: NDArray) -> float:
         """Norm of the violated optimality condition, relative to ``reference()``.
 
         The largest one over independent outputs.
         """
-        return self._at(theta).optimality
+        return self.at(theta).optimality
 
     def diagonal(self, theta: NDArray) -> NDArray:
         """The diagonal of ∇²F(θ) in float64: ``Point.diagonal``."""
-        return self._at(theta).diagonal()
+        return self.at(theta).diagonal()
 
     def curvature_product(
         self, theta: NDArray, v: NDArray, outputs: NDArray | None = None
     ) -> NDArray:
         """∇²F(θ) v: ``Point.curvature_product``. For a quadratic loss θ is not looked at."""
-        curvature = None if self.loss.quadratic else self._at(theta).curvature
+        curvature = None if self.loss.quadratic else self.at(theta).curvature
         return self._curvature_product(curvature, v, outputs)
 
     def curvature(self, v: NDArray, product: NDArray) -> NDArray[np.float64]:
@@ -387,7 +389,7 @@ class Problem:
 
     def _reference(self) -> NDArray[np.float64]:
         eps = float(np.finfo(self.dtype).eps)
-        point = self._at(self.initial())
+        point = self.at(self.initial())
         # A point refers to its problem: kept in the problem, it would keep both alive for long.
         self._facts["start"] = _Start(point.theta, point.responses, point.gradient)
         derivative = self.loss.gradient(point.responses, self.y)
@@ -413,52 +415,7 @@ class Problem:
         """The same problem with another penalty."""
         other = copy(self)
         other.penalty = penalty
-        other._last = None
         return other
-
-    def system(self, alphas: ArrayLike | None = None) -> System:
-        """The linear equations that minimisers solve, for several strengths of the penalty.
-
-        Parameters
-        ----------
-        alphas : array of shape (q,), optional
-            Strengths, at least 0; by default that of the penalty.
-
-        Returns
-        -------
-        System
-            A ``KernelSystem`` where the penalty's matrix is the design itself, without jitter:
-            the kernel machine of all rows; else a ``NormalSystem``.
-
-        Raises
-        ------
-        ValueError
-            If the loss is not quadratic, or the penalty's gradient not linear.
-        """
-        return linear_system(self, alphas)
-
-    def from_rows(self, a: NDArray) -> NDArray:
-        """θ with the weights Zᵀa and the intercept that is best for them under a quadratic loss."""
-        theta = np.zeros(self.shape, dtype=self.dtype)
-        self.weights_of(theta)[...] = self.design.rmatvec(a.astype(self.dtype))
-        responses = self._forward(theta)
-        if self.fit_intercept:
-            theta[-1] = self.row_mean(self.y - responses)
-            responses += theta[-1]
-        self._keep(theta, responses)
-        return theta
-
-    def _at(self, theta: NDArray) -> Point:
-        """The point of θ, the last one if its θ is the same."""
-        if self._last is None or not np.array_equal(self._last.theta, theta):
-            self._keep(theta)
-        return cast(Point, self._last)
-
-    def _keep(self, theta: NDArray, responses: NDArray | None = None) -> None:
-        """Make θ the last point, of a copy of the problem, so that neither keeps itself alive."""
-        alone = copy(self)
-        alone._last = None
-        self._last = alone.at(theta, responses)
 
     def _curvature_product(self, curvature: Any, v: NDArray, outputs: NDArray | None) -> NDArray:
         """∇²F v for the curvature of a point, or for ones if it is None."""

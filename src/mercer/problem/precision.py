@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.designs import Design, KernelColumns
 from mercer.penalties import RKHSNorm
-
-if TYPE_CHECKING:
-    from mercer.problem.objective import Problem
+from mercer.problem.objective import Problem
 
 __all__ = ["ENOUGH", "beyond_reach", "relative", "rounding", "sampled_rows"]
 

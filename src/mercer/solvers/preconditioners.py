@@ -1,10 +1,11 @@
-"""Approximate inverses of the equations of kernel machines, for conjugate gradients.
+"""Approximate inverses of linear equations, for conjugate gradients.
 
-Each is made once for the kernel and serves every strength of the penalty.
+Those of kernel machines are made once for the kernel and serve every strength of the penalty.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,15 +15,73 @@ from scipy.linalg import lapack
 from mercer._array import available_memory, check_memory
 from mercer.designs import Dense, KernelColumns
 from mercer.designs.kernel_rows import times
+from mercer.equations import spans_all_rows
+from mercer.equations.cholesky import lower
+from mercer.equations.dense import upper_factor
 from mercer.maps.landmarks import pivoted_cholesky
-from mercer.problem.cholesky import lower
-from mercer.problem.forms import upper_factor
+from mercer.problem import Problem
 
-__all__ = ["LowRank", "Restricted", "low_rank", "rank_for", "restricted"]
+__all__ = [
+    "POWERS",
+    "LowRank",
+    "Restricted",
+    "low_rank",
+    "of_diagonal",
+    "of_machine",
+    "rank_for",
+    "restricted",
+]
+
+POWERS = {"tempered": 0.25, "jacobi": 1.0}  # of the diagonal of ∇²F
+
+Inverse = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
 _RANK = 10.0  # ranks per root of the rows: its factor costs about what some products with K do
 _ENOUGH = 0.03  # of the shift, for a row of the diagonal that is left, for a few iterations
 _SHARE = 0.2  # of the memory that is left, for the factor
+
+
+def of_diagonal(problem: Problem, kind: str) -> Callable[[NDArray], NDArray]:
+    """The inverse of a power of the diagonal of a ridge problem's ∇²F, by its name."""
+    diagonal = problem.at(problem.initial()).diagonal()
+    if problem.fit_intercept and len(diagonal) > 1:
+        # The intercept's own entry is far above those of columns that add up to a constant.
+        diagonal[-1] = diagonal[:-1].max()
+    inverse = np.ones_like(diagonal)
+    np.power(diagonal, -POWERS[kind], out=inverse, where=diagonal > 0)
+    inverse = inverse.astype(problem.dtype)
+    return lambda residual: inverse * residual
+
+
+def of_machine(
+    problem: Problem, wanted: bool, rank: int | str, key: int, least_alpha: float
+) -> Inverse:
+    """The preconditioner of a kernel machine, a function of residuals and the alpha of each column.
+
+    Parameters
+    ----------
+    problem : Problem
+    wanted : bool
+        Without it, the identity.
+    rank : int or "auto"
+        Most pivots for a machine of all rows.
+    key : int
+        Of the pivots.
+    least_alpha : float
+        The least strength that will be asked for.
+    """
+    if not wanted:
+        return lambda residual, strengths: residual
+    penalty: Any = problem.penalty
+    if not spans_all_rows(problem):
+        return restricted(
+            penalty.matrix, penalty.jitter, problem.fit_intercept, problem.design.dtype
+        )
+    n = problem.n_rows
+    root = None if problem.weights is None else np.sqrt(problem.weights)
+    most = rank_for(n) if rank == "auto" else min(int(rank), n)
+    inverse = low_rank(penalty.matrix, most, key, root, n * least_alpha)
+    return lambda residual, strengths: inverse(residual, n * strengths)
 
 
 class LowRank:

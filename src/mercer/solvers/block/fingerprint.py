@@ -13,7 +13,8 @@ from scipy import sparse
 
 from mercer._array import row_chunks
 from mercer._rows import PreparedRows, bytes_per_row
-from mercer.problem import Problem, System
+from mercer.equations import Equations
+from mercer.problem import Problem
 
 __all__ = ["digest_of", "examples_of", "mark_of"]
 
@@ -43,7 +44,7 @@ def digest_of(parts: Iterable[Any]) -> str:
 
 
 def mark_of(
-    system: System, alphas: NDArray, start: NDArray | None, settings: dict[str, Any]
+    system: Equations, alphas: NDArray, start: NDArray | None, settings: dict[str, Any]
 ) -> str:
     """A digest of all that is given to a fit; how its columns are made is for ``examples_of``."""
     problem = system.problem

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.problem.systems import System, SystemBlock
-from mercer.solvers.factor import Factor
+from mercer.equations import EquationBlock, Equations
+from mercer.equations.factor import Factor
 
 __all__ = ["LocalSolves"]
 
@@ -26,14 +26,14 @@ class LocalSolves:
     def __init__(self, budget: float):
         self.budget = budget
         self._factors: dict[int, dict[int, Factor]] = {}
-        self._blocks: dict[int, SystemBlock] = {}
+        self._blocks: dict[int, EquationBlock] = {}
 
     def needs_gram(self, number: int) -> bool:
         """Whether block ``number`` must come with its Gram matrix."""
         return number not in self._factors and number not in self._blocks
 
     def solve(
-        self, system: System, number: int, block: SystemBlock, strengths: NDArray
+        self, system: Equations, number: int, block: EquationBlock, strengths: NDArray
     ) -> NDArray[np.float64]:
         """Δ of a block for all its columns; ``strengths`` are the numbers of those at work."""
         delta = np.empty_like(block.rhs)
@@ -58,7 +58,7 @@ class LocalSolves:
             for strength in [strength for strength in kept if strength not in stay]:
                 self.budget += kept.pop(strength).nbytes
 
-    def _admit(self, number: int, block: SystemBlock, n_strengths: int) -> None:
+    def _admit(self, number: int, block: EquationBlock, n_strengths: int) -> None:
         """Decide what is kept of a block that comes for the first time."""
         square = 8.0 * len(block.rows) ** 2
         penalty = 0.0 if block.penalty is None else float(block.penalty.nbytes)

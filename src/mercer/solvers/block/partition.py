@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from mercer._array import available_memory, largest_fitting
 from mercer._random import Slot, Streams
 from mercer.designs import Design, Lazy
-from mercer.problem import System
+from mercer.equations import Equations
 
 __all__ = ["bytes_of_block", "partition", "permutation", "size_of_blocks"]
 
@@ -32,7 +32,7 @@ def bytes_of_block(design: Design, size: int) -> float:
     return 2.0 * design.dtype.itemsize * design.shape[0] * size + 48.0 * size**2
 
 
-def size_of_blocks(system: System, vectors: float = 0.0, kept: float = np.inf) -> int:
+def size_of_blocks(system: Equations, vectors: float = 0.0, kept: float = np.inf) -> int:
     """Columns of a block: as many as memory and the work on a block alone allow.
 
     Larger blocks need fewer epochs. What they cost beyond their columns, a factor of b³/3
@@ -41,16 +41,17 @@ def size_of_blocks(system: System, vectors: float = 0.0, kept: float = np.inf) -
 
     Parameters
     ----------
-    system : System
+    system : Equations
     vectors : float, default=0.0
         Bytes that are taken besides the blocks.
     kept : float, default=inf
         Bytes for what is kept of the blocks besides their columns.
     """
     size = _balanced(system, _EPOCHS)
-    if 8.0 * system.n_columns * size * len(system.alphas) > kept:
+    design = system.problem.design
+    n_columns = design.shape[1]
+    if 8.0 * n_columns * size * len(system.alphas) > kept:
         size = _balanced(system, 1.0)
-    design, n_columns = system.problem.design, system.n_columns
     available = available_memory()
     if available is not None:
         room = max(0.0, _SHARE * (available - vectors))
@@ -59,7 +60,7 @@ def size_of_blocks(system: System, vectors: float = 0.0, kept: float = np.inf) -
     return int(np.ceil(n_columns / n_blocks)) if n_blocks else 1
 
 
-def _balanced(system: System, n_epochs: float) -> int:
+def _balanced(system: Equations, n_epochs: float) -> int:
     """A block size whose own work is that on its columns in so many epochs."""
     design = system.problem.design
     n, n_columns = design.shape

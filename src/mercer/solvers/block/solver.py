@@ -14,7 +14,8 @@ from mercer._array import available_memory, check_setting
 from mercer._random import key_from
 from mercer._validation import flag, is_name, name_from, positive_integer
 from mercer.designs import Design
-from mercer.problem import Problem, System
+from mercer.equations import Equations, equations
+from mercer.problem import Problem
 from mercer.solvers.base import Callback, Clock, Result, Solver, check_range, start_of
 from mercer.solvers.block.checkpoint import Checkpoint
 from mercer.solvers.block.fingerprint import examples_of, mark_of
@@ -94,7 +95,7 @@ class BlockCoordinateDescent(Solver):
     >>> from mercer.designs import Dense
     >>> from mercer.losses import Squared
     >>> from mercer.penalties import L2
-    >>> from mercer.problem import Problem, System
+    >>> from mercer.problem import Problem
     >>> from mercer.solvers import BlockCoordinateDescent
     >>> problem = Problem(Dense(np.eye(2)), [1.0, 3.0], Squared(), L2(0.5))
     >>> BlockCoordinateDescent(tol=1e-10, block_size=1).solve(problem).coef.round(6)
@@ -150,7 +151,7 @@ class BlockCoordinateDescent(Solver):
         self, problem: Problem, alphas: list[float], start: ArrayLike | None, clock: Clock
     ) -> BlockState:
         key = key_from(self.random_state)
-        system = problem.system(alphas)
+        system = equations(problem, alphas)
         system.phase = clock.phase
         theta = start_of(problem, start)
         size, room = self._plan(system)
@@ -174,9 +175,9 @@ class BlockCoordinateDescent(Solver):
         )
         resumed = self._resumed(state, start)
         # A trace by blocks is to tell what every block takes.
-        system.hold((1 - _FACTORS) * room, None if self.trace == "block" else state.blocks)
+        system.cache((1 - _FACTORS) * room, None if self.trace == "block" else state.blocks)
         # Not what is kept by and by: an interrupted fit has less of it when it goes on.
-        state.held = system.holds == 1
+        state.held = system.cached
         if resumed:
             return state
         state.rank = int(self._n_functions(system, state.held))
@@ -186,7 +187,7 @@ class BlockCoordinateDescent(Solver):
         self._leave(state)
         return state
 
-    def _plan(self, system: System) -> tuple[int, float]:
+    def _plan(self, system: Equations) -> tuple[int, float]:
         """Columns of a block, and bytes for what is kept from one epoch to the next."""
         design = system.problem.design
         n_long = design.shape[0] + 2.0 * system.shape[0]
@@ -245,11 +246,11 @@ class BlockCoordinateDescent(Solver):
             blocks = state.blocks if state.held else None
             subspace.functions = system.functions(np.sort(anchors), blocks)
 
-    def _n_functions(self, system: System, held: bool) -> int:
+    def _n_functions(self, system: Equations, held: bool) -> int:
         """As many as memory allows, and as cost no more than some epochs."""
         if not self.accelerated:
             return 0
-        rank = min(_FUNCTIONS, system.n_rows // 8, system.n_columns // 8)
+        rank = min(_FUNCTIONS, system.n_rows // 8, system.problem.design.shape[1] // 8)
         available = available_memory()
         if available is not None:
             n_long = system.n_rows + 2.0 * system.shape[0]
@@ -284,7 +285,7 @@ class BlockCoordinateDescent(Solver):
             relative = self._residuals(state)
             if state.problem.dtype == np.float32 and relative.min() <= self.tol:
                 with state.clock.phase("reduce"):
-                    system.rebuild(state.blocks if state.held else None)
+                    system.start(system.x, state.blocks if state.held else None)
                 relative = self._residuals(state)
             looks = np.ones(len(relative), dtype=bool)
         else:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.problem import System
+from mercer.equations import Equations
 from mercer.solvers.base import State, TraceRow, check_range
 from mercer.solvers.block.checkpoint import Checkpoint, rows_from_text, rows_to_text
 from mercer.solvers.block.local import LocalSolves
@@ -39,7 +39,7 @@ class BlockState(State):
         Blocks done in this epoch.
     """
 
-    system: System
+    system: Equations
     alphas: NDArray[np.float64]
     key: int
     block_size: int
@@ -156,7 +156,7 @@ class BlockState(State):
 
     def _check(self, arrays: dict[str, NDArray]) -> None:
         """Refuse arrays that are not those of this fit with the strengths now at work."""
-        changes = self.system.state()
+        changes = self.system.state
         n_past = 0
         if self.subspace is not None:
             n_past = sum(name.startswith("past.") for name in arrays) // len(changes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.problem.systems import Functions, System
+from mercer.equations import Equations, Functions
 
 __all__ = ["Subspace"]
 
@@ -23,7 +23,7 @@ class Subspace:
 
     Parameters
     ----------
-    system : System
+    system : Equations
     depth : int
         How many epochs are looked back on.
 
@@ -33,7 +33,7 @@ class Subspace:
         Directions of the kernel machine that are there in every epoch.
     """
 
-    def __init__(self, system: System, depth: int):
+    def __init__(self, system: Equations, depth: int):
         self.system = system
         self.depth = max(1, min(depth, _WIDEST // system.width))
         self.changes: list[dict[str, NDArray]] = []
@@ -42,7 +42,7 @@ class Subspace:
 
     def begin(self) -> None:
         """An epoch begins here."""
-        self.system.record()
+        self.system.journal = {k: np.zeros_like(v) for k, v in self.system.state.items()}
 
     def improve(self, relative: NDArray[np.float64]) -> None:
         """An epoch is over: go where F is least among all it and those before lead to.
@@ -50,7 +50,7 @@ class Subspace:
         Near the solution the slope of F is a small difference of large numbers: the smaller the
         ``relative`` residual of a strength, the fewer directions are trusted.
         """
-        arrays, newest = self.system.state(), self.system.journal
+        arrays, newest = self.system.state, self.system.journal
         self.changes.append(newest)
         del self.changes[: -self.depth]
         for place in range(len(self.system.alphas)):
@@ -66,14 +66,15 @@ class Subspace:
             name: np.hstack([change[name][:, own] for change in self.changes])
             for name in self.changes[0]
         }
-        gram, slope = self.system.energy(basis, place)
         system, functions = self.system, self.functions
+        gram, slope = system.pairing(basis, basis, place), system.slope(basis, place)
         if functions is None:
             weights = _minimiser(gram, slope, gram.diagonal(), least)
             return {name: array @ weights for name, array in basis.items()}
         # Functions are orthogonal to each other: they are eliminated, and what is left is small.
         diagonal = functions.energies + functions.norm * system.alphas[place]
-        cross, own_slope = system.energy_of_functions(functions, basis, place)
+        cross = system.pairing(functions.arrays, basis, place)
+        own_slope = system.slope(functions.arrays, place)
         inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
         left = gram - cross.T @ (inverse * cross)
         left_slope = slope - cross.T @ (inverse * own_slope)

@@ -50,7 +50,7 @@ def lower_in_place(matrix: NDArray[np.float64], block: int = _BLOCK) -> bool:
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.problem.cholesky import lower_in_place
+    >>> from mercer.equations.cholesky import lower_in_place
     >>> matrix = np.array([[4.0, 2.0], [2.0, 5.0]])
     >>> lower_in_place(matrix), matrix
     (True, array([[2., 0.],

@@ -8,7 +8,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from mercer._array import check_memory
-from mercer.problem.cholesky import lower, lower_in_place
+from mercer.equations.cholesky import lower, lower_in_place
 
 __all__ = ["Factor"]
 
