@@ -221,7 +221,7 @@ def test_steps_that_turn_out_too_long_are_divided_by_ten(rng, monkeypatch):
 
 def test_it_says_so_when_no_step_helps_and_returns_the_start(rng, monkeypatch):
     problem = make(Logistic(), make_designs(rng)[0], rng)
-    monkeypatch.setattr(Inner, "run", lambda self, theta, *rest: theta + 1.0)
+    monkeypatch.setattr(Inner, "run", lambda self, point, *rest: point.theta + 1.0)
     with pytest.warns(ConvergenceWarning, match="found no step_size that lets the objective fall"):
         result = solver().solve(problem)
     assert not result.converged
@@ -235,9 +235,9 @@ def test_the_best_snapshot_is_kept_if_a_fixed_step_size_lets_later_ones_rise(rng
         reached = good.solve(problem)
     run, calls = Inner.run, []
 
-    def once_good(self, theta, *rest):
+    def once_good(self, point, *rest):
         calls.append(0)
-        return run(self, theta, *rest) if len(calls) <= 3 else 0.5 * theta
+        return run(self, point, *rest) if len(calls) <= 3 else 0.5 * point.theta
 
     monkeypatch.setattr(Inner, "run", once_good)
     with pytest.warns(ConvergenceWarning):

@@ -187,9 +187,9 @@ class Point:
             np.where(chosen, other.theta, self.theta),
             np.where(chosen, other.responses, self.responses),
         )
-        mixed.values = np.where(chosen, other.values, self.values)
-        mixed.gradient = np.where(chosen, other.gradient, self.gradient)
-        mixed.gradient.flags.writeable = False
+        for name in {"values", "gradient"} & self.__dict__.keys() & other.__dict__.keys():
+            mixed.__dict__[name] = np.where(chosen, getattr(other, name), getattr(self, name))
+            mixed.__dict__[name].flags.writeable = False
         return mixed
 
 
