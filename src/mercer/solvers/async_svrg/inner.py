@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mercer._random import Slot
 from mercer.problem import Point, Problem
-from mercer.solvers.async_svrg.held import Held, hold, largest_squares
+from mercer.solvers.async_svrg.walkways import Walkway, largest_squares, walkway
 
 __all__ = ["Inner", "Settings", "curvatures"]
 
@@ -60,7 +60,7 @@ class Inner:
 
     def __init__(self, problem: Problem, settings: Settings):
         self.problem, self.settings = problem, settings
-        self.held: Held = hold(
+        self.walkway: Walkway = walkway(
             problem.design, settings.margins, settings.sampling, settings.precision
         )
         self.curvatures = curvatures(problem, settings.sampling)
@@ -120,11 +120,11 @@ class Inner:
         w = np.array(point.theta.reshape(len(point.theta), -1)[:, output], dtype=np.float64)
         slopes = np.empty(self.n)
         u = None
-        if self.held.keeps:
+        if self.walkway.keeps:
             u = np.array(point.responses.reshape(self.n, -1)[:, output], dtype=np.float64)
         loss = problem.loss
         given = (self.targets[output], problem.weights, loss.name, loss.parameter, w, slopes, u)
-        self.held.core.slopes(*given, threads)
+        self.walkway.core.slopes(*given, threads)
         derivative = np.ascontiguousarray(gradient[:, output])
         lengths = gamma / self.curvatures
         if not np.all(np.isfinite(lengths)):
@@ -136,10 +136,10 @@ class Inner:
     ) -> bool:
         """Take the steps, in calls short enough to be interrupted; whether all stayed finite."""
         settings = self.settings
-        per_call = self.held.steps_per_call(min(settings.batch_size, self.n), self.width)
+        per_call = self.walkway.steps_per_call(min(settings.batch_size, self.n), self.width)
         for first in range(0, settings.n_inner, per_call):
             count = min(per_call, settings.n_inner - first)
-            moves, finite = self.held.core.walk(
+            moves, finite = self.walkway.core.walk(
                 *given,
                 derivative,
                 lengths,

@@ -15,9 +15,9 @@ from mercer._validation import is_name, name_from, positive_integer, positive_nu
 from mercer.designs import Dense
 from mercer.losses import LOSSES
 from mercer.problem import Point, Problem, dual_gaps
-from mercer.solvers.async_svrg.held import MARGINS, PRECISIONS, SAMPLINGS, holds_matrix
 from mercer.solvers.async_svrg.inner import Inner, Settings
 from mercer.solvers.async_svrg.trial import GRID, falling, try_lengths
+from mercer.solvers.async_svrg.walkways import MARGINS, PRECISIONS, SAMPLINGS, holds_matrix
 from mercer.solvers.base import PERFECT, Clock, Solver, State
 
 __all__ = ["AsyncSVRG"]

@@ -14,8 +14,8 @@ __all__ = ["Columns", "GramPool", "columns_of"]
 _BLOCK = 512  # rows of a bitmap that share one curvature
 _FEW_BLOCKS = 16  # fewer of them than this tell too little of curvatures that differ
 _LARGEST = 2**24  # curvature of a block as an integer
-_HELD = 2**30  # bytes of dense columns held beside the design
-_KEPT = 1000  # columns whose Gram matrix is kept even where fewer are asked for
+_CACHE = 2**30  # bytes of dense columns cached beside the design
+_POOL = 1000  # columns whose Gram matrix is cached even where fewer are asked for
 
 
 class Columns(Design):
@@ -57,33 +57,33 @@ class Columns(Design):
 
 
 class DenseColumns(Columns):
-    """Columns of an array; those at work are held one after the other, for rows lie otherwise."""
+    """Columns of an array by rows; those at work are cached with their entries side by side."""
 
     design: Dense
 
     def __init__(self, design: Design):
         super().__init__(design)
-        self._held = np.zeros((0, self.n))
+        self._cached = np.zeros((0, self.n))
         self._ids = np.zeros(0, dtype=np.int64)
         self._place = np.full(self.n_columns, -1)
 
     def matvec(self, w: NDArray) -> NDArray[np.float64]:
-        some = np.flatnonzero(w)
-        if np.all(self._place[some] >= 0):
-            return w[some] @ self._held[self._place[some]]
+        used = np.flatnonzero(w)
+        if np.all(self._place[used] >= 0):
+            return w[used] @ self._cached[self._place[used]]
         if self.design.dtype == np.float64:
             return self.design.matvec(w)
         out = np.empty(self.n)
-        for rows in row_chunks(self.n, 12.0 * len(some)):
-            out[rows] = self.part(rows, some) @ w[some]
+        for rows in row_chunks(self.n, 12.0 * len(used)):
+            out[rows] = self.part(rows, used) @ w[used]
         return out
 
     def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         union = left if right is None else np.concatenate([right, left])
-        held = self._hold(union)
+        cached = self._cache(union)
         out = np.zeros((len(left), len(left if right is None else right)))
         for rows in row_chunks(self.n, 16.0 * len(union)):
-            both = self.part(rows, union).T if held is None else held[:, rows]
+            both = self.part(rows, union).T if cached is None else cached[:, rows]
             z = both[-len(left) :]
             if self.curvature is None:
                 out += z @ (z if right is None else both[: len(right)]).T
@@ -101,29 +101,29 @@ class DenseColumns(Columns):
     def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
         return self.design.array[rows][:, columns].astype(np.float64, copy=False)
 
-    def _hold(self, ids: NDArray) -> NDArray[np.float64] | None:
+    def _cache(self, ids: NDArray) -> NDArray[np.float64] | None:
         """The columns as rows of an array, or None where that would be too large."""
         new = ids[self._place[ids] < 0]
-        if 8.0 * self.n * len(ids) > _HELD:
+        if 8.0 * self.n * len(ids) > _CACHE:
             return None
-        if 8.0 * self.n * (len(self._ids) + len(new)) > _HELD:
+        if 8.0 * self.n * (len(self._ids) + len(new)) > _CACHE:
             kept = ids[self._place[ids] >= 0]
-            self._held = self._held[self._place[kept]]
+            self._cached = self._cached[self._place[kept]]
             self._place[self._ids] = -1
             self._ids = kept
             self._place[kept] = np.arange(len(kept))
         if len(new):
             old = len(self._ids)
             grown = np.empty((old + len(new), self.n))
-            grown[:old] = self._held
+            grown[:old] = self._cached
             for rows in row_chunks(self.n, 16.0 * len(new)):
                 grown[old:, rows] = self.part(rows, new).T
-            self._held, self._ids = grown, np.concatenate([self._ids, new])
+            self._cached, self._ids = grown, np.concatenate([self._ids, new])
             self._place[new] = np.arange(old, len(grown))
         places = self._place[ids]
         if np.array_equal(places, np.arange(places[0], places[0] + len(ids))):
-            return self._held[places[0] : places[0] + len(ids)]
-        return self._held[places]
+            return self._cached[places[0] : places[0] + len(ids)]
+        return self._cached[places]
 
 
 class SparseColumns(Columns):
@@ -279,7 +279,7 @@ class GramPool:
     def gram(self, ids: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
         """The columns in an order that suits, and their Gram matrix, not to be written to."""
         new = ids[self._place[ids] < 0]
-        if len(self._ids) + len(new) > max(_KEPT, 2 * len(ids)):
+        if len(self._ids) + len(new) > max(_POOL, 2 * len(ids)):
             self._keep(ids[self._place[ids] >= 0])
         if len(new):
             self._add(new)

@@ -124,7 +124,7 @@ class DescentSteps(Steps):
                 0.0,
                 self.n_threads,
             )[1]
-        given = (lists.starts, lists.rows, lists.values, lists.scale)
+        given = lists.arguments()
         if self.mode == "async":
             before = sweep.w.copy()
             _core.descend_async(
