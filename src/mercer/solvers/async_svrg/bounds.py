@@ -46,7 +46,7 @@ def step_bounds(problem: Problem, delay: int = 1, n_inner: int | None = None) ->
     """Step sizes for which the convergence of ``AsyncSVRG`` is proved.
 
     They shrink with one over ``n_inner`` and say little about practice, where γ = 1 or 0.1 does;
-    they are here to be shown beside the γ that is used.
+    they serve to be shown beside the γ that is used.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which length of the steps lets the objective fall most, found on a part of the rows."""
+"""The length of steps that lowers the objective most, tried on a part of the rows."""
 
 from __future__ import annotations
 

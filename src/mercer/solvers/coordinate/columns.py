@@ -231,13 +231,13 @@ def columns_of(design: Design) -> Columns:
 class GramPool:
     """The Gram matrix of columns asked for so far, under one curvature of the rows.
 
-    With ``centred``, columns are less their means, Z − 1m̄ᵀ with means under the curvature: what is
-    left of a quadratic when an intercept without penalty is eliminated.
+    With ``centred``, the columns are those of Z − 1m̄ᵀ with their means m̄ under the curvature, which
+    eliminates an intercept without penalty from a quadratic.
 
     Attributes
     ----------
     curvature : ndarray of shape (n,) or None
-        What the rows are to be weighted with; `Columns.curvature` is what they really are.
+        Weights of the rows as asked for; `Columns.curvature` are those that are used.
     """
 
     def __init__(self, columns: Columns, centred: bool):
@@ -254,9 +254,9 @@ class GramPool:
         self._sqnorms: NDArray[np.float64] | None = None
 
     def set_curvature(self, h: NDArray[np.float64] | None, ridge: float = 0.0) -> None:
-        """Weigh rows by h, or None for all alike, and forget everything under another curvature.
+        """Weigh rows by h, or by ones for None, and drop all entries under another curvature.
 
-        ``ridge`` times the mean of h times what diagonal entries are with ones is added to them.
+        Diagonal entries are raised by ``ridge`` · (mean of h) · (the entry for h of ones).
         """
         if self._fresh and h is None and self.curvature is None:
             return
@@ -277,7 +277,7 @@ class GramPool:
         return 0.0 if self._means is None or not self._mass > 0 else self._means / self._mass
 
     def gram(self, ids: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
-        """The columns in an order that suits, and their Gram matrix, not to be written to."""
+        """The columns in the order of the cache, and their Gram matrix, not to be written to."""
         new = ids[self._place[ids] < 0]
         if len(self._ids) + len(new) > max(_POOL, 2 * len(ids)):
             self._keep(ids[self._place[ids] >= 0])

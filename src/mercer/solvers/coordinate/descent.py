@@ -156,7 +156,7 @@ class DescentSteps(Steps):
         )[1]
 
     def _groups(self, sweep: _Sweep, lists: ColumnLists) -> tuple[NDArray, NDArray | None, float]:
-        """Bounds of what is moved together, the order of the columns, and the safety factor."""
+        """Bounds of groups that move together, the order of the columns, and the safety factor."""
         p = len(sweep.ids)
         if self.mode == "safe":
             tau = min(max(self.n_threads, 1), p)
@@ -179,18 +179,13 @@ class DescentSteps(Steps):
     def _greediest(self, sweep: _Sweep) -> tuple[NDArray, NDArray, float]:
         """The half of the columns that gains most, those first that gain most."""
         gradient = self.output.columns.rmatvec(sweep.slope)[sweep.ids] / len(sweep.slope)
-        full = gradient + self.output.l2 * sweep.w
-        away = np.where(
-            sweep.w == 0,
-            np.maximum(np.abs(full) - self.output.l1, 0.0),
-            np.abs(full + self.output.l1 * np.sign(sweep.w)),
-        )
-        gain = away / np.sqrt(np.maximum(sweep.curvature + self.output.l2, 1e-300))
+        violation = self.output.problem.penalty.violation(sweep.w, gradient)
+        gain = violation / np.sqrt(np.maximum(sweep.curvature + self.output.l2, 1e-300))
         order = np.argsort(-gain)[: (len(gain) + 1) // 2]
         return np.arange(len(order) + 1), order, 1.0
 
     def _extrapolate(self, sweep: _Sweep, history: list[tuple[NDArray, NDArray]]) -> None:
-        """Go where the last iterates point to, if the model says so."""
+        """Go to the best combination of the last iterates, if the model is less there."""
         if sweep.h is not None and not np.all(sweep.h > 0):
             return
         ws = np.array([w for w, _ in history])
@@ -210,4 +205,4 @@ class DescentSteps(Steps):
     def _value(self, w: NDArray, slope: NDArray, h: NDArray | None) -> float:
         rows = slope * slope if h is None else slope * slope / h
         smooth = 0.5 * float(np.sum(rows)) / len(slope)
-        return smooth + self.output.l1 * float(np.sum(np.abs(w))) + 0.5 * self.output.l2 * (w @ w)
+        return smooth + float(self.output.problem.penalty.value(w))
