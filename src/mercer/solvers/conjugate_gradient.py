@@ -17,6 +17,7 @@ from mercer.problem.rows import add_scaled
 from mercer.solvers.base import Callback, Clock, Result, Solver, TraceRow, check_range
 from mercer.solvers.krylov import KrylovState, MachineSpace, RidgeSpace, with_cached_kernel
 from mercer.solvers.preconditioners import POWERS, of_diagonal, of_machine
+from mercer.solvers.strengths import add_rows, results_of
 
 __all__ = ["ConjugateGradient"]
 
@@ -186,34 +187,31 @@ class ConjugateGradient(Solver):
         stopped = interrupted = False
         traces: list[list[TraceRow]] = [[] for _ in alphas]
         machine, inverse = self.share(problem, alphas, clock)
+
+        def add_traces(at_work: NDArray[np.int64]) -> None:
+            seconds, columns = clock.seconds, state.space.columns
+            with clock.pause():
+                x = [state.x[:, columns(np.array([strength]))] for strength in at_work]
+                values, relative = state.values[at_work], state.relative[at_work]
+                add_rows(state, traces, seconds, at_work, values, relative, x)
+
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             state = self.init(problem, problem.initial(), clock, machine, inverse, alphas)
-            _observe_all(state, np.arange(len(alphas)), traces)
+            add_traces(np.arange(len(alphas)))
             try:
                 while self._goes_on(state) and not stopped:
                     at_work = state.groups
                     self.step(problem, state)
                     state.iteration += 1
-                    _observe_all(state, at_work, traces)
+                    add_traces(at_work)
                     with clock.pause():
                         stopped = callback is not None and bool(callback(state))
             except KeyboardInterrupt:
                 interrupted = True
-        converged = state.relative <= self.tol
-        if not (stopped or interrupted or converged.all()):
+        if not (stopped or interrupted or np.all(state.relative <= self.tol)):
             self._warn(state)
-        return [
-            Result(
-                coef,
-                len(traces[number]) - 1,
-                bool(converged[number]),
-                float(state.relative[number]),
-                traces[number],
-                interrupted and not converged[number],
-                self.criterion(problem),
-            )
-            for number, coef in enumerate(state.coefs)
-        ]
+        n_iter = [len(trace) - 1 for trace in traces]
+        return results_of(state.coefs, n_iter, state.relative, self.tol, traces, interrupted)
 
     # -- the loop ----------------------------------------------------------------------------
 
@@ -382,21 +380,3 @@ class ConjugateGradient(Solver):
         if kind is None:
             return RidgeSpace(problem, problem, lambda residual: residual)
         return RidgeSpace(problem, problem, kind if callable(kind) else of_diagonal(problem, kind))
-
-
-def _observe_all(
-    state: KrylovState, groups: NDArray[np.int64], traces: list[list[TraceRow]]
-) -> None:
-    """A row for the trace of each of some strengths."""
-    with state.clock.pause():
-        check_range(state.problem, state.values[groups])
-        for group in groups.tolist():
-            x = state.x[:, state.space.columns(np.array([group]))]
-            row = TraceRow(
-                state.clock.seconds,
-                float(state.values[group]),
-                float(state.relative[group]),
-                int(np.count_nonzero(x)),
-                dict(state.clock.phases),
-            )
-            traces[group].append(row)
