@@ -22,7 +22,7 @@ from mercer.solvers.strengths import add_rows, results_of
 __all__ = ["ConjugateGradient"]
 
 _COLUMNS_PER_ROW = 4  # from which pairs of vectors by rows are cheaper than vectors by columns
-_STRIKES = 3  # looks at the truth that may find rounding to rule before a group is given up
+_STRIKES = 3  # true residuals without progress after which a group of columns is given up
 _OF_ROWS, _OF_LANDMARKS = "rpcholesky", "falkon"
 
 # With a tol of a hundredth or more, the diagonal takes 1.2 to 3 times less time than its fourth
@@ -46,14 +46,14 @@ class ConjugateGradient(Solver):
     anew where the two differ much. An output that rounding keeps from its goal is given up, with a
     warning.
 
-    All vectors are combinations of rows of Z. Where rows are few they are kept as such (see
-    ``RowSpace``): the same iterates without vectors of D entries.
+    All vectors are combinations of rows of Z. Where rows are few, vectors are their coefficients
+    (see ``RowSpace``): the same iterates without vectors of D entries.
 
     With the norm of the function for a penalty (``RKHSNorm``) the equations are those of a kernel
     machine: (K + n alpha I) a = y − b for all rows, where several strengths share each product
-    with K, or the normal equations in the span of landmarks. The kernel matrix is held in memory
-    if it fits and that pays, and otherwise made anew for every product. Without a preconditioner
-    such equations take hundreds of iterations.
+    with K, or the normal equations in the span of landmarks. The kernel matrix is cached if it fits
+    and that pays, and otherwise generated for every product. Without a preconditioner such
+    equations take hundreds of iterations.
 
     Parameters
     ----------
@@ -61,14 +61,14 @@ class ConjugateGradient(Solver):
         Stop when ‖r‖ ≤ tol · (‖r‖ of the best constant model) for every output.
     max_iter : int, default=1000
     space : {"auto", "columns", "rows"}, default="auto"
-        What vectors have entries for. By rows only from the start w = 0 and without a
-        preconditioner; "auto" does so where it may and 4 n ≤ D.
+        The entries of vectors. Rows are possible only from the start w = 0 and without a
+        preconditioner; "auto" takes them where they are possible and 4 n ≤ D.
     preconditioner : "auto", "tempered", "jacobi", None or callable, default="auto"
         M is the fourth root of the diagonal of ∇²F, the diagonal, or nothing; or M⁻¹ is any
         symmetric positive definite linear function of residuals (D + 1,) or (D + 1, k), column by
         column. The diagonal itself speeds up the first iterations over columns of very unequal
-        sizes, such as bins, and slows down the later ones; its fourth root keeps most of the one
-        and avoids the other. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else
+        sizes, such as bins, and slows down the later ones; its fourth root has most of the gain and
+        none of the loss. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else
         "tempered"; or nothing by rows.
 
         For a kernel machine: "rpcholesky" for all rows, FᵀF + n alpha I with the factor F of a
@@ -76,13 +76,13 @@ class ConjugateGradient(Solver):
         landmarks for rows; "auto" is the one that fits; None is nothing; a callable takes residuals
         (m, C) and the alpha of each column (C,).
     check_every : int, default=50
-        Iterations between two looks at the true residual.
+        Iterations between two true residuals.
     rank : int or "auto", default="auto"
-        Rows of F at most; there are fewer where alpha is so large that they serve it. "auto" is
-        10 √n where the memory allows: F then costs about what some products with K do.
+        Most rows of F; a large alpha needs fewer. "auto" is 10 √n where the memory allows: F then
+        costs about as much as a few products with K.
     hold : bool or "auto", default="auto"
-        Whether to keep a kernel matrix in memory where it fits; "auto" does so unless products make
-        it anew as fast: in float32, with few inputs and a kernel of the core.
+        Whether to cache a kernel matrix where it fits; "auto" does so unless products generate it
+        as fast: in float32, with few inputs and a kernel of the core.
     random_state : int, RandomState, Generator or None, default=0
         Of the pivots.
 
@@ -313,7 +313,7 @@ class ConjugateGradient(Solver):
         every = np.arange(space.n_groups)
         relative = space.relative(true, state.x, every)
         strayed, struck = space.judge(state, true, relative, self.tol)
-        # Rounding rules where it is found to again and again and the truth gets no better.
+        # Rounding rules where the judgement says so again and again and the truth is not halved.
         better = relative <= 0.5 * state.best
         state.best = np.where(better, relative, state.best)
         state.strikes = np.where(better, 0, state.strikes + struck)

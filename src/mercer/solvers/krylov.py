@@ -42,11 +42,11 @@ class KrylovState(State):
     slope : ndarray
         rᵀ M⁻¹ r of every column at work.
     relative : ndarray of shape (n_groups,)
-        Relative residuals, by the recurrence between two looks at the truth.
+        Relative residuals, by the recurrence between two true ones.
     best : ndarray of shape (n_groups,)
-        The last true one that was half of the one before.
+        The last true one that was at most half of the one before.
     strikes : ndarray of shape (n_groups,)
-        Looks at the truth since then that found rounding to rule.
+        True residuals since then that show rounding to rule.
     values : ndarray of shape (n_groups,)
         F.
     lost : ndarray of shape (n_groups,)
@@ -211,7 +211,7 @@ class MachineSpace:
         if not isinstance(equations, KernelEquations):
             equations.start(self.start)
             self._start_values = equations.values().sum(axis=1)
-        # The recurrence strays no further than the truth is looked at for.
+        # Rounding of float32 products is far below a coarse tol; true residuals are float64.
         coarse = tol >= _COARSE and isinstance(equations, KernelEquations)
         self._of_products = np.dtype(equations.problem.dtype) if coarse else self.dtype
         self._energy = np.full(self.n_groups, np.inf)
