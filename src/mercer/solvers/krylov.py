@@ -100,7 +100,26 @@ class KrylovState(State):
             self.slope = self.space.choose(self.slope, mask)
 
 
-class RidgeSpace:
+class _Groups:
+    """Columns of vectors, ``width`` of them in every group."""
+
+    width = 1
+
+    def columns(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of the columns of some groups."""
+        return (groups[:, None] * self.width + np.arange(self.width)).ravel()
+
+    def by_groups(self, numbers: NDArray) -> NDArray:
+        """One number per column, as (groups, columns of each)."""
+        return numbers.reshape(-1, self.width)
+
+    def choose(self, array: NDArray, mask: NDArray[np.bool_]) -> NDArray:
+        """The columns of the groups in a mask."""
+        whole = mask.all() or len(mask) == 1
+        return array if whole else array[..., np.repeat(mask, self.width)]
+
+
+class RidgeSpace(_Groups):
     """A ridge problem by its columns, or by its rows; every independent output is a group.
 
     Parameters
@@ -153,18 +172,6 @@ class RidgeSpace:
         """M⁻¹ times the residual."""
         return self._inverse(state.residual)
 
-    def columns(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numbers of the columns of some groups."""
-        return groups
-
-    def by_groups(self, numbers: NDArray) -> NDArray:
-        """One number per column, as (groups, columns of each)."""
-        return numbers[:, None]
-
-    def choose(self, array: NDArray, mask: NDArray[np.bool_]) -> NDArray:
-        """The columns of the groups in a mask."""
-        return array if mask.all() or len(mask) == 1 else array[..., mask]
-
     def judge(
         self, state: KrylovState, true: NDArray, relative: NDArray, tol: float
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -177,7 +184,7 @@ class RidgeSpace:
         return strayed, strayed
 
 
-class MachineSpace:
+class MachineSpace(_Groups):
     """The equations of a kernel machine; all columns of one strength are a group.
 
     Its methods are those of ``RidgeSpace``.
@@ -204,7 +211,7 @@ class MachineSpace:
     ):
         self.equations, self._inverse = equations, inverse
         self.dtype = np.dtype(np.float64)
-        self.n_groups = len(equations.alphas)
+        self.n_groups, self.width = len(equations.alphas), equations.width
         self.start = equations.from_theta(theta)
         self._start_residual = equations.residual(self.start)
         self._start_values = np.zeros(self.n_groups)
@@ -258,18 +265,6 @@ class MachineSpace:
 
     def precondition(self, state: KrylovState) -> NDArray:
         return self._inverse(state.residual, self.equations.strengths(self.columns(state.groups)))
-
-    def columns(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-        width = self.equations.width
-        return (groups[:, None] * width + np.arange(width)).ravel()
-
-    def by_groups(self, numbers: NDArray) -> NDArray:
-        return numbers.reshape(-1, self.equations.width)
-
-    def choose(self, array: NDArray, mask: NDArray[np.bool_]) -> NDArray:
-        if mask.all():
-            return array
-        return np.ascontiguousarray(array[..., np.repeat(mask, self.equations.width)])
 
     def judge(
         self, state: KrylovState, true: NDArray, relative: NDArray, tol: float
