@@ -305,11 +305,11 @@ class ConjugateGradient(Solver):
                 state.direction += steepest
             state.slope = slope
 
-    def _verify(self, state: KrylovState) -> bool:
+    def _verify(self, state: KrylovState, truth: tuple[NDArray, NDArray] | None = None) -> bool:
         """Replace the recurrence by the truth; whether directions have to begin anew."""
         space = state.space
         with state.clock.phase("products"):
-            true, state.values = space.look(state.x)
+            true, state.values = truth or space.look(state.x)
         every = np.arange(space.n_groups)
         relative = space.relative(true, state.x, every)
         strayed, struck = space.judge(state, true, relative, self.tol)
@@ -326,15 +326,14 @@ class ConjugateGradient(Solver):
             state.keep(unsolved[state.groups])
             state.residual = space.choose(true, unsolved & at_work)
             return restart
-        if space.by_rows and not unsolved.any():
-            # The last look is at θ itself; what it finds unsolved goes on by columns.
-            state.x = state.coef
-            state.space = self._by_columns(state.problem)
-            state.residual, _ = state.space.look(state.x)
-            state.groups = every
+        if isinstance(space, RidgeSpace) and space.by_rows and not unsolved.any():
+            # The last residual is that of θ itself; outputs it shows unsolved go on by columns.
+            point = space.point(state.x)
+            state.x, state.space = point.theta.copy(), self._by_columns(state.problem)
+            state.residual, state.groups = -point.gradient, every
             state.best, state.strikes = np.full_like(relative, np.inf), np.zeros(len(relative))
             state.lost = np.zeros(len(relative), dtype=bool)
-            self._verify(state)
+            self._verify(state, (state.residual.copy(), point.values.copy()))
             return True  # directions by rows do not go on by columns
         # Groups that left too early come back.
         state.groups = np.flatnonzero(unsolved)

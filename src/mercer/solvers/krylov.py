@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mercer.designs import KernelColumns
 from mercer.equations import Equations, KernelEquations, RowSpace
-from mercer.problem import Problem
+from mercer.problem import Point, Problem
 from mercer.problem.rows import add_scaled
 from mercer.solvers.base import State
 
@@ -146,11 +146,15 @@ class RidgeSpace(_Groups):
         """θ of x; of one strength of a machine."""
         return self.view.lift(x) if isinstance(self.view, RowSpace) else x
 
+    def point(self, x: NDArray) -> Point:
+        """The point of θ."""
+        return self.view.point(x) if isinstance(self.view, RowSpace) else self.problem.at(x)
+
     def look(self, x: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
         """The true residual of all columns, and F of every group."""
         if isinstance(self.view, RowSpace):
             return -self.view.gradient(x), self.view.values(x).copy()
-        point = self.problem.at(x)
+        point = self.point(x)
         return -point.gradient, point.values.copy()
 
     def values(self, state: KrylovState, falls: NDArray) -> NDArray[np.float64]:
