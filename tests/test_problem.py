@@ -1,5 +1,8 @@
 """Laws of the problem: F, its derivatives, its certificates and its subproblems."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -10,7 +13,7 @@ from _problems import LOSSES, SEPARABLE, D, N, dense_hessian, dense_value, desig
 from mercer.designs import Dense, Sparse
 from mercer.equations import NormalMatrix, RowMatrix, RowSpace
 from mercer.losses import Huber, Logistic, Multinomial, Squared, SquaredHinge
-from mercer.penalties import L2
+from mercer.penalties import L2, ElasticNet
 from mercer.problem import Problem, dual_gap
 from mercer.solvers import Cholesky, NewtonCG
 
@@ -212,12 +215,30 @@ def test_a_point_agrees_with_the_problem_and_never_changes(problem, rng):
             array[...] = 0
 
 
-def test_the_start_is_a_point_that_its_problem_keeps(rng):
+def test_the_start_is_known_from_the_reference_under_every_penalty(loss, rng):
+    problem = make(loss, rng)
+    problem.reference()
+    for penalty in (L2(0.3), ElasticNet(0.3)):
+        other = problem.with_penalty(penalty)
+        fresh = Problem(problem.design, problem.y, loss, penalty)
+        start, expected = other.at(other.initial()), fresh.at(fresh.initial())
+        np.testing.assert_array_equal(start.gradient, expected.gradient)
+        assert start.value == expected.value
+        assert start.optimality == expected.optimality
+
+
+def test_a_problem_that_was_looked_at_goes_when_its_last_user_does(rng):
+    """Without waiting for the collector of cycles: its design may be most of the memory."""
     problem = make(Squared(), rng)
-    assert problem.at(problem.initial()) is problem.start
-    other = problem.with_penalty(L2(0.3))
-    assert other.start.problem is other
-    np.testing.assert_array_equal(other.reference(), problem.reference())
+    gone = weakref.ref(problem.design)
+    gc.disable()
+    try:
+        NewtonCG().solve(problem)
+        problem.optimality(point(problem, rng))
+        del problem
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("loss", SEPARABLE, ids=lambda loss: loss.name)

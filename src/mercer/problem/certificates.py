@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.penalties import RKHSNorm
-from mercer.problem.objective import Point
+from mercer.problem.objective import Point, Problem
 
-__all__ = ["dual_gap", "dual_gaps"]
+__all__ = ["dual_gap", "dual_gaps", "dual_values"]
 
 
 def dual_gap(point: Point) -> float | None:
@@ -67,9 +67,26 @@ def dual_gaps(point: Point) -> NDArray[np.float64] | None:
         shares.append(penalty.dual_scale(w, correlations))
     if loss.joint:
         shares = [np.full(w.shape[1:], np.min(share)) for share in shares]
-    bounds = []
-    for share in shares:
-        conjugate = problem.row_mean(np.asarray(loss.conjugate(share * a, y)))
-        of_penalty = penalty.conjugate(share.astype(w.dtype) * correlations)
-        bounds.append(np.atleast_1d(conjugate + (np.sum(of_penalty) if loss.joint else of_penalty)))
-    return point.values + np.min(bounds, axis=0)
+    duals = [dual_values(problem, a, correlations, share) for share in shares]
+    return point.values - np.max(duals, axis=0)
+
+
+def dual_values(
+    problem: Problem, a: NDArray, correlations: NDArray, share: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """D(share · a) of every output, a lower bound of its minimum: (k,) or (1,).
+
+    Parameters
+    ----------
+    problem : Problem
+        With a convex loss and a strength above 0.
+    a : ndarray of shape (n,) or (n, k), float64
+        In the domain of the conjugate; of weighted mean 0 if there is an intercept.
+    correlations : ndarray of shape (D,) or (D, k)
+        (1/n) Zᵀ (s·a).
+    share : ndarray of shape () or (k,)
+        From 0 to 1. With an l1 part alone, D is −∞ unless share · |correlations| ≤ l1.
+    """
+    conjugate = problem.row_mean(np.asarray(problem.loss.conjugate(share * a, problem.y)))
+    of_penalty = problem.penalty.conjugate(share.astype(correlations.dtype) * correlations)
+    return -np.atleast_1d(conjugate + (np.sum(of_penalty) if problem.loss.joint else of_penalty))

@@ -1,4 +1,4 @@
-"""The best response where all rows share one."""
+"""The best intercept, and the best response where all rows share one."""
 
 from __future__ import annotations
 
@@ -9,9 +9,42 @@ from numpy.typing import NDArray
 
 from mercer.losses import Loss
 
-__all__ = ["best_constant"]
+__all__ = ["best_constant", "best_intercept"]
 
-_BISECTIONS, _ROUNDS = 60, 100
+_STEPS = 100
+_BALANCED = 1e-13  # mean derivative, relative to the mean of absolute ones, that counts as zero
+
+
+def best_intercept(
+    loss: Loss,
+    y: NDArray,
+    linear: NDArray,
+    start: float,
+    mean: Callable[[NDArray], NDArray],
+) -> float:
+    """The b with the least mean convex loss of the responses ``linear`` + b of one output.
+
+    Newton's method from ``start`` between bounds, or bisection where it leaves them.
+    """
+    if loss.quadratic:
+        return float(mean(y - linear))
+    low, high, b, stride = -np.inf, np.inf, start, 1.0
+    for _ in range(_STEPS):
+        slopes = loss.gradient(linear + b, y)
+        slope = float(mean(slopes))
+        if abs(slope) <= _BALANCED * float(mean(np.abs(slopes))):
+            break
+        low, high = (low, b) if slope > 0 else (b, high)
+        bend = float(mean(loss.hessian(linear + b, y)))
+        guess = b - slope / bend if bend > 0 else np.nan
+        if not low < guess < high or abs(guess - b) > 10 * stride:
+            bounded = np.isfinite(low) and np.isfinite(high)
+            guess = 0.5 * (low + high) if bounded else b - np.copysign(stride, slope)
+            stride *= 2.0
+        if guess == b:
+            break
+        b = guess
+    return float(b)
 
 
 def best_constant(
@@ -32,20 +65,14 @@ def best_constant(
     if loss.is_classification or loss.quadratic:
         return start
     y = y.astype(np.float64, copy=False)
-
-    def slope_at(constant: NDArray) -> NDArray:
-        return mean(loss.gradient(np.broadcast_to(constant, y.shape), y))
-
+    best = np.asarray(start, dtype=np.float64)
     if loss.convex:
-        low, high = y.min(axis=0), y.max(axis=0)
-        for _ in range(_BISECTIONS):
-            middle = 0.5 * (low + high)
-            rises = slope_at(middle) > 0
-            low, high = np.where(rises, low, middle), np.where(rises, middle, high)
-        return 0.5 * (low + high)
-    best = start.astype(np.float64)
-    for _ in range(_ROUNDS):  # minima of parabolas that lie above the loss and touch it
-        slope = slope_at(best)
-        bend = mean(loss.model_curvature(np.broadcast_to(best, y.shape), y))
+        outputs = zip(y.reshape(len(y), -1).T, best.reshape(-1), strict=True)
+        each = [best_intercept(loss, column, 0 * column, float(b), mean) for column, b in outputs]
+        return np.reshape(each, best.shape)
+    for _ in range(_STEPS):  # minima of parabolas that lie above the loss and touch it
+        constant = np.broadcast_to(best, y.shape)
+        slope = mean(loss.gradient(constant, y))
+        bend = mean(loss.model_curvature(constant, y))
         best = best - np.divide(slope, bend, out=np.zeros_like(slope), where=bend > 0)
     return best

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -51,6 +51,8 @@ class Point:
         F, summed over the outputs.
     gradient : ndarray of the shape of θ
         ∇F without its l1 part.
+    slopes : ndarray of shape (n,) or (n, k)
+        Derivatives of the mean loss with respect to the responses, s_i ℓ'(y_i, u_i) / n.
     curvature : ndarray of shape (n,) or (n, k), or callable
         ℓ'' of every row and output; a linear map of changes of the responses for a joint loss.
     violation : ndarray of the shape of θ
@@ -109,6 +111,14 @@ class Point:
         gradient.flags.writeable = False
         return gradient
 
+    @property
+    def slopes(self) -> NDArray:
+        """Derivatives of the mean loss with respect to the responses; not kept."""
+        problem = self.problem
+        slopes = problem._weighted(problem.loss.gradient(self.responses, problem.y))
+        slopes /= problem.n_rows
+        return slopes
+
     @cached_property
     def curvature(self) -> Any:
         """ℓ'' of every row and output, or a linear map for a joint loss."""
@@ -152,15 +162,16 @@ class Point:
         """
         problem, mean_curvature = self.problem, 1.0
         if problem.loss.quadratic:
-            sqnorms = problem._column_sqnorms
+            squares = problem.mean_squares
         else:
             rows = problem.loss.hessian(self.responses, problem.y)
             rows = rows if rows.ndim == 1 else rows.mean(axis=1, dtype=np.float64)
             weighted = rows if problem.weights is None else rows * problem.weights
             mean_curvature = float(problem.row_mean(rows))
-            sqnorms = problem.design.column_sqnorms(np.asarray(weighted, dtype=np.float64))
+            squares = problem.design.column_sqnorms(np.asarray(weighted, dtype=np.float64))
+            squares /= problem.n_rows
         diagonal = np.empty(problem.shape[0])
-        problem.weights_of(diagonal)[...] = sqnorms / problem.n_rows + problem.penalty.diagonal()
+        problem.weights_of(diagonal)[...] = squares + problem.penalty.diagonal()
         if problem.fit_intercept:
             diagonal[-1] = mean_curvature
         return diagonal if len(problem.shape) == 1 else diagonal[:, None]
@@ -180,6 +191,14 @@ class Point:
         mixed.gradient = np.where(chosen, other.gradient, self.gradient)
         mixed.gradient.flags.writeable = False
         return mixed
+
+
+class _Start(NamedTuple):
+    """The point without weights; its gradient is the same for every penalty."""
+
+    theta: NDArray
+    responses: NDArray
+    gradient: NDArray
 
 
 class Problem:
@@ -255,8 +274,7 @@ class Problem:
         self.weights = normalised_weights(sample_weight, self.n_rows)
         self.shape = (n_columns + self.fit_intercept, *self.y.shape[1:])
         self.separable = self.y.ndim == 2 and not loss.joint
-        self._point: Point | None = None
-        self._start: Point | None = None
+        self._facts: dict[str, Any] = {}  # what no penalty changes; copies share it
 
     @property
     def n_variables(self) -> int:
@@ -309,51 +327,46 @@ class Problem:
         Returns
         -------
         Point
-            ``start`` itself where θ is that of the start.
         """
-        if np.array_equal(theta, self.start.theta):
-            return self.start
-        return Point(self, theta, responses)
-
-    @property
-    def start(self) -> Point:
-        """The point of ``initial()``."""
-        if self._start is None or self._start.problem is not self:  # but that of a copied problem
-            self._start = Point(self, self.initial())
-        return self._start
+        start = self._facts.get("start")
+        if start is None or not np.array_equal(theta, start.theta):
+            return Point(self, theta, responses)
+        point = Point(self, theta, start.responses)
+        point.gradient = start.gradient
+        return point
 
     def responses(self, theta: NDArray) -> NDArray:
         """Zw + b at θ, of shape (n,) or (n, k)."""
-        return self._at(theta).responses
+        return self.at(theta).responses
 
     def values(self, theta: NDArray) -> NDArray[np.float64]:
         """F at θ: (k,), one per output, if they are independent; else (1,)."""
-        return self._at(theta).values
+        return self.at(theta).values
 
     def value(self, theta: NDArray) -> float:
         """F at θ, summed over the outputs."""
-        return self._at(theta).value
+        return self.at(theta).value
 
     def gradient(self, theta: NDArray) -> NDArray:
         """∇F at θ, without its l1 part, in the shape of θ; not to be written to."""
-        return self._at(theta).gradient
+        return self.at(theta).gradient
 
     def optimality(self, theta: NDArray) -> float:
         """Norm of the violated optimality condition, relative to ``reference()``.
 
         The largest one over independent outputs.
         """
-        return self._at(theta).optimality
+        return self.at(theta).optimality
 
     def diagonal(self, theta: NDArray) -> NDArray:
         """The diagonal of ∇²F(θ) in float64: ``Point.diagonal``."""
-        return self._at(theta).diagonal()
+        return self.at(theta).diagonal()
 
     def curvature_product(
         self, theta: NDArray, v: NDArray, outputs: NDArray | None = None
     ) -> NDArray:
         """∇²F(θ) v: ``Point.curvature_product``. For a quadratic loss θ is not looked at."""
-        curvature = None if self.loss.quadratic else self._at(theta).curvature
+        curvature = None if self.loss.quadratic else self.at(theta).curvature
         return self._curvature_product(curvature, v, outputs)
 
     def curvature(self, v: NDArray, product: NDArray) -> NDArray[np.float64]:
@@ -370,19 +383,23 @@ class Problem:
         Without an intercept this is the gradient at zero; with one, adding a constant to the
         targets changes nothing. Where the start solves the problem up to rounding, it is infinite.
         """
-        return self._reference
+        if "reference" not in self._facts:
+            self._facts["reference"] = self._reference()
+        return self._facts["reference"]
 
-    @cached_property
     def _reference(self) -> NDArray[np.float64]:
         eps = float(np.finfo(self.dtype).eps)
-        derivative = self.loss.gradient(self.start.responses, self.y)
+        point = self.at(self.initial())
+        # A point refers to its problem: kept in the problem, it would keep both alive for long.
+        self._facts["start"] = _Start(point.theta, point.responses, point.gradient)
+        derivative = self.loss.gradient(point.responses, self.y)
         square = np.atleast_1d(self.row_mean(np.square(derivative, dtype=np.float64)))
         size = np.atleast_1d(self.row_mean(np.square(self.y, dtype=np.float64)))
         if not self.separable:
             square, size = square.sum(keepdims=True), size.sum(keepdims=True)
-        norm = self.norm(self.start.gradient)
+        norm = self.norm(point.gradient)
         # Bounds what rounding can leave of sums that would be zero in exact arithmetic.
-        column_size = np.sqrt((self._column_sqnorms.sum() / self.n_rows) + self.fit_intercept)
+        column_size = np.sqrt(self.mean_squares.sum() + self.fit_intercept)
         solved = norm <= 8 * eps * column_size * np.sqrt(square)
         solved |= np.sqrt(square) <= 4 * eps * np.sqrt(size)
         return np.where(solved, np.inf, norm)
@@ -398,15 +415,7 @@ class Problem:
         """The same problem with another penalty."""
         other = copy(self)
         other.penalty = penalty
-        if self._point is not None:
-            other._point = other.at(self._point.theta, self._point.responses)
         return other
-
-    def _at(self, theta: NDArray) -> Point:
-        """The point of θ, the last one if its θ is the same."""
-        if self._point is None or not np.array_equal(self._point.theta, theta):
-            self._point = self.at(theta)
-        return self._point
 
     def _curvature_product(self, curvature: Any, v: NDArray, outputs: NDArray | None) -> NDArray:
         """∇²F v for the curvature of a point, or for ones if it is None."""
@@ -463,6 +472,10 @@ class Problem:
             return np.asarray(np.sum(rows, axis=0, dtype=np.float64) / self.n_rows)
         return np.einsum("i,i...->...", self.weights, rows, dtype=np.float64) / self.n_rows
 
-    @cached_property
-    def _column_sqnorms(self) -> NDArray[np.float64]:
-        return self.design.column_sqnorms(self.weights)
+    @property
+    def mean_squares(self) -> NDArray[np.float64]:
+        """(1/n) Σ s_i z_ij² of every column j, of shape (D,)."""
+        if "mean squares" not in self._facts:
+            sums = self.design.column_sqnorms(self.weights)
+            self._facts["mean squares"] = sums / self.n_rows
+        return self._facts["mean squares"]

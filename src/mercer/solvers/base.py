@@ -347,9 +347,9 @@ class Solver:
         converged = bool(state.optimality <= self.tol and state.distance <= NEAR)
         if not (converged or stopped or interrupted):
             self._warn(state)
-        criterion = self.criterion(problem)
+        coef, criterion = np.array(state.coef), self.criterion(problem)
         return Result(
-            state.coef, state.iteration, converged, state.optimality, trace, interrupted, criterion
+            coef, state.iteration, converged, state.optimality, trace, interrupted, criterion
         )
 
     def _goes_on(self, state: Any) -> bool:

@@ -45,7 +45,7 @@ def curvatures(problem: Problem, sampling: str) -> NDArray[np.float64]:
     if sampling == "uniform":
         return common
     each = np.ones(q)
-    problem.weights_of(each)[...] = problem.design.column_sqnorms(problem.weights) / problem.n_rows
+    problem.weights_of(each)[...] = problem.mean_squares
     return np.where(each > 0, beta * each, common)
 
 

@@ -18,28 +18,30 @@ _HELD = 2**30  # bytes of dense columns held beside the design
 _KEPT = 1000  # columns whose Gram matrix is kept even where fewer are asked for
 
 
-class Columns:
+class Columns(Design):
     """A design in float64, and products of its columns under curvatures of the rows.
 
     Attributes
     ----------
     curvature : ndarray of shape (n,) or None
-        h of ``block``, as it really is used; None stands for ones.
+        h of ``products``, as it really is used; None stands for ones.
     """
 
     curvature: NDArray[np.float64] | None = None
 
     def __init__(self, design: Design):
         self.design = design
+        self.shape, self.dtype = design.shape, np.dtype(np.float64)
         self.n, self.n_columns = design.shape
 
     def matvec(self, w: NDArray) -> NDArray[np.float64]:
-        """Z w."""
         return self.design.matvec(w)
 
     def rmatvec(self, v: NDArray) -> NDArray[np.float64]:
-        """Zᵀv."""
         return self.design.rmatvec(v).astype(np.float64, copy=False)
+
+    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        return self.design.column_sqnorms(weights)
 
     def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
         """Some rows of some columns, as a new array."""
@@ -49,7 +51,7 @@ class Columns:
         """Use h, or what comes near it, from now on."""
         self.curvature = h
 
-    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+    def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         """Z[:, left]ᵀ diag(h) Z[:, right] / n; ``right`` is ``left`` by default."""
         raise NotImplementedError
 
@@ -76,7 +78,7 @@ class DenseColumns(Columns):
             out[rows] = self.part(rows, some) @ w[some]
         return out
 
-    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+    def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         union = left if right is None else np.concatenate([right, left])
         held = self._hold(union)
         out = np.zeros((len(left), len(left if right is None else right)))
@@ -92,6 +94,9 @@ class DenseColumns(Columns):
                 out += (z * self.curvature[rows]) @ both[: len(right)].T
         out /= self.n
         return out
+
+    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        return self.design.column_sqnorms(weights)
 
     def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
         return self.design.array[rows][:, columns].astype(np.float64, copy=False)
@@ -131,7 +136,7 @@ class SparseColumns(Columns):
         super().__init__(Sparse(matrix))
         self.by_column = matrix.tocsc()
 
-    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+    def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         z = self.by_column[:, left]
         other = z if right is None else self.by_column[:, right]
         if self.curvature is not None:
@@ -178,7 +183,7 @@ class BinColumns(Columns):
         self.curvature = np.zeros(self.n)
         self.curvature[order] = np.repeat(self._weights * self._unit, sizes)
 
-    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+    def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         design = self.design
         if self.curvature is not None and self._is_small:
             z = design.block(left)
@@ -299,12 +304,12 @@ class GramPool:
             grown = np.empty((room, room))
             grown[:old, :old] = self._gram[:old, :old]
             self._gram = grown
-        corner = self._centre(self.columns.block(new), new, new)
+        corner = self._centre(self.columns.products(new), new, new)
         if self._ridge and self._sqnorms is not None:
             corner[np.diag_indices(len(new))] += self._ridge * self._sqnorms[new]
         self._gram[old:size, old:size] = corner
         if old:
-            side = self._centre(self.columns.block(new, self._ids), new, self._ids)
+            side = self._centre(self.columns.products(new, self._ids), new, self._ids)
             self._gram[old:size, :old] = side
             self._gram[:old, old:size] = side.T
         self._ids = np.concatenate([self._ids, new])
