@@ -17,8 +17,7 @@ from mercer.losses import Squared
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers import BlockCoordinateDescent, Cholesky, ConjugateGradient, krylov
-from mercer.solvers.preconditioners import LowRank, low_rank, rank_for
-from mercer.solvers.preconditioners import restricted as of_landmarks
+from mercer.solvers.preconditioners import LowRank, Restricted, low_rank, rank_for
 
 pytestmark = pytest.mark.rounding
 
@@ -227,7 +226,7 @@ def test_the_preconditioner_of_landmarks_is_their_own_equations(intercept, rng):
         fit_intercept=intercept,
     )
     v = rng.normal(size=(12 + intercept, 2))
-    inverse = of_landmarks(design, 0.0, intercept)(v, np.full(2, 0.1))
+    inverse = Restricted(design, 0.0, intercept)(v, np.full(2, 0.1))
     np.testing.assert_allclose(equations(twin).product(inverse[:, :1]), v[:, :1], atol=1e-8)
 
 

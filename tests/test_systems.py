@@ -9,9 +9,17 @@ import mercer.equations.normal
 import mercer.problem.sharded
 from _problems import make as make_problem
 from _systems import KINDS, N, P, dense_solution, make
-from mercer.equations import KernelEquations, NormalEquations, equations
+from mercer.equations import (
+    KernelEquations,
+    NormalEquations,
+    NormalMatrix,
+    RowMatrix,
+    equations,
+    matrix_of,
+    spans_all_rows,
+)
 from mercer.losses import Logistic
-from mercer.penalties import L1
+from mercer.penalties import L1, RKHSNorm
 from mercer.problem import Problem, ShardedProblem
 
 pytestmark = pytest.mark.rounding
@@ -50,6 +58,17 @@ def dense(system, column):
 def test_every_kind_has_its_equations(kind, rng):
     expected = KernelEquations if kind == "exact" else NormalEquations
     assert type(equations(make(kind, rng))) is expected
+
+
+def test_the_machine_of_all_rows_is_told_by_its_penalty(rng):
+    problem = make("exact", rng)
+    assert spans_all_rows(problem)
+    assert isinstance(matrix_of(problem), RowMatrix)
+    restricted = problem.with_penalty(RKHSNorm(0.1, problem.design, jitter=0.1))
+    for other in (restricted, make("nystroem", rng)):
+        assert not spans_all_rows(other)
+        assert isinstance(equations(other), NormalEquations)
+        assert isinstance(matrix_of(other), NormalMatrix)
 
 
 def test_matrices_are_symmetric_and_products_are_those_of_their_columns(problem, rng):

@@ -9,7 +9,7 @@ from mercer.equations.base import EquationBlock, Equations, Functions
 from mercer.equations.dense import NormalMatrix, RowMatrix
 from mercer.equations.kernel import KernelEquations
 from mercer.equations.normal import NormalEquations
-from mercer.equations.row_space import RowSpace
+from mercer.equations.row_space import RowSpace, point_of_rows
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 
@@ -24,6 +24,7 @@ __all__ = [
     "RowSpace",
     "equations",
     "matrix_of",
+    "point_of_rows",
     "spans_all_rows",
 ]
 

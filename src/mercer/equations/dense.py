@@ -14,7 +14,7 @@ from scipy import linalg
 
 from mercer._array import check_memory, row_chunks
 from mercer.designs import Design
-from mercer.equations.cholesky import LARGE, lower_in_place
+from mercer.equations.factor import LARGE, lower_in_place
 from mercer.equations.row_space import point_of_rows
 from mercer.penalties import RKHSNorm
 from mercer.problem import Point, Problem

@@ -60,7 +60,11 @@ class RowSpace:
 
     def lift(self, x: NDArray) -> NDArray:
         """θ of x, with the best intercept."""
-        return point_of_rows(self.problem, self._balanced(x[0].copy())).theta.copy()
+        return self.point(x).theta.copy()
+
+    def point(self, x: NDArray) -> Point:
+        """The problem's point at ``lift(x)``."""
+        return point_of_rows(self.problem, self._balanced(x[0].copy()))
 
     def reference(self) -> NDArray[np.float64]:
         """As the problem's."""

@@ -17,11 +17,12 @@ from mercer.problem.rows import add_scaled
 from mercer.solvers.base import Callback, Clock, Result, Solver, TraceRow, check_range
 from mercer.solvers.krylov import KrylovState, MachineSpace, RidgeSpace, with_cached_kernel
 from mercer.solvers.preconditioners import POWERS, of_diagonal, of_machine
+from mercer.solvers.strengths import add_rows, results_of
 
 __all__ = ["ConjugateGradient"]
 
 _COLUMNS_PER_ROW = 4  # from which pairs of vectors by rows are cheaper than vectors by columns
-_STRIKES = 3  # looks at the truth that may find rounding to rule before a group is given up
+_STRIKES = 3  # true residuals without progress after which a group of columns is given up
 _OF_ROWS, _OF_LANDMARKS = "rpcholesky", "falkon"
 
 # With a tol of a hundredth or more, the diagonal takes 1.2 to 3 times less time than its fourth
@@ -45,14 +46,14 @@ class ConjugateGradient(Solver):
     anew where the two differ much. An output that rounding keeps from its goal is given up, with a
     warning.
 
-    All vectors are combinations of rows of Z. Where rows are few they are kept as such (see
-    ``RowSpace``): the same iterates without vectors of D entries.
+    All vectors are combinations of rows of Z. Where rows are few, vectors are their coefficients
+    (see ``RowSpace``): the same iterates without vectors of D entries.
 
     With the norm of the function for a penalty (``RKHSNorm``) the equations are those of a kernel
     machine: (K + n alpha I) a = y − b for all rows, where several strengths share each product
-    with K, or the normal equations in the span of landmarks. The kernel matrix is held in memory
-    if it fits and that pays, and otherwise made anew for every product. Without a preconditioner
-    such equations take hundreds of iterations.
+    with K, or the normal equations in the span of landmarks. The kernel matrix is cached if it fits
+    and that pays, and otherwise generated for every product. Without a preconditioner such
+    equations take hundreds of iterations.
 
     Parameters
     ----------
@@ -60,14 +61,14 @@ class ConjugateGradient(Solver):
         Stop when ‖r‖ ≤ tol · (‖r‖ of the best constant model) for every output.
     max_iter : int, default=1000
     space : {"auto", "columns", "rows"}, default="auto"
-        What vectors have entries for. By rows only from the start w = 0 and without a
-        preconditioner; "auto" does so where it may and 4 n ≤ D.
+        The entries of vectors. Rows are possible only from the start w = 0 and without a
+        preconditioner; "auto" takes them where they are possible and 4 n ≤ D.
     preconditioner : "auto", "tempered", "jacobi", None or callable, default="auto"
         M is the fourth root of the diagonal of ∇²F, the diagonal, or nothing; or M⁻¹ is any
         symmetric positive definite linear function of residuals (D + 1,) or (D + 1, k), column by
         column. The diagonal itself speeds up the first iterations over columns of very unequal
-        sizes, such as bins, and slows down the later ones; its fourth root keeps most of the one
-        and avoids the other. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else
+        sizes, such as bins, and slows down the later ones; its fourth root has most of the gain and
+        none of the loss. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else
         "tempered"; or nothing by rows.
 
         For a kernel machine: "rpcholesky" for all rows, FᵀF + n alpha I with the factor F of a
@@ -75,13 +76,13 @@ class ConjugateGradient(Solver):
         landmarks for rows; "auto" is the one that fits; None is nothing; a callable takes residuals
         (m, C) and the alpha of each column (C,).
     check_every : int, default=50
-        Iterations between two looks at the true residual.
+        Iterations between two true residuals.
     rank : int or "auto", default="auto"
-        Rows of F at most; there are fewer where alpha is so large that they serve it. "auto" is
-        10 √n where the memory allows: F then costs about what some products with K do.
+        Most rows of F; a large alpha needs fewer. "auto" is 10 √n where the memory allows: F then
+        costs about as much as a few products with K.
     hold : bool or "auto", default="auto"
-        Whether to keep a kernel matrix in memory where it fits; "auto" does so unless products make
-        it anew as fast: in float32, with few inputs and a kernel of the core.
+        Whether to cache a kernel matrix where it fits; "auto" does so unless products generate it
+        as fast: in float32, with few inputs and a kernel of the core.
     random_state : int, RandomState, Generator or None, default=0
         Of the pivots.
 
@@ -186,34 +187,31 @@ class ConjugateGradient(Solver):
         stopped = interrupted = False
         traces: list[list[TraceRow]] = [[] for _ in alphas]
         machine, inverse = self.share(problem, alphas, clock)
+
+        def add_traces(at_work: NDArray[np.int64]) -> None:
+            seconds, columns = clock.seconds, state.space.columns
+            with clock.pause():
+                x = [state.x[:, columns(np.array([strength]))] for strength in at_work]
+                values, relative = state.values[at_work], state.relative[at_work]
+                add_rows(state, traces, seconds, at_work, values, relative, x)
+
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
             state = self.init(problem, problem.initial(), clock, machine, inverse, alphas)
-            _observe_all(state, np.arange(len(alphas)), traces)
+            add_traces(np.arange(len(alphas)))
             try:
                 while self._goes_on(state) and not stopped:
                     at_work = state.groups
                     self.step(problem, state)
                     state.iteration += 1
-                    _observe_all(state, at_work, traces)
+                    add_traces(at_work)
                     with clock.pause():
                         stopped = callback is not None and bool(callback(state))
             except KeyboardInterrupt:
                 interrupted = True
-        converged = state.relative <= self.tol
-        if not (stopped or interrupted or converged.all()):
+        if not (stopped or interrupted or np.all(state.relative <= self.tol)):
             self._warn(state)
-        return [
-            Result(
-                coef,
-                len(traces[number]) - 1,
-                bool(converged[number]),
-                float(state.relative[number]),
-                traces[number],
-                interrupted and not converged[number],
-                self.criterion(problem),
-            )
-            for number, coef in enumerate(state.coefs)
-        ]
+        n_iter = [len(trace) - 1 for trace in traces]
+        return results_of(state.coefs, n_iter, state.relative, self.tol, traces, interrupted)
 
     # -- the loop ----------------------------------------------------------------------------
 
@@ -307,15 +305,15 @@ class ConjugateGradient(Solver):
                 state.direction += steepest
             state.slope = slope
 
-    def _verify(self, state: KrylovState) -> bool:
+    def _verify(self, state: KrylovState, truth: tuple[NDArray, NDArray] | None = None) -> bool:
         """Replace the recurrence by the truth; whether directions have to begin anew."""
         space = state.space
         with state.clock.phase("products"):
-            true, state.values = space.look(state.x)
+            true, state.values = truth or space.look(state.x)
         every = np.arange(space.n_groups)
         relative = space.relative(true, state.x, every)
         strayed, struck = space.judge(state, true, relative, self.tol)
-        # Rounding rules where it is found to again and again and the truth gets no better.
+        # Rounding rules where the judgement says so again and again and the truth is not halved.
         better = relative <= 0.5 * state.best
         state.best = np.where(better, relative, state.best)
         state.strikes = np.where(better, 0, state.strikes + struck)
@@ -328,15 +326,14 @@ class ConjugateGradient(Solver):
             state.keep(unsolved[state.groups])
             state.residual = space.choose(true, unsolved & at_work)
             return restart
-        if space.by_rows and not unsolved.any():
-            # The last look is at θ itself; what it finds unsolved goes on by columns.
-            state.x = state.coef
-            state.space = self._by_columns(state.problem)
-            state.residual, _ = state.space.look(state.x)
-            state.groups = every
+        if isinstance(space, RidgeSpace) and space.by_rows and not unsolved.any():
+            # The last residual is that of θ itself; outputs it shows unsolved go on by columns.
+            point = space.point(state.x)
+            state.x, state.space = point.theta.copy(), self._by_columns(state.problem)
+            state.residual, state.groups = -point.gradient, every
             state.best, state.strikes = np.full_like(relative, np.inf), np.zeros(len(relative))
             state.lost = np.zeros(len(relative), dtype=bool)
-            self._verify(state)
+            self._verify(state, (state.residual.copy(), point.values.copy()))
             return True  # directions by rows do not go on by columns
         # Groups that left too early come back.
         state.groups = np.flatnonzero(unsolved)
@@ -382,21 +379,3 @@ class ConjugateGradient(Solver):
         if kind is None:
             return RidgeSpace(problem, problem, lambda residual: residual)
         return RidgeSpace(problem, problem, kind if callable(kind) else of_diagonal(problem, kind))
-
-
-def _observe_all(
-    state: KrylovState, groups: NDArray[np.int64], traces: list[list[TraceRow]]
-) -> None:
-    """A row for the trace of each of some strengths."""
-    with state.clock.pause():
-        check_range(state.problem, state.values[groups])
-        for group in groups.tolist():
-            x = state.x[:, state.space.columns(np.array([group]))]
-            row = TraceRow(
-                state.clock.seconds,
-                float(state.values[group]),
-                float(state.relative[group]),
-                int(np.count_nonzero(x)),
-                dict(state.clock.phases),
-            )
-            traces[group].append(row)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mercer.designs import KernelColumns
 from mercer.equations import Equations, KernelEquations, RowSpace
-from mercer.problem import Problem
+from mercer.problem import Point, Problem
 from mercer.problem.rows import add_scaled
 from mercer.solvers.base import State
 
@@ -42,11 +42,11 @@ class KrylovState(State):
     slope : ndarray
         rᵀ M⁻¹ r of every column at work.
     relative : ndarray of shape (n_groups,)
-        Relative residuals, by the recurrence between two looks at the truth.
+        Relative residuals, by the recurrence between two true ones.
     best : ndarray of shape (n_groups,)
-        The last true one that was half of the one before.
+        The last true one that was at most half of the one before.
     strikes : ndarray of shape (n_groups,)
-        Looks at the truth since then that found rounding to rule.
+        True residuals since then that show rounding to rule.
     values : ndarray of shape (n_groups,)
         F.
     lost : ndarray of shape (n_groups,)
@@ -100,7 +100,26 @@ class KrylovState(State):
             self.slope = self.space.choose(self.slope, mask)
 
 
-class RidgeSpace:
+class _Groups:
+    """Columns of vectors, ``width`` of them in every group."""
+
+    width = 1
+
+    def columns(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of the columns of some groups."""
+        return (groups[:, None] * self.width + np.arange(self.width)).ravel()
+
+    def by_groups(self, numbers: NDArray) -> NDArray:
+        """One number per column, as (groups, columns of each)."""
+        return numbers.reshape(-1, self.width)
+
+    def choose(self, array: NDArray, mask: NDArray[np.bool_]) -> NDArray:
+        """The columns of the groups in a mask."""
+        whole = mask.all() or len(mask) == 1
+        return array if whole else array[..., np.repeat(mask, self.width)]
+
+
+class RidgeSpace(_Groups):
     """A ridge problem by its columns, or by its rows; every independent output is a group.
 
     Parameters
@@ -127,11 +146,15 @@ class RidgeSpace:
         """θ of x; of one strength of a machine."""
         return self.view.lift(x) if isinstance(self.view, RowSpace) else x
 
+    def point(self, x: NDArray) -> Point:
+        """The point of θ."""
+        return self.view.point(x) if isinstance(self.view, RowSpace) else self.problem.at(x)
+
     def look(self, x: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
         """The true residual of all columns, and F of every group."""
         if isinstance(self.view, RowSpace):
             return -self.view.gradient(x), self.view.values(x).copy()
-        point = self.problem.at(x)
+        point = self.point(x)
         return -point.gradient, point.values.copy()
 
     def values(self, state: KrylovState, falls: NDArray) -> NDArray[np.float64]:
@@ -153,18 +176,6 @@ class RidgeSpace:
         """M⁻¹ times the residual."""
         return self._inverse(state.residual)
 
-    def columns(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Numbers of the columns of some groups."""
-        return groups
-
-    def by_groups(self, numbers: NDArray) -> NDArray:
-        """One number per column, as (groups, columns of each)."""
-        return numbers[:, None]
-
-    def choose(self, array: NDArray, mask: NDArray[np.bool_]) -> NDArray:
-        """The columns of the groups in a mask."""
-        return array if mask.all() or len(mask) == 1 else array[..., mask]
-
     def judge(
         self, state: KrylovState, true: NDArray, relative: NDArray, tol: float
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
@@ -177,7 +188,7 @@ class RidgeSpace:
         return strayed, strayed
 
 
-class MachineSpace:
+class MachineSpace(_Groups):
     """The equations of a kernel machine; all columns of one strength are a group.
 
     Its methods are those of ``RidgeSpace``.
@@ -204,14 +215,14 @@ class MachineSpace:
     ):
         self.equations, self._inverse = equations, inverse
         self.dtype = np.dtype(np.float64)
-        self.n_groups = len(equations.alphas)
+        self.n_groups, self.width = len(equations.alphas), equations.width
         self.start = equations.from_theta(theta)
         self._start_residual = equations.residual(self.start)
         self._start_values = np.zeros(self.n_groups)
         if not isinstance(equations, KernelEquations):
             equations.start(self.start)
             self._start_values = equations.values().sum(axis=1)
-        # The recurrence strays no further than the truth is looked at for.
+        # Rounding of float32 products is far below a coarse tol; true residuals are float64.
         coarse = tol >= _COARSE and isinstance(equations, KernelEquations)
         self._of_products = np.dtype(equations.problem.dtype) if coarse else self.dtype
         self._energy = np.full(self.n_groups, np.inf)
@@ -258,18 +269,6 @@ class MachineSpace:
 
     def precondition(self, state: KrylovState) -> NDArray:
         return self._inverse(state.residual, self.equations.strengths(self.columns(state.groups)))
-
-    def columns(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
-        width = self.equations.width
-        return (groups[:, None] * width + np.arange(width)).ravel()
-
-    def by_groups(self, numbers: NDArray) -> NDArray:
-        return numbers.reshape(-1, self.equations.width)
-
-    def choose(self, array: NDArray, mask: NDArray[np.bool_]) -> NDArray:
-        if mask.all():
-            return array
-        return np.ascontiguousarray(array[..., np.repeat(mask, self.equations.width)])
 
     def judge(
         self, state: KrylovState, true: NDArray, relative: NDArray, tol: float
