@@ -29,6 +29,7 @@ from _side_by_side import REST, Benchmark, table
 from mercer._array import available_memory
 from mercer.datasets import load
 from mercer.designs import KernelColumns
+from mercer.equations import equations
 from mercer.kernels import Gaussian
 from mercer.losses import Squared
 from mercer.maps import RandomFourier
@@ -181,7 +182,7 @@ def exact(benchmark: Benchmark, data: Data, alpha: float) -> None:
         contenders["PyTorch EigenPro 2"] = eigenpro
 
     def runs() -> Iterable[tuple[str, dict[str, str]]]:
-        system = problem.system()
+        system = equations(problem)
         for name, contender in asked_for(contenders, options.only).items():
             time.sleep(REST)
             run = contender()
@@ -235,7 +236,7 @@ def landmarks(benchmark: Benchmark, data: Data, p: int, alpha: float) -> None:
         contenders["PyTorch Falkon"] = falkon
 
     def runs() -> Iterable[tuple[str, dict[str, str]]]:
-        system = problem.system()
+        system = equations(problem)
         done = []
         for name, contender in asked_for(contenders, options.only).items():
             time.sleep(REST)

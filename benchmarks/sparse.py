@@ -33,7 +33,7 @@ from mercer.designs import Binned, Dense, Design
 from mercer.losses import Logistic, Loss, Squared, SquaredHinge
 from mercer.maps import RandomBinning, RandomFourier
 from mercer.penalties import L1
-from mercer.problem import Problem
+from mercer.problem import Problem, dual_gap
 from mercer.solvers import CoordinateDescent
 
 LOSSES: dict[str, Loss] = {
@@ -75,7 +75,7 @@ class Task:
     def gap(self, coef: NDArray) -> float:
         """The duality gap relative to F without weights, the sum of both over the outputs."""
         problem = self.problem()
-        gap = problem.dual_gap(coef.reshape(problem.shape).astype(problem.dtype))
+        gap = dual_gap(problem.at(coef.reshape(problem.shape).astype(problem.dtype)))
         return float(gap) / problem.value(problem.initial())
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from mercer.problem import dual_gap
 from mercer.solvers.base import Solver, State
 
 
@@ -22,7 +23,7 @@ class PlainDescent(Solver):
         Z = problem.design.toarray().astype(np.float64)
         state.Z = np.column_stack([Z, np.ones(len(Z))]) if problem.fit_intercept else Z
         state.scale = max(1e-30, problem.value(problem.initial()))
-        state.optimality = problem.dual_gap(theta) / state.scale
+        state.optimality = dual_gap(problem.at(theta)) / state.scale
         return state
 
     def step(self, problem, state):
@@ -41,7 +42,7 @@ class PlainDescent(Solver):
                 u += (new - wide[j, c]) * Z[:, j]
                 wide[j, c] = new
         if state.iteration % 10 == 9:
-            state.optimality = problem.dual_gap(theta) / state.scale
+            state.optimality = dual_gap(problem.at(theta)) / state.scale
 
 
 def minimiser(problem, tol=1e-12):

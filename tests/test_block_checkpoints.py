@@ -9,6 +9,7 @@ import pytest
 from _systems import ALPHAS, KERNEL, KINDS, distance, epochs, exactly, make, quietly
 from mercer import config_context
 from mercer.designs import Dense, KernelColumns
+from mercer.equations import equations
 from mercer.losses import Squared
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
@@ -145,7 +146,7 @@ def test_the_block_size_fits_into_memory():
     design = KernelColumns(np.zeros((30_000, 50), dtype=np.float32), KERNEL)
     y = np.zeros(30_000)
     for penalty in (RKHSNorm(0.1, design), L2(0.1)):
-        system = Problem(design, y, Squared(), penalty).system()
+        system = equations(Problem(design, y, Squared(), penalty))
         free = size_of_blocks(system)
         assert 512 <= free <= 6144
         with config_context(max_memory="150MB"):
@@ -156,7 +157,7 @@ def test_the_block_size_fits_into_memory():
 
 def test_few_columns_are_one_block():
     problem = Problem(Dense(np.zeros((50, 1000))), np.zeros(50), Squared(), L2(0.1))
-    assert size_of_blocks(problem.system()) == 1000
+    assert size_of_blocks(equations(problem)) == 1000
 
 
 def large(rng, n=2000):

@@ -21,12 +21,13 @@ from _systems import (
     quietly,
 )
 from mercer.designs import Dense, KernelColumns, Lazy
+from mercer.equations import equations
+from mercer.equations.parts import RowPart
 from mercer.kernels import NGram
 from mercer.losses import Logistic, Squared
 from mercer.maps import RandomFourier
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
-from mercer.problem.systems.parts import RowPart
 from mercer.solvers import BlockCoordinateDescent, Cholesky, NewtonCG
 from mercer.solvers.block.partition import partition, permutation
 
@@ -373,7 +374,7 @@ def test_the_trace_has_a_row_for_every_block_when_asked(kind, rng):
 def test_what_stops_the_solver_is_the_residual(kind, rng):
     problem = make(kind, rng)
     result = exactly(tol=1e-3).solve(problem)
-    system = problem.system()
+    system = equations(problem)
     system.start(system.from_theta(result.coef))
     assert result.criterion == "residual"
     if kind != "exact":

@@ -8,7 +8,7 @@ from _problems import LOSSES, SEPARABLE, D, N, designs, targets
 from mercer.designs import Dense
 from mercer.losses import Huber, Multinomial, SmoothHinge, Squared
 from mercer.penalties import L1, L2, ElasticNet
-from mercer.problem import Problem
+from mercer.problem import Problem, dual_gap, dual_gaps
 from mercer.solvers import Cholesky, ConjugateGradient, NewtonCG
 
 pytestmark = pytest.mark.rounding
@@ -40,13 +40,13 @@ def problem(request, loss, penalty, weights, rng):
 def test_gap_bounds_the_distance_to_the_minimum_and_vanishes_there(problem, rng):
     best = minimiser(problem)
     least = problem.value(best)
-    assert abs(problem.dual_gap(best)) <= 1e-10
+    assert abs(dual_gap(problem.at(best))) <= 1e-10
     assert problem.optimality(best) <= 1e-5
     for theta in (
         problem.initial(),
         *rng.normal(scale=[[0.1], [1.0], [9.0]], size=(3, *best.shape)),
     ):
-        assert problem.dual_gap(theta) >= problem.value(theta) - least - 1e-12
+        assert dual_gap(problem.at(theta)) >= problem.value(theta) - least - 1e-12
         assert problem.optimality(theta) > 1e-4
 
 
@@ -75,9 +75,9 @@ def test_several_outputs_are_so_many_problems(loss, penalty, rng):
     together = Problem(Dense(Z), y, loss, penalty)
     theta = rng.normal(scale=0.2, size=together.shape)
     alone = [Problem(Dense(Z), y[:, c], loss, penalty) for c in range(3)]
-    gaps = [problem.dual_gap(theta[:, c]) for c, problem in enumerate(alone)]
-    np.testing.assert_allclose(together.dual_gaps(theta), gaps, rtol=1e-9)
-    assert together.dual_gap(theta) == pytest.approx(sum(gaps))
+    gaps = [dual_gap(problem.at(theta[:, c])) for c, problem in enumerate(alone)]
+    np.testing.assert_allclose(dual_gaps(together.at(theta)), gaps, rtol=1e-9)
+    assert dual_gap(together.at(theta)) == pytest.approx(sum(gaps))
     assert together.alpha_max() == pytest.approx(max(p.alpha_max() for p in alone))
     optimality = [problem.optimality(theta[:, c]) for c, problem in enumerate(alone)]
     assert together.optimality(theta) == pytest.approx(max(optimality))
@@ -94,9 +94,9 @@ def test_gap_of_a_joint_loss_bounds_what_descent_gains(penalty, rng):
         theta -= 0.5 * problem.gradient(theta)
         theta[:-1] += 0.5 * penalty.gradient(theta[:-1])
         theta[:-1] = penalty.prox(theta[:-1], 0.5)
-    assert problem.dual_gap(start) >= problem.value(start) - problem.value(theta)
-    assert problem.dual_gap(theta) + 1e-14 >= 0
-    assert problem.dual_gap(theta) <= 1e-3 * problem.dual_gap(start)
+    assert dual_gap(problem.at(start)) >= problem.value(start) - problem.value(theta)
+    assert dual_gap(problem.at(theta)) + 1e-14 >= 0
+    assert dual_gap(problem.at(theta)) <= 1e-3 * dual_gap(problem.at(start))
 
 
 def test_designs_of_one_matrix_have_one_gap(loss, penalty, rng):
@@ -104,14 +104,14 @@ def test_designs_of_one_matrix_have_one_gap(loss, penalty, rng):
         y = targets(loss, 0, rng)
         mine, dense = (Problem(d, y, loss, penalty) for d in (design, Dense(design.toarray())))
         theta = rng.normal(scale=0.3, size=mine.shape)
-        assert mine.dual_gap(theta) == pytest.approx(dense.dual_gap(theta), rel=1e-12)
+        assert dual_gap(mine.at(theta)) == pytest.approx(dual_gap(dense.at(theta)), rel=1e-12)
 
 
 def test_gap_in_float32_agrees_to_its_precision(loss, penalty, rng):
     Z, y = rng.normal(size=(N, D)).astype(np.float32), targets(loss, 0, rng).astype(np.float32)
     single, exact = (Problem(Dense(Z.astype(t)), y, loss, penalty) for t in (np.float32, float))
     theta = rng.normal(scale=0.3, size=single.shape).astype(np.float32)
-    assert single.dual_gap(theta) == pytest.approx(exact.dual_gap(theta), rel=1e-5)
+    assert dual_gap(single.at(theta)) == pytest.approx(dual_gap(exact.at(theta)), rel=1e-5)
 
 
 def test_orthonormal_columns_have_a_closed_form(rng):
@@ -141,12 +141,10 @@ def test_another_penalty_leaves_the_first_problem_alone(rng):
     value = problem.value(theta)
     other = problem.with_penalty(ElasticNet(0.5, 0.5))
     fresh = Problem(problem.design, problem.y, Squared(), ElasticNet(0.5, 0.5))
-    np.testing.assert_array_equal(other.current, theta)
     assert other.value(theta) == pytest.approx(fresh.value(theta), rel=1e-14)
     np.testing.assert_allclose(other.gradient(theta), fresh.gradient(theta), rtol=1e-14)
     other.value(theta + 1)
     assert problem.value(theta) == value
-    np.testing.assert_array_equal(problem.current, theta)
 
 
 @pytest.mark.parametrize("solver", [Cholesky(), ConjugateGradient(), NewtonCG()], ids=str)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import mercer.problem.cholesky as factorisation
-from mercer.problem.cholesky import lower, lower_in_place
+import mercer.equations.factor as factorisation
+from mercer.equations.factor import lower, lower_in_place
 
 pytestmark = pytest.mark.rounding
 

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from mercer import persistence, solvers
 from mercer.cli.app import app
-from mercer.problem.systems import KernelSystem
+from mercer.equations import KernelEquations
 
 
 @pytest.fixture
@@ -59,14 +59,14 @@ def test_an_interrupted_fit_goes_on_from_its_checkpoint(mercer, tmp_path, monkey
 
     moves = []
 
-    def interrupted(*arguments, plain=KernelSystem.move):
+    def interrupted(*arguments, plain=KernelEquations.move):
         moves.append(arguments)
         if len(moves) == 4:
             raise KeyboardInterrupt
         return plain(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(KernelSystem, "move", interrupted)
+        patch.setattr(KernelEquations, "move", interrupted)
         assert mercer(*arguments).exit_code != 0
     assert not (tmp_path / "m.skops").exists()
     assert any(tmp_path.joinpath("kept").iterdir())

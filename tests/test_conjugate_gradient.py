@@ -12,10 +12,10 @@ import mercer.solvers.direct
 import mercer.solvers.newton
 from _problems import D, N, make, ridge_solution
 from mercer.designs import Dense
+from mercer.equations import NormalMatrix
 from mercer.losses import Squared
 from mercer.penalties import L2
 from mercer.problem import Problem
-from mercer.problem.forms import Primal
 from mercer.solvers import ConjugateGradient
 
 
@@ -34,7 +34,7 @@ def fit_intercept(request):
 def test_error_of_cg_in_the_norm_of_the_curvature_never_grows(space, preconditioner, rng):
     problem = make(Squared(), rng, alpha=1e-3)
     truth = ridge_solution(problem)
-    hessian = Primal(problem).matrix(problem.penalty.alpha)
+    hessian = NormalMatrix(problem).matrix(problem.penalty.alpha)
     errors = []
 
     def record(state):
@@ -152,7 +152,7 @@ def test_residuals_are_replaced_by_true_ones_now_and_then(rng):
 
 def test_cg_takes_a_preconditioner_of_the_callers(rng):
     problem = make(Squared(), rng, 3, alpha=1e-3)
-    inverse = np.linalg.inv(Primal(problem).matrix(problem.penalty.alpha))
+    inverse = np.linalg.inv(NormalMatrix(problem).matrix(problem.penalty.alpha))
     result = ConjugateGradient(tol=1e-9, preconditioner=lambda r: inverse @ r).solve(problem)
     assert result.n_iter == 1
 

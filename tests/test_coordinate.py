@@ -14,7 +14,7 @@ from mercer import solvers
 from mercer.designs import Binned, Dense, Lazy, Sparse, Weighted
 from mercer.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, SquaredHinge
 from mercer.penalties import L1, L2, ElasticNet
-from mercer.problem import Problem
+from mercer.problem import Problem, dual_gap
 from mercer.solvers import CoordinateDescent, path
 
 N = 120
@@ -66,7 +66,7 @@ def test_the_gap_is_never_negative_and_goes_to_nothing_and_the_objective_never_r
             objective = np.array([row.objective for row in result.trace])
             assert np.all(np.diff(objective) <= 1e-13 * objective[0])
             assert all(row.optimality >= 0 for row in result.trace)
-            gap = problem.dual_gap(result.coef)
+            gap = dual_gap(problem.at(result.coef))
             assert -1e-14 <= gap <= 2e-8 * objective[0]
 
 

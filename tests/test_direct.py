@@ -14,10 +14,10 @@ import mercer.solvers.direct
 import mercer.solvers.newton
 from _problems import RIDGE, N, designs, make, ridge_solution, targets
 from mercer.designs import Dense, Lazy, Sparse
+from mercer.equations import NormalMatrix
 from mercer.losses import Squared
 from mercer.penalties import L2
 from mercer.problem import Problem
-from mercer.problem.forms import Primal
 from mercer.solvers import Cholesky
 
 
@@ -53,6 +53,18 @@ def test_ridge_solvers_take_every_design(ridge, weights, rng):
         np.testing.assert_allclose(ridge.solve(problem).coef, ridge_solution(problem), atol=1e-9)
 
 
+@pytest.mark.parametrize("form", ["primal", "dual"])
+def test_strengths_of_a_path_are_solved_as_if_alone(form, rng):
+    problem = make(Squared(), rng, 2)
+    alphas = [1e-3, 1e-1, 1e-5]
+    solver = Cholesky(form=form)
+    for alpha, result in zip(alphas, solver.solve_path(problem, alphas), strict=True):
+        alone = problem.with_penalty(L2(alpha))
+        assert result.converged
+        assert result.optimality == pytest.approx(alone.optimality(result.coef), abs=1e-13)
+        np.testing.assert_allclose(result.coef, solver.solve(alone).coef, atol=1e-9)
+
+
 @pytest.mark.rounding
 def test_ridge_with_fewer_rows_than_columns(ridge, fit_intercept, rng):
     Z, y = rng.normal(size=(12, 40)), rng.normal(size=(12, 2)) + 3
@@ -79,7 +91,7 @@ def test_gradient_vanishes_at_the_ridge_solution(solver, seed, n, d, log_alpha, 
         theta = solver.solve(problem).coef
     gradient = problem.gradient(theta)
     size = (
-        np.abs(Primal(problem).matrix(problem.penalty.alpha)).max() * np.abs(theta).max()
+        np.abs(NormalMatrix(problem).matrix(problem.penalty.alpha)).max() * np.abs(theta).max()
         + np.abs(y).max()
     )
     np.testing.assert_allclose(gradient, 0, atol=1e-9 * size)

@@ -6,15 +6,16 @@ import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
 
-import mercer.solvers.factor
+import mercer.equations.factor
 from _machines import KERNEL, data, dense_responses, exact, restricted
 from mercer.designs import Dense, KernelColumns
+from mercer.equations import equations
+from mercer.equations.factor import Factor
 from mercer.losses import Squared
 from mercer.maps import Nystroem
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers import Cholesky
-from mercer.solvers.factor import Factor
 
 
 @pytest.fixture(params=[False, True], ids=["unweighted", "weighted"])
@@ -125,7 +126,7 @@ def test_float32_landmarks_under_a_weak_penalty_lose_little(rng):
         penalty = RKHSNorm(1e-7, design.landmark_design())
         problem = Problem(design, y, Squared(), penalty)
         coef = Cholesky().solve(problem).coef.astype(np.float64)
-        system = problem.system()
+        system = equations(problem)
         system.start(system.from_theta(coef))
         values.append(float(system.values().sum()))
     np.testing.assert_allclose(values[1], values[0], rtol=1e-3)
@@ -170,7 +171,7 @@ def test_the_matrix_of_all_rows_is_refused_where_it_does_not_fit(monkeypatch, rn
 
 @pytest.fixture(params=[False, True], ids=["copied", "in place"])
 def overwrite(request, monkeypatch):
-    monkeypatch.setattr(mercer.solvers.factor, "_IN_PLACE", 1)
+    monkeypatch.setattr(mercer.equations.factor, "_IN_PLACE", 1)
     return request.param
 
 

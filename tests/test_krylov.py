@@ -11,13 +11,13 @@ from _machines import KERNEL, exact, restricted
 from _problems import make
 from mercer.designs import KernelColumns, KernelMatrix
 from mercer.designs.kernel_rows import times
+from mercer.equations import equations
 from mercer.kernels import Gaussian
 from mercer.losses import Squared
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers import BlockCoordinateDescent, Cholesky, ConjugateGradient, krylov
-from mercer.solvers.preconditioners import LowRank, low_rank, rank_for
-from mercer.solvers.preconditioners import restricted as of_landmarks
+from mercer.solvers.preconditioners import LowRank, Restricted, low_rank, rank_for
 
 pytestmark = pytest.mark.rounding
 
@@ -93,7 +93,7 @@ def test_optimality_is_the_true_residual(rng):
     problem = exact(rng, alpha=1e-4)
     for tol in (1e-2, 1e-4):
         result = ConjugateGradient(tol=tol, preconditioner=None).solve(problem)
-        system = problem.system()
+        system = equations(problem)
         x = system.from_theta(result.coef)
         residual = problem.y - problem.responses(result.coef) - 40 * 1e-4 * result.coef[:-1]
         reference = np.linalg.norm(problem.y - problem.y.mean())
@@ -226,8 +226,8 @@ def test_the_preconditioner_of_landmarks_is_their_own_equations(intercept, rng):
         fit_intercept=intercept,
     )
     v = rng.normal(size=(12 + intercept, 2))
-    inverse = of_landmarks(design, 0.0, intercept)(v, np.full(2, 0.1))
-    np.testing.assert_allclose(twin.system().product(inverse[:, :1]), v[:, :1], atol=1e-8)
+    inverse = Restricted(design, 0.0, intercept)(v, np.full(2, 0.1))
+    np.testing.assert_allclose(equations(twin).product(inverse[:, :1]), v[:, :1], atol=1e-8)
 
 
 def smooth(rng, dtype):
@@ -274,7 +274,7 @@ def test_matrices_are_held_where_that_pays(hold, dtype, n_inputs, n_outputs, kep
     design = KernelColumns(rng.normal(size=(30, n_inputs)).astype(dtype), Gaussian(0.1))
     y = rng.normal(size=(30, n_outputs)).astype(dtype)
     problem = Problem(design, y, Squared(), RKHSNorm(0.1, design))
-    assert isinstance(krylov.held(problem, hold).design, KernelMatrix) is kept
+    assert isinstance(krylov.with_cached_kernel(problem, hold).design, KernelMatrix) is kept
     assert ConjugateGradient(hold=hold).solve(problem).converged
 
 

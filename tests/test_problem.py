@@ -1,16 +1,20 @@
 """Laws of the problem: F, its derivatives, its certificates and its subproblems."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from scipy import sparse
 
+import mercer.problem.certificates
 import mercer.problem.objective
 from _problems import LOSSES, SEPARABLE, D, N, dense_hessian, dense_value, designs, make, targets
 from mercer.designs import Dense, Sparse
+from mercer.equations import NormalMatrix, RowMatrix, RowSpace
 from mercer.losses import Huber, Logistic, Multinomial, Squared, SquaredHinge
-from mercer.penalties import L2
-from mercer.problem import Problem, RowSpace
-from mercer.problem.forms import Dual, Primal
+from mercer.penalties import L2, ElasticNet
+from mercer.problem import Problem, dual_gap
 from mercer.solvers import Cholesky, NewtonCG
 
 pytestmark = pytest.mark.rounding
@@ -116,7 +120,7 @@ def test_integer_weights_are_repeated_rows(loss, fit_intercept, rng):
     repeated = Problem(Dense(Z[rows]), y[rows], loss, L2(0.1), None, fit_intercept)
     theta, v = point(weighted, rng), point(weighted, rng)
     assert weighted.value(theta) == pytest.approx(repeated.value(theta))
-    assert weighted.dual_gap(theta) == pytest.approx(repeated.dual_gap(theta))
+    assert dual_gap(weighted.at(theta)) == pytest.approx(dual_gap(repeated.at(theta)))
     np.testing.assert_allclose(weighted.reference(), repeated.reference())
     for of in (
         lambda p: p.gradient(theta),
@@ -180,21 +184,79 @@ def test_everything_at_one_point_costs_one_product(loss, rng):
     design = Counting(rng.normal(size=(N, D)))
     problem = Problem(design, targets(loss, 0, rng), loss, L2(0.1))
     theta = point(problem, rng)
-    problem.value(theta)
-    problem.gradient(theta)
-    problem.diagonal(theta)
-    problem.dual_gap(theta)
+    here = problem.at(theta)
+    for of in (lambda p: p.value, lambda p: p.gradient, lambda p: p.diagonal(), dual_gap):
+        of(here)
     assert design.products == 1
-    problem.curvature_product(theta, theta)
+    here.curvature_product(theta)
+    assert design.products == 2
+    assert problem.at(theta, here.responses).optimality == here.optimality
     assert design.products == 2
 
 
-def test_a_point_changed_in_place_is_another_point(loss, rng):
-    problem = make(loss, rng)
-    theta = point(problem, rng)
-    problem.gradient(theta)
-    theta[0] += 1
+def test_a_point_agrees_with_the_problem_and_never_changes(problem, rng):
+    theta, v = point(problem, rng), point(problem, rng)
+    here, given = problem.at(theta), theta.copy()
+    theta[0] += 1  # a point has a copy
     assert problem.value(theta) == pytest.approx(dense_value(problem, theta))
+    np.testing.assert_array_equal(here.theta, given)
+    assert here.value == problem.value(given)
+    assert here.optimality == problem.optimality(given)
+    for mine, theirs in (
+        (here.responses, problem.responses(given)),
+        (here.values, problem.values(given)),
+        (here.gradient, problem.gradient(given)),
+        (here.diagonal(), problem.diagonal(given)),
+        (here.curvature_product(v), problem.curvature_product(given, v)),
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+    for array in (here.theta, here.responses, here.gradient):
+        with pytest.raises(ValueError, match="read-only"):
+            array[...] = 0
+
+
+def test_the_start_is_known_from_the_reference_under_every_penalty(loss, rng):
+    problem = make(loss, rng)
+    problem.reference()
+    for penalty in (L2(0.3), ElasticNet(0.3)):
+        other = problem.with_penalty(penalty)
+        fresh = Problem(problem.design, problem.y, loss, penalty)
+        start, expected = other.at(other.initial()), fresh.at(fresh.initial())
+        np.testing.assert_array_equal(start.gradient, expected.gradient)
+        assert start.value == expected.value
+        assert start.optimality == expected.optimality
+
+
+def test_a_problem_that_was_looked_at_goes_when_its_last_user_does(rng):
+    """Without waiting for the collector of cycles: its design may be most of the memory."""
+    problem = make(Squared(), rng)
+    gone = weakref.ref(problem.design)
+    gc.disable()
+    try:
+        NewtonCG().solve(problem)
+        problem.optimality(point(problem, rng))
+        del problem
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("loss", SEPARABLE, ids=lambda loss: loss.name)
+def test_points_mix_by_outputs(loss, weights, rng):
+    problem = make(loss, rng, 3, weights=weights)
+    one, other = (problem.at(point(problem, rng)) for _ in range(2))
+    chosen = np.array([True, False, True])
+    mixed = one.with_outputs(other, chosen)
+    fresh = problem.at(np.where(chosen, other.theta, one.theta))
+    np.testing.assert_array_equal(mixed.theta, fresh.theta)
+    for mine, theirs in (
+        (mixed.responses, fresh.responses),
+        (mixed.values, fresh.values),
+        (mixed.gradient, fresh.gradient),
+    ):
+        np.testing.assert_allclose(mine, theirs, rtol=1e-12, atol=1e-14)
+    assert one.with_outputs(other, ~chosen & chosen) is one
+    assert one.with_outputs(other, chosen | ~chosen) is other
 
 
 # -- start and reference ---------------------------------------------------------------------
@@ -231,26 +293,18 @@ def test_an_empty_or_zero_design_is_solved_at_the_start(loss, rng):
             assert problem.optimality(problem.initial()) == 0
 
 
-def test_looking_at_the_reference_does_not_move_the_current_point(rng):
-    problem = make(Squared(), rng)
-    theta = point(problem, rng)
-    problem.value(theta)
-    problem.reference()
-    np.testing.assert_array_equal(problem.current, theta)
-
-
 # -- dual gap --------------------------------------------------------------------------------
 
 
 def test_dual_gap_bounds_the_distance_to_the_minimum(problem, rng):
     best = problem.value(NewtonCG(tol=1e-9).solve(problem).coef)
     for theta in (problem.initial(), point(problem, rng), 10 * point(problem, rng)):
-        assert problem.dual_gap(theta) >= problem.value(theta) - best - 1e-12
+        assert dual_gap(problem.at(theta)) >= problem.value(theta) - best - 1e-12
 
 
 def test_dual_gap_vanishes_at_the_minimum(problem):
     theta = NewtonCG(tol=1e-9).solve(problem).coef
-    assert abs(problem.dual_gap(theta)) <= 1e-9
+    assert abs(dual_gap(problem.at(theta))) <= 1e-9
 
 
 def test_dual_gap_needs_a_convex_loss_and_is_infinite_without_penalty(rng):
@@ -258,8 +312,8 @@ def test_dual_gap_needs_a_convex_loss_and_is_infinite_without_penalty(rng):
         convex = False
 
     theta = np.zeros(D + 1)
-    assert make(Bump(), rng).dual_gap(theta) is None
-    assert make(Squared(), rng, alpha=0.0).dual_gap(theta) == np.inf
+    assert dual_gap(make(Bump(), rng).at(theta)) is None
+    assert dual_gap(make(Squared(), rng, alpha=0.0).at(theta)) == np.inf
 
 
 # -- linear equations ----------------------------------------------------------------------
@@ -268,7 +322,9 @@ def test_dual_gap_needs_a_convex_loss_and_is_infinite_without_penalty(rng):
 def test_normal_matrix_is_the_curvature(weights, fit_intercept, rng):
     problem = make(Squared(), rng, weights=weights, fit_intercept=fit_intercept)
     hessian = dense_hessian(problem, problem.initial())
-    np.testing.assert_allclose(Primal(problem).matrix(problem.penalty.alpha), hessian, atol=1e-14)
+    np.testing.assert_allclose(
+        NormalMatrix(problem).matrix(problem.penalty.alpha), hessian, atol=1e-14
+    )
 
 
 @pytest.mark.parametrize("n_outputs", [0, 3])
@@ -276,9 +332,10 @@ def test_equations_of_the_rows_have_the_same_minimiser(n_outputs, weights, fit_i
     for design in designs(rng):
         y = targets(Squared(), n_outputs, rng)
         problem = Problem(design, y, Squared(), L2(0.1), weights, fit_intercept)
-        dual = Dual(problem)
-        theta = dual.theta(np.linalg.solve(dual.matrix(0.1), dual.rhs))
-        np.testing.assert_allclose(problem.gradient(theta), 0, atol=1e-13)
+        dual = RowMatrix(problem)
+        point = dual.solution(problem, np.linalg.solve(dual.matrix(0.1), dual.rhs))
+        np.testing.assert_allclose(problem.gradient(point.theta), 0, atol=1e-13)
+        np.testing.assert_allclose(point.gradient, 0, atol=1e-13)
 
 
 @pytest.mark.parametrize("n_outputs", [0, 3])
@@ -371,3 +428,4 @@ def test_sparse_designs_are_never_made_dense(loss, rng, monkeypatch):
 
 def test_examples_run(check_examples):
     check_examples(mercer.problem.objective)
+    check_examples(mercer.problem.certificates)

@@ -1,6 +1,9 @@
 """Laws of every solver: starts, weights, precision, the loop, the choice and the refusals."""
 
+import gc
 import pickle
+import weakref
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -49,6 +52,59 @@ def test_weights_solve_as_repeated_rows(loss, rng):
         weighted = solver.solve(Problem(Dense(Z), y, loss, L2(0.1), counts))
         repeated = solver.solve(Problem(Dense(Z[rows]), y[rows], loss, L2(0.1)))
         np.testing.assert_allclose(weighted.coef, repeated.coef, atol=1e-7)
+
+
+KEEPERS = [
+    Cholesky(),
+    ConjugateGradient(),
+    NewtonCG(),
+    solvers.BlockCoordinateDescent(),
+    solvers.CoordinateDescent(),
+    solvers.AsyncSVRG(tol=0.1, n_jobs=1),
+]
+
+
+@pytest.mark.parametrize("solver", KEEPERS, ids=lambda solver: solver.name)
+def test_solvers_keep_nothing_of_a_problem(solver, rng):
+    problem, settings = make(Squared(), rng, 2), dict(vars(solver))
+    gone = weakref.ref(problem.design)
+    gc.disable()  # a cycle of references would keep the design until the collector runs
+    try:
+        solver.solve(problem)
+        solver.solve_path(problem, [0.3, 0.2])
+        assert vars(solver) == settings
+        del problem
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("solver", KEEPERS, ids=lambda solver: solver.name)
+def test_a_solution_is_a_path_of_one_strength(solver, rng):
+    problem = make(Squared(), rng, 2, alpha=0.3)
+    alone, (only,) = solver.solve(problem), solver.solve_path(problem, [0.3])
+    np.testing.assert_array_equal(alone.coef, only.coef)
+    assert alone.n_iter == only.n_iter
+    assert alone.coef.flags.writeable
+
+
+def test_strengths_share_what_the_solver_prepares_for_all_of_them(rng):
+    @dataclass
+    class Shared(NewtonCG):
+        def share(self, problem, alphas, clock):
+            prepared.append(alphas)
+            return (object(),)
+
+        def init(self, problem, theta, clock, given):
+            received.append((problem.penalty.alpha, given))
+            return super().init(problem, theta, clock)
+
+    prepared, received = [], []
+    results = Shared().solve_path(make(Squared(), rng), [0.1, 0.3, 0.2])
+    assert prepared == [[0.1, 0.3, 0.2]]
+    assert [alpha for alpha, _ in received] == [0.3, 0.2, 0.1]  # each from the one before
+    assert len({id(given) for _, given in received}) == 1
+    assert all(result.converged for result in results)
 
 
 @pytest.mark.rounding
@@ -215,13 +271,6 @@ def test_numbers_out_of_range_are_refused_in_one_sentence(loss, rng):
     for solver in all_solvers(loss, 1e-4):
         with pytest.raises(ValueError, match="small enough for products in float32"):
             solver.solve(problem)
-
-
-def test_solvers_keep_nothing_of_a_problem(rng):
-    for solver in (Cholesky(), ConjugateGradient(), NewtonCG()):
-        before = dict(vars(solver))
-        solver.solve(make(Squared(), rng, 2))
-        assert vars(solver) == before
 
 
 def test_a_design_without_columns_leaves_the_best_constant(loss, rng):

@@ -1,15 +1,27 @@
 """Laws of linear equations: dense truth, blocks, moves, several strengths, several workers."""
 
+from copy import copy
+
 import numpy as np
 import pytest
 
-import mercer.problem.systems.kernel
-import mercer.problem.systems.normal
+import mercer.equations
+import mercer.equations.kernel
+import mercer.equations.normal
 from _problems import make as make_problem
 from _systems import KINDS, N, P, dense_solution, make
+from mercer.equations import (
+    KernelEquations,
+    NormalEquations,
+    NormalMatrix,
+    RowMatrix,
+    equations,
+    matrix_of,
+    spans_all_rows,
+)
 from mercer.losses import Logistic
-from mercer.penalties import L1
-from mercer.problem import KernelSystem, NormalSystem, Problem
+from mercer.penalties import L1, RKHSNorm
+from mercer.problem import Problem
 
 pytestmark = pytest.mark.rounding
 
@@ -33,16 +45,16 @@ def problem(request, kind, weights, rng):
 
 def some(problem, rng, alphas=ALPHAS):
     """Equations at a random point."""
-    system = problem.system(alphas)
+    system = equations(problem, alphas)
     system.start(rng.normal(scale=0.3, size=system.shape))
     return system
 
 
 def shared_among(n_workers, problem):
     """Equations whose rows are divided among workers."""
-    system = problem.system(ALPHAS)
-    system.split(n_workers)
-    return system
+    shared = copy(problem)
+    shared.n_workers = n_workers
+    return equations(shared, ALPHAS)
 
 
 def dense(system, column):
@@ -52,8 +64,19 @@ def dense(system, column):
 
 
 def test_every_kind_has_its_equations(kind, rng):
-    expected = KernelSystem if kind == "exact" else NormalSystem
-    assert type(make(kind, rng).system()) is expected
+    expected = KernelEquations if kind == "exact" else NormalEquations
+    assert type(equations(make(kind, rng))) is expected
+
+
+def test_the_machine_of_all_rows_is_told_by_its_penalty(rng):
+    problem = make("exact", rng)
+    assert spans_all_rows(problem)
+    assert isinstance(matrix_of(problem), RowMatrix)
+    restricted = problem.with_penalty(RKHSNorm(0.1, problem.design, jitter=0.1))
+    for other in (restricted, make("nystroem", rng)):
+        assert not spans_all_rows(other)
+        assert isinstance(equations(other), NormalEquations)
+        assert isinstance(matrix_of(other), NormalMatrix)
 
 
 def test_matrices_are_symmetric_and_products_are_those_of_their_columns(problem, rng):
@@ -84,7 +107,7 @@ def test_residual_of_normal_equations_is_the_negative_gradient(problem, rng):
 
 
 def test_solutions_of_the_equations_minimise_the_problem(problem):
-    system = problem.system(ALPHAS)
+    system = equations(problem, ALPHAS)
     rhs = system.rhs()
     x = np.stack(
         [np.linalg.solve(dense(system, c), rhs[:, c]) for c in range(system.shape[1])], axis=1
@@ -99,7 +122,7 @@ def test_solutions_of_the_equations_minimise_the_problem(problem):
 def test_values_are_those_of_the_problem(problem, rng):
     system = some(problem, rng)
     for index, values in enumerate(system.values()):
-        at = problem.system([ALPHAS[index]]).problem
+        at = problem
         at = at.with_penalty(type(at.penalty)(**_fields(at.penalty, ALPHAS[index])))
         theta = system.theta(system.x, index)
         np.testing.assert_allclose(values, at.values(theta), rtol=1e-11)
@@ -129,16 +152,16 @@ def test_blocks_are_rows_and_columns_of_the_equations(problem, rng):
 
 def test_moves_keep_the_state_that_follows_from_the_unknowns(problem, rng):
     system = some(problem, rng)
-    system.record()
-    before = {name: array.copy() for name, array in system.state().items()}
+    system.journal = {name: np.zeros_like(array) for name, array in system.state.items()}
+    before = {name: array.copy() for name, array in system.state.items()}
     for J in (np.array([0, 3, 8]), np.array([2, 3]), np.arange(P)):
         block = system.block(J)
         system.move(block, rng.normal(size=block.rhs.shape))
-    moved = {name: array.copy() for name, array in system.state().items()}
+    moved = {name: array.copy() for name, array in system.state.items()}
     for name, array in moved.items():
         np.testing.assert_allclose(system.journal[name], array - before[name], atol=1e-12)
-    system.rebuild()
-    for name, array in system.state().items():
+    system.start(system.x)
+    for name, array in system.state.items():
         np.testing.assert_allclose(moved[name], array, atol=1e-11)
 
 
@@ -151,17 +174,18 @@ def test_a_move_by_the_solution_of_a_block_leaves_nothing_there(problem, rng):
 
 def test_energies_of_changes_follow_from_the_state(problem, rng):
     system = some(problem, rng)
-    here = {name: array.copy() for name, array in system.state().items()}
+    here = {name: array.copy() for name, array in system.state.items()}
     D = rng.normal(size=(system.shape[0], 2 * system.width))
     changes = {name: [] for name in here}
     for half in np.split(D, 2, axis=1):
         x = here["x"].copy()
         x[:, system.of(1)] += half
         system.start(x)
-        for name, array in system.state().items():
+        for name, array in system.state.items():
             changes[name].append((array - here[name])[:, system.of(1)])
     system.start(here["x"])
-    gram, slope = system.energy({name: np.hstack(c) for name, c in changes.items()}, 1)
+    both = {name: np.hstack(c) for name, c in changes.items()}
+    gram, slope = system.pairing(both, both, 1), system.slope(both, 1)
     matrix = dense(system, system.width)
     np.testing.assert_allclose(gram, D.T @ matrix @ D, rtol=1e-9, atol=1e-9)
     left = system.residual(system.x)[:, system.of(1)]
@@ -172,7 +196,7 @@ def test_energies_of_changes_follow_from_the_state(problem, rng):
 def test_functions_of_a_few_rows_are_directions_of_the_equations(problem, n_workers, rng):
     system = shared_among(n_workers, problem)
     system.start(rng.normal(scale=0.3, size=system.shape))
-    here = {name: array.copy() for name, array in system.state().items()}
+    here = {name: array.copy() for name, array in system.state.items()}
     functions = system.functions(np.array([3, 9, 14]), None)
     matrix, left = dense(system, system.width), system.residual(system.x)[:, system.of(1)]
     U, D = functions.arrays["x"], rng.normal(size=(system.shape[0], system.width))
@@ -184,10 +208,11 @@ def test_functions_of_a_few_rows_are_directions_of_the_equations(problem, n_work
         x[:, system.of(1)] += D if what == "D" else U @ np.ones((U.shape[1], system.width))
         system.start(x)
         changes[what] = {
-            name: (array - here[name])[:, system.of(1)] for name, array in system.state().items()
+            name: (array - here[name])[:, system.of(1)] for name, array in system.state.items()
         }
     system.start(here["x"])
-    cross, slope = system.energy_of_functions(functions, changes["D"], 1)
+    cross = system.pairing(functions.arrays, changes["D"], 1)
+    slope = system.slope(functions.arrays, 1)
     np.testing.assert_allclose(cross, U.T @ matrix @ D, atol=1e-10)
     np.testing.assert_allclose(slope, U.T @ left, atol=1e-10)
     change = system.change_by_functions(functions, np.ones((U.shape[1], system.width)), 1)
@@ -206,15 +231,15 @@ def test_strengths_that_stay_are_not_touched_by_those_that_leave(problem, rng):
 
 
 def test_the_start_of_the_problem_has_residual_one(problem):
-    system = problem.system(ALPHAS)
-    system.start(system.initial())
+    system = equations(problem, ALPHAS)
+    system.start(system.from_theta(problem.initial()))
     np.testing.assert_allclose(system.relative(system.residual(system.x)), 1, rtol=1e-12)
 
 
 def test_weights_of_the_problem_come_back(problem, rng):
-    system = problem.system([0.1])
+    system = equations(problem, [0.1])
     theta = rng.normal(size=problem.shape)
-    if problem.weights is not None and isinstance(system, KernelSystem):
+    if problem.weights is not None and isinstance(system, KernelEquations):
         theta[:N][problem.weights == 0] = 0  # rows that do not count have none
     x = system.from_theta(theta)
     system.start(x)
@@ -223,7 +248,7 @@ def test_weights_of_the_problem_come_back(problem, rng):
 
 @pytest.mark.parametrize("n_workers", [2, 3, 8])
 def test_workers_that_share_the_rows_make_the_same_equations(problem, n_workers, rng):
-    whole, shared = problem.system(ALPHAS), shared_among(n_workers, problem)
+    whole, shared = equations(problem, ALPHAS), shared_among(n_workers, problem)
     x = rng.normal(size=whole.shape)
     J = np.array([1, 6, 9, 14])
     blocks = []
@@ -244,26 +269,26 @@ def test_only_quadratic_problems_have_linear_equations(rng):
         problem = make_problem(loss or make("features", rng).loss, rng)
         problem = problem.with_penalty(penalty or problem.penalty)
         with pytest.raises(ValueError, match="linear equations need a quadratic loss"):
-            problem.system()
+            equations(problem)
 
 
 @pytest.mark.parametrize("alphas", [[], [-1.0], [np.nan], [[1.0]]], ids=str)
 def test_alphas_are_checked(alphas, rng):
     with pytest.raises(ValueError, match="alphas must be a list of finite numbers"):
-        make("features", rng).system(alphas)
+        equations(make("features", rng), alphas)
 
 
 def test_constant_targets_are_solved_at_the_start(kind, rng):
     problem = make(kind, rng)
     problem = Problem(problem.design, np.full(N, 0.1), problem.loss, problem.penalty)
-    system = problem.system()
-    system.start(system.initial())
+    system = equations(problem)
+    system.start(system.from_theta(problem.initial()))
     assert system.relative(system.residual(system.x)).max() == 0
 
 
 @pytest.mark.parametrize(
     "module",
-    [mercer.problem.systems.kernel, mercer.problem.systems.normal],
+    [mercer.equations, mercer.equations.kernel, mercer.equations.normal],
     ids=lambda module: module.__name__.rsplit(".", 1)[-1],
 )
 def test_examples(module, check_examples):

@@ -1,80 +1,92 @@
-"""How far a θ is from the minimum at most, and from which strength on nothing is worth a weight."""
+"""Duality gaps: upper bounds of how far F at a point is above its minimum."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.penalties import RKHSNorm
+from mercer.problem.objective import Point, Problem
 
-if TYPE_CHECKING:
-    from mercer.problem.objective import Problem
-
-__all__ = ["best_constant", "dual_gaps"]
-
-_BISECTIONS, _ROUNDS = 60, 100
+__all__ = ["dual_gap", "dual_gaps", "dual_values"]
 
 
-def dual_gaps(problem: Problem, theta: NDArray) -> NDArray[np.float64] | None:
-    """F(θ) − D(a) of every output for the dual point a that θ suggests; see ``Problem.dual_gap``.
+def dual_gap(point: Point) -> float | None:
+    """F(θ) − D(a), an upper bound of F(θ) − min F, for the dual point a that θ suggests.
+
+    With a_i = ℓ'(y_i, u_i), moved to mean zero for an intercept and shrunk as far as an l1 part
+    demands, D(a) = −(1/n) Σ s_i ℓ*(y_i, a_i) − Ω*(−Zᵀ(s·a)/n), where Ω*(v) is
+    ‖max(|v| − l1, 0)‖² / (2 l2), or 0 for |v| ≤ l1 if there is no l2 part.
+
+    Parameters
+    ----------
+    point : Point
+
+    Returns
+    -------
+    float or None
+        Summed over the outputs. Infinite for alpha = 0; None if the loss is not convex, or for
+        ``RKHSNorm``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Dense
+    >>> from mercer.losses import Squared
+    >>> from mercer.penalties import L1
+    >>> from mercer.problem import Problem, dual_gap
+    >>> problem = Problem(Dense(np.eye(2)), [3.0, 0.5], Squared(), L1(0.5), fit_intercept=False)
+    >>> dual_gap(problem.at([2.0, 0.0]))
+    0.0
+    """
+    gaps = dual_gaps(point)
+    return None if gaps is None else float(np.sum(gaps))
+
+
+def dual_gaps(point: Point) -> NDArray[np.float64] | None:
+    """``dual_gap`` of every output: (k,) if they are independent; else (1,).
 
     The domain of every conjugate is convex and holds 0, so any share of a is a dual point as well:
     with an l1 part all of a may be infeasible, and with both parts neither a nor the share of it
     that the l1 part allows is always the better one.
     """
+    problem = point.problem
     loss, penalty = problem.loss, problem.penalty
     if not loss.convex or isinstance(penalty, RKHSNorm):
         return None
     if penalty.alpha == 0:
-        return np.full(problem.values(theta).shape, np.inf)
+        return np.full(point.values.shape, np.inf)
     y = problem.y.astype(np.float64, copy=False)
-    responses = problem.responses(theta).astype(np.float64, copy=False)
-    values = problem.values(theta)
-    a = loss.gradient(responses, y)
+    a = loss.gradient(point.responses.astype(np.float64, copy=False), y)
     if problem.fit_intercept:
         a = loss.balance(a, y, problem.row_mean)
-    w = problem.weights_of(np.asarray(theta, dtype=problem.dtype))
+    w = problem.weights_of(point.theta)
     correlations = problem.weights_of(problem.mean_rows(a.astype(problem.dtype)))
     shares = [np.ones(w.shape[1:])] if penalty.l2 else []
     if penalty.l1 or not penalty.l2:
         shares.append(penalty.dual_scale(w, correlations))
     if loss.joint:
         shares = [np.full(w.shape[1:], np.min(share)) for share in shares]
-    bounds = []
-    for share in shares:
-        conjugate = problem.row_mean(np.asarray(loss.conjugate(share * a, y)))
-        of_penalty = penalty.conjugate(share.astype(w.dtype) * correlations)
-        bounds.append(np.atleast_1d(conjugate + (np.sum(of_penalty) if loss.joint else of_penalty)))
-    return values + np.min(bounds, axis=0)
+    duals = [dual_values(problem, a, correlations, share) for share in shares]
+    return point.values - np.max(duals, axis=0)
 
 
-def best_constant(problem: Problem) -> NDArray:
-    """θ of the best constant model."""
-    theta = problem.initial()
-    if not problem.fit_intercept or problem.loss.is_classification or problem.loss.quadratic:
-        return theta  # the start is one
-    y = problem.y.astype(np.float64, copy=False)
-    if not problem.loss.convex:
-        theta[-1] = _good_constant(problem, y, theta[-1])
-        return theta
-    low, high = y.min(axis=0), y.max(axis=0)
-    for _ in range(_BISECTIONS):
-        middle = 0.5 * (low + high)
-        constant = np.broadcast_to(middle, y.shape)
-        rises = problem.row_mean(problem.loss.gradient(constant, y)) > 0
-        low, high = np.where(rises, low, middle), np.where(rises, middle, high)
-    theta[-1] = 0.5 * (low + high)
-    return theta
+def dual_values(
+    problem: Problem, a: NDArray, correlations: NDArray, share: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """D(share · a) of every output, a lower bound of its minimum: (k,) or (1,).
 
-
-def _good_constant(problem: Problem, y: NDArray, start: NDArray) -> NDArray:
-    """The constant that is best near ``start``, by parabolas above the loss."""
-    best = start.astype(np.float64)
-    for _ in range(_ROUNDS):
-        constant = np.broadcast_to(best, y.shape)
-        slope = problem.row_mean(problem.loss.gradient(constant, y))
-        bend = problem.row_mean(problem.loss.model_curvature(constant, y))
-        best = best - np.divide(slope, bend, out=np.zeros_like(slope), where=bend > 0)
-    return best
+    Parameters
+    ----------
+    problem : Problem
+        With a convex loss and a strength above 0.
+    a : ndarray of shape (n,) or (n, k), float64
+        In the domain of the conjugate; of weighted mean 0 if there is an intercept.
+    correlations : ndarray of shape (D,) or (D, k)
+        (1/n) Zᵀ (s·a).
+    share : ndarray of shape () or (k,)
+        From 0 to 1. With an l1 part alone, D is −∞ unless share · |correlations| ≤ l1.
+    """
+    conjugate = problem.row_mean(np.asarray(problem.loss.conjugate(share * a, problem.y)))
+    of_penalty = problem.penalty.conjugate(share.astype(correlations.dtype) * correlations)
+    return -np.atleast_1d(conjugate + (np.sum(of_penalty) if problem.loss.joint else of_penalty))

@@ -10,8 +10,8 @@ k problems that share every product: norms, values and inner products then come 
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,29 +19,193 @@ from numpy.typing import ArrayLike, NDArray
 from mercer.designs import Design
 from mercer.losses import Loss
 from mercer.penalties import Penalty
-from mercer.problem.certificates import best_constant, dual_gaps
+from mercer.problem.constants import best_constant
 from mercer.problem.rows import add_scaled, as_rows, checked_target, normalised_weights
-from mercer.problem.systems import System, linear_system
 
-__all__ = ["Problem"]
+__all__ = ["Point", "Problem"]
 
 
-@dataclass
-class _Point:
-    """What has been worked out at one θ. All of it follows from θ."""
+class Point:
+    """F and its derivatives at one θ; ``Problem.at`` makes it.
+
+    The responses are computed at once, everything else when it is first asked for; all of it stays
+    in the point. A point never changes, and its arrays are not to be written to.
+
+    Parameters
+    ----------
+    problem : Problem
+    theta : array of the shape of the problem's θ
+        It is copied.
+    responses : array of shape (n,) or (n, k), optional
+        Zw + b, where it is known already; else it costs one product with the design.
+
+    Attributes
+    ----------
+    theta : ndarray
+        In the dtype of the problem.
+    responses : ndarray of shape (n,) or (n, k)
+        Zw + b.
+    values : ndarray of shape (k,) or (1,)
+        F: one number per output if the outputs are independent, else one in all.
+    value : float
+        F, summed over the outputs.
+    gradient : ndarray of the shape of θ
+        ∇F without its l1 part.
+    slopes : ndarray of shape (n,) or (n, k)
+        Derivatives of the mean loss with respect to the responses, s_i ℓ'(y_i, u_i) / n.
+    curvature : ndarray of shape (n,) or (n, k), or callable
+        ℓ'' of every row and output; a linear map of changes of the responses for a joint loss.
+    violation : ndarray of the shape of θ
+        Distance of 0 to the subdifferential of F, entry by entry.
+    optimality : float
+        Norm of the violation relative to ``Problem.reference()``, the largest over the independent
+        outputs.
+
+    Raises
+    ------
+    ValueError
+        If θ has another shape than the problem's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Dense
+    >>> from mercer.losses import Squared
+    >>> from mercer.penalties import L2
+    >>> from mercer.problem import Problem
+    >>> problem = Problem(Dense(np.eye(2)), np.array([1.0, 3.0]), Squared(), L2(0.5))
+    >>> point = problem.at([-0.5, 0.5, 2.0])
+    >>> point.responses, point.value, point.optimality
+    (array([1.5, 2.5]), 0.25, 0.0)
+    """
+
+    def __init__(self, problem: Problem, theta: ArrayLike, responses: NDArray | None = None):
+        self.problem = problem
+        self.theta = np.array(theta, dtype=problem.dtype)
+        if self.theta.shape != problem.shape:
+            raise ValueError(f"theta must have shape {problem.shape}; got {self.theta.shape}.")
+        responses = problem._forward(self.theta) if responses is None else responses.view()
+        self.responses: NDArray = responses
+        self.theta.flags.writeable = self.responses.flags.writeable = False
+
+    @cached_property
+    def values(self) -> NDArray[np.float64]:
+        """F of every independent output."""
+        problem = self.problem
+        penalties = problem.penalty.value(problem.weights_of(self.theta))
+        if not problem.separable:
+            penalties = np.sum(penalties)
+        return np.atleast_1d(problem.mean_loss(self.responses) + penalties)
+
+    @property
+    def value(self) -> float:
+        """F, summed over the outputs."""
+        return float(np.sum(self.values))
+
+    @cached_property
+    def gradient(self) -> NDArray:
+        """∇F without its l1 part."""
+        problem = self.problem
+        gradient = problem.mean_rows(problem.loss.gradient(self.responses, problem.y))
+        problem._add_penalty(gradient, self.theta)
+        gradient.flags.writeable = False
+        return gradient
+
+    @property
+    def slopes(self) -> NDArray:
+        """Derivatives of the mean loss with respect to the responses; not kept."""
+        problem = self.problem
+        slopes = problem._weighted(problem.loss.gradient(self.responses, problem.y))
+        slopes /= problem.n_rows
+        return slopes
+
+    @cached_property
+    def curvature(self) -> Any:
+        """ℓ'' of every row and output, or a linear map for a joint loss."""
+        loss = self.problem.loss
+        second = loss.curvature if loss.joint else loss.hessian
+        return second(self.responses, self.problem.y)
+
+    @property
+    def violation(self) -> NDArray:
+        """Distance of 0 to the subdifferential of F, entry by entry, up to its sign."""
+        problem, penalty = self.problem, self.problem.penalty
+        if not penalty.l1:
+            return self.gradient
+        violation = self.gradient.copy()
+        weights, of_weights = problem.weights_of(self.theta), problem.weights_of(violation)
+        of_weights[...] = penalty.violation(weights, of_weights - penalty.gradient(weights))
+        return violation
+
+    @property
+    def optimality(self) -> float:
+        """Norm of the violation relative to that of the start, the largest over the outputs."""
+        return float(np.max(self.problem.norm(self.violation) / self.problem.reference()))
+
+    def curvature_product(self, v: NDArray, outputs: NDArray | None = None) -> NDArray:
+        """∇²F v, generalised where the loss is not twice differentiable.
+
+        Parameters
+        ----------
+        v : array of the shape of θ
+            With ``outputs``, the columns of those outputs only; so is the result.
+        outputs : int array, optional
+            For independent outputs only.
+        """
+        curvature = None if self.problem.loss.quadratic else self.curvature
+        return self.problem._curvature_product(curvature, v, outputs)
+
+    def diagonal(self) -> NDArray:
+        """The diagonal of ∇²F in float64, broadcastable to θ, for preconditioning.
+
+        Outputs whose curvature differs share the diagonal of their mean curvature.
+        """
+        problem, mean_curvature = self.problem, 1.0
+        if problem.loss.quadratic:
+            squares = problem.mean_squares
+        else:
+            rows = problem.loss.hessian(self.responses, problem.y)
+            rows = rows if rows.ndim == 1 else rows.mean(axis=1, dtype=np.float64)
+            weighted = rows if problem.weights is None else rows * problem.weights
+            mean_curvature = float(problem.row_mean(rows))
+            squares = problem.design.column_sqnorms(np.asarray(weighted, dtype=np.float64))
+            squares /= problem.n_rows
+        diagonal = np.empty(problem.shape[0])
+        problem.weights_of(diagonal)[...] = squares + problem.penalty.diagonal()
+        if problem.fit_intercept:
+            diagonal[-1] = mean_curvature
+        return diagonal if len(problem.shape) == 1 else diagonal[:, None]
+
+    def with_outputs(self, other: Point, chosen: NDArray[np.bool_]) -> Point:
+        """This point with the columns of the chosen independent outputs taken from another one."""
+        if chosen.all():
+            return other
+        if not chosen.any():
+            return self
+        mixed = Point(
+            self.problem,
+            np.where(chosen, other.theta, self.theta),
+            np.where(chosen, other.responses, self.responses),
+        )
+        for name in {"values", "gradient"} & self.__dict__.keys() & other.__dict__.keys():
+            mixed.__dict__[name] = np.where(chosen, getattr(other, name), getattr(self, name))
+            mixed.__dict__[name].flags.writeable = False
+        return mixed
+
+
+class _Start(NamedTuple):
+    """The point without weights; its gradient is the same for every penalty."""
 
     theta: NDArray
     responses: NDArray
-    gradient: NDArray | None = None
-    values: NDArray | None = None
-    curvature: Any = None
+    gradient: NDArray
 
 
 class Problem:
     """F, its derivatives and its subproblems, for solvers that know nothing of rows.
 
-    Values, gradients and curvature products at one θ share a single product with the design: the
-    responses at the last θ are kept.
+    ``at`` makes a :class:`Point`, in which everything at one θ shares a single product with the
+    design; ``value(theta)`` and its like are for a look at one number.
 
     Parameters
     ----------
@@ -63,7 +227,9 @@ class Problem:
     dtype : numpy.dtype
         That of the design and of θ. Sums and inner products are float64.
     capabilities : frozenset of str
-        What solvers may require.
+        Properties that solvers may require.
+    separable : bool
+        Whether there are several outputs, each a problem of its own.
 
     Raises
     ------
@@ -84,6 +250,10 @@ class Problem:
     0.5
     """
 
+    # Workers that share the rows in linear equations, and the count of what they send each other.
+    n_workers: int = 1
+    meter: Any = None
+
     def __init__(
         self,
         design: Design,
@@ -103,12 +273,8 @@ class Problem:
         loss.check_target(self.y)
         self.weights = normalised_weights(sample_weight, self.n_rows)
         self.shape = (n_columns + self.fit_intercept, *self.y.shape[1:])
-        self._separable = self.y.ndim == 2 and not loss.joint
-        self._point: _Point | None = None
-        self._sqnorms: NDArray | None = None
-        self._reference: NDArray | None = None
-
-    # -- vectors -----------------------------------------------------------------------------
+        self.separable = self.y.ndim == 2 and not loss.joint
+        self._facts: dict[str, Any] = {}  # what no penalty changes; copies share it
 
     @property
     def n_variables(self) -> int:
@@ -122,7 +288,7 @@ class Problem:
 
     @property
     def capabilities(self) -> frozenset[str]:
-        """What this problem offers to solvers that require something."""
+        """Properties that solvers may require."""
         offers = {
             "a quadratic loss": self.loss.quadratic,
             "a convex loss": self.loss.convex,
@@ -133,7 +299,7 @@ class Problem:
         return frozenset(name for name, offered in offers.items() if offered)
 
     def initial(self) -> NDArray:
-        """The start: no weights, and the intercept that suits a constant model."""
+        """θ without weights, and with the intercept that suits a constant model."""
         theta = np.zeros(self.shape, dtype=self.dtype)
         if self.fit_intercept:
             theta[-1] = self.loss.start(self.y, self.row_mean)
@@ -141,7 +307,7 @@ class Problem:
 
     def dot(self, a: NDArray, b: NDArray) -> NDArray[np.float64]:
         """Inner products in float64: (k,), one per output, if they are independent; else (1,)."""
-        if self._separable:
+        if self.separable:
             return np.einsum("ij,ij->j", a, b, dtype=np.float64)
         return np.einsum("i,i->", a.reshape(-1), b.reshape(-1), dtype=np.float64)[None]
 
@@ -149,60 +315,59 @@ class Problem:
         """Euclidean norms that go with ``dot``."""
         return np.sqrt(self.dot(a, a))
 
-    # -- objective ---------------------------------------------------------------------------
-
-    def responses(self, theta: NDArray) -> NDArray:
-        """Zw + b of shape (n,) or (n, k); θ becomes the current point."""
-        return self._at(theta).responses
-
-    def values(self, theta: NDArray) -> NDArray[np.float64]:
-        """F at θ: (k,), one per output, if they are independent; else (1,)."""
-        point = self._at(theta)
-        if point.values is None:
-            losses = self.row_mean(self.loss.value(point.responses, self.y))
-            penalties = self.penalty.value(self.weights_of(point.theta))
-            if not self._separable:
-                penalties = np.sum(penalties)
-            point.values = np.atleast_1d(losses + penalties)
-        return point.values
-
-    def value(self, theta: NDArray) -> float:
-        """F at θ, summed over the outputs."""
-        return float(np.sum(self.values(theta)))
-
-    def gradient(self, theta: NDArray) -> NDArray:
-        """∇F at θ, without its l1 part, in the shape of θ; not to be written to."""
-        point = self._at(theta)
-        if point.gradient is None:
-            gradient = self.mean_rows(self.loss.gradient(point.responses, self.y))
-            self._add_penalty(gradient, point.theta)
-            point.gradient = gradient
-        return point.gradient
-
-    def curvature_product(
-        self, theta: NDArray, v: NDArray, outputs: NDArray | None = None
-    ) -> NDArray:
-        """∇²F(θ) v, generalised where the loss is not twice differentiable.
+    def at(self, theta: ArrayLike, responses: NDArray | None = None) -> Point:
+        """F and its derivatives at θ.
 
         Parameters
         ----------
         theta : array of the shape of θ
-            Irrelevant for a quadratic loss.
-        v : array of the shape of θ
-            With ``outputs``, the columns of those outputs only; so is the result.
-        outputs : int array, optional
-            For independent outputs only.
+        responses : array of shape (n,) or (n, k), optional
+            Zw + b, if it is known already.
+
+        Returns
+        -------
+        Point
         """
-        change = self._forward(v)
-        if not self.loss.quadratic:
-            curvature = self._curvature_at(theta)
-            if self.loss.joint:
-                change = curvature(change)
-            else:
-                change *= curvature if outputs is None else curvature[:, outputs]
-        product = self.mean_rows(change)
-        self._add_penalty(product, v)
-        return product
+        start = self._facts.get("start")
+        if start is None or not np.array_equal(theta, start.theta):
+            return Point(self, theta, responses)
+        point = Point(self, theta, start.responses)
+        point.gradient = start.gradient
+        return point
+
+    def responses(self, theta: NDArray) -> NDArray:
+        """Zw + b at θ, of shape (n,) or (n, k)."""
+        return self.at(theta).responses
+
+    def values(self, theta: NDArray) -> NDArray[np.float64]:
+        """F at θ: (k,), one per output, if they are independent; else (1,)."""
+        return self.at(theta).values
+
+    def value(self, theta: NDArray) -> float:
+        """F at θ, summed over the outputs."""
+        return self.at(theta).value
+
+    def gradient(self, theta: NDArray) -> NDArray:
+        """∇F at θ, without its l1 part, in the shape of θ; not to be written to."""
+        return self.at(theta).gradient
+
+    def optimality(self, theta: NDArray) -> float:
+        """Norm of the violated optimality condition, relative to ``reference()``.
+
+        The largest one over independent outputs.
+        """
+        return self.at(theta).optimality
+
+    def diagonal(self, theta: NDArray) -> NDArray:
+        """The diagonal of ∇²F(θ) in float64: ``Point.diagonal``."""
+        return self.at(theta).diagonal()
+
+    def curvature_product(
+        self, theta: NDArray, v: NDArray, outputs: NDArray | None = None
+    ) -> NDArray:
+        """∇²F(θ) v: ``Point.curvature_product``. For a quadratic loss θ is not looked at."""
+        curvature = None if self.loss.quadratic else self.at(theta).curvature
+        return self._curvature_product(curvature, v, outputs)
 
     def curvature(self, v: NDArray, product: NDArray) -> NDArray[np.float64]:
         """Inner products of v and ``product``, a curvature product."""
@@ -212,161 +377,56 @@ class Problem:
         """Subtract a multiple of a curvature product from v."""
         add_scaled(v, -scale, product)
 
-    def diagonal(self, theta: NDArray) -> NDArray:
-        """The diagonal of ∇²F(θ) in float64, broadcastable to θ, for preconditioning.
-
-        Outputs whose curvature differs share the diagonal of their mean curvature.
-        """
-        if self.loss.quadratic:
-            mean_curvature = 1.0
-            sqnorms = self._column_sqnorms()
-        else:
-            point = self._at(theta)
-            rows = self.loss.hessian(point.responses, self.y)
-            rows = rows if rows.ndim == 1 else rows.mean(axis=1, dtype=np.float64)
-            weighted = rows if self.weights is None else rows * self.weights
-            mean_curvature = float(self.row_mean(rows))
-            sqnorms = self.design.column_sqnorms(np.asarray(weighted, dtype=np.float64))
-        diagonal = np.empty(self.shape[0])
-        self.weights_of(diagonal)[...] = sqnorms / self.n_rows + self.penalty.diagonal()
-        if self.fit_intercept:
-            diagonal[-1] = mean_curvature
-        return diagonal if len(self.shape) == 1 else diagonal[:, None]
-
-    # -- certificates ------------------------------------------------------------------------
-
     def reference(self) -> NDArray[np.float64]:
         """Norm of the gradient at the start ``initial()``: (k,) or (1,), the unit of optimality.
 
         Without an intercept this is the gradient at zero; with one, adding a constant to the
         targets changes nothing. Where the start solves the problem up to rounding, it is infinite.
         """
-        if self._reference is None:
-            here = self._point
-            theta = self.initial()
-            eps = float(np.finfo(self.dtype).eps)
-            derivative = self.loss.gradient(self._at(theta).responses, self.y)
-            square = np.atleast_1d(self.row_mean(np.square(derivative, dtype=np.float64)))
-            size = np.atleast_1d(self.row_mean(np.square(self.y, dtype=np.float64)))
-            if not self._separable:
-                square, size = square.sum(keepdims=True), size.sum(keepdims=True)
-            norm = self.norm(self.gradient(theta))
-            # Bounds what rounding can leave of sums that would be zero in exact arithmetic.
-            column_size = np.sqrt((self._column_sqnorms().sum() / self.n_rows) + self.fit_intercept)
-            solved = norm <= 8 * eps * column_size * np.sqrt(square)
-            solved |= np.sqrt(square) <= 4 * eps * np.sqrt(size)
-            self._reference = np.where(solved, np.inf, norm)
-            self._point = self._point if here is None else here
-        return self._reference
+        if "reference" not in self._facts:
+            self._facts["reference"] = self._reference()
+        return self._facts["reference"]
 
-    def optimality(self, theta: NDArray) -> float:
-        """Norm of the violated optimality condition, relative to ``reference()``.
-
-        The largest one over independent outputs.
-        """
-        violation = self.gradient(theta)
-        if self.penalty.l1:
-            w = self.weights_of(self._at(theta).theta)
-            of_loss = self.weights_of(violation) - self.penalty.gradient(w)
-            violation = violation.copy()
-            self.weights_of(violation)[...] = self.penalty.violation(w, of_loss)
-        return float(np.max(self.norm(violation) / self.reference()))
-
-    def dual_gaps(self, theta: NDArray) -> NDArray[np.float64] | None:
-        """``dual_gap`` of every output: (k,) if they are independent; else (1,)."""
-        return dual_gaps(self, theta)
-
-    def dual_gap(self, theta: NDArray) -> float | None:
-        """F(θ) − D(a), an upper bound of F(θ) − min F, for the dual point that θ suggests.
-
-        With a_i = ℓ'(y_i, u_i), moved to mean zero for an intercept and shrunk as far as an l1 part
-        demands, D(a) = −(1/n) Σ s_i ℓ*(y_i, a_i) − Ω*(−Zᵀ(s·a)/n), where Ω*(v) is
-        ‖max(|v| − l1, 0)‖² / (2 l2), or 0 for |v| ≤ l1 if there is no l2 part.
-
-        Returns
-        -------
-        float or None
-            Summed over the outputs. Infinite for alpha = 0; None if the loss is not convex, or for
-            ``RKHSNorm``.
-        """
-        gaps = self.dual_gaps(theta)
-        return None if gaps is None else float(np.sum(gaps))
+    def _reference(self) -> NDArray[np.float64]:
+        eps = float(np.finfo(self.dtype).eps)
+        point = self.at(self.initial())
+        # A point refers to its problem: kept in the problem, it would keep both alive for long.
+        self._facts["start"] = _Start(point.theta, point.responses, point.gradient)
+        derivative = self.loss.gradient(point.responses, self.y)
+        square = np.atleast_1d(self.row_mean(np.square(derivative, dtype=np.float64)))
+        size = np.atleast_1d(self.row_mean(np.square(self.y, dtype=np.float64)))
+        if not self.separable:
+            square, size = square.sum(keepdims=True), size.sum(keepdims=True)
+        norm = self.norm(point.gradient)
+        # Bounds what rounding can leave of sums that would be zero in exact arithmetic.
+        column_size = np.sqrt(self.mean_squares.sum() + self.fit_intercept)
+        solved = norm <= 8 * eps * column_size * np.sqrt(square)
+        solved |= np.sqrt(square) <= 4 * eps * np.sqrt(size)
+        return np.where(solved, np.inf, norm)
 
     def alpha_max(self) -> float:
         """Smallest strength of the penalty at which no output has weights; maybe infinite."""
-        here = self._point
-        gradient = self.gradient(best_constant(self))
-        self._point = self._point if here is None else here
-        return self.penalty.alpha_max(self.weights_of(gradient))
+        theta = self.initial()
+        if self.fit_intercept:
+            theta[-1] = best_constant(self.loss, self.y, theta[-1], self.row_mean)
+        return self.penalty.alpha_max(self.weights_of(self.at(theta).gradient))
 
     def with_penalty(self, penalty: Penalty) -> Problem:
-        """The same problem with another penalty, which knows what this one has worked out."""
+        """The same problem with another penalty."""
         other = copy(self)
         other.penalty = penalty
-        if self._point is not None:
-            other._point = _Point(self._point.theta.copy(), self._point.responses.copy())
         return other
 
-    # -- linear equations --------------------------------------------------------------------
-
-    def system(self, alphas: ArrayLike | None = None) -> System:
-        """The linear equations that minimisers solve, for several strengths of the penalty.
-
-        Parameters
-        ----------
-        alphas : array of shape (q,), optional
-            Strengths, at least 0; by default that of the penalty.
-
-        Returns
-        -------
-        System
-            A ``KernelSystem`` where the penalty's matrix is the design itself, without jitter:
-            the kernel machine of all rows; else a ``NormalSystem``.
-
-        Raises
-        ------
-        ValueError
-            If the loss is not quadratic, or the penalty's gradient not linear.
-        """
-        return linear_system(self, alphas)
-
-    @property
-    def current(self) -> NDArray | None:
-        """A copy of the θ that was last evaluated or moved to."""
-        return None if self._point is None else self._point.theta.copy()
-
-    def from_rows(self, a: NDArray) -> NDArray:
-        """θ with the weights Zᵀa and the intercept that is best for them under a quadratic loss."""
-        theta = np.zeros(self.shape, dtype=self.dtype)
-        self.weights_of(theta)[...] = self.design.rmatvec(a.astype(self.dtype))
-        responses = self._forward(theta)
-        if self.fit_intercept:
-            theta[-1] = self.row_mean(self.y - responses)
-            responses += theta[-1]
-        self._point = _Point(theta.copy(), responses)
-        return theta
-
-    # -- rows --------------------------------------------------------------------------------
-
-    def _at(self, theta: NDArray) -> _Point:
-        """The point of θ. Compared by content: a caller may update its θ in place."""
-        point = self._point
-        if point is None or not np.array_equal(point.theta, theta):
-            theta = np.array(theta, dtype=self.dtype)
-            if theta.shape != self.shape:
-                raise ValueError(f"theta must have shape {self.shape}; got {theta.shape}.")
-            point = self._point = _Point(theta, self._forward(theta))
-        return point
-
-    def _curvature_at(self, theta: NDArray) -> Any:
-        """ℓ'' of every row and output, or a linear map for a joint loss."""
-        point = self._at(theta)
-        if point.curvature is None:
-            if self.loss.joint:
-                point.curvature = self.loss.curvature(point.responses, self.y)
-            else:
-                point.curvature = self.loss.hessian(point.responses, self.y)
-        return point.curvature
+    def _curvature_product(self, curvature: Any, v: NDArray, outputs: NDArray | None) -> NDArray:
+        """∇²F v for the curvature of a point, or for ones if it is None."""
+        change = self._forward(v)
+        if self.loss.joint:
+            change = curvature(change)
+        elif curvature is not None:
+            change *= curvature if outputs is None else curvature[:, outputs]
+        product = self.mean_rows(change)
+        self._add_penalty(product, v)
+        return product
 
     def weights_of(self, theta: NDArray) -> NDArray:
         """θ without the intercept, as a view."""
@@ -387,9 +447,6 @@ class Problem:
             responses += theta[-1]
         return responses
 
-    def _current(self) -> _Point:
-        return self._at(self.initial()) if self._point is None else self._point
-
     def _weighted(self, v: NDArray) -> NDArray:
         """v with its rows multiplied by the weights, in place."""
         if self.weights is not None:
@@ -405,13 +462,20 @@ class Problem:
             out[-1] = np.sum(v, axis=0, dtype=np.float64) / self.n_rows
         return out
 
+    def mean_loss(self, responses: NDArray) -> NDArray[np.float64]:
+        """(1/n) Σ s_i ℓ(y_i, u_i) for the responses u, of shape (k,) if outputs are independent."""
+        return self.row_mean(self.loss.value(responses, self.y))
+
     def row_mean(self, rows: NDArray) -> NDArray[np.float64]:
         """(1/n) Σ s_i rows_i in float64, of shape () or (k,)."""
         if self.weights is None:
             return np.asarray(np.sum(rows, axis=0, dtype=np.float64) / self.n_rows)
         return np.einsum("i,i...->...", self.weights, rows, dtype=np.float64) / self.n_rows
 
-    def _column_sqnorms(self) -> NDArray[np.float64]:
-        if self._sqnorms is None:
-            self._sqnorms = self.design.column_sqnorms(self.weights)
-        return self._sqnorms
+    @property
+    def mean_squares(self) -> NDArray[np.float64]:
+        """(1/n) Σ s_i z_ij² of every column j, of shape (D,)."""
+        if "mean squares" not in self._facts:
+            sums = self.design.column_sqnorms(self.weights)
+            self._facts["mean squares"] = sums / self.n_rows
+        return self._facts["mean squares"]

@@ -2,51 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.designs import Design, KernelColumns
 from mercer.penalties import RKHSNorm
-
-if TYPE_CHECKING:
-    from mercer.problem.objective import Problem
+from mercer.problem.objective import Problem
 
 __all__ = ["ENOUGH", "beyond_reach", "relative", "rounding", "sampled_rows"]
 
-# Share of the targets' spread that rounding may move responses by, as estimated: the error itself
-# was seen to be up to four times as large, and a hundred times for rows far from those of the fit.
-# There is float64 to go to from float32, and then it may be less.
+# Largest estimate of rounding in responses, relative to the targets' spread, that is accepted. The
+# error itself was measured up to four times as large, and a hundred times for rows far from those
+# of the fit. The bound is lower for float32, as such fits can be repeated in float64.
 ENOUGH = {np.dtype(np.float32): 3e-4, np.dtype(np.float64): 3e-3}
 
-# Rows that are looked at: what rounding does to responses it does to all rows alike.
-_ROWS = 64
+_ROWS = 64  # rows whose rounding is estimated: it is about the same for all rows
 
 
 def rounding(problem: Problem, theta: NDArray, wide: Design | None = None) -> float:
-    """What rounding may have done to responses at θ, in units of the spread of the targets.
+    """An estimate of rounding in the responses at θ, in units of the spread of the targets.
 
     Entries of Z, coefficients and residuals r are right to a relative ε, that of the problem's
     dtype. With errors that are random from row to row
 
-    - responses are off by ε ‖z∘w‖, which is much where large weights cancel, and so are the
-      targets as the equations see them;
+    - responses are off by ε ‖z∘w‖, which is large where large weights cancel, and so are the
+      targets in the equations;
     - the gradient is off by ε |z| ‖r‖ / n, which moves responses by up to ε |z| ‖r‖ / (n √alpha)
       under the penalty alpha ‖w‖² / 2;
     - the equations of a kernel machine are off by ε |k| ‖a‖ with the coefficients a = r / (n alpha)
       of the rows, which may be far larger than the weights of a few landmarks.
 
-    Responses to training rows take over no more than that, those to other rows, of a model with
-    explicit features, up to |z| / (2 √(n alpha)) times as much. A few rows stand for all of them.
+    These bound the errors of responses to training rows; of a model with explicit features, those
+    to other rows are up to |z| / (2 √(n alpha)) times as large. A sample of rows stands for all.
 
     Parameters
     ----------
     problem : Problem
     theta : array of the shape of θ
     wide : Design, default=None
-        ``sampled_rows`` with features of more digits than the problem's: what float32 has made of
-        them is seen by comparison.
+        ``sampled_rows`` with features in float64, which show the rounding of those in float32.
 
     Returns
     -------
@@ -67,7 +61,11 @@ def rounding(problem: Problem, theta: NDArray, wide: Design | None = None) -> fl
         noise = np.maximum(noise, np.sqrt(np.mean(np.square(gap), axis=0)))
     if problem.fit_intercept:
         noise = np.hypot(noise, eps * np.abs(theta[-1].astype(np.float64)))
-    residuals = eps * _residuals(problem, theta, design, rows)
+    responses = design.matvec(weights)
+    if problem.fit_intercept:
+        responses = responses + theta[-1]
+    residuals = np.square(problem.loss.gradient(responses, problem.y[rows]), dtype=np.float64)
+    residuals = eps * np.sqrt(np.mean(residuals, axis=0)).reshape(-1)
     ridge = problem.n_rows * problem.penalty.alpha
     if ridge and isinstance(problem.penalty, RKHSNorm):
         square = _largest(design)
@@ -80,15 +78,15 @@ def rounding(problem: Problem, theta: NDArray, wide: Design | None = None) -> fl
 
 
 def relative(problem: Problem, sizes: NDArray) -> float:
-    """The largest of the sizes of responses, one per output, in units of the targets' spread."""
+    """The largest size of responses over the outputs, in units of the targets' spread."""
     unit = spread(problem)
     return float(np.max(np.divide(sizes, unit, out=np.zeros(len(unit)), where=unit > 0)))
 
 
 def beyond_reach(problem: Problem) -> bool:
-    """Whether a problem is sure to ask for more digits than its dtype has.
+    """Whether a problem certainly needs more digits than its dtype has.
 
-    Squares of its targets are lost; or it is a kernel machine whose coefficients r / (n alpha) are
+    Squares of its targets underflow; or it is a kernel machine whose coefficients r / (n alpha) are
     so large that their rounding shows even if residuals are a tenth of the targets' spread.
     """
     limits = np.finfo(problem.dtype)
@@ -102,7 +100,7 @@ def beyond_reach(problem: Problem) -> bool:
 
 
 def spread(problem: Problem) -> NDArray[np.float64]:
-    """Root mean square of the targets of every output: about their mean if that is something."""
+    """Standard deviation of the targets of every output; root mean square of constant ones."""
     y = problem.y.reshape(problem.n_rows, -1).astype(np.float64)
     largest = np.abs(y).max(axis=0, initial=0.0)  # squares may leave the range
     shares = y / np.where(largest > 0, largest, 1.0)
@@ -115,23 +113,12 @@ def spread(problem: Problem) -> NDArray[np.float64]:
 
 
 def sampled_rows(n_rows: int) -> NDArray[np.int64]:
-    """A few rows that stand for all."""
+    """Numbers of the rows of a sample, evenly spaced."""
     return np.unique(np.linspace(0, n_rows - 1, _ROWS).astype(np.int64))
 
 
 def _largest(design: Design) -> float:
-    """The largest kernel of some rows, by Cauchy and Schwarz that of a row with itself."""
+    """The largest entry of a kernel, which by Cauchy and Schwarz is that of a row with itself."""
     if isinstance(design, KernelColumns):
         return float(np.max(np.abs(design.diagonal())))
     return float(np.sqrt(np.max(design.column_sqnorms(), initial=0.0)))
-
-
-def _residuals(
-    problem: Problem, theta: NDArray, design: Design, rows: NDArray[np.int64]
-) -> NDArray[np.float64]:
-    """Root mean square of the derivative of the loss at these rows, of every output."""
-    responses = design.matvec(problem.weights_of(theta))
-    if problem.fit_intercept:
-        responses = responses + theta[-1]
-    residuals = problem.loss.gradient(responses, problem.y[rows])
-    return np.sqrt(np.mean(np.square(residuals, dtype=np.float64), axis=0)).reshape(-1)

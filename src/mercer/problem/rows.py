@@ -61,7 +61,7 @@ def pieces(array: NDArray) -> Iterator[slice]:
 def add_scaled(
     array: NDArray, scale: NDArray, change: NDArray, outputs: NDArray | None = None
 ) -> None:
-    """``array += scale * change``, in the columns ``outputs`` alone if there are some."""
+    """``array += scale * change``, in the columns ``outputs`` alone if they are given."""
     for rows in pieces(array):
         if outputs is None:
             array[rows] += scale * change[rows]
@@ -78,8 +78,8 @@ def kernel_matrix(design: Design) -> NDArray[np.float64]:
             z = design.array[:, columns].astype(np.float64, copy=False)
             kernel += z @ z.T
         return kernel
-    for some in row_chunks(n, float(design.dtype.itemsize) * (n + n_columns)):
-        unit = np.zeros((n, some.stop - some.start), dtype=design.dtype)
-        unit[np.arange(some.start, some.stop), np.arange(unit.shape[1])] = 1
-        kernel[:, some] = design.gram_matvec(unit)
+    for rows in row_chunks(n, float(design.dtype.itemsize) * (n + n_columns)):
+        unit = np.zeros((n, rows.stop - rows.start), dtype=design.dtype)
+        unit[np.arange(rows.start, rows.stop), np.arange(unit.shape[1])] = 1
+        kernel[:, rows] = design.gram_matvec(unit)
     return 0.5 * (kernel + kernel.T)

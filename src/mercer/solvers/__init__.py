@@ -5,8 +5,8 @@ from __future__ import annotations
 from mercer._array import available_memory
 from mercer._validation import name_from
 from mercer.designs import Dense, Lazy
+from mercer.equations import spans_all_rows
 from mercer.problem import Problem
-from mercer.problem.systems import KernelSystem
 from mercer.solvers.async_svrg import AsyncSVRG, step_bounds
 from mercer.solvers.base import Result, Solver, TraceRow
 from mercer.solvers.block import BlockCoordinateDescent
@@ -117,7 +117,7 @@ def _for_ridge(problem: Problem) -> type[Solver]:
 
 def _for_machines(problem: Problem) -> type[Solver]:
     n, n_landmarks = problem.design.shape
-    if isinstance(problem.system(), KernelSystem):
+    if spans_all_rows(problem):
         return Cholesky if n <= _ALL_ROWS and _fits(16 * n**2) else ConjugateGradient
     direct = n_landmarks <= _DIRECT_SIDE and _fits(32 * n_landmarks**2)
     return Cholesky if direct else BlockCoordinateDescent

@@ -1,7 +1,8 @@
-"""What all solvers share: the loop, the clock, the trace, the warnings."""
+"""The loop that all solvers share, with its clock, its trace and its warnings."""
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -35,7 +36,7 @@ class TraceRow:
     objective : float
         F, summed over the outputs.
     optimality : float
-        What the solver's stopping test looks at.
+        The quantity of the solver's stopping test.
     n_nonzero : int
         Non-zero entries of θ.
     phases : dict of str to float
@@ -51,7 +52,7 @@ class TraceRow:
 
 @dataclass
 class Result:
-    """What ``Solver.solve`` returns.
+    """The solution that ``Solver.solve`` returns, and how it was reached.
 
     Attributes
     ----------
@@ -62,16 +63,17 @@ class Result:
     converged : bool
         Whether ``optimality`` reached ``tol`` and rounding let responses come near the best ones.
     optimality : float
-        What ``criterion`` says, the largest over the outputs.
+        The quantity that ``criterion`` names, the largest over the outputs.
     trace : list of TraceRow
         One row for the start and one per iteration.
     interrupted : bool
         Whether the user's interrupt ended the loop; ``coef`` is the model reached by then.
     criterion : {"gradient", "duality gap", "stationarity", "residual"}
-        What the solver stopped by: the norm of the gradient relative to ``Problem.reference``; the
-        duality gap relative to F at the best constant model; the distance of 0 to the
-        subdifferential relative to the gradient of the loss of the best constant model; or the
-        residual of the linear equations relative to that of the best constant model.
+        The quantity of the stopping test: the norm of the gradient relative to
+        ``Problem.reference``; the duality gap relative to F at the best constant model; the
+        distance of 0 to the subdifferential relative to the gradient of the loss of the best
+        constant model; or the residual of the linear equations relative to that of the best
+        constant model.
     """
 
     coef: NDArray
@@ -106,7 +108,7 @@ class Clock:
             self.phases[name] = self.phases.get(name, 0.0) + self.seconds - before
 
     def go_on(self, seconds: float, phases: dict[str, float]) -> None:
-        """Count from there, as if what took them had happened here."""
+        """Count on from ``seconds`` and ``phases`` of an earlier run."""
         self._paused -= seconds - self.seconds
         self.phases.clear()
         self.phases.update(phases)
@@ -127,14 +129,16 @@ class State:
 
     Attributes
     ----------
+    problem : Problem
+    clock : Clock
+    x : ndarray
+        The variable of the iteration, θ itself unless the solver says otherwise.
     coef : ndarray
         θ.
-    x : ndarray
-        What the solver iterates on, θ itself unless it says otherwise.
     objective : float
         F at θ.
     optimality : float
-        The stopping test's quantity at θ.
+        The quantity of the stopping test at θ.
     iteration : int
         Steps done.
     stalled : str
@@ -168,12 +172,17 @@ class State:
         return int(np.count_nonzero(self.coef))
 
 
+Callback = Callable[[Any], bool | None]
+
+
 @dataclass
 class Solver:
     """An algorithm and its settings; it keeps nothing of the problems it solves.
 
-    A solver writes ``init``, which makes the state, and ``step``, which improves ``state.x`` and
-    sets ``state.optimality``. ``finish`` may correct the last figures, outside the trace.
+    A solver writes ``init``, which makes the state, and ``step``, which improves the state and sets
+    ``state.optimality``. ``finish`` may correct the last figures, outside the trace. ``share``
+    prepares what all strengths of a path use; a solver that treats all strengths at once replaces
+    the loop over them, ``_path``.
 
     Parameters
     ----------
@@ -195,25 +204,29 @@ class Solver:
         self.max_iter = positive_integer(self.max_iter, "max_iter")
 
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> Any:
-        """The state at the start θ."""
+        """The state at the start θ, which is the solver's to write to.
+
+        Further arguments are those that ``share`` returns.
+        """
         raise NotImplementedError
 
     def step(self, problem: Problem, state: Any) -> None:
         """One iteration, in place."""
         raise NotImplementedError
 
-    def criterion(self, problem: Problem) -> str:
-        """What ``optimality`` measures."""
-        return "gradient"
-
     def finish(self, problem: Problem, state: Any) -> None:
         """Make ``state.optimality`` the true one where steps only estimate it."""
 
+    def share(self, problem: Problem, alphas: list[float], clock: Clock) -> tuple[Any, ...]:
+        """Further arguments of ``init`` that serve the problem at each of these strengths."""
+        return ()
+
+    def criterion(self, problem: Problem) -> str:
+        """Name of the quantity that ``optimality`` is."""
+        return "gradient"
+
     def solve(
-        self,
-        problem: Problem,
-        start: ArrayLike | None = None,
-        callback: Callable[[Any], bool | None] | None = None,
+        self, problem: Problem, start: ArrayLike | None = None, callback: Callback | None = None
     ) -> Result:
         """Minimise the problem.
 
@@ -235,7 +248,7 @@ class Solver:
         ------
         ValueError
             If the problem lacks what the solver requires, or ``start`` does not fit.
-                If numbers grow out of the range of the problem's dtype.
+            If numbers grow out of the range of the problem's dtype.
 
         Warns
         -----
@@ -243,12 +256,83 @@ class Solver:
             If it stops, by itself, short of ``tol``.
         """
         self._check(problem)
+        return self._path(problem, [problem.penalty.alpha], start, callback)[0]
+
+    def solve_path(
+        self, problem: Problem, alphas: Iterable[float], callback: Callback | None = None
+    ) -> list[Result]:
+        """Minimise the problem for several strengths of its penalty.
+
+        They are solved from the largest to the smallest, each from the solution before; or all at
+        once by ``BlockCoordinateDescent``, and by ``ConjugateGradient`` for a kernel machine of all
+        rows, where they share every block or product and a strength leaves when it is solved.
+
+        Parameters
+        ----------
+        problem : Problem
+            Its penalty gives everything but alpha.
+        alphas : iterable of float
+        callback : callable, optional
+            As in ``solve``; returning True ends the work on one strength. Where all are solved at
+            once, the state has ``coefs``, one θ for every strength, and True stops all of them.
+
+        Returns
+        -------
+        list of Result
+            In the order of ``alphas``. After an interrupt, those not begun have the weights of the
+            last one.
+        """
+        self._check(problem)
+        return self._path(problem, [float(alpha) for alpha in alphas], None, callback)
+
+    def _path(
+        self,
+        problem: Problem,
+        alphas: list[float],
+        start: ArrayLike | None,
+        callback: Callback | None,
+    ) -> list[Result]:
+        """Results for every strength; the first begins at ``start``, each other at the last θ."""
         clock = Clock()
-        theta, interrupted = self._begin(problem, start, clock)
+        shared = self.share(problem, alphas, clock)
+        results: dict[int, Result] = {}
+        last: Result | None = None
+        for number in sorted(range(len(alphas)), key=lambda number: -alphas[number]):
+            if last is not None and last.interrupted:
+                last = Result(last.coef, 0, False, np.inf, [], True, last.criterion)
+            else:
+                at = problem
+                if alphas[number] != problem.penalty.alpha:
+                    at = problem.with_penalty(replace(problem.penalty, alpha=alphas[number]))
+                last = self._minimise(at, start, callback, clock, shared)
+                clock = Clock()
+            start = last.coef if np.any(problem.weights_of(last.coef)) else None
+            results[number] = last
+        return [results[number] for number in range(len(alphas))]
+
+    def _minimise(
+        self,
+        problem: Problem,
+        start: ArrayLike | None,
+        callback: Callback | None,
+        clock: Clock,
+        shared: tuple[Any, ...],
+    ) -> Result:
+        """The loop of steps at one strength."""
+        stopped = interrupted = False
+        if start is None and problem.loss.surrogate is not None:
+            # Without weights a loss that is not convex may be flat: begin where a convex one ends.
+            design, y, weights = problem.design, problem.y, problem.weights
+            loss, intercept = problem.loss.surrogate, problem.fit_intercept
+            easier = Problem(design, y, loss, problem.penalty, weights, intercept)
+            with clock.phase("start"), warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                convex = self._minimise(easier, None, None, Clock(), shared)
+            start, interrupted = convex.coef, convex.interrupted
+        theta = start_of(problem, start)
         trace: list[TraceRow] = []
-        stopped = False
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-            state = self.init(problem, theta, clock)
+            state = self.init(problem, theta, clock, *shared)
             try:
                 trace.append(self._observe(state))
                 while self._goes_on(state) and not (stopped or interrupted):
@@ -263,78 +347,10 @@ class Solver:
         converged = bool(state.optimality <= self.tol and state.distance <= NEAR)
         if not (converged or stopped or interrupted):
             self._warn(state)
+        coef, criterion = np.array(state.coef), self.criterion(problem)
         return Result(
-            state.coef,
-            state.iteration,
-            converged,
-            state.optimality,
-            trace,
-            interrupted,
-            self.criterion(problem),
+            coef, state.iteration, converged, state.optimality, trace, interrupted, criterion
         )
-
-    def solve_path(
-        self,
-        problem: Problem,
-        alphas: Iterable[float],
-        callback: Callable[[Any], bool | None] | None = None,
-    ) -> list[Result]:
-        """Minimise the problem for several strengths of its penalty.
-
-        They are solved from the largest to the smallest, each from the solution before.
-
-        Parameters
-        ----------
-        problem : Problem
-            Its penalty gives everything but alpha.
-        alphas : iterable of float
-        callback : callable, optional
-            As in ``solve``; returning True ends the work on one strength.
-
-        Returns
-        -------
-        list of Result
-            In the order of ``alphas``. After an interrupt, those not begun have the weights of the
-            last one.
-        """
-        values = [float(alpha) for alpha in alphas]
-        results: dict[int, Result] = {}
-        solver = self._for_path(problem)
-        last: Result | None = None
-        for number in sorted(range(len(values)), key=lambda number: -values[number]):
-            if last is not None and last.interrupted:
-                last = Result(last.coef, 0, False, np.inf, [], True, last.criterion)
-            else:
-                at = problem.with_penalty(replace(problem.penalty, alpha=values[number]))
-                start = None if last is None or not np.any(at.weights_of(last.coef)) else last.coef
-                last = solver.solve(at, start, callback)
-            results[number] = last
-        return [results[number] for number in range(len(values))]
-
-    def _for_path(self, problem: Problem) -> Solver:
-        """What solves the problem for many strengths."""
-        return self
-
-    def _begin(
-        self, problem: Problem, start: ArrayLike | None, clock: Clock
-    ) -> tuple[NDArray, bool]:
-        """A θ of our own to begin with, and whether the user interrupted the search for it."""
-        surrogate = problem.loss.surrogate
-        if start is not None or surrogate is None:
-            return start_of(problem, start), False
-        # Without weights a loss that is not convex may be flat: begin where a convex one ends.
-        easier = Problem(
-            problem.design,
-            problem.y,
-            surrogate,
-            problem.penalty,
-            problem.weights,
-            problem.fit_intercept,
-        )
-        with clock.phase("start"), warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = self.solve(easier)
-        return found.coef, found.interrupted
 
     def _goes_on(self, state: Any) -> bool:
         return state.optimality > self.tol and state.iteration < self.max_iter and not state.stalled
@@ -348,19 +364,15 @@ class Solver:
         phases = dict(state.clock.phases)
         return TraceRow(state.clock.seconds, objective, state.optimality, n_nonzero, phases)
 
-    def _warn(self, state: Any, stacklevel: int = 3) -> None:
-        what = self.criterion(state.problem)
-        what = "residual" if what == "gradient" else what
-        reached = f"relative {what} {state.optimality:.2g}, above tol={self.tol:g}"
+    def _warn(self, state: Any) -> None:
+        quantity = self.criterion(state.problem)
+        quantity = "residual" if quantity == "gradient" else quantity
+        reached = f"relative {quantity} {state.optimality:.2g}, above tol={self.tol:g}"
         if state.distance > NEAR:
             reached = f"responses up to {state.distance:.2g} of the targets' spread from the best"
         where = state.stalled or f"stopped at max_iter={self.max_iter}"
         remedy = "loosen tol" if state.stalled else "raise max_iter or loosen tol"
-        warnings.warn(
-            f"{type(self).__name__} {where} with {reached}; {remedy}, or raise alpha.",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
+        warn_unconverged(f"{type(self).__name__} {where} with {reached}; {remedy}, or raise alpha.")
 
     def _check(self, problem: Problem) -> None:
         missing = sorted(self.requires - problem.capabilities)
@@ -369,6 +381,14 @@ class Solver:
                 f"{type(self).__name__} needs {' and '.join(missing)}; got loss "
                 f"{problem.loss.name!r} and penalty {problem.penalty.name!r}."
             )
+
+
+def warn_unconverged(message: str) -> None:
+    """A ``ConvergenceWarning`` at the line that called the solvers."""
+    level, frame = 2, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith("mercer.solvers"):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, ConvergenceWarning, stacklevel=level)
 
 
 def check_tolerance(tol: Any) -> None:
@@ -390,7 +410,7 @@ def check_range(problem: Problem, *numbers: ArrayLike) -> None:
 
 
 def start_of(problem: Problem, start: ArrayLike | None) -> NDArray:
-    """A θ of our own to begin with."""
+    """A new array of the θ to begin with."""
     if start is None:
         return problem.initial()
     theta = np.array(start, dtype=problem.dtype)

@@ -58,10 +58,10 @@ class Boosting(WorkingSet):
     >>> from mercer.solvers import BestStump, Boosting, CoordinateDescent
     >>> X = np.linspace(-3, 3, 200)[:, None]
     >>> boosting = Boosting(CoordinateDescent(tol=1e-6), max_rounds=5)
-    >>> found = boosting.solve(
+    >>> selection = boosting.solve(
     ...     BestStump(X), lambda Z: Problem(Z, np.sign(X[:, 0]), Squared(), L1(0.01))
     ... )
-    >>> found.n_active
+    >>> selection.n_active
     1
     """
 
@@ -94,9 +94,9 @@ class Perceptrons:
 
     def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
         """A half-space for every output; ``count`` beyond one finds nothing new."""
-        found = [self._best(column) for column in slopes.reshape(self.n_rows, -1).T]
+        best = [self._best(column) for column in slopes.reshape(self.n_rows, -1).T]
         feature_map = Halfspaces(
-            np.array([direction for direction, _ in found]), np.array([a for _, a in found])
+            np.array([direction for direction, _ in best]), np.array([a for _, a in best])
         ).fit(self.X)
         return feature_map, feature_map.design(self.X)
 
@@ -129,7 +129,7 @@ class BestStump:
     Parameters
     ----------
     X : array of shape (n, d)
-        Its order along every input is held, 8 n d bytes.
+        Its order along every input takes 8 n d bytes of memory.
     """
 
     def __init__(self, X: Any):
@@ -145,10 +145,10 @@ class BestStump:
 
     def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
         """A stump for every output; ``count`` beyond one finds nothing new."""
-        found = [self._best(column) for column in slopes.reshape(self.n_rows, -1).T]
-        directions = np.zeros((len(found), self.X.shape[1]))
-        directions[np.arange(len(found)), [column for column, _ in found]] = 1.0
-        feature_map = Halfspaces(directions, np.array([a for _, a in found])).fit(self.X)
+        best = [self._best(column) for column in slopes.reshape(self.n_rows, -1).T]
+        directions = np.zeros((len(best), self.X.shape[1]))
+        directions[np.arange(len(best)), [column for column, _ in best]] = 1.0
+        feature_map = Halfspaces(directions, np.array([a for _, a in best])).fit(self.X)
         return feature_map, feature_map.design(self.X)
 
     def _best(self, slopes: NDArray) -> tuple[int, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,20 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._validation import name_from
-from mercer.problem import Problem
-from mercer.problem.forms import Dual, Primal, spans_all_rows
+from mercer.equations import Equations, NormalMatrix, RowMatrix, equations, matrix_of
+from mercer.equations.factor import Factor
+from mercer.problem import Point, Problem
 from mercer.problem.precision import relative
-from mercer.problem.systems import NormalSystem
 from mercer.solvers.base import NEAR, Clock, Solver, State, check_range
 from mercer.solvers.conjugate_gradient import ConjugateGradient
-from mercer.solvers.factor import Factor
 
 __all__ = ["Cholesky", "LeftOut", "leave_one_out"]
 
 _FORMS = ("auto", "primal", "dual")
-_EXACT = 1e-8  # residual of the equations of the rows that is not worth another look
-_WEAK = 1e-9  # alpha, relative to the normal matrix, whose part of it is lost in rounding
-_POLISHED = 1e-6  # residual at which a model does not tell its equations were hard
+_EXACT = 1e-8  # relative residual below which another product with all pairs of rows gains nothing
+_WEAK = 1e-9  # alpha, relative to the normal matrix, below which rounding hides the penalty
+_POLISHED = 1e-6  # relative residual below which hard equations do not show in the model
+
+
+@dataclass(kw_only=True)
+class _State(State):
+    """``downhill`` is −∇F at x; for a kernel machine, the residual of its equations."""
+
+    form: NormalMatrix | RowMatrix | None  # of all strengths of a path
+    system: Equations | None  # of a kernel machine, whose weights cancel in products
+    downhill: NDArray[np.float64]
 
 
 @dataclass
@@ -87,9 +94,6 @@ class Cholesky(Solver):
         {"a quadratic loss", "a penalty of linear gradient"}
     )
 
-    # What the problems of a path share; of the copy of the solver that follows it.
-    _shared: ClassVar[Primal | Dual | None] = None
-
     def __post_init__(self) -> None:
         super().__post_init__()
         name_from(self.form, _FORMS, "form")
@@ -97,72 +101,91 @@ class Cholesky(Solver):
     def criterion(self, problem: Problem) -> str:
         return "gradient" if problem.penalty.quadratic else "residual"
 
-    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> State:
-        with clock.phase("products"):
-            optimality = _optimality(problem, theta)
-        return State(problem=problem, clock=clock, x=theta, optimality=optimality)
+    def share(
+        self, problem: Problem, alphas: list[float], clock: Clock
+    ) -> tuple[NormalMatrix | RowMatrix, ...]:
+        return () if len(alphas) == 1 else (matrix_of(problem, self.form),)
 
-    def step(self, problem: Problem, state: State) -> None:
+    def init(
+        self,
+        problem: Problem,
+        theta: NDArray,
+        clock: Clock,
+        form: NormalMatrix | RowMatrix | None = None,
+    ) -> _State:
+        system = None if problem.penalty.quadratic else equations(problem)
+        with clock.phase("products"):
+            optimality, downhill = _look(problem, theta, system)
+        return _State(
+            problem=problem,
+            clock=clock,
+            x=theta,
+            optimality=optimality,
+            form=form,
+            system=system,
+            downhill=downhill,
+        )
+
+    def step(self, problem: Problem, state: _State) -> None:
+        alpha = problem.penalty.alpha
         with state.clock.phase("products"):
-            form = self._shared or _form(problem, self.form)
-            matrix = form.matrix(problem.penalty.alpha, last=self._shared is None)
+            form = state.form or matrix_of(problem, self.form)
+            matrix = form.matrix(alpha, last=state.form is None)
         check_range(problem, matrix.diagonal())
         with state.clock.phase("factor"):
-            form, factor = _factor(form, matrix, problem.penalty.alpha)
-        if isinstance(form, Primal) and form.whitened:
+            form, factor = _factor(form, matrix, alpha)
+        if isinstance(form, NormalMatrix) and form.whitened:
             self._polish(state, form, factor)
-        elif isinstance(form, Primal):
+        elif isinstance(form, NormalMatrix):
             self._refine(state, form, factor)
         else:
             with state.clock.phase("factor"):
                 beta = factor.solve(form.rhs)
             with state.clock.phase("products"):
-                theta = form.theta(beta)
-            if self._offer(problem, state, theta) and not problem.penalty.quadratic:
+                theta = form.solution(problem, beta)
+            if self._offer(state, theta) and state.system is not None:
                 self._refine(state, form, factor)
-        state.x = state.x.astype(problem.dtype, copy=False)
-        bounded = factor.regular and isinstance(form, Primal)
-        if problem.penalty.alpha and (bounded or problem.penalty.quadratic):
+        if state.x.dtype != problem.dtype:
+            state.x = state.x.astype(problem.dtype)
             with state.clock.phase("products"):
-                state.distance = _distance(problem, state.x, form, factor)
+                _, state.downhill = _look(problem, state.x, state.system)
+        bounded = factor.regular and isinstance(form, NormalMatrix)
+        if alpha and (bounded or state.system is None):
+            with state.clock.phase("products"):
+                state.distance = _distance(problem, state.downhill, form, factor)
         if state.optimality > self.tol or state.distance > NEAR:
             state.stalled = f"stalled at the limit of {problem.dtype}"
 
-    def _for_path(self, problem: Problem) -> Cholesky:
-        shared = copy.copy(self)
-        shared._shared = _form(problem, self.form)  # type: ignore[misc]
-        return shared
-
-    def _refine(self, state: State, form: Primal | Dual, factor: Factor) -> None:
-        """Newton's steps with one factor: what the matrix lost to rounding comes back."""
+    def _refine(self, state: _State, form: NormalMatrix | RowMatrix, factor: Factor) -> None:
+        """Newton's steps with one factor, which bring back the digits that the matrix has lost."""
         problem = state.problem
         enough = 100 * float(np.finfo(problem.dtype).eps)
-        if isinstance(form, Dual):  # another look at all pairs of rows has to be worth it
+        if isinstance(form, RowMatrix):  # another product with all pairs of rows has to be worth it
             enough = max(enough, _EXACT)
         improving = True
         while improving and state.optimality > enough:
-            with state.clock.phase("products"):
-                downhill = _downhill(problem, state.x)
             with state.clock.phase("factor"):
-                theta = state.x + form.solve(factor.solve, downhill)
-            if problem.penalty.quadratic:
-                theta = theta.astype(problem.dtype)
-            improving = self._offer(problem, state, theta)
+                theta = state.x + form.solve(factor.solve, state.downhill)
+            improving = self._offer(state, theta)
 
-    def _polish(self, state: State, form: Primal, factor: Factor) -> None:
+    def _polish(self, state: _State, form: NormalMatrix, factor: Factor) -> None:
         """A step, then conjugate gradients: M was raised to have a factor, perhaps by much.
 
         Rounding makes residuals of many alike columns a poor guide: the objective decides.
         """
         problem = state.problem
+        point = problem.at(state.x)
 
         def take(theta: NDArray, optimality: float | None = None) -> None:
-            if problem.value(theta) <= problem.value(state.x):
-                state.x = theta
-                state.optimality = _optimality(problem, theta) if optimality is None else optimality
+            nonlocal point
+            candidate = problem.at(theta)
+            if candidate.value <= point.value:
+                point, state.x = candidate, theta
+                true, state.downhill = _look(problem, theta, state.system)
+                state.optimality = true if optimality is None else optimality
 
         with state.clock.phase("factor"):
-            step = form.solve(factor.solve, _downhill(problem, state.x))
+            step = form.solve(factor.solve, state.downhill)
         with state.clock.phase("products"):
             take((state.x + step).astype(problem.dtype))
 
@@ -176,61 +199,59 @@ class Cholesky(Solver):
             result = polish.solve(problem, state.x)
             take(result.coef, result.optimality)
 
-    def _offer(self, problem: Problem, state: State, theta: NDArray) -> bool:
-        """Take θ if it is better than what there is; whether it is much better."""
+    def _offer(self, state: _State, theta: NDArray | Point) -> bool:
+        """Take θ if it is better than the current one; whether it is much better."""
+        problem, before = state.problem, state.optimality
+        if state.system is None and not isinstance(theta, Point):
+            theta = problem.at(theta)
         with state.clock.phase("products"):
-            optimality = _optimality(problem, theta)
+            optimality, downhill = _look(problem, theta, state.system)
         check_range(problem, optimality)
-        before = state.optimality
         if optimality < before:
-            state.x, state.optimality = theta, optimality
+            state.x = theta.theta.copy() if isinstance(theta, Point) else theta
+            state.optimality, state.downhill = optimality, downhill
         return optimality < 0.5 * before
 
 
-def _optimality(problem: Problem, theta: NDArray) -> float:
-    """How far θ is from the minimiser, in units of the best constant model.
+def _look(
+    problem: Problem, theta: NDArray | Point, system: Equations | None
+) -> tuple[float, NDArray[np.float64]]:
+    """Distance of θ from the minimiser in units of the best constant model, and the way there.
 
-    The weights of a kernel machine cancel in its products: its residuals are taken in float64.
+    The way is −∇F, or the residual of the equations of a kernel machine, in float64.
     """
-    if problem.penalty.quadratic:
-        return problem.optimality(theta)
-    system = problem.system()
-    x = system.from_theta(theta)
-    return float(system.relative(system.residual(x), x).max())
+    if system is None:
+        theta = theta if isinstance(theta, Point) else problem.at(theta)
+        return theta.optimality, -theta.gradient.astype(np.float64)
+    x = system.from_theta(theta.theta if isinstance(theta, Point) else theta)
+    residual = system.residual(x)
+    downhill = residual[:, : system.n_outputs]
+    downhill = downhill.reshape(len(residual), *problem.shape[1:])
+    return float(system.relative(residual, x).max()), downhill
 
 
-def _distance(problem: Problem, theta: NDArray, form: Primal | Dual, factor: Factor) -> float:
-    """How far responses at θ are from the minimiser's at most, in units of the targets' spread.
+def _distance(
+    problem: Problem, downhill: NDArray, form: NormalMatrix | RowMatrix, factor: Factor
+) -> float:
+    """Bound of the distance of the responses from the minimiser's, in units of the targets' spread.
 
     Half their mean squared distance is at most F(θ) − min F, which is half of gᵀ A⁻¹ g with the
     gradient g; and A is at least alpha I.
     """
-    downhill = _downhill(problem, theta)
+    alpha = problem.penalty.alpha
     if factor.regular:
-        squares = form.energy(factor.solve, downhill)
+        squares = form.energy(factor.solve, downhill, alpha)
     else:
         g = problem.weights_of(downhill)
-        squares = np.sum(np.square(g), axis=0) / problem.penalty.alpha
+        squares = np.sum(np.square(g), axis=0) / alpha
         if problem.fit_intercept:
             squares += np.square(downhill[-1])
     return relative(problem, np.sqrt(np.maximum(squares, 0.0)).reshape(-1))
 
 
-def _downhill(problem: Problem, theta: NDArray) -> NDArray[np.float64]:
-    """−∇F(θ), or the residual of the equations of the rows for a machine of all of them."""
-    if problem.penalty.quadratic:
-        return -problem.gradient(theta).astype(np.float64)
-    if spans_all_rows(problem):
-        system = problem.system()
-        residual = system.residual(system.from_theta(theta))[:, : problem.n_outputs]
-        return residual.reshape(problem.y.shape)
-    system = NormalSystem(problem, np.array([problem.penalty.alpha]))
-    return system.residual(system.from_theta(theta)).reshape(problem.shape)
-
-
 @dataclass(frozen=True)
 class LeftOut:
-    """What ``leave_one_out`` finds for one strength of the penalty.
+    """The models and predictions of ``leave_one_out`` for one strength of the penalty.
 
     Attributes
     ----------
@@ -249,15 +270,15 @@ class LeftOut:
 def leave_one_out(problem: Problem, alphas: ArrayLike) -> Iterator[LeftOut]:
     """Predict every row by a model of all others, without fitting those models.
 
-    Leaving out a row multiplies its residual by 1 / (1 − h), where h is what its own target adds
-    to its prediction; h follows from the factor that solves for all rows. One factor is made for
-    each strength, and what comes of it is handed over before the next.
+    Leaving out a row multiplies its residual by 1 / (1 − h), where h is the weight of its own
+    target in its prediction; h follows from the factor that solves for all rows. One factor is made
+    for each strength, and its results are yielded before the next.
 
     Parameters
     ----------
     problem : Problem
-        With a quadratic loss, and the penalty of a ridge or of a kernel machine. Its own alpha is
-        not looked at.
+        With a quadratic loss, and the penalty of a ridge or of a kernel machine. Its own alpha has
+        no effect.
     alphas : array of shape (q,)
         Strengths above 0. The models of n − 1 rows have the same n alpha against the sum of
         their losses as the model of all rows.
@@ -308,50 +329,38 @@ def leave_one_out(problem: Problem, alphas: ArrayLike) -> Iterator[LeftOut]:
 
 
 def _left_out(problem: Problem, alphas: list[float]) -> Iterator[LeftOut]:
-    form = _form(problem, "auto")
+    form = matrix_of(problem)
     target = problem.y.astype(np.float64)
     for i, alpha in enumerate(alphas):
         one = problem.with_penalty(replace(problem.penalty, alpha=alpha))
         matrix = form.matrix(alpha, last=i == len(alphas) - 1)
         form, factor = _factor(form, matrix, alpha)
-        if isinstance(form, Dual):
+        if isinstance(form, RowMatrix):
             beta = factor.solve(form.rhs)
-            theta = form.theta(beta).astype(one.dtype)
+            theta = form.solution(one, beta)
+            theta = np.array(theta.theta if isinstance(theta, Point) else theta, one.dtype)
             residual = form.left_out(alpha, beta, factor.inverse_diagonal())
             ignored = np.isnan(residual)
             if np.any(ignored):  # rows of weight 0 have no part in the model
-                residual = np.where(ignored, target - one.responses(theta), residual)
+                residual = np.where(ignored, target - one.at(theta).responses, residual)
         else:
             theta = one.initial()
-            theta = (theta + form.solve(factor.solve, _downhill(one, theta))).astype(one.dtype)
+            system = None if one.penalty.quadratic else equations(one)
+            _, downhill = _look(one, theta, system)
+            theta = (theta + form.solve(factor.solve, downhill)).astype(one.dtype)
             rest = form.unexplained(factor.sqnorms)
-            residual = ((target - one.responses(theta)).T / rest).T
+            residual = ((target - one.at(theta).responses).T / rest).T
         yield LeftOut(alpha, theta, target - residual)
 
 
 def _factor(
-    form: Primal | Dual, matrix: NDArray[np.float64], alpha: float
-) -> tuple[Primal | Dual, Factor]:
+    form: NormalMatrix | RowMatrix, matrix: NDArray[np.float64], alpha: float
+) -> tuple[NormalMatrix | RowMatrix, Factor]:
     """The factor of a form's matrix; of its whitened form where rounding made that singular."""
-    restricted = isinstance(form, Primal) and not form.problem.penalty.quadratic
+    restricted = isinstance(form, NormalMatrix) and not form.problem.penalty.quadratic
     if not restricted or alpha > _WEAK * float(np.mean(matrix.diagonal())):
         factor = Factor(matrix, overwrite=True, eigenvectors=not restricted)
         if factor.regular or not restricted:
             return form, factor
-    form = Primal(form.problem, whiten=True)
+    form = NormalMatrix(form.problem, whiten=True)
     return form, Factor(form.matrix(alpha), overwrite=True)
-
-
-def _form(problem: Problem, form: str) -> Primal | Dual:
-    """The matrices of the rows, or of the columns."""
-    n, n_columns = problem.design.shape
-    if problem.penalty.quadratic:
-        rows = form == "dual" or (form == "auto" and n < n_columns)
-        return Dual(problem) if rows else Primal(problem)
-    rows = spans_all_rows(problem)
-    if form != "auto" and rows != (form == "dual"):
-        raise ValueError(
-            "form must be 'auto' or 'dual' for a kernel machine of all rows, 'auto' or 'primal' "
-            f"for one of landmarks; got {form!r}."
-        )
-    return Dual(problem) if rows else Primal(problem)

@@ -55,7 +55,7 @@ class Expansion:
     Attributes
     ----------
     scale : float
-        What all coefficients held are multiplied by, so that shrinking them takes no time.
+        Factor of all stored coefficients, so that shrinking them takes no time.
 
     Examples
     --------
@@ -113,9 +113,9 @@ class Expansion:
         piece = max(1, min(_PIECE, len(coef)))
         for rows in row_chunks(X.shape[0], 8.0 * (piece + X.shape[1])):
             for first in range(0, len(coef), piece):
-                some = coef[first : first + piece]
-                design = self.feature_map.stream(X[rows], first, len(some))[1]
-                out[rows] += design.matvec(some)
+                weights = coef[first : first + piece]
+                design = self.feature_map.stream(X[rows], first, len(weights))[1]
+                out[rows] += design.matvec(weights)
         return out
 
 
@@ -404,17 +404,18 @@ def batches(key: int, n_rows: int, batch_size: int) -> Iterator[NDArray[np.int64
 
     Examples
     --------
-    >>> some = batches(0, 5, 3)
-    >>> first, second = next(some), next(some)
+    >>> endless = batches(0, 5, 3)
+    >>> first, second = next(endless), next(endless)
     >>> len(first), len(second), len({*first.tolist(), *second.tolist()})
     (3, 3, 5)
     """
-    held, lap = np.empty(0, dtype=np.int64), 0
+    waiting, lap = np.empty(0, dtype=np.int64), 0
     while True:
-        while len(held) < batch_size:
+        while len(waiting) < batch_size:
             drawn = Streams(key, np.array([lap])).uniform(n_rows, Slot.BATCH)[0]
-            held, lap = np.concatenate([held, np.argsort(drawn, kind="stable")]), lap + 1
-        batch, held = held[:batch_size], held[batch_size:]
+            waiting = np.concatenate([waiting, np.argsort(drawn, kind="stable")])
+            lap += 1
+        batch, waiting = waiting[:batch_size], waiting[batch_size:]
         yield np.sort(batch)
 
 

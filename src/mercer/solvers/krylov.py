@@ -1,4 +1,10 @@
-"""Conjugate gradients on the equations of kernel machines, several strengths at once."""
+"""The state and the spaces of conjugate gradients.
+
+A space knows vectors, products and norms: those of the columns or rows of a ridge problem, or of
+the unknowns of a kernel machine. The loop in ``conjugate_gradient`` knows the algorithm. Vectors
+have one column per right-hand side. Groups of columns are solved, and leave, together: every output
+of a ridge problem is a group, and so are all columns of one strength of a kernel machine.
+"""
 
 from __future__ import annotations
 
@@ -11,274 +17,287 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.designs import KernelColumns
-from mercer.problem import Problem
-from mercer.problem.systems import KernelSystem, System
-from mercer.solvers.base import Clock, Result, State, TraceRow, check_range
-from mercer.solvers.preconditioners import low_rank, rank_for, restricted
+from mercer.equations import Equations, KernelEquations, RowSpace
+from mercer.problem import Point, Problem
+from mercer.problem.rows import add_scaled
+from mercer.solvers.base import State
 
-__all__ = ["KrylovState", "Precondition", "held", "lost", "preconditioner"]
+__all__ = ["KrylovState", "MachineSpace", "RidgeSpace", "with_cached_kernel"]
 
-_STRIKES = 3  # looks at the truth that may find nothing better before a strength is given up
-_GAIN = 0.5  # what counts as better
-_FEW_OUTPUTS = 3  # for which it does not pay to hold a matrix that is quickly made
-_COARSE = 1e-3  # residual from which products in float32, if that is the data's, lose nothing
-_DRIFT = 2.0  # how much more than the recurrence the truth may be
-
-Precondition = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+_FEW_OUTPUTS = 3  # up to which a kernel that is quickly generated is not worth its memory
+_COARSE = 1e-3  # tol from which products in the dtype of the data, maybe float32, lose nothing
+_DRIFT = 0.1  # share of the true residual of a ridge problem that the recurrence may miss
+_MISS = 2.0  # ratio of the true residual of a machine to the recurrence that is tolerated
 
 
 @dataclass(kw_only=True)
 class KrylovState(State):
-    """Where conjugate gradients stand, for all strengths at once.
+    """Where conjugate gradients stand.
 
     Attributes
     ----------
-    alphas : ndarray of shape (q,)
-        All strengths asked for.
-    coefs : list of ndarray
-        θ of every strength.
-    relative : ndarray of shape (q,)
-        Relative residual of every strength, the largest over its outputs.
+    groups : int array
+        Numbers of the groups at work; ``residual``, ``direction`` and ``slope`` have their columns
+        alone.
+    slope : ndarray
+        rᵀ M⁻¹ r of every column at work.
+    relative : ndarray of shape (n_groups,)
+        Relative residuals, by the recurrence between two true ones.
+    best : ndarray of shape (n_groups,)
+        The last true one that was at most half of the one before.
+    strikes : ndarray of shape (n_groups,)
+        True residuals since then that show rounding to rule.
+    values : ndarray of shape (n_groups,)
+        F.
+    lost : ndarray of shape (n_groups,)
+        Whether rounding keeps a group from the goal.
+    kept : dict
+        The least true residual of every group of a machine, and its x.
     """
 
-    system: System
-    precondition: Precondition
-    alphas: NDArray[np.float64]
-    index: NDArray[np.int64]  # numbers of the strengths at work
+    space: RidgeSpace | MachineSpace
+    groups: NDArray[np.int64]
+    residual: NDArray
+    direction: NDArray
+    slope: NDArray[np.float64]
     relative: NDArray[np.float64]
-    residual: NDArray[np.float64]
-    direction: NDArray[np.float64]
-    slope: NDArray[np.float64]  # rᵀ M⁻¹ r of every column at work
-    values: NDArray[np.float64]  # F of every strength and output at work
-    n_iter: NDArray[np.int64]
-    begun: tuple[NDArray[np.float64], NDArray[np.float64]]  # x and its residual at the start
-    energy: NDArray[np.float64]  # the quadratic that falls with every step, when last looked at
-    best: NDArray[np.float64]  # the least true residual of every strength
-    strikes: NDArray[np.int64]
-    traces: list[list[TraceRow]]
-    kept: dict[int, NDArray] = field(
-        default_factory=dict
-    )  # θ of the best, where it is not the last
-    finished: dict[int, NDArray] = field(default_factory=dict)
+    best: NDArray[np.float64]
+    strikes: NDArray[np.float64]
+    values: NDArray[np.float64]
+    lost: NDArray[np.bool_]
+    first: float  # optimality at the start
+    kept: dict[int, tuple[float, NDArray]] = field(default_factory=dict)
+
+    @property
+    def coef(self) -> NDArray:
+        """θ; that of the first strength."""
+        return self.space.theta(self.x)
 
     @property
     def coefs(self) -> list[NDArray]:
         """θ of every strength."""
-        places = {int(number): place for place, number in enumerate(self.index)}
-        return [
-            self.system.theta(self.system.x, places[number])
-            if number in places
-            else self.finished[number]
-            for number in range(len(self.alphas))
-        ]
-
-    @property
-    def coef(self) -> NDArray:
-        """θ of the first strength."""
-        return self.coefs[0]
+        n_strengths = 1 if isinstance(self.space, RidgeSpace) else self.space.n_groups
+        return [self.space.theta(self.x, number) for number in range(n_strengths)]
 
     @property
     def objective(self) -> float:
-        """F of the first strength when it was last looked at."""
-        return self.traces[0][-1].objective
+        """F, summed over outputs and strengths."""
+        return float(np.sum(self.values))
 
-    @classmethod
-    def begin(
-        cls,
-        problem: Problem,
-        system: System,
-        precondition: Precondition,
-        clock: Clock,
+    @property
+    def n_nonzero(self) -> int:
+        """Non-zero entries of θ."""
+        # By rows, no entry of θ is zero but by accident; counting would cost a product.
+        by_rows = self.space.by_rows
+        return self.problem.n_variables if by_rows else int(np.count_nonzero(self.x))
+
+    def keep(self, mask: NDArray[np.bool_]) -> None:
+        """Drop the groups at work that are not in the mask."""
+        self.groups = self.groups[mask]
+        if mask.any():
+            self.residual = self.space.choose(self.residual, mask)
+            self.direction = self.space.choose(self.direction, mask)
+            self.slope = self.space.choose(self.slope, mask)
+
+
+class _Groups:
+    """Columns of vectors, ``width`` of them in every group."""
+
+    width = 1
+
+    def columns(self, groups: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Numbers of the columns of some groups."""
+        return (groups[:, None] * self.width + np.arange(self.width)).ravel()
+
+    def by_groups(self, numbers: NDArray) -> NDArray:
+        """One number per column, as (groups, columns of each)."""
+        return numbers.reshape(-1, self.width)
+
+    def choose(self, array: NDArray, mask: NDArray[np.bool_]) -> NDArray:
+        """The columns of the groups in a mask."""
+        whole = mask.all() or len(mask) == 1
+        return array if whole else array[..., np.repeat(mask, self.width)]
+
+
+class RidgeSpace(_Groups):
+    """A ridge problem by its columns, or by its rows; every independent output is a group.
+
+    Parameters
+    ----------
+    problem : Problem
+    view : Problem or RowSpace
+        The problem itself, or its rows: their ``dot`` is the inner product of two vectors,
+        ``curvature`` vᵀ M v from v and M v, ``subtract`` takes a multiple of M v from a residual.
+    inverse : callable
+        The preconditioner, a function of residuals.
+    """
+
+    def __init__(
+        self, problem: Problem, view: Problem | RowSpace, inverse: Callable[[NDArray], NDArray]
+    ):
+        self.problem, self.view, self._inverse = problem, view, inverse
+        self.dtype = np.dtype(view.dtype)
+        self._reference = problem.reference()
+        self.n_groups = len(self._reference)
+        self.by_rows = isinstance(view, RowSpace)
+        self.curvature, self.subtract, self.dot = view.curvature, view.subtract, view.dot
+
+    def theta(self, x: NDArray, group: int = 0) -> NDArray:
+        """θ of x; of one strength of a machine."""
+        return self.view.lift(x) if isinstance(self.view, RowSpace) else x
+
+    def point(self, x: NDArray) -> Point:
+        """The point of θ."""
+        return self.view.point(x) if isinstance(self.view, RowSpace) else self.problem.at(x)
+
+    def look(self, x: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
+        """The true residual of all columns, and F of every group."""
+        if isinstance(self.view, RowSpace):
+            return -self.view.gradient(x), self.view.values(x).copy()
+        point = self.point(x)
+        return -point.gradient, point.values.copy()
+
+    def values(self, state: KrylovState, falls: NDArray) -> NDArray[np.float64]:
+        """F of the groups at work, after a step that lowers the quadratic by so much."""
+        return state.values[state.groups] - falls
+
+    def product(self, state: KrylovState) -> NDArray:
+        """The matrix times the direction."""
+        outputs = state.groups if self.n_groups > 1 else None
+        return self.view.curvature_product(state.x, state.direction, outputs)
+
+    def relative(
+        self, residual: NDArray, x: NDArray, groups: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        """Norms of the residual of some groups, relative to that of the best constant model."""
+        return self.view.norm(residual) / self._reference[groups]
+
+    def precondition(self, state: KrylovState) -> NDArray:
+        """M⁻¹ times the residual."""
+        return self._inverse(state.residual)
+
+    def judge(
+        self, state: KrylovState, true: NDArray, relative: NDArray, tol: float
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether the recurrence has strayed from the truth, and whether rounding rules."""
+        strayed = state.relative < (1 - _DRIFT) * relative
+        at_work = np.isin(np.arange(self.n_groups), state.groups)
+        drift = self.choose(true, at_work) - state.residual
+        far = self.relative(drift, state.x, state.groups) > _DRIFT * relative[state.groups]
+        strayed[state.groups] |= far
+        return strayed, strayed
+
+
+class MachineSpace(_Groups):
+    """The equations of a kernel machine; all columns of one strength are a group.
+
+    Its methods are those of ``RidgeSpace``.
+
+    Parameters
+    ----------
+    equations : Equations
+    theta : ndarray
+        Where all strengths begin.
+    inverse : callable
+        The preconditioner, a function of residuals and the strength of each column.
+    tol : float
+        Relative residual that is to be reached.
+    """
+
+    by_rows = False
+
+    def __init__(
+        self,
+        equations: Equations,
         theta: NDArray,
-    ) -> KrylovState:
-        """At θ for every strength."""
-        q = len(system.alphas)
-        with clock.phase("products"):
-            system.start(system.from_theta(theta))
-            residual = system.residual(system.x)
-        state = cls(
-            problem=problem,
-            clock=clock,
-            x=theta,
-            system=system,
-            precondition=precondition,
-            alphas=system.alphas.copy(),
-            index=np.arange(q),
-            relative=system.relative(residual).max(axis=1),
-            residual=residual,
-            direction=residual,
-            slope=np.ones(residual.shape[1]),
-            values=system.values(),
-            n_iter=np.zeros(q, dtype=np.int64),
-            begun=(system.x.copy(), residual),
-            energy=np.full(q, np.inf),
-            best=np.full(q, np.inf),
-            strikes=np.zeros(q, dtype=np.int64),
-            traces=[[] for _ in range(q)],
-        )
-        state.turn(restart=True)
-        state.observe()
-        return state
+        inverse: Callable[[NDArray, NDArray], NDArray],
+        tol: float,
+    ):
+        self.equations, self._inverse = equations, inverse
+        self.dtype = np.dtype(np.float64)
+        self.n_groups, self.width = len(equations.alphas), equations.width
+        self.start = equations.from_theta(theta)
+        self._start_residual = equations.residual(self.start)
+        self._start_values = np.zeros(self.n_groups)
+        if not isinstance(equations, KernelEquations):
+            equations.start(self.start)
+            self._start_values = equations.values().sum(axis=1)
+        # Rounding of float32 products is far below a coarse tol; true residuals are float64.
+        coarse = tol >= _COARSE and isinstance(equations, KernelEquations)
+        self._of_products = np.dtype(equations.problem.dtype) if coarse else self.dtype
+        self._energy = np.full(self.n_groups, np.inf)
 
-    def advance(self, tol: float) -> None:
-        """One step along the directions."""
-        # The recurrence strays no further than the truth is looked at for.
-        single = tol >= _COARSE and isinstance(self.system, KernelSystem)
-        dtype = self.problem.dtype if single else np.float64
-        with self.clock.phase("products"):
-            product = self.system.product(self.direction.astype(dtype, copy=False))
-        with self.clock.phase("vectors"):
-            curvature = np.einsum("ij,ij->j", self.direction, product)
-            check_range(self.problem, curvature)
-            usable = curvature > 0
-            length = np.divide(self.slope, curvature, out=np.zeros_like(curvature), where=usable)
-            self.system.x += length * self.direction
-            product *= length
-            self.residual = self.residual - product
-            self.relative[self.index] = self.system.relative(self.residual).max(axis=1)
-        if not self.system.knows_residual:
-            self.values -= 0.5 * (length * self.slope).reshape(self.values.shape)
-        self.iteration += 1
-        self.n_iter[self.index] += 1
+    def theta(self, x: NDArray, group: int = 0) -> NDArray:
+        return self.equations.theta(x, group)
 
-    def verify(self, tol: float) -> bool:
-        """Replace the recurrence by the truth; whether directions have to begin anew.
+    def look(self, x: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
+        at_start = np.array_equal(x, self.start)
+        residual = self._start_residual.copy() if at_start else self.equations.residual(x)
+        return residual, self._values(x, residual, np.arange(self.n_groups))
 
-        Residuals may rise for long; the energy ½ xᵀM x − rᵀx only does where rounding rules.
-        """
-        system, at = self.system, self.index
-        with self.clock.phase("products"):
-            true = system.residual(system.x)
-        relative = system.relative(true).max(axis=1)
-        missed = relative > np.maximum(tol, _DRIFT * self.relative[at])
-        x, residual = self.begun
-        each = -0.5 * np.einsum("ij,ij->j", system.x - x, residual + true)
-        energy = each.reshape(len(at), -1).sum(axis=1)
-        idle = (relative >= self.best[at]) & (energy >= self.energy[at])
-        better = relative <= _GAIN * self.best[at]
-        self.strikes[at] = np.where(better, 0, self.strikes[at] + (missed | idle))
-        for place in np.flatnonzero(relative < self.best[at]):
-            self.kept[int(at[place])] = system.theta(system.x, int(place))
-        self.best[at] = np.minimum(relative, self.best[at])
-        self.energy[at], self.relative[at], self.residual = energy, relative, true
-        return bool(missed.any())
+    def values(self, state: KrylovState, falls: NDArray) -> NDArray[np.float64]:
+        return self._values(state.x, state.residual, state.groups)
 
-    def turn(self, restart: bool = False) -> None:
-        """The next directions: conjugate to the ones before, or steepest descent."""
-        with self.clock.phase("precondition"):
-            steepest = self.precondition(self.residual, self.system.strengths())
-        with self.clock.phase("vectors"):
-            slope = np.einsum("ij,ij->j", self.residual, steepest)
-            if restart:
-                self.direction = steepest
-            else:
-                ratio = np.divide(slope, self.slope, out=np.zeros_like(slope), where=self.slope > 0)
-                self.direction = steepest + ratio * self.direction
-            self.slope = slope
+    def _values(self, x: NDArray, residual: NDArray, groups: NDArray) -> NDArray[np.float64]:
+        if isinstance(self.equations, KernelEquations):
+            return self.equations.values_at(x, residual, groups).sum(axis=1)
+        return self._start_values[groups] + self._energy_at(x, residual, groups)
 
-    def leave(self, tol: float) -> None:
-        """Let strengths go that are solved, or that rounding keeps from it."""
-        done = (self.relative <= tol) | (self.strikes >= _STRIKES)
-        places = np.flatnonzero(~done[self.index])
-        if len(places) == len(self.index):
-            return
-        for place in np.flatnonzero(done[self.index]):
-            number = int(self.index[place])
-            self.finished[number] = self.system.theta(self.system.x, int(place))
-            if self.best[number] < self.relative[number]:
-                self.finished[number] = self.kept[number]
-                self.relative[number] = self.best[number]
-        width = self.system.width
-        columns = (places[:, None] * width + np.arange(width)).ravel()
-        self.system.keep(places)
-        self.index, self.values = self.index[places], self.values[places]
-        self.residual, self.direction = self.residual[:, columns], self.direction[:, columns]
-        self.slope = self.slope[columns]
-        self.begun = (self.begun[0][:, columns], self.begun[1][:, columns])
+    def _energy_at(self, x: NDArray, residual: NDArray, groups: NDArray) -> NDArray[np.float64]:
+        """½ xᵀM x − rᵀx of groups, minus that of the start."""
+        columns = self.columns(groups)
+        change = x[:, columns] - self.start[:, columns]
+        each = -0.5 * np.einsum("ij,ij->j", change, self._start_residual[:, columns] + residual)
+        return self.by_groups(each).sum(axis=1)
 
-    def observe(self) -> None:
-        """Write a row into the trace of every strength at work."""
-        with self.clock.pause():
-            if self.system.knows_residual:
-                for part in self.system.parts:
-                    part.state = self.residual[part.rows]
-                self.values = self.system.values()
-            check_range(self.problem, self.values)
-            self.optimality = float(self.relative.max())
-            for place, number in enumerate(self.index):
-                row = TraceRow(
-                    self.clock.seconds,
-                    float(self.values[place].sum()),
-                    float(self.relative[number]),
-                    int(np.count_nonzero(self.system.x[:, self.system.of(place)])),
-                    dict(self.clock.phases),
-                )
-                self.traces[number].append(row)
+    def product(self, state: KrylovState) -> NDArray:
+        v = state.direction.astype(self._of_products, copy=False)
+        return self.equations.product(v, self.columns(state.groups))
 
-    def results(self, tol: float, interrupted: bool) -> list[Result]:
-        """One for each strength."""
-        return [
-            Result(
-                coef,
-                int(self.n_iter[number]),
-                bool(self.relative[number] <= tol),
-                float(self.relative[number]),
-                self.traces[number],
-                interrupted and bool(self.relative[number] > tol),
-                "residual",
-            )
-            for number, coef in enumerate(self.coefs)
-        ]
+    def subtract(self, residual: NDArray, length: NDArray, product: NDArray) -> None:
+        add_scaled(residual, -length, product)
+
+    def dot(self, a: NDArray, b: NDArray) -> NDArray[np.float64]:
+        return np.einsum("ij,ij->j", a, b)
+
+    curvature = dot
+
+    def relative(
+        self, residual: NDArray, x: NDArray, groups: NDArray[np.int64]
+    ) -> NDArray[np.float64]:
+        return self.equations.relative(residual, x, groups).max(axis=1)
+
+    def precondition(self, state: KrylovState) -> NDArray:
+        return self._inverse(state.residual, self.equations.strengths(self.columns(state.groups)))
+
+    def judge(
+        self, state: KrylovState, true: NDArray, relative: NDArray, tol: float
+    ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+        missed = relative > np.maximum(tol, _MISS * state.relative)
+        # Residuals may rise for long; the quadratic rises only where rounding rules.
+        energy = self._energy_at(state.x, true, np.arange(self.n_groups))
+        idle = (relative >= state.best) & (energy >= self._energy)
+        self._energy = energy
+        for group in range(self.n_groups):
+            if group not in state.kept or relative[group] < state.kept[group][0]:
+                columns = self.equations.of(group)
+                state.kept[group] = float(relative[group]), state.x[:, columns].copy()
+        return missed, missed | idle
 
 
-def held(problem: Problem, hold: bool | str) -> Problem:
+def with_cached_kernel(problem: Problem, hold: bool | str) -> Problem:
     """The problem with its kernel matrices in memory where they fit, and where that pays."""
     design, penalty = problem.design, problem.penalty
     if not hold or not isinstance(design, KernelColumns):
         return problem
     if hold == "auto" and design.quick and problem.n_outputs <= _FEW_OUTPUTS:
         return problem
-    other = copy.copy(problem)
-    other.design = design.held()
+    cached = copy.copy(problem)
+    cached.design = design.held()
     matrix: Any = penalty.matrix  # type: ignore[attr-defined]
     if matrix is design:
-        matrix = other.design
+        matrix = cached.design
     elif isinstance(matrix, KernelColumns):
         matrix = matrix.held()
-    other.penalty = replace(penalty, matrix=matrix)  # type: ignore[call-arg]
-    return other
-
-
-def lost(state: KrylovState, start: NDArray) -> bool:
-    """Whether a machine of landmarks ended worse than it began, and so is back at its start.
-
-    Where columns are nearly dependent and entries float32, weights grow until their rounding is all
-    that is left.
-    """
-    if isinstance(state.system, KernelSystem) or not state.iteration:
-        return False
-    if state.problem.value(state.coef) <= state.problem.value(start):
-        return False
-    state.finished[0], state.index = start, state.index[:0]
-    state.relative[0] = state.traces[0][0].optimality
-    return True
-
-
-def preconditioner(system: System, kind: Any, rank: int | str, key: int) -> Precondition:
-    """What approximates the inverse of the equations, by name or as given."""
-    problem = system.problem
-    if callable(kind):
-        return kind
-    if kind is None:
-        return lambda residual, strengths: residual
-    if not isinstance(system, KernelSystem):
-        penalty: Any = problem.penalty
-        return restricted(
-            penalty.matrix, penalty.jitter, problem.fit_intercept, problem.design.dtype
-        )
-    n = problem.n_rows
-    root = None if problem.weights is None else np.sqrt(problem.weights)
-    design: Any = problem.design
-    most = rank_for(n) if rank == "auto" else min(int(rank), n)
-    inverse = low_rank(design, most, key, root, n * float(system.alphas.min()))
-    return lambda residual, strengths: inverse(residual, n * strengths)
+    cached.penalty = replace(penalty, matrix=matrix)  # type: ignore[call-arg]
+    return cached

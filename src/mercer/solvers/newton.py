@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import number_at_least_0, positive_integer
-from mercer.problem import Problem
+from mercer.problem import Point, Problem
 from mercer.problem.rows import add_scaled
 from mercer.solvers.base import Clock, Solver, State, check_range
 
 __all__ = ["NewtonCG"]
 
 # Steps are taken when the decrease is at least ACCEPT of the predicted one; the radius shrinks
-# below POOR and grows above GOOD, by factors within SHRINK.
+# below POOR and grows above GOOD, by factors from SHRINK to GROW.
 _ACCEPT, _POOR, _GOOD = 1e-4, 0.25, 0.75
 _SHRINK, _HALVE, _GROW = 0.25, 0.5, 4.0
 _NOISE = 10.0  # rounding of F, in units of the dtype's precision
@@ -24,17 +24,16 @@ _NOISE = 10.0  # rounding of F, in units of the dtype's precision
 
 @dataclass(kw_only=True)
 class _State(State):
-    """All arrays but ``x`` and ``gradient`` have one entry per independent output, or one."""
+    """The arrays have one entry per independent output, or one in all."""
 
-    gradient: NDArray
-    values: NDArray
-    relative: NDArray
+    point: Point
+    relative: NDArray  # norm of the gradient in units of the reference
     radius: NDArray
     lost: NDArray  # outputs that rounding keeps from the goal
 
     @property
     def objective(self) -> float:
-        return float(np.sum(self.values))
+        return self.point.value
 
 
 @dataclass
@@ -103,10 +102,10 @@ class NewtonCG(Solver):
 
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
         with clock.phase("gradient"):
-            gradient = problem.gradient(theta)
-            norm = problem.norm(gradient)
-            relative = norm / problem.reference()
-            values = problem.values(theta)
+            reference = problem.reference()  # first: it knows the gradient at the usual start
+            point = problem.at(theta)
+            norm = problem.norm(point.gradient)
+            relative = norm / reference
         # No Newton step is longer than ‖g‖ / alpha if alpha bounds the curvature from below; of a
         # norm other than ‖w‖ that is a guess, which the steps themselves correct.
         least = float(np.mean(problem.penalty.diagonal()))
@@ -114,10 +113,9 @@ class NewtonCG(Solver):
         return _State(
             problem=problem,
             clock=clock,
-            x=theta,
+            x=point.theta,
             optimality=float(relative.max()),
-            gradient=gradient,
-            values=values,
+            point=point,
             relative=relative,
             radius=radius,
             lost=np.zeros(len(norm), dtype=bool),
@@ -126,27 +124,25 @@ class NewtonCG(Solver):
     def step(self, problem: Problem, state: _State) -> None:
         with state.clock.phase("inner"):
             step = self._inner(problem, state)
+        point = state.point
         with state.clock.phase("gradient"):
-            trial = state.x + step.move
-            values = problem.values(trial)
-            gradient = problem.gradient(trial)
-            relative = problem.norm(gradient) / problem.reference()
+            trial = problem.at(point.theta + step.move)
+            relative = problem.norm(trial.gradient) / problem.reference()
         tried = step.predicted > 0
-        actual = np.where(np.isfinite(values), state.values - values, -np.inf)
+        actual = np.where(np.isfinite(trial.values), point.values - trial.values, -np.inf)
         ratio = np.divide(actual, step.predicted, out=np.zeros_like(actual), where=tried)
         # Where the predicted decrease drowns in the rounding of F, the gradient decides.
-        noise = _NOISE * float(np.finfo(problem.dtype).eps) * np.abs(state.values)
+        noise = _NOISE * float(np.finfo(problem.dtype).eps) * np.abs(point.values)
         blind = tried & (step.predicted <= noise)
         better = relative < state.relative
         ratio = np.where(blind, better, ratio)
         accept = tried & (ratio > _ACCEPT)
         state.lost |= (blind & ~better) | (~tried & (state.relative > self.tol))
         radius = np.minimum(state.radius, step.length) if state.iteration == 0 else state.radius
-        slope = problem.dot(state.gradient, step.move)
+        slope = problem.dot(point.gradient, step.move)
         state.radius = np.where(tried, _new_radius(radius, step, ratio, actual, slope), radius)
-        state.x = np.where(accept, trial, state.x)
-        state.gradient = np.where(accept, gradient, state.gradient)
-        state.values = np.where(accept, values, state.values)
+        state.point = point.with_outputs(trial, accept)
+        state.x = state.point.theta
         state.relative = np.where(accept, relative, state.relative)
         state.optimality = float(state.relative.max())
         if np.all(state.lost | (state.relative <= self.tol)):
@@ -154,18 +150,18 @@ class NewtonCG(Solver):
 
     def _inner(self, problem: Problem, state: _State) -> _Step:
         """Steihaug's truncated conjugate gradients, output by output."""
-        at_work = (state.relative > self.tol) & ~state.lost
+        point, at_work = state.point, (state.relative > self.tol) & ~state.lost
         outputs = np.flatnonzero(at_work)
-        step = _Step(np.zeros_like(state.x), np.zeros(len(at_work)), np.zeros(len(at_work)))
+        step = _Step(np.zeros_like(point.theta), np.zeros(len(at_work)), np.zeros(len(at_work)))
         goal = self._goal(problem, state)[outputs]
-        residual = -_columns(state.gradient, at_work)
+        residual = -_columns(point.gradient, at_work)
         direction = residual.copy()
         slope = problem.dot(residual, residual)
         # Inner products of the step s and the direction p follow from recurrences.
         ss, sp, pp = np.zeros_like(slope), np.zeros_like(slope), slope
         for _ in range(self.max_inner):
             columns = outputs if len(at_work) > 1 else None
-            product = problem.curvature_product(state.x, direction, columns)
+            product = point.curvature_product(direction, columns)
             curvature = problem.dot(direction, product)
             check_range(problem, curvature)
             radius = state.radius[outputs]
@@ -177,8 +173,8 @@ class NewtonCG(Solver):
             step.length[outputs] = np.where(outside, radius, np.sqrt(ss))
             step.predicted[outputs] += length * (slope - 0.5 * length * curvature)
             factor = length.astype(problem.dtype)
-            some = outputs if len(outputs) < len(at_work) else None
-            add_scaled(step.move, factor, direction, some)
+            moved = outputs if len(outputs) < len(at_work) else None
+            add_scaled(step.move, factor, direction, moved)
             add_scaled(residual, -factor, product)
             squares = problem.dot(residual, residual)
             keep = ~outside & (np.sqrt(squares) > goal)
@@ -194,11 +190,11 @@ class NewtonCG(Solver):
         return step
 
     def _goal(self, problem: Problem, state: _State) -> NDArray:
-        """Norm of the inner residual to reach: no less than the stopping test will ask for."""
+        """Norm of the inner residual to reach: at least half of that of the stopping test."""
         enough = 0.5 * self.tol * problem.reference()
         if problem.loss.quadratic:
             return enough
-        return np.maximum(enough, self.inner_tol * problem.norm(state.gradient))
+        return np.maximum(enough, self.inner_tol * problem.norm(state.point.gradient))
 
 
 def _new_radius(

@@ -1,28 +1,85 @@
-"""Approximate inverses of the equations of kernel machines, for conjugate gradients.
+"""Approximate inverses of linear equations, for conjugate gradients.
 
-Each is made once for the kernel and serves every strength of the penalty.
+Those of kernel machines are made once for the kernel and serve every strength of the penalty.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import lapack
 
 from mercer._array import available_memory, check_memory
-from mercer.designs import Dense, KernelColumns
+from mercer.designs import Dense, Design, KernelColumns
 from mercer.designs.kernel_rows import times
+from mercer.equations import spans_all_rows
+from mercer.equations.dense import upper_factor
+from mercer.equations.factor import lower
 from mercer.maps.landmarks import pivoted_cholesky
-from mercer.problem.cholesky import lower
-from mercer.problem.forms import upper_factor
+from mercer.problem import Problem
 
-__all__ = ["LowRank", "Restricted", "low_rank", "rank_for", "restricted"]
+__all__ = [
+    "POWERS",
+    "LowRank",
+    "Restricted",
+    "low_rank",
+    "of_diagonal",
+    "of_machine",
+    "rank_for",
+]
 
-_RANK = 10.0  # ranks per root of the rows: its factor costs about what some products with K do
-_ENOUGH = 0.03  # of the shift, for a row of the diagonal that is left, for a few iterations
-_SHARE = 0.2  # of the memory that is left, for the factor
+POWERS = {"tempered": 0.25, "jacobi": 1.0}  # of the diagonal of ∇²F
+
+Inverse = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+
+_RANK = 10.0  # rank / √n at which the factor costs as much as a few products with K
+_ENOUGH = 0.03  # residual of the diagonal, relative to the shift, that leaves a few iterations
+_SHARE = 0.2  # share of the available memory for the factor
+
+
+def of_diagonal(problem: Problem, kind: str) -> Callable[[NDArray], NDArray]:
+    """The inverse of a power of the diagonal of a ridge problem's ∇²F, by its name."""
+    diagonal = problem.at(problem.initial()).diagonal()
+    if problem.fit_intercept and len(diagonal) > 1:
+        # The intercept's own entry is far above those of columns that add up to a constant.
+        diagonal[-1] = diagonal[:-1].max()
+    inverse = np.ones_like(diagonal)
+    np.power(diagonal, -POWERS[kind], out=inverse, where=diagonal > 0)
+    inverse = inverse.astype(problem.dtype)
+    return lambda residual: inverse * residual
+
+
+def of_machine(
+    problem: Problem, wanted: bool, rank: int | str, key: int, least_alpha: float
+) -> Inverse:
+    """The preconditioner of a kernel machine, a function of residuals and the alpha of each column.
+
+    Parameters
+    ----------
+    problem : Problem
+    wanted : bool
+        Without it, the identity.
+    rank : int or "auto"
+        Most pivots for a machine of all rows.
+    key : int
+        Of the pivots.
+    least_alpha : float
+        The least strength of any product.
+    """
+    if not wanted:
+        return lambda residual, strengths: residual
+    penalty: Any = problem.penalty
+    if not spans_all_rows(problem):
+        matrix, jitter = penalty.matrix, penalty.jitter
+        return Restricted(matrix, jitter, problem.fit_intercept, problem.design.dtype)
+    n = problem.n_rows
+    root = None if problem.weights is None else np.sqrt(problem.weights)
+    most = rank_for(n) if rank == "auto" else min(int(rank), n)
+    inverse = low_rank(penalty.matrix, most, key, root, n * least_alpha)
+    return lambda residual, strengths: inverse(residual, n * strengths)
 
 
 class LowRank:
@@ -47,7 +104,7 @@ class LowRank:
         # (FᵀF + s I)⁻¹ = (I − Fᵀ (F Fᵀ + s I)⁻¹ F) / s, and one rotation serves all shifts.
         values, self._vectors = np.linalg.eigh(Dense(factor.T).gram())
         self._values = np.maximum(values, 0.0)
-        # What is smaller than this, FᵀF does not know.
+        # Rounding of FᵀF hides smaller shifts.
         self._least = max(float(np.finfo(np.float64).eps * self._values.max(initial=0.0)), 1e-300)
 
     def __call__(self, v: NDArray[np.float64], shifts: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -60,7 +117,7 @@ class LowRank:
 
 
 def rank_for(n: int) -> int:
-    """A rank that pays for itself: its factor costs about what some products with K do."""
+    """10 √n, or less where memory is short: the factor then costs a few products with K."""
     rank = _RANK * np.sqrt(n)
     available = available_memory()
     if available is not None:
@@ -75,7 +132,7 @@ def low_rank(
     root: NDArray[np.float64] | None = None,
     shift: float = 0.0,
 ) -> LowRank:
-    """What randomly pivoted Cholesky finds of √S K √S.
+    """The preconditioner of a factor of √S K √S by randomly pivoted Cholesky.
 
     Parameters
     ----------
@@ -87,7 +144,7 @@ def low_rank(
     root : ndarray of shape (n,), optional
         √s, the square roots of the weights.
     shift : float, default=0.0
-        The least shift that will be asked for. There are fewer pivots where fewer serve it.
+        The least shift of any product. Large ones need fewer pivots.
 
     Raises
     ------
@@ -130,18 +187,34 @@ class Restricted:
 
         (1/p) (M, 1)ᵀ (M, 1) + alpha diag(M, 0) = RᵀR,    R = A diag(T, 1),    M = k(L, L) = TᵀT
 
-    where AᵀA is (1/p) T Tᵀ + alpha I with the intercept. The inverse of R is kept as such: products
-    with it run on the threads of the products with the kernel.
+    where AᵀA is (1/p) T Tᵀ + alpha I with the intercept. The inverse of R is computed as such:
+    products with it run on the threads of the products with the kernel.
 
     Parameters
     ----------
-    triangle : ndarray of shape (p, p)
-        T, upper triangular.
+    matrix : Design of shape (p, p)
+        M.
+    jitter : float
+        The penalty's addition to its diagonal.
     fit_intercept : bool
+    dtype : dtype, default=None
+        That of the columns of all rows, where it is shorter than that of M.
+
+    Raises
+    ------
+    MemoryError
+        If its factors do not fit.
+
+    References
+    ----------
+    Rudi, Carratino and Rosasco (2017), FALKON: an optimal large scale kernel method.
     """
 
-    def __init__(self, triangle: NDArray[np.float64], fit_intercept: bool):
-        self._triangle = triangle
+    def __init__(
+        self, matrix: Design, jitter: float, fit_intercept: bool, dtype: DTypeLike | None = None
+    ):
+        self._check_memory(24.0, matrix.shape[0])
+        self._triangle = upper_factor(matrix, jitter, dtype)
         self._fit_intercept = fit_intercept
         self._last: tuple[float, NDArray[np.float64]] | None = None
 
@@ -159,17 +232,13 @@ class Restricted:
         return out
 
     def _inverse(self, alpha: float) -> NDArray[np.float64]:
-        """R⁻¹ of one strength; the last one is kept."""
+        """R⁻¹ of one strength; the last one is cached."""
         if self._last is not None and self._last[0] == alpha:
             return self._last[1]
         self._last = None
         p = len(self._triangle)
         side = p + self._fit_intercept
-        check_memory(
-            16.0 * side * side,
-            f"a preconditioner for {p} landmarks",
-            "use solver='block', or fewer landmarks",
-        )
+        self._check_memory(16.0, side)
         inner = np.empty((side, side))
         np.matmul(self._triangle, self._triangle.T, out=inner[:p, :p])
         inner[:p, :p] /= p
@@ -187,35 +256,11 @@ class Restricted:
         self._last = (alpha, inverse)
         return inverse
 
-
-def restricted(
-    matrix: KernelColumns, jitter: float, fit_intercept: bool, dtype: Any = None
-) -> Restricted:
-    """The preconditioner of Falkon, with the intercept.
-
-    Parameters
-    ----------
-    matrix : KernelColumns of shape (p, p)
-        M.
-    jitter : float
-        What the penalty adds to its diagonal.
-    fit_intercept : bool
-    dtype : dtype, default=None
-        Of the columns of all rows, where it knows less than M.
-
-    Raises
-    ------
-    MemoryError
-        If its factors do not fit.
-
-    References
-    ----------
-    Rudi, Carratino and Rosasco (2017), FALKON: an optimal large scale kernel method.
-    """
-    p = matrix.shape[0]
-    check_memory(
-        24.0 * p * p,
-        f"a preconditioner for {p} landmarks",
-        "use solver='block', or fewer landmarks",
-    )
-    return Restricted(upper_factor(matrix, jitter, dtype), fit_intercept)
+    @staticmethod
+    def _check_memory(n_bytes: float, side: int) -> None:
+        """Refuse matrices that do not fit, given the bytes per entry."""
+        check_memory(
+            n_bytes * side * side,
+            f"a preconditioner for {side} landmarks",
+            "use solver='block', or fewer landmarks",
+        )

@@ -20,8 +20,8 @@ from mercer._validation import float_type, positive_integer
 from mercer.designs import Dense, Design, select, side_by_side
 from mercer.maps import FeatureMap
 from mercer.maps.sequence import FeatureSequence, feature_sequence
-from mercer.problem import Problem
-from mercer.solvers.base import Clock, Solver, TraceRow, check_tolerance
+from mercer.problem import Point, Problem, dual_gap
+from mercer.solvers.base import Clock, Result, Solver, TraceRow, check_tolerance, warn_unconverged
 
 __all__ = ["Round", "Selection", "Source", "Stream", "WorkingSet"]
 
@@ -93,7 +93,7 @@ class Round(TraceRow):
     n_active : int
         Columns with a weight.
     dual_gap : float or None
-        Of the problem on the columns held before the dropping.
+        Of the problem on all columns of the round, before zeros are dropped.
     """
 
     n_drawn: int
@@ -139,7 +139,7 @@ class Selection:
 
     @property
     def dual_gap(self) -> float | None:
-        """Upper bound of the objective's distance to the minimum over the columns last held."""
+        """Upper bound of the distance to the minimum over the columns of the last round."""
         return self.rounds[-1].dual_gap if self.rounds else None
 
     @property
@@ -180,10 +180,10 @@ class WorkingSet:
     >>> X = np.linspace(-3, 3, 200)[:, None]
     >>> fourier = RandomFourier(n_components=1, scale=False, random_state=0).fit(X)
     >>> search = WorkingSet(CoordinateDescent(tol=1e-6), n_new=50, max_rounds=4)
-    >>> found = search.solve(
+    >>> selection = search.solve(
     ...     Stream(fourier, X), lambda Z: Problem(Z, np.sin(X[:, 0]), Squared(), L1(0.01))
     ... )
-    >>> found.n_active < 20 < found.n_drawn
+    >>> selection.n_active < 20 < selection.n_drawn
     True
     """
 
@@ -216,8 +216,8 @@ class WorkingSet:
         problem_of : callable
             The problem whose design is the one given: targets, loss and penalty stay.
         start : Selection, optional
-            What an earlier search found on the same rows. It goes on from there: features come
-            after ``start.n_drawn``, and none that is held already is held twice.
+            The result of an earlier search on the same rows, to go on from: features come after
+            ``start.n_drawn``, and none of those with weights is taken twice.
         callback : callable, optional
             Called with the selection after every round; returning True ends the search. Its time
             is not counted.
@@ -232,107 +232,95 @@ class WorkingSet:
             If the inner solver stops short of its tolerance in the last round.
         """
         clock, idle = Clock(), 0
-        found = self._empty(source, problem_of) if start is None else replace(start, rounds=[])
-        problem = problem_of(found.design)
+        if start is None:
+            empty = Dense(np.empty((source.n_rows, 0), dtype=source.dtype))
+            selection = Selection(None, empty, problem_of(empty).initial(), 0, [])
+        else:
+            selection = replace(start, rounds=[])
+        point = problem_of(selection.design).at(selection.coef)
         for _ in range(self.max_rounds):
-            value = problem.value(found.coef)
-            stopped = False
+            before, stopped = point.value, False
             try:
-                problem, found = self._round(source, problem, problem_of, found, clock)
+                point, selection = self._round(source, problem_of, point, selection, clock)
                 with clock.pause():
-                    stopped = callback is not None and bool(callback(found))
+                    stopped = callback is not None and bool(callback(selection))
             except KeyboardInterrupt:
-                found.interrupted = True
-            gain = value - problem.value(found.coef)
-            idle = idle + 1 if gain <= self.tol * value else 0
-            if stopped or found.interrupted or idle == self.patience:
+                selection.interrupted = True
+            idle = idle + 1 if before - point.value <= self.tol * before else 0
+            if stopped or selection.interrupted or idle == self.patience:
                 break
-        if not (found.converged or found.interrupted):
-            warnings.warn(
-                f"{type(self.inner).__name__} stopped the last round with {found.optimality:.2g}, "
-                f"above tol={self.inner.tol:g}; raise its max_iter or tol, or raise alpha.",
-                ConvergenceWarning,
-                stacklevel=2,
+        if not (selection.converged or selection.interrupted):
+            warn_unconverged(
+                f"{type(self.inner).__name__} stopped the last round with "
+                f"{selection.optimality:.2g}, above tol={self.inner.tol:g}; raise its max_iter or "
+                "tol, or raise alpha."
             )
-        return found
+        return selection
 
     def _round(
         self,
         source: Source,
-        problem: Problem,
         problem_of: Callable[[Design], Problem],
-        found: Selection,
+        point: Point,
+        selection: Selection,
         clock: Clock,
-    ) -> tuple[Problem, Selection]:
-        """The problem on the columns kept, and the selection, after one round."""
+    ) -> tuple[Point, Selection]:
+        """The selection after one round, and the point of its weights."""
         with clock.phase("draw"):
-            slopes = _slopes(problem, found.coef)
-            feature_map, design = source.draw(found.n_drawn, self.n_new, slopes)
-            feature_map, design = _without_known(found.feature_map, feature_map, design)
-        n_drawn = found.n_drawn + self.n_new
+            slopes = point.slopes
+            feature_map, design = source.draw(selection.n_drawn, self.n_new, slopes)
+            feature_map, design = _without_known(selection.feature_map, feature_map, design)
+        n_drawn = selection.n_drawn + self.n_new
         steepest = np.max(np.abs(design.rmatvec(slopes)), initial=0.0)
-        known = found.n_active or problem.loss.convex
-        if known and steepest <= problem.penalty.l1:  # none of them would get a weight
+        known = selection.n_active or point.problem.loss.convex
+        if known and steepest <= point.problem.penalty.l1:  # no new feature would get a weight
             with clock.pause():
-                gap = problem.dual_gap(found.coef)
-            found = replace(found, n_drawn=n_drawn)
+                gap = dual_gap(point)
+            selection = replace(selection, n_drawn=n_drawn)
         else:
-            wide, theta, result = self._solved(problem_of, found, design, clock)
+            wide, result = self._solved(problem_of, point, selection, design, clock)
             with clock.pause():
-                gap = wide.dual_gap(theta)
+                gap = dual_gap(wide)
             with clock.phase("drop"):
-                found = _kept(found, feature_map, wide, theta)
-                problem = problem_of(found.design)
-            found.n_drawn, found.n_iter = n_drawn, found.n_iter + result.n_iter
-            found.optimality, found.converged = result.optimality, result.converged
-            found.interrupted = result.interrupted
+                selection = _kept(selection, feature_map, wide)
+                point = problem_of(selection.design).at(selection.coef, wide.responses)
+            selection.n_drawn, selection.n_iter = n_drawn, selection.n_iter + result.n_iter
+            selection.optimality, selection.converged = result.optimality, result.converged
+            selection.interrupted = result.interrupted
         with clock.pause():
-            objective, n_nonzero = problem.value(found.coef), int(np.count_nonzero(found.coef))
-        row = (clock.seconds, objective, found.optimality, n_nonzero, dict(clock.phases))
-        found.rounds = [*found.rounds, Round(*row, n_drawn, found.n_active, gap)]
-        return problem, found
+            objective, n_nonzero = point.value, int(np.count_nonzero(selection.coef))
+        row = (clock.seconds, objective, selection.optimality, n_nonzero, dict(clock.phases))
+        selection.rounds = [*selection.rounds, Round(*row, n_drawn, selection.n_active, gap)]
+        return point, selection
 
     def _solved(
         self,
         problem_of: Callable[[Design], Problem],
-        found: Selection,
+        point: Point,
+        selection: Selection,
         design: Design,
         clock: Clock,
-    ) -> tuple[Problem, NDArray, Any]:
-        """The problem on old and new columns, and its solution or what is no worse."""
+    ) -> tuple[Point, Result]:
+        """The solution on old and new columns, or the start where that is better."""
+        n_active = selection.n_active
         with clock.phase("draw"):
-            wide = problem_of(side_by_side([found.design, design] if found.n_active else [design]))
+            wide = problem_of(side_by_side([selection.design, design] if n_active else [design]))
         theta = np.zeros(wide.shape, dtype=wide.dtype)
-        theta[: found.n_active] = found.coef[: found.n_active]
+        theta[:n_active] = selection.coef[:n_active]
         if wide.fit_intercept:
-            theta[-1] = found.coef[-1]
+            theta[-1] = selection.coef[-1]
         with clock.phase("solve"), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            known = found.n_active or wide.loss.convex
+            known = n_active or wide.loss.convex
             result = self.inner.solve(wide, theta if known else None)
-        if wide.value(result.coef) <= wide.value(theta):
-            theta = result.coef
-        return wide, theta, result
-
-    @staticmethod
-    def _empty(source: Source, problem_of: Callable[[Design], Problem]) -> Selection:
-        design = Dense(np.empty((source.n_rows, 0), dtype=source.dtype))
-        return Selection(None, design, problem_of(design).initial(), 0, [])
-
-
-def _slopes(problem: Problem, theta: NDArray) -> NDArray:
-    """Derivatives of the mean loss with respect to the responses."""
-    slopes = problem.loss.gradient(problem.responses(theta), problem.y)
-    if problem.weights is not None:
-        weights = problem.weights.astype(slopes.dtype)
-        slopes *= weights if slopes.ndim == 1 else weights[:, None]
-    return slopes / problem.n_rows
+        start, solution = wide.at(theta, point.responses), wide.at(result.coef)
+        return (solution if solution.value <= start.value else start), result
 
 
 def _without_known(
     known: FeatureSequence | None, feature_map: FeatureSequence, design: Design
 ) -> tuple[FeatureSequence, Design]:
-    """New features without those that are held already."""
+    """New features without those that have been drawn before and have weights."""
     if known is None or not known.n_features_out_:
         return feature_map, design
     old, new = (np.ascontiguousarray(part.addresses()) for part in (known, feature_map))
@@ -344,15 +332,15 @@ def _without_known(
     return feature_map.excerpt(columns), select(design, columns)
 
 
-def _kept(found: Selection, new: FeatureSequence, wide: Problem, theta: NDArray) -> Selection:
+def _kept(selection: Selection, new: FeatureSequence, wide: Point) -> Selection:
     """The columns, old and new, that have a weight in any output."""
-    n_columns = wide.design.shape[1]
-    used = np.flatnonzero(theta[:n_columns].reshape(n_columns, -1).any(axis=1))
-    rows = np.append(used, n_columns) if wide.fit_intercept else used
-    old = used[used < found.n_active]
-    feature_map = new.excerpt(used[len(old) :] - found.n_active)
-    if found.feature_map is not None and len(old):
-        feature_map = found.feature_map.excerpt(old).followed_by(feature_map)
-    return replace(
-        found, feature_map=feature_map, design=select(wide.design, used), coef=theta[rows]
-    )
+    problem, theta = wide.problem, wide.theta
+    n_columns = problem.design.shape[1]
+    used = np.flatnonzero(problem.weights_of(theta).reshape(n_columns, -1).any(axis=1))
+    rows = np.append(used, n_columns) if problem.fit_intercept else used
+    old = used[used < selection.n_active]
+    feature_map = new.excerpt(used[len(old) :] - selection.n_active)
+    if selection.feature_map is not None and len(old):
+        feature_map = selection.feature_map.excerpt(old).followed_by(feature_map)
+    design = select(problem.design, used)
+    return replace(selection, feature_map=feature_map, design=design, coef=theta[rows])

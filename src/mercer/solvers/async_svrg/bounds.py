@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import row_chunks
 from mercer._validation import positive_integer
 from mercer.problem import Problem
-from mercer.solvers.async_svrg.held import largest_squares
+from mercer.solvers.async_svrg.walkways import largest_squares
 
 __all__ = ["StepBounds", "step_bounds"]
 
@@ -46,7 +46,7 @@ def step_bounds(problem: Problem, delay: int = 1, n_inner: int | None = None) ->
     """Step sizes for which the convergence of ``AsyncSVRG`` is proved.
 
     They shrink with one over ``n_inner`` and say little about practice, where γ = 1 or 0.1 does;
-    they are here to be shown beside the γ that is used.
+    they serve to be shown beside the γ that is used.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Inner loops: what happens between two snapshots of one output."""
+"""Inner loops: the steps between two snapshots of one output."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._random import Slot
-from mercer.problem import Problem
-from mercer.solvers.async_svrg.held import Held, hold, largest_squares
+from mercer.problem import Point, Problem
+from mercer.solvers.async_svrg.walkways import Walkway, largest_squares, walkway
 
 __all__ = ["Inner", "Settings", "curvatures"]
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What an inner loop does, with everything "auto" decided; see ``AsyncSVRG``."""
+    """Settings of an inner loop, with everything "auto" decided; see ``AsyncSVRG``."""
 
     margins: str
     sampling: str
@@ -31,7 +31,7 @@ class Settings:
 
 
 def curvatures(problem: Problem, sampling: str) -> NDArray[np.float64]:
-    """What step lengths are divided by, for every row of θ.
+    """Curvatures that step lengths are divided by, for every row of θ.
 
     With "uniform" sampling it is the same for all, the largest second derivative of one row's loss
     along a coordinate; with "column" it is that of the mean loss along the coordinate.
@@ -45,7 +45,7 @@ def curvatures(problem: Problem, sampling: str) -> NDArray[np.float64]:
     if sampling == "uniform":
         return common
     each = np.ones(q)
-    problem.weights_of(each)[...] = problem.design.column_sqnorms(problem.weights) / problem.n_rows
+    problem.weights_of(each)[...] = problem.mean_squares
     return np.where(each > 0, beta * each, common)
 
 
@@ -60,13 +60,14 @@ class Inner:
 
     def __init__(self, problem: Problem, settings: Settings):
         self.problem, self.settings = problem, settings
-        self.held: Held = hold(
+        self.walkway: Walkway = walkway(
             problem.design, settings.margins, settings.sampling, settings.precision
         )
         self.curvatures = curvatures(problem, settings.sampling)
         q, self.n = problem.shape[0], problem.n_rows
         self.width = min(settings.block_size, q)
-        if self.width > 1 and settings.sampling == "column" and not self._is_plain():
+        plain = "array" in problem.design.views()
+        if self.width > 1 and settings.sampling == "column" and not plain:
             raise ValueError(
                 "block_size must be 1 for sampling='column', unless the design is dense; got "
                 f"{settings.block_size}."
@@ -79,39 +80,36 @@ class Inner:
         self.moves = 0
         self.steps = 0
 
-    def _is_plain(self) -> bool:
-        return "array" in self.problem.design.views()
-
-    def gradient(self, theta: NDArray) -> NDArray[np.float64]:
-        """Of the mean loss, without the penalty: (q, k)."""
+    def gradient(self, point: Point) -> NDArray[np.float64]:
+        """Gradient of the mean loss, without the penalty: (q, k)."""
         problem = self.problem
-        gradient = np.array(problem.gradient(theta), dtype=np.float64)
+        gradient = np.array(point.gradient, dtype=np.float64)
         if problem.penalty.l2:
-            problem.weights_of(gradient)[...] -= problem.penalty.gradient(
-                problem.weights_of(theta).astype(np.float64)
-            )
+            weights = problem.weights_of(point.theta).astype(np.float64)
+            problem.weights_of(gradient)[...] -= problem.penalty.gradient(weights)
         return gradient.reshape(problem.shape[0], -1)
 
     def run(
         self,
-        theta: NDArray,
+        point: Point,
         gradient: NDArray[np.float64],
         output: int,
         gamma: float,
         number: int,
     ) -> NDArray[np.float64] | None:
-        """θ of one output after one inner loop that starts at its snapshot ``theta``.
+        """θ of one output after one inner loop that starts at its snapshot.
 
         Parameters
         ----------
-        theta : array of the shape of the problem's θ
+        point : Point
+            The snapshot.
         gradient : array of shape (q, k)
-            From ``gradient(theta)``.
+            From ``gradient(point)``.
         output : int
         gamma : float
             Length of the steps, in units of one over the curvature.
         number : int
-            Of this inner loop among all: which random numbers it takes.
+            Of this inner loop among all, which decides its random numbers.
 
         Returns
         -------
@@ -119,14 +117,14 @@ class Inner:
             None if numbers grew out of range.
         """
         problem, threads = self.problem, self.settings.n_threads
-        w = np.array(theta.reshape(len(theta), -1)[:, output], dtype=np.float64)
+        w = np.array(point.theta.reshape(len(point.theta), -1)[:, output], dtype=np.float64)
         slopes = np.empty(self.n)
         u = None
-        if self.held.keeps:
-            u = np.array(problem.responses(theta).reshape(self.n, -1)[:, output], dtype=np.float64)
+        if self.walkway.keeps:
+            u = np.array(point.responses.reshape(self.n, -1)[:, output], dtype=np.float64)
         loss = problem.loss
         given = (self.targets[output], problem.weights, loss.name, loss.parameter, w, slopes, u)
-        self.held.core.slopes(*given, threads)
+        self.walkway.core.slopes(*given, threads)
         derivative = np.ascontiguousarray(gradient[:, output])
         lengths = gamma / self.curvatures
         if not np.all(np.isfinite(lengths)):
@@ -138,10 +136,10 @@ class Inner:
     ) -> bool:
         """Take the steps, in calls short enough to be interrupted; whether all stayed finite."""
         settings = self.settings
-        per_call = self.held.steps_per_call(min(settings.batch_size, self.n), self.width)
+        per_call = self.walkway.steps_per_call(min(settings.batch_size, self.n), self.width)
         for first in range(0, settings.n_inner, per_call):
             count = min(per_call, settings.n_inner - first)
-            moves, finite = self.held.core.walk(
+            moves, finite = self.walkway.core.walk(
                 *given,
                 derivative,
                 lengths,

@@ -14,15 +14,15 @@ from mercer._random import key_from
 from mercer._validation import is_name, name_from, positive_integer, positive_number
 from mercer.designs import Dense
 from mercer.losses import LOSSES
-from mercer.problem import Problem
-from mercer.solvers.async_svrg.held import MARGINS, PRECISIONS, SAMPLINGS, holds_matrix
+from mercer.problem import Point, Problem, dual_gaps
 from mercer.solvers.async_svrg.inner import Inner, Settings
 from mercer.solvers.async_svrg.trial import GRID, falling, try_lengths
+from mercer.solvers.async_svrg.walkways import MARGINS, PRECISIONS, SAMPLINGS, holds_matrix
 from mercer.solvers.base import PERFECT, Clock, Solver, State
 
 __all__ = ["AsyncSVRG"]
 
-_TINY = float(np.finfo(np.float64).tiny)  # in the place of a reference of 0
+_TINY = float(np.finfo(np.float64).tiny)  # least reference
 _SMALLEST = 1e-8  # steps shorter than this share of the curvature's are none
 _IDLE = 3  # loops in a row without a better snapshot that end the search
 _NOISE = 16.0  # rounding of F, in units of the dtype's precision
@@ -30,14 +30,14 @@ _NOISE = 16.0  # rounding of F, in units of the dtype's precision
 
 @dataclass(kw_only=True)
 class _State(State):
-    """``x`` is the best θ so far, by output; the other arrays have one entry per output."""
+    """The arrays but ``x``, which is that of ``best``, have one entry per output."""
 
     inner: Inner = field(repr=False)
-    here: NDArray = field(repr=False)  # θ of the last snapshot
+    snapshot: Point = field(repr=False)
+    best: Point = field(repr=False)  # of every output
     first: NDArray[np.float64]  # F at the start
-    best: NDArray[np.float64]  # F at ``x``
     bounds: NDArray[np.float64]  # lower bounds of the minima
-    violations: NDArray[np.float64]  # of the optimality condition at ``x``
+    violations: NDArray[np.float64]  # of the optimality condition at ``best``
     reference: NDArray[np.float64]
     gammas: NDArray[np.float64]
     idle: NDArray[np.int64]
@@ -45,12 +45,12 @@ class _State(State):
 
     @property
     def objective(self) -> float:
-        return float(np.sum(self.best))
+        return self.best.value
 
     def relative(self) -> NDArray[np.float64]:
         """The criterion by output."""
         if _has_gap(self.problem):
-            return np.maximum(self.best - self.bounds, 0.0) / self.reference
+            return np.maximum(self.best.values - self.bounds, 0.0) / self.reference
         return self.violations / self.reference
 
 
@@ -177,102 +177,94 @@ class AsyncSVRG(Solver):
         with clock.phase("rows"):
             inner = Inner(problem, settings)
         with clock.phase("snapshot"):
-            initial = problem.initial()
-            at_initial = problem.values(initial)
-            if _has_gap(problem):
-                reference = at_initial
-            else:
-                reference = np.linalg.norm(inner.gradient(initial), axis=0)
-            values = problem.values(theta)
-            least = np.maximum(PERFECT * problem.values(np.zeros_like(theta)), _TINY)
+            initial, point = problem.at(problem.initial()), problem.at(theta)
+            gap = _has_gap(problem)
+            reference = initial.values if gap else problem.norm(initial.gradient)
+            least = np.maximum(PERFECT * problem.mean_loss(np.zeros_like(problem.y)), _TINY)
+            k = len(reference)
             state = _State(
                 problem=problem,
                 clock=clock,
-                x=theta,
+                x=point.theta,
                 inner=inner,
-                here=theta.copy(),
-                first=values,
-                best=values.copy(),
-                bounds=np.full(len(values), -np.inf),
-                violations=np.zeros(len(values)),
+                snapshot=point,
+                best=point,
+                first=point.values,
+                bounds=np.full(k, -np.inf),
+                violations=np.zeros(k),
                 reference=np.maximum(reference, least),
-                gammas=np.ones(len(values)),
-                idle=np.zeros(len(values), dtype=np.int64),
-                stuck=np.zeros(len(values), dtype=bool),
+                gammas=np.ones(k),
+                idle=np.zeros(k, dtype=np.int64),
+                stuck=np.zeros(k, dtype=bool),
             )
-            self._judge(problem, state, np.ones(len(values), dtype=bool))
+            self._judge(problem, state)
         if state.optimality > self.tol:
             with clock.phase("step size"):
                 state.gammas[:] = self._first_length(problem, theta, settings)
         return state
 
     def step(self, problem: Problem, state: _State) -> None:
+        snapshot = state.snapshot
         with state.clock.phase("snapshot"):
-            gradient = state.inner.gradient(state.here)
-        at_work = np.flatnonzero((state.relative() > self.tol) & ~state.stuck)
-        found = state.here.copy()
-        wide = found.reshape(len(found), -1)
-        finite = np.ones(len(state.best), dtype=bool)
+            gradient = state.inner.gradient(snapshot)
+        at_work = (state.relative() > self.tol) & ~state.stuck
+        theta = snapshot.theta.copy()
+        wide = theta.reshape(len(theta), -1)
+        finite = np.ones(len(at_work), dtype=bool)
         with state.clock.phase("steps"):
-            for k in at_work:
-                number = state.iteration * len(state.best) + int(k)
-                w = state.inner.run(state.here, gradient, int(k), state.gammas[k], number)
+            for k in np.flatnonzero(at_work):
+                number = state.iteration * len(at_work) + int(k)
+                w = state.inner.run(snapshot, gradient, int(k), state.gammas[k], number)
                 if w is not None:
                     w = w.astype(problem.dtype)
                 finite[k] = w is not None and bool(np.all(np.isfinite(w)))
                 if finite[k]:
                     wide[:, k] = w
         with state.clock.phase("snapshot"):
-            values = np.where(finite, problem.values(found), np.inf)
-            self._adopt(problem, state, found, values, at_work)
+            self._adopt(problem, state, problem.at(theta), finite, at_work)
 
     def _adopt(
         self,
         problem: Problem,
         state: _State,
-        found: NDArray,
-        values: NDArray[np.float64],
-        at_work: NDArray,
+        after: Point,
+        finite: NDArray[np.bool_],
+        at_work: NDArray[np.bool_],
     ) -> None:
-        """Go on from what the inner loops found, where that is allowed."""
-        values = np.where(np.isfinite(values), values, np.inf)
-        noise = _NOISE * float(np.finfo(problem.dtype).eps) * np.abs(state.best)
-        better = np.zeros(len(values), dtype=bool)
-        better[at_work] = values[at_work] < state.best[at_work]
+        """Go on from the ends of the inner loops, for the outputs at work whose F allows it."""
+        values = np.where(finite & np.isfinite(after.values), after.values, np.inf)
+        best = state.best.values
+        noise = _NOISE * float(np.finfo(problem.dtype).eps) * np.abs(best)
+        better = at_work & (values < best)
         if isinstance(self.step_size, str):
-            risen = values > state.best + noise
+            risen = values > best + noise
         else:
             risen = values > state.first + noise
             if np.any(risen):
                 raise ValueError(self._refusal(problem, state))
-        best, here, after = (
-            array.reshape(len(array), -1) for array in (state.x, state.here, found)
-        )
-        best[:, better] = after[:, better]
-        here[:, ~risen] = after[:, ~risen]
-        here[:, risen] = best[:, risen]
-        state.best = np.where(better, values, state.best)
+        state.best = state.best.with_outputs(after, better)
+        state.snapshot = state.best.with_outputs(after, ~risen)
+        state.x = state.best.theta
         state.gammas[risen] /= 10
         state.idle = np.where(better | risen, 0, state.idle + 1)
         state.stuck |= (state.gammas < _SMALLEST) | (state.idle >= _IDLE)
-        self._judge(problem, state, better)
+        if np.any(better):
+            self._judge(problem, state)
         if np.all(state.stuck | (state.relative() <= self.tol)) and state.optimality > self.tol:
             if np.any(state.gammas < _SMALLEST):
                 state.stalled = "found no step_size that lets the objective fall"
-            elif np.any(values > state.best + noise):
+            elif np.any(values > state.best.values + noise):
                 state.stalled = f"no longer lowers the objective at step_size={self.step_size:g}"
             else:
                 state.stalled = f"stalled at the limit of {problem.dtype}"
 
-    def _judge(self, problem: Problem, state: _State, changed: NDArray[np.bool_]) -> None:
-        """Certificates at ``state.x``, whose outputs ``changed`` are new."""
-        if np.any(changed):
-            gaps = problem.dual_gaps(state.x) if _has_gap(problem) else None
-            if gaps is not None:
-                state.bounds = np.maximum(state.bounds, problem.values(state.x) - gaps)
-            else:
-                gradient = state.inner.gradient(state.x)
-                state.violations = _violations(state.inner, state.x, gradient)
+    def _judge(self, problem: Problem, state: _State) -> None:
+        """Certificates of the best point."""
+        gaps = dual_gaps(state.best) if _has_gap(problem) else None
+        if gaps is None:
+            state.violations = problem.norm(state.best.violation)
+        else:
+            state.bounds = np.maximum(state.bounds, state.best.values - gaps)
         state.optimality = float(np.max(state.relative()))
 
     def _settings(self, problem: Problem) -> Settings:
@@ -333,14 +325,3 @@ class AsyncSVRG(Solver):
 
 def _has_gap(problem: Problem) -> bool:
     return problem.loss.convex and problem.penalty.alpha > 0
-
-
-def _violations(inner: Inner, theta: NDArray, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Norms of the distance of 0 to the subdifferential of F, by output."""
-    problem = inner.problem
-    wide = theta.reshape(len(theta), -1).astype(np.float64)
-    violation = np.abs(gradient)
-    problem.weights_of(violation)[...] = problem.penalty.violation(
-        problem.weights_of(wide), problem.weights_of(gradient)
-    )
-    return np.sqrt(np.einsum("ij,ij->j", violation, violation))

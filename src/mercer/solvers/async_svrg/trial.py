@@ -1,4 +1,4 @@
-"""Which length of the steps lets the objective fall most, found on a part of the rows."""
+"""The length of steps that lowers the objective most, tried on a part of the rows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._random import Slot, distinct
-from mercer.problem import Problem
+from mercer.problem import Point, Problem
 from mercer.solvers.async_svrg.inner import Inner, Settings
 
 __all__ = ["GRID", "falling", "try_lengths"]
@@ -64,36 +64,29 @@ def try_lengths(
             slot=Slot.TRIAL,
         ),
     )
-    reached = {}
-    first = inner.gradient(theta)
-    start = small.value(theta)
-    for gamma in gammas:
-        value = _value_after(inner, theta, first, gamma, start)
-        if value is not None:
-            reached[gamma] = value
-    return reached
+    start = small.at(theta)
+    values = {gamma: _value_after(inner, start, gamma) for gamma in gammas}
+    return {gamma: value for gamma, value in values.items() if value is not None}
 
 
-def _value_after(
-    inner: Inner, theta: NDArray, gradient: NDArray, gamma: float, start: float
-) -> float | None:
+def _value_after(inner: Inner, point: Point, gamma: float) -> float | None:
     """F after the loops, or None if it rose in one of them."""
-    problem, value = inner.problem, start
-    noise = 16 * float(np.finfo(problem.dtype).eps) * abs(start)
+    problem = inner.problem
+    noise = 16 * float(np.finfo(problem.dtype).eps) * abs(point.value)
     for loop in range(_LOOPS):
-        columns = []
+        gradient, columns = inner.gradient(point), []
         for output in range(problem.n_outputs):
-            found = inner.run(theta, gradient, output, gamma, loop * problem.n_outputs + output)
-            if found is None:
+            w = inner.run(point, gradient, output, gamma, loop * problem.n_outputs + output)
+            if w is None:
                 return None
-            columns.append(found)
+            columns.append(w)
         theta = np.stack(columns, axis=1).reshape(problem.shape).astype(problem.dtype)
-        after = problem.value(theta) if np.all(np.isfinite(theta)) else np.inf
-        if not after <= value + noise:
+        if not np.all(np.isfinite(theta)):
             return None
-        value = after
-        gradient = inner.gradient(theta)
-    return value
+        before, point = point.value, problem.at(theta)
+        if not point.value <= before + noise:
+            return None
+    return point.value
 
 
 def falling(reached: dict[float, float]) -> float | None:

@@ -6,7 +6,6 @@ import json
 import os
 import zipfile
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._files import remove_leftovers, write_atomically
-from mercer.solvers.base import TraceRow
 from mercer.solvers.block.fingerprint import digest_of
 
-__all__ = ["Checkpoint", "rows_from_text", "rows_to_text"]
+__all__ = ["Checkpoint"]
 
 _FILE = "block-descent.npz"
-_ROUNDING = {"f": 1e-4, "d": 1e-9}  # by which entries may differ, as a share of the largest
+_ROUNDING = {"f": 1e-4, "d": 1e-9}  # rounding of examples, relative to the largest
 
 
 class Checkpoint:
@@ -31,9 +29,9 @@ class Checkpoint:
     folder : str or path
         Made if it is not there.
     mark : str
-        Tells fits apart; what another fit has left behind is refused.
+        A digest of everything given to the fit; the file of another fit is refused.
     examples : ndarray
-        Entries of what is made of the data; the same fit has them too, up to rounding.
+        Entries of the design; the same fit has them too, up to rounding.
 
     Raises
     ------
@@ -55,7 +53,7 @@ class Checkpoint:
         remove_leftovers(self.file)
 
     def save(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
-        """Write numbers and everything else that JSON can say."""
+        """Write arrays, and facts that JSON can hold."""
         if self._mark_there() not in (None, self.mark):
             raise self._of_another()
         text = json.dumps(facts)
@@ -69,7 +67,7 @@ class Checkpoint:
         write_atomically(self.file, lambda file: np.savez(file, **members))  # type: ignore[arg-type]
 
     def load(self, restore: Callable[[dict[str, NDArray], dict[str, Any]], None]) -> bool:
-        """Hand what was saved last to ``restore``; whether there was anything."""
+        """Call ``restore`` with what was saved last; whether there was a file."""
         try:
             members = _read(self.file)
             text, digest = str(members.pop("_facts")), str(members.pop("_digest"))
@@ -91,7 +89,7 @@ class Checkpoint:
         return True
 
     def remove(self) -> None:
-        """Forget a fit that is over."""
+        """Remove the file of a fit that is over."""
         if self._mark_there() == self.mark:
             self.file.unlink(missing_ok=True)
 
@@ -130,13 +128,3 @@ def _read(file: Path) -> dict[str, NDArray]:
 def _digest(arrays: dict[str, NDArray], text: str) -> str:
     names = sorted(arrays)
     return digest_of([np.array([text, *names]), *(np.atleast_1d(arrays[name]) for name in names)])
-
-
-def rows_to_text(traces: list[list[TraceRow]]) -> list[list[dict[str, Any]]]:
-    """Traces as JSON says them."""
-    return [[asdict(row) for row in trace] for trace in traces]
-
-
-def rows_from_text(traces: list[list[dict[str, Any]]]) -> list[list[TraceRow]]:
-    """The inverse of ``rows_to_text``."""
-    return [[TraceRow(**row) for row in trace] for trace in traces]

@@ -1,4 +1,4 @@
-"""Tells data and problems apart, whatever memory they lie in and in which order."""
+"""Digests that tell data and problems apart, whatever memory they lie in and in which order."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from scipy import sparse
 
 from mercer._array import row_chunks
 from mercer._rows import PreparedRows, bytes_per_row
-from mercer.problem import Problem, System
+from mercer.equations import Equations
+from mercer.problem import Problem
 
 __all__ = ["digest_of", "examples_of", "mark_of"]
 
-_TEXT_BYTES = 1000.0  # of a text, about
-_EXAMPLES = 4  # rows of a design that is not held whose entries stand for how they are made
+_TEXT_BYTES = 1000.0  # typical size of a text, for chunks of rows
+_EXAMPLES = 4  # rows of a lazy design whose entries stand for the map or kernel that makes them
 
 
 def digest_of(parts: Iterable[Any]) -> str:
@@ -43,9 +44,9 @@ def digest_of(parts: Iterable[Any]) -> str:
 
 
 def mark_of(
-    system: System, alphas: NDArray, start: NDArray | None, settings: dict[str, Any]
+    system: Equations, alphas: NDArray, start: NDArray | None, settings: dict[str, Any]
 ) -> str:
-    """A digest of all that is given to a fit; how its columns are made is for ``examples_of``."""
+    """A digest of everything given to a fit, except the map or kernel: see ``examples_of``."""
     problem = system.problem
     facts = {
         "shape": [*problem.design.shape, *problem.shape],
@@ -64,9 +65,9 @@ def mark_of(
 
 
 def examples_of(problem: Problem) -> NDArray:
-    """Rows of the designs that are made when they are asked for: of kernels, maps and scalers.
+    """A few rows of the lazy designs, which stand for kernels, maps and scalers.
 
-    They are compared instead of these, as two processors need not make them to the last bit.
+    They are compared up to rounding, as two processors need not make them to the last bit.
     """
     examples = []
     for design in _designs(problem):
@@ -85,7 +86,7 @@ def _digest(data: Any) -> bytes:
     """One digest for each kind of pieces, so that the size of chunks makes no difference."""
     rows, index = (data.data, data.index) if isinstance(data, PreparedRows) else (data, None)
     n_rows = rows.shape[0] if index is None else len(index)
-    kind = "csr" if sparse.issparse(rows) else "text" if _is_text(rows) else "array"
+    kind = "csr" if sparse.issparse(rows) else "text" if rows.dtype.kind in "OTU" else "array"
     number = "" if kind == "text" else np.dtype(rows.dtype).newbyteorder("<").str
     header = json.dumps([kind, number, n_rows, *rows.shape[1:]]).encode()
     digests = [hashlib.blake2b(header) for _ in range(3)]
@@ -97,12 +98,8 @@ def _digest(data: Any) -> bytes:
     return b"".join(digest.digest() for digest in digests)
 
 
-def _is_text(rows: Any) -> bool:
-    return rows.dtype.kind in "OTU"
-
-
 def _pieces(rows: Any, kind: str) -> Iterator[Any]:
-    """Bytes that tell all of some rows."""
+    """Bytes of a chunk of rows, one piece for each kind of number."""
     if kind == "text":
         texts = [str(text).encode("utf-8", "surrogatepass") for text in rows.ravel().tolist()]
         yield _little(np.array([len(text) for text in texts]), "<i8")

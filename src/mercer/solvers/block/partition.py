@@ -1,4 +1,4 @@
-"""How columns are divided into blocks, and in which order blocks come."""
+"""The division of columns into blocks, and the order of the blocks."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from numpy.typing import NDArray
 from mercer._array import available_memory, largest_fitting
 from mercer._random import Slot, Streams
 from mercer.designs import Design, Lazy
-from mercer.problem import System
+from mercer.equations import Equations
 
 __all__ = ["bytes_of_block", "partition", "permutation", "size_of_blocks"]
 
-_SMALLEST, _LARGEST = 512, 6144
-_ALONE = 4000  # columns that are solved as one block: seconds
-_EPOCHS = 10.0  # in which what is kept of a block is made use of
-_MOST_INPUTS = 1000  # CSR and counts of words have more, but few that are not zero
-_SHARE = 0.2  # of the memory for one generated block
+_SMALLEST, _LARGEST = 512, 6144  # columns of a block
+_ALONE = 4000  # columns up to which one block of all takes seconds
+_EPOCHS = 10.0  # epochs in which cached factors and Gram matrices are typically used
+_MOST_INPUTS = 1000  # inputs that count as work: CSR and counts of words have more, mostly zeros
+_SHARE = 0.2  # share of the available memory for one generated block
 
 
 def permutation(key: int, epoch: int, n: int) -> NDArray[np.int64]:
-    """A random order of n things, another one in every epoch."""
+    """A random order of n items, another one in every epoch."""
     if not n:
         return np.zeros(0, dtype=np.int64)
     draws = Streams(key, np.array([epoch])).bits(n, Slot.SHUFFLE)[0]
@@ -28,29 +28,30 @@ def permutation(key: int, epoch: int, n: int) -> NDArray[np.int64]:
 
 
 def bytes_of_block(design: Design, size: int) -> float:
-    """Memory at work on one block: its columns twice, its Gram matrix, a factor and copies."""
+    """Bytes for work on one block: its columns twice, its Gram matrix, a factor and copies."""
     return 2.0 * design.dtype.itemsize * design.shape[0] * size + 48.0 * size**2
 
 
-def size_of_blocks(system: System, vectors: float = 0.0, kept: float = np.inf) -> int:
+def size_of_blocks(system: Equations, vectors: float = 0.0, cache: float = np.inf) -> int:
     """Columns of a block: as many as memory and the work on a block alone allow.
 
-    Larger blocks need fewer epochs. What they cost beyond their columns, a factor of b³/3
-    operations for the kernel machine and a Gram matrix of n b² for normal equations, may be as much
-    as the columns of some epochs if it is kept, and of one epoch if it does not fit.
+    Larger blocks need fewer epochs. Their cost beyond their columns, a factor of b³/3 operations
+    for the kernel machine and a Gram matrix of n b² for normal equations, may be as much as the
+    columns of ten epochs if it is cached, and of one epoch if it does not fit.
 
     Parameters
     ----------
-    system : System
+    system : Equations
     vectors : float, default=0.0
         Bytes that are taken besides the blocks.
-    kept : float, default=inf
-        Bytes for what is kept of the blocks besides their columns.
+    cache : float, default=inf
+        Bytes for factors and Gram matrices from one epoch to the next.
     """
     size = _balanced(system, _EPOCHS)
-    if 8.0 * system.n_columns * size * len(system.alphas) > kept:
+    design = system.problem.design
+    n_columns = design.shape[1]
+    if 8.0 * n_columns * size * len(system.alphas) > cache:
         size = _balanced(system, 1.0)
-    design, n_columns = system.problem.design, system.n_columns
     available = available_memory()
     if available is not None:
         room = max(0.0, _SHARE * (available - vectors))
@@ -59,12 +60,12 @@ def size_of_blocks(system: System, vectors: float = 0.0, kept: float = np.inf) -
     return int(np.ceil(n_columns / n_blocks)) if n_blocks else 1
 
 
-def _balanced(system: System, n_epochs: float) -> int:
-    """A block size whose own work is that on its columns in so many epochs."""
+def _balanced(system: Equations, n_epochs: float) -> int:
+    """The block size whose factor or Gram matrix costs as much as its columns in so many epochs."""
     design = system.problem.design
     n, n_columns = design.shape
     inputs = min(getattr(design, "n_inputs", 0), _MOST_INPUTS)
-    entry = 2.0 * inputs + 20.0 + 4.0 * system.shape[1]  # operations for it in every epoch
+    entry = 2.0 * inputs + 20.0 + 4.0 * system.shape[1]  # operations per entry and epoch
     if system.knows_residual:
         balanced = int(np.sqrt(3.0 * n_epochs * n * entry))
     else:
@@ -77,8 +78,8 @@ def _balanced(system: System, n_epochs: float) -> int:
 def partition(design: Design, size: int, key: int, shuffle: bool) -> list[NDArray[np.int64]]:
     """Columns in blocks of ``size``, the last of which may be smaller.
 
-    Rows of data may be sorted, so that the columns of a kernel are shuffled. Those of a ``Lazy``
-    map are random already, and some maps generate neighbours together.
+    The columns of a kernel are shuffled, as rows of data may be sorted. Those of a ``Lazy`` map are
+    random already, and there are maps that generate neighbours together.
     """
     n_columns = design.shape[1]
     columns = np.arange(n_columns)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar
@@ -15,24 +14,26 @@ from mercer._array import available_memory, check_setting
 from mercer._random import key_from
 from mercer._validation import flag, is_name, name_from, positive_integer
 from mercer.designs import Design
-from mercer.problem import Problem, System
-from mercer.solvers.base import Clock, Result, Solver, check_range, start_of
+from mercer.equations import Equations, equations
+from mercer.problem import Problem
+from mercer.solvers.base import Callback, Clock, Result, Solver, check_range, start_of
 from mercer.solvers.block.checkpoint import Checkpoint
 from mercer.solvers.block.fingerprint import examples_of, mark_of
 from mercer.solvers.block.local import LocalSolves
 from mercer.solvers.block.partition import bytes_of_block, partition, permutation, size_of_blocks
 from mercer.solvers.block.state import BlockState
 from mercer.solvers.block.subspace import Subspace
+from mercer.solvers.strengths import results_of
 
 __all__ = ["BlockCoordinateDescent"]
 
-_HELD = 0.5  # share of the memory for what is kept from one epoch to the next
-_FACTORS = 0.25  # share of that for factors
-_DEPTH = 5  # epochs that are combined
-_FUNCTIONS = 256  # columns of the kernel that are combined with them
-_SMALL = 0.05  # share of the memory for them
-_VECTORS = 5  # numbers for every row, column of x and epoch that is not looked back on
-_NEAR = 2.0  # times the goal: what blocks have seen is right to about as much
+_CACHE = 0.5  # share of the available memory for the cache of columns, Gram matrices and factors
+_FACTORS = 0.25  # share of the cache for Gram matrices and factors
+_DEPTH = 5  # epochs whose changes are combined
+_FUNCTIONS = 256  # most functions that are combined with them
+_SMALL = 0.05  # share of the available memory for functions
+_VECTORS = 5  # numbers for every row and column of x, beside the changes of the last epochs
+_NEAR = 2.0  # block-wise residuals overestimate by up to 2x: compute the true one below 2·tol
 _TRACES = ("epoch", "block")
 
 
@@ -51,8 +52,8 @@ class BlockCoordinateDescent(Solver):
     kernel machine of all rows (``RKHSNorm`` with the design itself) it is Gauss-Seidel on
     (K + n alpha I) a = y − b: no Gram matrix, and the residual is known after every block.
 
-    In the trace of other systems it is what blocks saw before they moved, right to a factor of
-    about two; the result has the true one.
+    In the trace of other systems the residual is the norm of block-wise residuals, each before its
+    block moves, which is right to a factor of about two; the result has the true one.
 
     Parameters
     ----------
@@ -95,7 +96,7 @@ class BlockCoordinateDescent(Solver):
     >>> from mercer.designs import Dense
     >>> from mercer.losses import Squared
     >>> from mercer.penalties import L2
-    >>> from mercer.problem import Problem, System
+    >>> from mercer.problem import Problem
     >>> from mercer.solvers import BlockCoordinateDescent
     >>> problem = Problem(Dense(np.eye(2)), [1.0, 3.0], Squared(), L2(0.5))
     >>> BlockCoordinateDescent(tol=1e-10, block_size=1).solve(problem).coef.round(6)
@@ -129,49 +130,13 @@ class BlockCoordinateDescent(Solver):
     def criterion(self, problem: Problem) -> str:
         return "residual"
 
-    def solve(
-        self,
-        problem: Problem,
-        start: ArrayLike | None = None,
-        callback: Callable[[Any], bool | None] | None = None,
-    ) -> Result:
-        return self._solve(problem, [problem.penalty.alpha], start, callback)[0]
-
-    def solve_path(
-        self,
-        problem: Problem,
-        alphas: Iterable[float],
-        callback: Callable[[Any], bool | None] | None = None,
-    ) -> list[Result]:
-        """Minimisers for several strengths, which share blocks and Gram matrices.
-
-        Each is what ``solve`` returns for it alone, to rounding; a strength whose residual is small
-        enough leaves.
-
-        Parameters
-        ----------
-        problem : Problem
-            Its penalty gives everything but alpha.
-        alphas : iterable of float
-        callback : callable, optional
-            As in ``solve``; its state has ``coefs``, one θ for every strength. Returning True stops
-            all of them.
-
-        Returns
-        -------
-        list of Result
-            In the order of ``alphas``.
-        """
-        return self._solve(problem, list(alphas), None, callback)
-
-    def _solve(
+    def _path(
         self,
         problem: Problem,
         alphas: list[float],
         start: ArrayLike | None,
-        callback: Callable[[Any], bool | None] | None,
+        callback: Callback | None,
     ) -> list[Result]:
-        self._check(problem)
         clock = Clock()
         stopped = interrupted = False
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
@@ -187,7 +152,7 @@ class BlockCoordinateDescent(Solver):
         self, problem: Problem, alphas: list[float], start: ArrayLike | None, clock: Clock
     ) -> BlockState:
         key = key_from(self.random_state)
-        system = problem.system(alphas)
+        system = equations(problem, alphas)
         system.phase = clock.phase
         theta = start_of(problem, start)
         size, room = self._plan(system)
@@ -210,39 +175,39 @@ class BlockCoordinateDescent(Solver):
             subspace=Subspace(system, _DEPTH) if self.accelerated else None,
         )
         resumed = self._resumed(state, start)
-        # A trace by blocks is to tell what every block takes.
-        system.hold((1 - _FACTORS) * room, None if self.trace == "block" else state.blocks)
-        # Not what is kept by and by: an interrupted fit has less of it when it goes on.
-        state.held = system.holds == 1
+        # A trace by blocks shows the cost of every block: none is generated beforehand.
+        system.cache((1 - _FACTORS) * room, None if self.trace == "block" else state.blocks)
+        # Only columns that are cached from the start count: a resumed fit has no others.
+        state.cached = system.cached
         if resumed:
             return state
-        state.rank = int(self._n_functions(system, state.held))
+        state.rank = int(self._n_functions(system, state.cached))
         if start is not None or not state.blocks:
             state.relative = self._residuals(state)
         state.observe()
         self._leave(state)
         return state
 
-    def _plan(self, system: System) -> tuple[int, float]:
-        """Columns of a block, and bytes for what is kept from one epoch to the next."""
+    def _plan(self, system: Equations) -> tuple[int, float]:
+        """Columns of a block, and bytes of the cache."""
         design = system.problem.design
         n_long = design.shape[0] + 2.0 * system.shape[0]
-        functions = 24.0 * n_long * self._n_functions(system, held=True)
+        functions = 24.0 * n_long * self._n_functions(system, cached=True)
         vectors = 8.0 * system.shape[1] * n_long * (_VECTORS + 2 * _DEPTH * self.accelerated)
         vectors += functions
         available = available_memory()
-        room = float(self.hold) if self.hold != "auto" else _HELD * ((available or 0) - vectors)
+        room = float(self.hold) if self.hold != "auto" else _CACHE * ((available or 0) - vectors)
         size = self.block_size
         if isinstance(size, str):
             size = size_of_blocks(system, vectors, _FACTORS * room)
         size = int(min(size, max(1, design.shape[1])))
         _check_block(design, size, vectors)
         if self.hold == "auto":
-            room -= _HELD * bytes_of_block(design, size)
+            room -= _CACHE * bytes_of_block(design, size)
         return size, room
 
-    def _epoch(self, state: BlockState, callback: Callable[[Any], bool | None] | None) -> bool:
-        """One look at every block; whether the callback wants to stop."""
+    def _epoch(self, state: BlockState, callback: Callback | None) -> bool:
+        """Minimise over every block once; whether the callback stops the solver."""
         n_blocks = len(state.blocks)
         order = permutation(state.key, state.iteration, n_blocks)
         if not state.position:
@@ -251,14 +216,14 @@ class BlockCoordinateDescent(Solver):
                 state.subspace.begin()
         while state.position < n_blocks:
             self._one_block(state, int(order[state.position]) if self.shuffle else state.position)
-            looks = self.trace == "block" and state.position < n_blocks
-            if looks:
+            in_epoch = self.trace == "block" and state.position < n_blocks
+            if in_epoch:
                 if state.system.knows_residual:
                     state.relative[state.index] = self._residuals(state)
                 state.observe()
             if state.checkpoint is not None and not state.n_blocks % self.checkpoint_every:
                 state.save()
-            if looks and self._stops(state, callback):
+            if in_epoch and self._stops(state, callback):
                 return True
         state.position = 0
         if state.subspace is not None and n_blocks > 1:
@@ -275,23 +240,23 @@ class BlockCoordinateDescent(Solver):
         return stopped
 
     def _draw_functions(self, state: BlockState, subspace: Subspace) -> None:
-        """Directions across all blocks, from the second epoch on: some problems need but one."""
+        """Directions across all blocks, from the second epoch on: easy problems need only one."""
         system = state.system
         if state.rank:
             anchors = permutation(state.key, -2, system.n_anchors)[: state.rank]
-            blocks = state.blocks if state.held else None
+            blocks = state.blocks if state.cached else None
             subspace.functions = system.functions(np.sort(anchors), blocks)
 
-    def _n_functions(self, system: System, held: bool) -> int:
-        """As many as memory allows, and as cost no more than some epochs."""
+    def _n_functions(self, system: Equations, cached: bool) -> int:
+        """As many as memory allows, and as cost no more than a few epochs."""
         if not self.accelerated:
             return 0
-        rank = min(_FUNCTIONS, system.n_rows // 8, system.n_columns // 8)
+        rank = min(_FUNCTIONS, system.n_rows // 8, system.problem.design.shape[1] // 8)
         available = available_memory()
         if available is not None:
             n_long = system.n_rows + 2.0 * system.shape[0]
             rank = min(rank, int(_SMALL * available / (24.0 * n_long)))
-        if not held:
+        if not cached:
             inputs = getattr(system.problem.design, "n_inputs", 0)
             rank = min(rank, 2 * inputs + 20 + 2 * system.width)
         return rank
@@ -303,36 +268,36 @@ class BlockCoordinateDescent(Solver):
             delta = state.local.solve(system, number, block, state.index)
         check_range(state.problem, delta)
         system.move(block, delta)
-        own = block.rhs[: len(block.columns)]
-        state.squares += np.einsum("ij,ij->j", own, own)
+        residual = block.rhs[: len(block.columns)]
+        state.squares += np.einsum("ij,ij->j", residual, residual)
         state.position += 1
         state.n_blocks += 1
 
     def _judge(self, state: BlockState) -> None:
         """Set the residuals after an epoch.
 
-        What blocks saw before they moved stands for the residual of the normal equations, which
-        would take another look at all columns; where it is small, the look is taken. The kernel
-        machine's residual is part of the state, and computed anew before a strength leaves, if
-        moves were rounded to float32.
+        Block-wise residuals, each before its block moves, stand for that of the normal equations,
+        which needs all columns once more; it is computed where they are small. The kernel machine's
+        residual is part of the state, and computed anew before a strength leaves, if moves were
+        rounded to float32.
         """
         system = state.system
         if system.knows_residual:
             relative = self._residuals(state)
             if state.problem.dtype == np.float32 and relative.min() <= self.tol:
                 with state.clock.phase("reduce"):
-                    system.rebuild(state.blocks if state.held else None)
+                    system.start(system.x, state.blocks if state.cached else None)
                 relative = self._residuals(state)
-            looks = np.ones(len(relative), dtype=bool)
+            true = np.ones(len(relative), dtype=bool)
         else:
             relative = system.relative(np.sqrt(state.squares)[None]).max(axis=1)
-            looks = relative <= _NEAR * self.tol
-            if state.iteration == 1 and (state.held or len(state.blocks) == 1):
-                looks[:] = True  # the first blocks have seen everything
-            if looks.any():
-                relative = np.where(looks, self._residuals(state), relative)
+            true = relative <= _NEAR * self.tol
+            if state.iteration == 1 and (state.cached or len(state.blocks) == 1):
+                true[:] = True  # the first epoch may have solved it all
+            if true.any():
+                relative = np.where(true, self._residuals(state), relative)
         state.relative[state.index] = relative
-        state.estimated = not looks.all()
+        state.estimated = not true.all()
 
     def _residuals(self, state: BlockState) -> NDArray[np.float64]:
         """The largest relative residual of every strength at work."""
@@ -340,12 +305,12 @@ class BlockCoordinateDescent(Solver):
             residual = state.system.current_residual(state.blocks)
             return state.system.relative(residual).max(axis=1)
 
-    def _stops(self, state: BlockState, callback: Callable[[Any], bool | None] | None) -> bool:
+    def _stops(self, state: BlockState, callback: Callback | None) -> bool:
         with state.clock.pause():
             return callback is not None and bool(callback(state))
 
     def _leave(self, state: BlockState) -> None:
-        """Let strengths that are solved go."""
+        """Drop strengths that are solved."""
         stays = state.relative[state.index] > self.tol
         if stays.all():
             return
@@ -355,7 +320,7 @@ class BlockCoordinateDescent(Solver):
         state.keep(np.flatnonzero(stays))
 
     def _resumed(self, state: BlockState, start: ArrayLike | None) -> bool:
-        """Make ready for checkpoints, and go where the last one was, if there is one."""
+        """Prepare checkpoints, and go where the last one was, if there is one."""
         if self.checkpoint is None:
             return False
         settings = {
@@ -381,23 +346,13 @@ class BlockCoordinateDescent(Solver):
         whole = not (stopped or interrupted)
         if whole and len(state.index) and state.estimated:
             state.relative[state.index] = self._residuals(state)
-        converged = state.relative <= self.tol
         if whole and state.checkpoint is not None:
             state.checkpoint.remove()
-        if whole and not converged.all():
-            self._warn(replace(state, optimality=float(state.relative.max())), stacklevel=5)
-        return [
-            Result(
-                coef,
-                int(state.n_iter[number]),
-                bool(converged[number]),
-                float(state.relative[number]),
-                state.traces[number],
-                interrupted and not converged[number],
-                self.criterion(state.problem),
-            )
-            for number, coef in enumerate(state.coefs)
-        ]
+        if whole and not np.all(state.relative <= self.tol):
+            self._warn(replace(state, optimality=float(state.relative.max())))
+        return results_of(
+            state.coefs, state.n_iter, state.relative, self.tol, state.traces, interrupted
+        )
 
 
 def _check_block(design: Design, size: int, besides: float = 0.0) -> None:

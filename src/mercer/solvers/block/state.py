@@ -1,23 +1,24 @@
-"""Where block coordinate descent stands."""
+"""The state of block coordinate descent, and what a checkpoint keeps of it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.problem import System
-from mercer.solvers.base import State, TraceRow, check_range
-from mercer.solvers.block.checkpoint import Checkpoint, rows_from_text, rows_to_text
+from mercer.equations import Equations
+from mercer.solvers.base import State, TraceRow
+from mercer.solvers.block.checkpoint import Checkpoint
 from mercer.solvers.block.local import LocalSolves
 from mercer.solvers.block.subspace import Subspace
+from mercer.solvers.strengths import add_rows
 
 __all__ = ["BlockState"]
 
-# Arrays and numbers of the state that a checkpoint holds beside those of the system.
-_OWN = ("index", "relative", "n_iter", "squares")
+# Arrays and numbers of the state in a checkpoint, beside the arrays of the equations.
+_ARRAYS = ("index", "relative", "n_iter", "squares")
 _FACTS = ("key", "block_size", "iteration", "position", "n_blocks", "rank", "estimated")
 
 
@@ -28,7 +29,7 @@ class BlockState(State):
     Attributes
     ----------
     alphas : ndarray of shape (q,)
-        All strengths asked for.
+        All strengths, solved or not.
     coefs : list of ndarray
         θ of every strength.
     relative : ndarray of shape (q,)
@@ -39,11 +40,11 @@ class BlockState(State):
         Blocks done in this epoch.
     """
 
-    system: System
+    system: Equations
     alphas: NDArray[np.float64]
     key: int
     block_size: int
-    rank: int  # functions that are combined with the last epochs
+    rank: int  # number of functions that are combined with the last epochs
     blocks: list[NDArray]
     index: NDArray[np.int64]  # numbers of the strengths at work
     relative: NDArray[np.float64]
@@ -54,10 +55,10 @@ class BlockState(State):
     checkpoint: Checkpoint | None = None
     finished: dict[int, NDArray] = field(default_factory=dict)
     squares: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    held: bool = False  # whether all blocks are in memory from the first epoch on
+    cached: bool = False  # whether all blocks are in memory from the first epoch on
     position: int = 0
     n_blocks: int = 0
-    estimated: bool = True  # whether ``relative`` is what blocks saw, not the residual at x
+    estimated: bool = True  # whether ``relative`` is a norm of block-wise residuals, not that at x
 
     @property
     def coefs(self) -> list[NDArray]:
@@ -82,24 +83,15 @@ class BlockState(State):
 
     def observe(self) -> None:
         """Write a row into the trace of every strength at work."""
-        seconds, phases = self.clock.seconds, dict(self.clock.phases)
+        seconds = self.clock.seconds
         with self.clock.pause():
-            values = self.system.values().sum(axis=1)
-            check_range(self.problem, values)
             self.optimality = float(self.relative.max())
-            for place, number in enumerate(self.index):
-                x = self.system.x[:, self.system.of(place)]
-                row = TraceRow(
-                    seconds,
-                    float(values[place]),
-                    float(self.relative[number]),
-                    int(np.count_nonzero(x)),
-                    dict(phases),
-                )
-                self.traces[number].append(row)
+            values, relative = self.system.values().sum(axis=1), self.relative[self.index]
+            x = (self.system.x[:, self.system.of(place)] for place in range(len(self.index)))
+            add_rows(self, self.traces, seconds, self.index, values, relative, x)
 
     def keep(self, places: NDArray) -> None:
-        """Let all strengths go but those at these places among the ones at work."""
+        """Drop all strengths but those at these places among the ones at work."""
         width = self.system.width
         columns = (places[:, None] * width + np.arange(width)).ravel()
         self.system.keep(places)
@@ -111,24 +103,24 @@ class BlockState(State):
             self.subspace.keep(columns)
 
     def save(self) -> None:
-        """Write all of it to the checkpoint."""
+        """Write the state to the checkpoint, if there is one."""
         if self.checkpoint is None:
             return
         facts = {name: getattr(self, name) for name in _FACTS}
         facts["seconds"], facts["phases"] = self.clock.seconds, dict(self.clock.phases)
         with self.clock.pause():
-            facts["traces"] = rows_to_text(self.traces)
+            facts["traces"] = [[asdict(row) for row in trace] for trace in self.traces]
             self.checkpoint.save(self._arrays(), facts)
 
     def restore(self, arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
-        """Go on where ``save`` was; an error of any kind says that this was not written there."""
+        """Go where ``save`` was; an error of any kind means that it has not written this."""
         self.keep(_increasing(arrays["own.index"], len(self.alphas)))
         self._check(arrays)
         groups: dict[str, dict[str, NDArray]] = {}
         for name, array in arrays.items():
             owner, rest = name.split(".", 1)
             groups.setdefault(owner, {})[rest] = array
-        for name in _OWN:
+        for name in _ARRAYS:
             setattr(self, name, groups["own"][name])
         self.finished = {int(k): theta for k, theta in groups.get("finished", {}).items()}
         self.system.restore(groups["system"])
@@ -138,25 +130,25 @@ class BlockState(State):
             if type(facts[name]) is not type(getattr(self, name)) or facts[name] < 0:
                 raise ValueError(f"{name} must be a number of its kind")
             setattr(self, name, facts[name])
-        self.traces = rows_from_text(facts["traces"])
+        self.traces = [[TraceRow(**row) for row in trace] for trace in facts["traces"]]
         if len(self.traces) != len(self.alphas):
             raise ValueError("there must be a trace for every strength")
         phases = {name: float(seconds) for name, seconds in facts["phases"].items()}
         self.clock.go_on(float(facts["seconds"]), phases)
 
     def _arrays(self) -> dict[str, NDArray]:
-        """All arrays that what comes next depends on, by name."""
+        """All arrays that later steps depend on, by name."""
         past = {} if self.subspace is None else self.subspace.arrays()
         return {
             **{f"system.{name}": array for name, array in self.system.saved().items()},
             **{f"past.{name}": array for name, array in past.items()},
             **{f"finished.{number}": theta for number, theta in self.finished.items()},
-            **{f"own.{name}": getattr(self, name) for name in _OWN},
+            **{f"own.{name}": getattr(self, name) for name in _ARRAYS},
         }
 
     def _check(self, arrays: dict[str, NDArray]) -> None:
         """Refuse arrays that are not those of this fit with the strengths now at work."""
-        changes = self.system.state()
+        changes = self.system.state
         n_past = 0
         if self.subspace is not None:
             n_past = sum(name.startswith("past.") for name in arrays) // len(changes)
@@ -176,7 +168,7 @@ class BlockState(State):
 
 
 def _increasing(index: NDArray, n: int) -> NDArray[np.int64]:
-    """``index`` if it is one of some of n things in order."""
+    """``index`` if it is increasing numbers below n."""
     index = np.asarray(index)
     steps = np.diff(index, prepend=-1, append=n)
     if index.dtype != np.int64 or index.ndim != 1 or np.any(steps < 1):

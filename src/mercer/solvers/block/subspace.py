@@ -1,39 +1,39 @@
-"""What the last epochs have changed, combined as well as can be."""
+"""The best combination of the changes of the last epochs."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.problem.systems import Functions, System
+from mercer.equations import Equations, Functions
 
 __all__ = ["Subspace"]
 
-_WIDEST = 160  # directions of one strength: more cost more than they gain
-_NEGLIGIBLE = 1e3  # times the precision: smaller eigenvalues are made of rounding
+_WIDEST = 160  # directions of one strength, beyond which they cost more than they gain
+_NEGLIGIBLE = 1e3  # times the machine epsilon: smaller eigenvalues are rounding
 _CANCELLED = 1e2 * float(np.finfo(np.float64).eps)
 
 
 class Subspace:
     """Minimises over the changes of the last epochs, all outputs of a strength together.
 
-    The energy of a change follows from what it did to the state, so that no row is generated for
-    it. It is a Krylov method that needs no parameters, and its blocks are a preconditioner that may
-    be another one in every epoch.
+    The energy of a change follows from the change of the state, so that no column is generated for
+    it. It is a Krylov method without parameters, whose preconditioner, the blocks in their order,
+    may differ from epoch to epoch.
 
     Parameters
     ----------
-    system : System
+    system : Equations
     depth : int
-        How many epochs are looked back on.
+        Number of epochs whose changes are combined.
 
     Attributes
     ----------
     functions : Functions or None
-        Directions of the kernel machine that are there in every epoch.
+        Directions that are combined with them in every epoch.
     """
 
-    def __init__(self, system: System, depth: int):
+    def __init__(self, system: Equations, depth: int):
         self.system = system
         self.depth = max(1, min(depth, _WIDEST // system.width))
         self.changes: list[dict[str, NDArray]] = []
@@ -41,56 +41,57 @@ class Subspace:
         self._rounding = _NEGLIGIBLE * float(np.finfo(system.problem.dtype).eps)
 
     def begin(self) -> None:
-        """An epoch begins here."""
-        self.system.record()
+        """Begin an epoch: set the journal to zero."""
+        self.system.journal = {k: np.zeros_like(v) for k, v in self.system.state.items()}
 
     def improve(self, relative: NDArray[np.float64]) -> None:
-        """An epoch is over: go where F is least among all it and those before lead to.
+        """End an epoch: go where F is least in the span of its change and those before.
 
         Near the solution the slope of F is a small difference of large numbers: the smaller the
         ``relative`` residual of a strength, the fewer directions are trusted.
         """
-        arrays, newest = self.system.state(), self.system.journal
+        arrays, newest = self.system.state, self.system.journal
         self.changes.append(newest)
         del self.changes[: -self.depth]
         for place in range(len(self.system.alphas)):
-            own = self.system.of(place)
+            columns = self.system.of(place)
             least = max(self._rounding, _CANCELLED / max(_CANCELLED, float(relative[place])))
-            for name, change in self._best(place, own, least).items():
-                arrays[name][:, own] += change
-                newest[name][:, own] += change
+            for name, change in self._best(place, columns, least).items():
+                arrays[name][:, columns] += change
+                newest[name][:, columns] += change
 
-    def _best(self, place: int, own: slice, least: float) -> dict[str, NDArray]:
-        """What the best combination changes in the arrays of one strength."""
+    def _best(self, place: int, columns: slice, least: float) -> dict[str, NDArray]:
+        """The change of the arrays of one strength by the best combination."""
         basis = {
-            name: np.hstack([change[name][:, own] for change in self.changes])
+            name: np.hstack([change[name][:, columns] for change in self.changes])
             for name in self.changes[0]
         }
-        gram, slope = self.system.energy(basis, place)
         system, functions = self.system, self.functions
+        gram, slope = system.pairing(basis, basis, place), system.slope(basis, place)
         if functions is None:
             weights = _minimiser(gram, slope, gram.diagonal(), least)
             return {name: array @ weights for name, array in basis.items()}
-        # Functions are orthogonal to each other: they are eliminated, and what is left is small.
+        # Functions are orthogonal to each other: their elimination leaves a small matrix.
         diagonal = functions.energies + functions.norm * system.alphas[place]
-        cross, own_slope = system.energy_of_functions(functions, basis, place)
+        cross = system.pairing(functions.arrays, basis, place)
+        of_functions = system.slope(functions.arrays, place)
         inverse = np.divide(1.0, diagonal, out=np.zeros_like(diagonal), where=diagonal > 0)[:, None]
         left = gram - cross.T @ (inverse * cross)
-        left_slope = slope - cross.T @ (inverse * own_slope)
+        left_slope = slope - cross.T @ (inverse * of_functions)
         weights = _minimiser(left, left_slope, gram.diagonal(), least)
         change = system.change_by_functions(
-            functions, inverse * (own_slope - cross @ weights), place
+            functions, inverse * (of_functions - cross @ weights), place
         )
         return {name: change[name] + array @ weights for name, array in basis.items()}
 
     def keep(self, columns: NDArray) -> None:
-        """Let all other columns go."""
+        """Drop all other columns."""
         for change in self.changes:
             for name in change:
                 change[name] = np.ascontiguousarray(change[name][:, columns])
 
     def arrays(self) -> dict[str, NDArray]:
-        """All that is remembered."""
+        """All arrays, by age and name."""
         every = [*self.changes, self.system.journal]
         return {
             f"{age}.{name}": array
@@ -99,7 +100,7 @@ class Subspace:
         }
 
     def restore(self, arrays: dict[str, NDArray]) -> None:
-        """Remember what ``arrays`` told."""
+        """Go where ``arrays`` was."""
         every: dict[int, dict[str, NDArray]] = {}
         for key, array in arrays.items():
             age, name = key.split(".")

@@ -14,32 +14,34 @@ __all__ = ["Columns", "GramPool", "columns_of"]
 _BLOCK = 512  # rows of a bitmap that share one curvature
 _FEW_BLOCKS = 16  # fewer of them than this tell too little of curvatures that differ
 _LARGEST = 2**24  # curvature of a block as an integer
-_HELD = 2**30  # bytes of dense columns held beside the design
-_KEPT = 1000  # columns whose Gram matrix is kept even where fewer are asked for
+_CACHE = 2**30  # bytes of dense columns cached beside the design
+_POOL = 1000  # columns whose Gram matrix is cached even where fewer are asked for
 
 
-class Columns:
+class Columns(Design):
     """A design in float64, and products of its columns under curvatures of the rows.
 
     Attributes
     ----------
     curvature : ndarray of shape (n,) or None
-        h of ``block``, as it really is used; None stands for ones.
+        h of ``products``, as it really is used; None stands for ones.
     """
 
     curvature: NDArray[np.float64] | None = None
 
     def __init__(self, design: Design):
         self.design = design
+        self.shape, self.dtype = design.shape, np.dtype(np.float64)
         self.n, self.n_columns = design.shape
 
     def matvec(self, w: NDArray) -> NDArray[np.float64]:
-        """Z w."""
         return self.design.matvec(w)
 
     def rmatvec(self, v: NDArray) -> NDArray[np.float64]:
-        """Zᵀv."""
         return self.design.rmatvec(v).astype(np.float64, copy=False)
+
+    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        return self.design.column_sqnorms(weights)
 
     def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
         """Some rows of some columns, as a new array."""
@@ -49,39 +51,39 @@ class Columns:
         """Use h, or what comes near it, from now on."""
         self.curvature = h
 
-    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+    def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         """Z[:, left]ᵀ diag(h) Z[:, right] / n; ``right`` is ``left`` by default."""
         raise NotImplementedError
 
 
 class DenseColumns(Columns):
-    """Columns of an array; those at work are held one after the other, for rows lie otherwise."""
+    """Columns of an array by rows; those at work are cached with their entries side by side."""
 
     design: Dense
 
     def __init__(self, design: Design):
         super().__init__(design)
-        self._held = np.zeros((0, self.n))
+        self._cached = np.zeros((0, self.n))
         self._ids = np.zeros(0, dtype=np.int64)
         self._place = np.full(self.n_columns, -1)
 
     def matvec(self, w: NDArray) -> NDArray[np.float64]:
-        some = np.flatnonzero(w)
-        if np.all(self._place[some] >= 0):
-            return w[some] @ self._held[self._place[some]]
+        used = np.flatnonzero(w)
+        if np.all(self._place[used] >= 0):
+            return w[used] @ self._cached[self._place[used]]
         if self.design.dtype == np.float64:
             return self.design.matvec(w)
         out = np.empty(self.n)
-        for rows in row_chunks(self.n, 12.0 * len(some)):
-            out[rows] = self.part(rows, some) @ w[some]
+        for rows in row_chunks(self.n, 12.0 * len(used)):
+            out[rows] = self.part(rows, used) @ w[used]
         return out
 
-    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+    def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         union = left if right is None else np.concatenate([right, left])
-        held = self._hold(union)
+        cached = self._cache(union)
         out = np.zeros((len(left), len(left if right is None else right)))
         for rows in row_chunks(self.n, 16.0 * len(union)):
-            both = self.part(rows, union).T if held is None else held[:, rows]
+            both = self.part(rows, union).T if cached is None else cached[:, rows]
             z = both[-len(left) :]
             if self.curvature is None:
                 out += z @ (z if right is None else both[: len(right)]).T
@@ -93,32 +95,35 @@ class DenseColumns(Columns):
         out /= self.n
         return out
 
+    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        return self.design.column_sqnorms(weights)
+
     def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
         return self.design.array[rows][:, columns].astype(np.float64, copy=False)
 
-    def _hold(self, ids: NDArray) -> NDArray[np.float64] | None:
+    def _cache(self, ids: NDArray) -> NDArray[np.float64] | None:
         """The columns as rows of an array, or None where that would be too large."""
         new = ids[self._place[ids] < 0]
-        if 8.0 * self.n * len(ids) > _HELD:
+        if 8.0 * self.n * len(ids) > _CACHE:
             return None
-        if 8.0 * self.n * (len(self._ids) + len(new)) > _HELD:
+        if 8.0 * self.n * (len(self._ids) + len(new)) > _CACHE:
             kept = ids[self._place[ids] >= 0]
-            self._held = self._held[self._place[kept]]
+            self._cached = self._cached[self._place[kept]]
             self._place[self._ids] = -1
             self._ids = kept
             self._place[kept] = np.arange(len(kept))
         if len(new):
             old = len(self._ids)
             grown = np.empty((old + len(new), self.n))
-            grown[:old] = self._held
+            grown[:old] = self._cached
             for rows in row_chunks(self.n, 16.0 * len(new)):
                 grown[old:, rows] = self.part(rows, new).T
-            self._held, self._ids = grown, np.concatenate([self._ids, new])
+            self._cached, self._ids = grown, np.concatenate([self._ids, new])
             self._place[new] = np.arange(old, len(grown))
         places = self._place[ids]
         if np.array_equal(places, np.arange(places[0], places[0] + len(ids))):
-            return self._held[places[0] : places[0] + len(ids)]
-        return self._held[places]
+            return self._cached[places[0] : places[0] + len(ids)]
+        return self._cached[places]
 
 
 class SparseColumns(Columns):
@@ -131,7 +136,7 @@ class SparseColumns(Columns):
         super().__init__(Sparse(matrix))
         self.by_column = matrix.tocsc()
 
-    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+    def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         z = self.by_column[:, left]
         other = z if right is None else self.by_column[:, right]
         if self.curvature is not None:
@@ -178,7 +183,7 @@ class BinColumns(Columns):
         self.curvature = np.zeros(self.n)
         self.curvature[order] = np.repeat(self._weights * self._unit, sizes)
 
-    def block(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+    def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         design = self.design
         if self.curvature is not None and self._is_small:
             z = design.block(left)
@@ -226,13 +231,13 @@ def columns_of(design: Design) -> Columns:
 class GramPool:
     """The Gram matrix of columns asked for so far, under one curvature of the rows.
 
-    With ``centred``, columns are less their means, Z − 1m̄ᵀ with means under the curvature: what is
-    left of a quadratic when an intercept without penalty is eliminated.
+    With ``centred``, the columns are those of Z − 1m̄ᵀ with their means m̄ under the curvature, which
+    eliminates an intercept without penalty from a quadratic.
 
     Attributes
     ----------
     curvature : ndarray of shape (n,) or None
-        What the rows are to be weighted with; `Columns.curvature` is what they really are.
+        Weights of the rows as asked for; `Columns.curvature` are those that are used.
     """
 
     def __init__(self, columns: Columns, centred: bool):
@@ -249,9 +254,9 @@ class GramPool:
         self._sqnorms: NDArray[np.float64] | None = None
 
     def set_curvature(self, h: NDArray[np.float64] | None, ridge: float = 0.0) -> None:
-        """Weigh rows by h, or None for all alike, and forget everything under another curvature.
+        """Weigh rows by h, or by ones for None, and drop all entries under another curvature.
 
-        ``ridge`` times the mean of h times what diagonal entries are with ones is added to them.
+        Diagonal entries are raised by ``ridge`` · (mean of h) · (the entry for h of ones).
         """
         if self._fresh and h is None and self.curvature is None:
             return
@@ -272,9 +277,9 @@ class GramPool:
         return 0.0 if self._means is None or not self._mass > 0 else self._means / self._mass
 
     def gram(self, ids: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
-        """The columns in an order that suits, and their Gram matrix, not to be written to."""
+        """The columns in the order of the cache, and their Gram matrix, not to be written to."""
         new = ids[self._place[ids] < 0]
-        if len(self._ids) + len(new) > max(_KEPT, 2 * len(ids)):
+        if len(self._ids) + len(new) > max(_POOL, 2 * len(ids)):
             self._keep(ids[self._place[ids] >= 0])
         if len(new):
             self._add(new)
@@ -299,12 +304,12 @@ class GramPool:
             grown = np.empty((room, room))
             grown[:old, :old] = self._gram[:old, :old]
             self._gram = grown
-        corner = self._centre(self.columns.block(new), new, new)
+        corner = self._centre(self.columns.products(new), new, new)
         if self._ridge and self._sqnorms is not None:
             corner[np.diag_indices(len(new))] += self._ridge * self._sqnorms[new]
         self._gram[old:size, old:size] = corner
         if old:
-            side = self._centre(self.columns.block(new, self._ids), new, self._ids)
+            side = self._centre(self.columns.products(new, self._ids), new, self._ids)
             self._gram[old:size, :old] = side
             self._gram[:old, old:size] = side.T
         self._ids = np.concatenate([self._ids, new])

@@ -11,15 +11,15 @@ from numpy.typing import NDArray
 from mercer import _core
 from mercer.solvers.coordinate.columns import BinColumns
 from mercer.solvers.coordinate.lists import ColumnLists, column_lists
-from mercer.solvers.coordinate.output import Point
+from mercer.solvers.coordinate.output import Iterate
 from mercer.solvers.coordinate.rounds import eso_factor
 from mercer.solvers.coordinate.steps import Steps
 
 __all__ = ["DescentSteps"]
 
-_BATCH, _BATCHES = 5, 60  # sweeps in one go, and how many goes at most
+_BATCH, _BATCHES = 5, 60  # sweeps between two looks at their largest step, and most such batches
 _MEMORY = 5  # iterates that an extrapolation combines
-_SHARE, _EXACT = 0.01, 0.03  # goal of a model: of the gap now, of what is asked for in the end
+_SHARE, _EXACT = 0.01, 0.03  # excess allowed to a model: shares of the gap and of the final goal
 _LEAST = 1e-2  # least curvature of a row, relative to the mean one
 
 
@@ -51,26 +51,26 @@ class DescentSteps(Steps):
     n_threads: int = 1
     draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
 
-    def step(self, point: Point, gap: float, goal: float) -> Point | None:
+    def step(self, at: Iterate, gap: float, goal: float) -> Iterate | None:
         with self.clock.phase("columns"):
-            sweep = self._begin(point)
-        reach = point.objective / self.output.l1 if self.output.l1 > 0 else 1.0
+            sweep = self._begin(at)
+        reach = at.objective / self.output.l1 if self.output.l1 > 0 else 1.0
         enough = max(_EXACT * goal, _SHARE * gap) / max(reach, 1e-300)
         with self.clock.phase("sweeps"):
             self._minimise(sweep, enough)
         with self.clock.phase("rows"):
             before = self.caution
-            found = self.search(point, sweep.ids, sweep.w - point.w[sweep.ids], sweep.h)
-        if self.mode == "async" and (found is None or self.caution > before):
+            better = self.search(at, sweep.ids, sweep.w - at.w[sweep.ids], sweep.h)
+        if self.mode == "async" and (better is None or self.caution > before):
             self.mode = "safe"  # threads were in each other's way
-            return point if found is None else found
-        return point if found is None and self.order == "random" else found
+            return at if better is None else better
+        return at if better is None and self.order == "random" else better
 
-    def _begin(self, point: Point) -> _Sweep:
-        columns, h = self.output.columns, self.curvature(point)
+    def _begin(self, at: Iterate) -> _Sweep:
+        columns, h = self.output.columns, self.curvature(at)
         if h is not None and not self.output.loss.quadratic:
             h = np.maximum(h, _LEAST * float(np.mean(h)))
-        ids = np.sort(self.candidates(point))
+        ids = np.sort(self.candidates(at))
         plain = self.mode == "auto" and self.order == "cyclic"
         bins = isinstance(columns, BinColumns) and not columns.design.missing
         if plain and bins and 2 * len(ids) >= columns.n_columns:
@@ -79,7 +79,7 @@ class DescentSteps(Steps):
         else:
             lists = column_lists(columns, ids)
             curvature = lists.curvatures(h, columns.n)
-        return _Sweep(ids, point.w[ids], point.slopes.copy(), h, curvature, lists)
+        return _Sweep(ids, at.w[ids], at.slopes.copy(), h, curvature, lists)
 
     def _minimise(self, sweep: _Sweep, enough: float) -> None:
         """Sweeps until no step is larger than ``enough``, in units of the gradient."""
@@ -98,7 +98,7 @@ class DescentSteps(Steps):
 
     def _centre(self, sweep: _Sweep) -> None:
         """Move the intercept to where the model is least."""
-        if self.output.fit_intercept:
+        if self.output.problem.fit_intercept:
             mass = sweep.h if sweep.h is not None else np.ones(len(sweep.slope))
             total = float(np.sum(mass))
             if total > 0:
@@ -124,7 +124,7 @@ class DescentSteps(Steps):
                 0.0,
                 self.n_threads,
             )[1]
-        given = (lists.starts, lists.rows, lists.values, lists.scale)
+        given = lists.arguments()
         if self.mode == "async":
             before = sweep.w.copy()
             _core.descend_async(
@@ -156,7 +156,7 @@ class DescentSteps(Steps):
         )[1]
 
     def _groups(self, sweep: _Sweep, lists: ColumnLists) -> tuple[NDArray, NDArray | None, float]:
-        """Bounds of what is moved together, the order of the columns, and the safety factor."""
+        """Bounds of groups that move together, the order of the columns, and the safety factor."""
         p = len(sweep.ids)
         if self.mode == "safe":
             tau = min(max(self.n_threads, 1), p)
@@ -178,19 +178,14 @@ class DescentSteps(Steps):
 
     def _greediest(self, sweep: _Sweep) -> tuple[NDArray, NDArray, float]:
         """The half of the columns that gains most, those first that gain most."""
-        gradient = self.output.columns.rmatvec(sweep.slope)[sweep.ids] / self.output.n
-        full = gradient + self.output.l2 * sweep.w
-        away = np.where(
-            sweep.w == 0,
-            np.maximum(np.abs(full) - self.output.l1, 0.0),
-            np.abs(full + self.output.l1 * np.sign(sweep.w)),
-        )
-        gain = away / np.sqrt(np.maximum(sweep.curvature + self.output.l2, 1e-300))
+        gradient = self.output.columns.rmatvec(sweep.slope)[sweep.ids] / len(sweep.slope)
+        violation = self.output.problem.penalty.violation(sweep.w, gradient)
+        gain = violation / np.sqrt(np.maximum(sweep.curvature + self.output.l2, 1e-300))
         order = np.argsort(-gain)[: (len(gain) + 1) // 2]
         return np.arange(len(order) + 1), order, 1.0
 
     def _extrapolate(self, sweep: _Sweep, history: list[tuple[NDArray, NDArray]]) -> None:
-        """Go where the last iterates point to, if the model says so."""
+        """Go to the best combination of the last iterates, if the model is less there."""
         if sweep.h is not None and not np.all(sweep.h > 0):
             return
         ws = np.array([w for w, _ in history])
@@ -210,4 +205,4 @@ class DescentSteps(Steps):
     def _value(self, w: NDArray, slope: NDArray, h: NDArray | None) -> float:
         rows = slope * slope if h is None else slope * slope / h
         smooth = 0.5 * float(np.sum(rows)) / len(slope)
-        return smooth + self.output.l1 * float(np.sum(np.abs(w))) + 0.5 * self.output.l2 * (w @ w)
+        return smooth + float(self.output.problem.penalty.value(w))

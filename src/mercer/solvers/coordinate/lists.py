@@ -33,6 +33,12 @@ class ColumnLists:
     values: NDArray[np.float64] | None
     scale: float
 
+    def arguments(
+        self,
+    ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64] | None, float]:
+        """All of it, in the order of the core's arguments."""
+        return self.starts, self.rows, self.values, self.scale
+
     def curvatures(self, h: NDArray[np.float64] | None, n: int) -> NDArray[np.float64]:
         """(1/n) Σ h z² of every column."""
         each = np.full(len(self.rows), self.scale**2)
@@ -49,11 +55,9 @@ def column_lists(columns: Columns, ids: NDArray) -> ColumnLists:
     if isinstance(columns, BinColumns):
         return _of_bins(columns, ids)
     if isinstance(columns, SparseColumns):
-        some = columns.by_column[:, ids]
-        some.sort_indices()
-        return ColumnLists(
-            some.indptr.astype(np.int64), some.indices.astype(np.uint32), some.data, 1.0
-        )
+        z = columns.by_column[:, ids]
+        z.sort_indices()
+        return ColumnLists(z.indptr.astype(np.int64), z.indices.astype(np.uint32), z.data, 1.0)
     n = columns.n
     check_memory(20.0 * n * len(ids), "the columns at work", "raise alpha")
     values = columns.part(slice(0, n), ids).T.ravel()

@@ -1,4 +1,4 @@
-"""One output of a problem in float64: its objective, its best intercept, its certificate."""
+"""One output of a problem in float64, with the best intercept for its weights and a lower bound."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.problem import Problem
+from mercer.problem.certificates import dual_values
+from mercer.problem.constants import best_intercept
 from mercer.solvers.coordinate.columns import Columns
 
-__all__ = ["Output", "Point"]
-
-_TRIES = 100
-_BALANCED = 1e-13  # mean derivative, relative to the mean of absolute ones, that counts as none
+__all__ = ["Iterate", "Output"]
 
 
 @dataclass
-class Point:
+class Iterate:
     """Weights with an intercept, the best for them if the loss is convex, and what follows.
 
     Attributes
@@ -31,8 +30,11 @@ class Point:
         s_i ℓ'(y_i, u_i), of sum zero with an intercept if the loss is convex.
     gradient : ndarray of shape (D,)
         Of the mean loss.
+    lean : float
+        Derivative of the mean loss with respect to the intercept; 0 if there is none.
     bound : float
-        A lower bound of the minimum, from the dual point share · slopes.
+        A lower bound of the minimum, from the dual point share · slopes; −∞ if the loss is not
+        convex.
     share : float
     """
 
@@ -42,6 +44,7 @@ class Point:
     objective: float
     slopes: NDArray[np.float64]
     gradient: NDArray[np.float64]
+    lean: float
     bound: float
     share: float
 
@@ -55,125 +58,95 @@ class Output:
     columns : Columns
         Of its design.
     index : int
-        Which output.
+        Number of the output.
+
+    Attributes
+    ----------
+    problem : Problem
+        That output alone, in float64.
     """
 
     def __init__(self, problem: Problem, columns: Columns, index: int):
         self.columns = columns
         self.loss = problem.loss
         self.l1, self.l2 = float(problem.penalty.l1), float(problem.penalty.l2)
-        self.fit_intercept = problem.fit_intercept
         y = problem.y if problem.y.ndim == 1 else problem.y[:, index]
-        self.y = np.ascontiguousarray(y, dtype=np.float64)
-        self.weights = problem.weights
-        self.n = len(self.y)
-        first = problem.initial()[-1] if problem.fit_intercept else 0.0
-        self.first_intercept = float(np.ravel(first)[index if np.ndim(first) else 0])
-
-    def mean(self, rows: NDArray) -> float:
-        """(1/n) Σ s_i rows_i."""
-        if self.weights is None:
-            return float(np.sum(rows)) / self.n
-        return float(self.weights @ rows) / self.n
+        self.problem = Problem(
+            columns, y, problem.loss, problem.penalty, problem.weights, problem.fit_intercept
+        )
+        self.weights = self.problem.weights
 
     def best_intercept(self, linear: NDArray, start: float = 0.0) -> float:
         """The b that minimises the mean loss of ``linear`` + b, if the loss is convex.
 
-        Otherwise it is ``start``: what is best for a moment may be infinite, or far from where the
-        weights are going. The intercept then moves along with them.
+        Otherwise it is ``start``: the best b may be infinite, or far from where the weights are
+        going. The intercept then moves along with them.
         """
-        if not self.fit_intercept:
+        problem = self.problem
+        if not problem.fit_intercept:
             return 0.0
         if not self.loss.convex:
             return start
-        if self.loss.quadratic:
-            return self.mean(self.y - linear)
-        low, high, b, stride = -np.inf, np.inf, start, 1.0
-        for _ in range(_TRIES):
-            slopes = self.loss.gradient(linear + b, self.y)
-            slope = self.mean(slopes)
-            if abs(slope) <= _BALANCED * self.mean(np.abs(slopes)):
-                break
-            low, high = (low, b) if slope > 0 else (b, high)
-            bend = self.mean(self.loss.hessian(linear + b, self.y))
-            guess = b - slope / bend if bend > 0 else np.nan
-            if not low < guess < high or abs(guess - b) > 10 * stride:
-                bounded = np.isfinite(low) and np.isfinite(high)
-                guess = 0.5 * (low + high) if bounded else b - np.copysign(stride, slope)
-                stride *= 2.0
-            if guess == b:
-                break
-            b = guess
-        return float(b)
+        return best_intercept(self.loss, problem.y, linear, start, problem.row_mean)
 
     def objective(self, w: NDArray, linear: NDArray, b: float) -> float:
-        """F."""
-        loss = self.mean(self.loss.value(linear + b, self.y))
-        return loss + self.l1 * float(np.sum(np.abs(w))) + 0.5 * self.l2 * float(w @ w)
+        """F for the non-zero weights w, in any order."""
+        return float(self.problem.mean_loss(linear + b) + self.problem.penalty.value(w))
 
-    def at(self, w: NDArray, linear: NDArray | None = None, b: float | None = None) -> Point:
+    def at(self, w: NDArray, linear: NDArray | None = None, b: float | None = None) -> Iterate:
         """Everything at w, whose responses are ``linear`` and whose best intercept is b."""
+        problem, loss = self.problem, self.loss
         if linear is None:
-            linear = self.columns.matvec(w) if np.any(w) else np.zeros(self.n)
+            linear = self.columns.matvec(w) if np.any(w) else np.zeros(problem.n_rows)
         if b is None:
-            b = self.best_intercept(linear, 0.0 if self.loss.convex else self.first_intercept)
-        slopes = self.loss.gradient(linear + b, self.y)
-        if self.fit_intercept and self.loss.convex:
-            slopes = self.loss.balance(slopes, self.y, lambda rows: np.asarray(self.mean(rows)))
-        weighted = slopes if self.weights is None else self.weights * slopes
-        gradient = self.columns.rmatvec(weighted) / self.n
+            fixed = problem.fit_intercept and not loss.convex
+            b = self.best_intercept(linear, float(problem.initial()[-1]) if fixed else 0.0)
+        a = loss.gradient(linear + b, problem.y)
+        if problem.fit_intercept and loss.convex:
+            a = loss.balance(a, problem.y, problem.row_mean)
+        slopes = a.copy()
+        gradient = problem.mean_rows(slopes)  # which multiplies the slopes by the weights
+        lean = float(gradient[-1]) if problem.fit_intercept else 0.0
+        gradient = problem.weights_of(gradient)
+        bound, share = self._bound(a, gradient) if loss.convex else (-np.inf, 0.0)
         objective = self.objective(w, linear, b)
-        bound, share = self._bound(slopes, gradient)
-        return Point(w, b, linear, objective, weighted, gradient, bound, share)
+        return Iterate(w, b, linear, objective, slopes, gradient, lean, bound, share)
 
-    def curvature(self, point: Point) -> NDArray[np.float64] | None:
-        """s_i ℓ''(y_i, u_i), or what stands for it in a model, or None for ones."""
+    def curvature(self, at: Iterate) -> NDArray[np.float64] | None:
+        """s_i ℓ''(y_i, u_i), or the curvature of a convex model, or None for ones."""
         if self.loss.quadratic:
             return self.weights
-        h = self.loss.model_curvature(point.linear + point.intercept, self.y)
+        h = self.loss.model_curvature(at.linear + at.intercept, self.problem.y)
         return h if self.weights is None else h * self.weights
 
-    def hopeless(self, point: Point, ids: NDArray, norms: NDArray) -> NDArray[np.bool_]:
+    def hopeless(self, at: Iterate, ids: NDArray, norms: NDArray) -> NDArray[np.bool_]:
         """Which of columns ``ids`` have no weight at the minimum, which the gap proves.
 
         The dual is (1/β)-strongly concave, so that its maximum is within √(2 β gap) of any of its
-        points; correlations with a column change by at most that times ‖z_j‖ / √n.
+        points in root mean square; correlations with a column change by at most that times the
+        root mean square of the column, its entry of ``norms``.
         """
-        if not np.isfinite(point.bound):
+        if not np.isfinite(at.bound):
             return np.zeros(len(ids), dtype=bool)
-        gap = max(point.objective - point.bound, 0.0)
-        radius = np.sqrt(2 * self.loss.lipschitz * gap / self.n)
-        return point.share * np.abs(point.gradient[ids]) + radius * norms < self.l1
+        radius = np.sqrt(2 * self.loss.lipschitz * max(at.objective - at.bound, 0.0))
+        return at.share * np.abs(at.gradient[ids]) + radius * norms < self.l1
 
-    def violation(self, point: Point) -> float:
+    def violation(self, at: Iterate) -> float:
         """Norm of the distance of 0 to the subdifferential of F."""
-        full = point.gradient + self.l2 * point.w
-        at_zero = np.maximum(np.abs(full) - self.l1, 0.0)
-        elsewhere = np.abs(full + self.l1 * np.sign(point.w))
-        of_weights = float(np.linalg.norm(np.where(point.w == 0, at_zero, elsewhere)))
-        return float(np.hypot(of_weights, self.lean(point)))
+        of_weights = self.problem.penalty.violation(at.w, at.gradient)
+        return float(np.hypot(np.linalg.norm(of_weights), at.lean))
 
-    def lean(self, point: Point) -> float:
-        """Derivative of F with respect to the intercept."""
-        return float(np.sum(point.slopes)) / self.n if self.fit_intercept else 0.0
-
-    def _bound(self, slopes: NDArray, gradient: NDArray) -> tuple[float, float]:
-        """The best D(share · slopes) among a few shares; −∞ if the loss is not convex."""
-        if not self.loss.convex:
-            return -np.inf, 0.0
+    def _bound(self, a: NDArray, gradient: NDArray) -> tuple[float, float]:
+        """The best D(share · a) among a few shares, and its share."""
+        problem = self.problem
         steepest = float(np.max(np.abs(gradient), initial=0.0))
         allowed = min(1.0, self.l1 / steepest) if steepest > 0 else 1.0
         shares = {allowed, 1.0} if self.l2 > 0 else {allowed}
         if self.loss.quadratic and not self.l2:
-            size = self.mean(slopes * slopes)
+            size = float(problem.row_mean(a * a))
             if size > 0:
-                shares.add(min(max(-self.mean(slopes * self.y) / size, 0.0), allowed))
-        return max((self._dual(share, slopes, gradient), share) for share in sorted(shares))
-
-    def _dual(self, share: float, slopes: NDArray, gradient: NDArray) -> float:
-        conjugate = self.loss.conjugate(share * slopes, self.y)
-        value = -self.mean(np.asarray(conjugate))
-        if self.l2 > 0:
-            above = np.maximum(share * np.abs(gradient) - self.l1, 0.0)
-            value -= float(above @ above) / (2 * self.l2)
-        return value
+                shares.add(min(max(float(-problem.row_mean(a * problem.y)) / size, 0.0), allowed))
+        return max(
+            (float(dual_values(problem, a, gradient, np.asarray(share))[0]), share)
+            for share in sorted(shares)
+        )

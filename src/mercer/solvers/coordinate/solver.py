@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from copy import copy
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,30 +13,30 @@ from mercer._array import n_threads
 from mercer._validation import name_from
 from mercer.designs import Lazy
 from mercer.problem import Problem
-from mercer.solvers.base import PERFECT, Clock, Solver, State
+from mercer.solvers.base import PERFECT, Clock, Result, Solver, State
 from mercer.solvers.coordinate.columns import Columns, GramPool, columns_of
 from mercer.solvers.coordinate.descent import DescentSteps
 from mercer.solvers.coordinate.newton import NewtonSteps
-from mercer.solvers.coordinate.output import Output, Point
+from mercer.solvers.coordinate.output import Iterate, Output
 from mercer.solvers.coordinate.steps import Steps
 
-__all__ = ["CoordinateDescent"]
+__all__ = ["CoordinateDescent", "path"]
 
 METHODS = ("auto", "newton", "descent")
 MODES = ("auto", "safe", "async")
-_TINY = float(np.finfo(np.float64).tiny)  # in the place of a reference of 0
+_TINY = float(np.finfo(np.float64).tiny)  # least reference
 _LEAST_EXCESS = 1e-10  # of a model, relative to F: rounding is in the way of less
-_LARGEST_GRAM = 8000  # columns of a working set whose Gram matrix is worth its room
+_LARGEST_GRAM = 8000  # columns of the largest working set that has a Gram matrix (512 MB)
 ORDERS = ("cyclic", "permuted", "random", "greedy-block")
 
 
 @dataclass
 class _OutputState:
-    """One output, where it stands and what it is improved by."""
+    """One output, where it stands and which steps improve it."""
 
     output: Output
-    point: Point
-    reference: float  # what the criterion is relative to
+    at: Iterate
+    reference: float  # unit of the criterion
     bound: float = -np.inf
     steps: Steps | None = None
     n_iter: int = 0
@@ -44,30 +44,29 @@ class _OutputState:
 
     @property
     def gap(self) -> float:
-        """F less the best lower bound of its minimum so far, or a guess at what is left to gain."""
+        """F less the best lower bound of its minimum so far, or an estimate if F is not convex."""
         if not self.output.loss.convex:
             return self._excess(self.relative)
-        return max(self.point.objective - self.bound, 0.0)
+        return max(self.at.objective - self.bound, 0.0)
 
     @property
     def relative(self) -> float:
         """The criterion."""
         if self.output.loss.convex:
             return self.gap / self.reference
-        return self.output.violation(self.point) / self.reference
+        return self.output.violation(self.at) / self.reference
 
     def goal(self, tol: float) -> float:
         """The gap at which the criterion is at its goal."""
         return tol * self.reference if self.output.loss.convex else self._excess(tol)
 
     def _excess(self, violation: float) -> float:
-        """What F may be above a stationary value at a relative violation, which is its root."""
-        return max(violation**2, _LEAST_EXCESS) * self.point.objective
+        """How far F may be above a stationary value at a relative violation, which is its root."""
+        return max(violation**2, _LEAST_EXCESS) * self.at.objective
 
-    def move(self, point: Point) -> None:
+    def move(self, to: Iterate) -> None:
         """Go on from there."""
-        self.point = point
-        self.bound = max(self.bound, point.bound)
+        self.at, self.bound = to, max(self.bound, to.bound)
 
 
 @dataclass(kw_only=True)
@@ -81,24 +80,23 @@ class _State(State):
         theta = np.empty(problem.shape, dtype=problem.dtype)
         columns = theta.reshape(problem.shape[0], -1)
         for k, each in enumerate(self.outputs):
-            problem.weights_of(columns)[:, k] = each.point.w
+            problem.weights_of(columns)[:, k] = each.at.w
             if problem.fit_intercept:
-                columns[-1, k] = each.point.intercept
+                columns[-1, k] = each.at.intercept
         return theta
 
     @property
     def objective(self) -> float:
-        return sum(each.point.objective for each in self.outputs)
+        return sum(each.at.objective for each in self.outputs)
 
     @property
     def n_nonzero(self) -> int:
         return sum(
-            int(np.count_nonzero(each.point.w)) + (each.point.intercept != 0)
-            for each in self.outputs
+            int(np.count_nonzero(each.at.w)) + (each.at.intercept != 0) for each in self.outputs
         )
 
     def judge(self) -> None:
-        """Set ``optimality`` and ``stalled`` from the outputs."""
+        """Set ``optimality`` from the outputs."""
         self.optimality = max(each.relative for each in self.outputs)
 
 
@@ -158,8 +156,6 @@ class CoordinateDescent(Solver):
     order: str = "cyclic"
     method: str = "auto"
 
-    _pool: GramPool | None = field(default=None, init=False, repr=False, compare=False)
-
     name: ClassVar[str] = "cd"
     requires: ClassVar[frozenset[str]] = frozenset()
 
@@ -170,24 +166,17 @@ class CoordinateDescent(Solver):
         name_from(self.order, list(ORDERS), "order")
         name_from(self.method, list(METHODS), "method")
 
-    def keep(self, pool: GramPool) -> None:
-        """Take Gram matrices from there, for problems on its design."""
-        self._pool = pool
-
-    def _for_path(self, problem: Problem) -> CoordinateDescent:
-        """A copy that keeps the Gram matrices of its working sets."""
-        other = copy(self)
-        other.keep(GramPool(columns_of(problem.design), centred=problem.fit_intercept))
-        return other
+    def share(self, problem: Problem, alphas: list[float], clock: Clock) -> tuple[GramPool]:
+        """The columns in float64, and the Gram matrices of working sets."""
+        with clock.phase("columns"):
+            return (GramPool(columns_of(problem.design), centred=problem.fit_intercept),)
 
     def criterion(self, problem: Problem) -> str:
         return "duality gap" if problem.loss.convex else "stationarity"
 
-    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> _State:
-        pool = self._pool
-        if pool is None:
-            with clock.phase("columns"):
-                pool = GramPool(columns_of(problem.design), centred=problem.fit_intercept)
+    def init(  # type: ignore[override]
+        self, problem: Problem, theta: NDArray, clock: Clock, pool: GramPool
+    ) -> _State:
         columns = pool.columns
         with clock.phase("rows"):
             outputs = [
@@ -201,19 +190,19 @@ class CoordinateDescent(Solver):
     def step(self, problem: Problem, state: _State) -> None:
         each = next(o for o in state.outputs if self._is_open(o))
         each.steps = self._steps(state, each)
-        point = each.steps.step(each.point, each.gap, each.goal(self.tol))
+        better = each.steps.step(each.at, each.gap, each.goal(self.tol))
         each.n_iter += 1
-        if point is None:
+        if better is None:
             each.stalled = True
         else:
-            each.move(point)
+            each.move(better)
         state.judge()
         if not any(map(self._is_open, state.outputs)) and any(o.stalled for o in state.outputs):
             state.stalled = f"stalled at the limit of {problem.dtype}"
 
     def _steps(self, state: _State, each: _OutputState) -> Steps:
-        """What improves an output from where it stands."""
-        crowded = 2 * np.count_nonzero(each.point.w) > _LARGEST_GRAM
+        """The steps that improve an output from where it stands."""
+        crowded = 2 * np.count_nonzero(each.at.w) > _LARGEST_GRAM
         newton = self.method == "newton" or (self.method == "auto" and not crowded)
         if isinstance(each.steps, NewtonSteps if newton else DescentSteps):
             return each.steps
@@ -247,9 +236,41 @@ def _start(problem: Problem, columns: Columns, index: int, theta: NDArray) -> _O
     output = Output(problem, columns, index)
     w = np.array(problem.weights_of(theta), dtype=np.float64)
     nothing = output.at(np.zeros(columns.n_columns))
-    least = PERFECT * output.mean(output.loss.value(np.zeros(output.n), output.y))
+    least = PERFECT * float(output.problem.mean_loss(np.zeros(problem.n_rows)))
     at_nothing = nothing.objective if output.loss.convex else np.linalg.norm(nothing.gradient)
     reference = max(_TINY, least, float(at_nothing))
     b = float(theta[-1]) if problem.fit_intercept and not output.loss.convex else None
-    point = output.at(w, b=b) if np.any(w) or b is not None else nothing
-    return _OutputState(output, point, reference, max(nothing.bound, point.bound))
+    at = output.at(w, b=b) if np.any(w) or b is not None else nothing
+    return _OutputState(output, at, reference, max(nothing.bound, at.bound))
+
+
+def path(problem: Problem, alphas: Iterable[float], solver: Solver | None = None) -> list[Result]:
+    """Minimisers for every alpha, in the order given: ``solver.solve_path(problem, alphas)``.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its penalty gives everything but alpha.
+    alphas : iterable of float
+        ``problem.alpha_max()`` is where weights begin.
+    solver : Solver, optional
+        ``CoordinateDescent()`` by default, which keeps the Gram matrices of its working sets along
+        the way.
+
+    Returns
+    -------
+    list of Result
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Dense
+    >>> from mercer.losses import Squared
+    >>> from mercer.penalties import L1
+    >>> from mercer.problem import Problem
+    >>> from mercer.solvers import path
+    >>> problem = Problem(Dense(np.eye(2)), [4.0, 2.0], Squared(), L1(), None, False)
+    >>> [result.coef.round(6).tolist() for result in path(problem, [1.5, 0.5])]
+    [[1.0, 0.0], [3.0, 1.0]]
+    """
+    return (solver or CoordinateDescent()).solve_path(problem, alphas)

@@ -1,20 +1,20 @@
-"""What steps of all kinds share: the model's curvature, the working set, the line search."""
+"""The parts of steps of all kinds: the model's curvature, the working set, the line search."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer.solvers.base import Clock
-from mercer.solvers.coordinate.output import Output, Point
+from mercer.solvers.coordinate.output import Iterate, Output
 
 __all__ = ["Steps"]
 
-_SMALLEST, _NEW = 100, 50  # columns of the first working set, and new ones at least
+_SMALLEST, _NEW = 100, 50  # least number of columns in the first working set, and of new ones
 _ARMIJO, _HALVINGS = 1e-3, 30
-_NEAR = 0.5  # share of l1 below which a gradient promises nothing while there are others
+_NEAR = 0.5  # share of l1 below which gradients are looked at only if there are too few others
 _NOISE = 16.0  # rounding of F, in units of its precision
 
 
@@ -33,25 +33,24 @@ class Steps:
     output: Output
     clock: Clock
     caution: float = 0.0
-    _norms: NDArray[np.float64] | None = field(default=None, repr=False)
 
-    def step(self, point: Point, gap: float, goal: float) -> Point | None:
-        """A better point, or None where rounding allows none.
+    def step(self, at: Iterate, gap: float, goal: float) -> Iterate | None:
+        """A better iterate, or None where rounding allows none.
 
         Parameters
         ----------
-        point : Point
+        at : Iterate
         gap : float
-            What F at the point is above the minimum at most.
+            An upper bound of how far F is above the minimum.
         goal : float
-            The gap that is asked for in the end.
+            The gap of the stopping test.
         """
         raise NotImplementedError
 
-    def curvature(self, point: Point) -> NDArray[np.float64] | None:
-        """h of every row for the model at the point, or None for ones."""
+    def curvature(self, at: Iterate) -> NDArray[np.float64] | None:
+        """h of every row for the model at the iterate, or None for ones."""
         output = self.output
-        h = output.curvature(point)
+        h = output.curvature(at)
         if h is None or output.loss.quadratic:
             return h
         most = output.loss.lipschitz
@@ -59,53 +58,51 @@ class Steps:
         caution = self.caution if np.any(h) else 1.0
         return (1.0 - caution) * h + caution * bound if caution else h
 
-    def candidates(self, point: Point) -> NDArray:
-        """The working set: columns with weights, and those that promise most, about as many."""
+    def candidates(self, at: Iterate) -> NDArray:
+        """The working set: columns with weights, and about as many of the steepest others."""
         output = self.output
-        if self._norms is None:
-            self._norms = np.sqrt(output.columns.design.column_sqnorms(output.weights))
-        norms = self._norms
-        active = np.flatnonzero(point.w)
+        norms = np.sqrt(output.problem.mean_squares)
+        active = np.flatnonzero(at.w)
         room = max(_SMALLEST - len(active), len(active), _NEW)
-        near = np.flatnonzero(np.abs(point.gradient) > _NEAR * output.l1)
+        near = np.flatnonzero(np.abs(at.gradient) > _NEAR * output.l1)
         if len(near) < room + len(active):
             near = np.arange(len(norms))
         with np.errstate(divide="ignore", invalid="ignore"):
-            score = (np.abs(point.gradient[near]) - output.l1) / norms[near]
-        useless = (norms[near] == 0) | (point.w[near] != 0)
-        score[useless | output.hopeless(point, near, norms[near])] = -np.inf
+            score = (np.abs(at.gradient[near]) - output.l1) / norms[near]
+        useless = (norms[near] == 0) | (at.w[near] != 0)
+        score[useless | output.hopeless(at, near, norms[near])] = -np.inf
         best = np.argpartition(-score, room - 1)[:room] if room < len(score) else slice(None)
         new = near[best][score[best] > -np.inf]
         return np.concatenate([active, new])
 
     def search(
-        self, point: Point, ids: NDArray, change: NDArray, h: NDArray | None
-    ) -> Point | None:
+        self, at: Iterate, ids: NDArray, change: NDArray, h: NDArray | None
+    ) -> Iterate | None:
         """The first of w + change, w + change / 2, … that is enough of a decrease.
 
         ``h`` are the curvatures of the model that the change is from.
         """
         output = self.output
-        if not np.any(change) and (output.loss.convex or output.lean(point) == 0.0):
+        if not np.any(change) and (output.loss.convex or at.lean == 0.0):
             return None
-        start = point.w[ids]  # all there is: columns with weights are among them
-        moves = output.columns.matvec(_spread(ids, change, len(point.w)))
+        start = at.w[ids]  # columns with weights are among them
+        moves = output.columns.matvec(_spread(ids, change, len(at.w)))
         end = start + change
-        slope = float(point.gradient[ids] @ change)
+        slope = float(at.gradient[ids] @ change)
         slope += output.l1 * float(np.sum(np.abs(end)) - np.sum(np.abs(start)))
         slope += 0.5 * output.l2 * float(end @ end - start @ start)
-        shift = self._shift(point, moves, h)
-        slope += output.lean(point) * shift
-        noise = _NOISE * float(np.finfo(np.float64).eps) * abs(point.objective)
+        shift = self._shift(at, moves, h)
+        slope += at.lean * shift
+        noise = _NOISE * float(np.finfo(np.float64).eps) * abs(at.objective)
         if -slope <= noise:
-            w = _spread(ids, end, len(point.w))
-            return self._closer(point, w, point.linear + moves, shift, noise)
+            w = _spread(ids, end, len(at.w))
+            return self._closer(at, w, at.linear + moves, shift, noise)
         t = 1.0
         for _ in range(_HALVINGS):
             end = start + t * change
-            linear = point.linear + t * moves
-            b = output.best_intercept(linear, point.intercept + t * shift)
-            if output.objective(end, linear, b) <= point.objective + _ARMIJO * t * min(slope, 0.0):
+            linear = at.linear + t * moves
+            b = output.best_intercept(linear, at.intercept + t * shift)
+            if output.objective(end, linear, b) <= at.objective + _ARMIJO * t * min(slope, 0.0):
                 break
             t *= 0.5
         else:
@@ -114,28 +111,28 @@ class Steps:
             self.caution = min(1.0, 2 * self.caution + 0.1)
         elif t == 1:
             self.caution = 0.3 * self.caution if self.caution > 0.01 else 0.0
-        return output.at(_spread(ids, end, len(point.w)), linear, b)
+        return output.at(_spread(ids, end, len(at.w)), linear, b)
 
-    def _shift(self, point: Point, moves: NDArray, h: NDArray | None) -> float:
+    def _shift(self, at: Iterate, moves: NDArray, h: NDArray | None) -> float:
         """How the intercept moves in the model that eliminates it, if it is not the best one."""
         output = self.output
-        if not output.fit_intercept or output.loss.convex or h is None:
+        if not output.problem.fit_intercept or output.loss.convex or h is None:
             return 0.0
         mass = float(np.mean(h))
-        return -(output.lean(point) + float(np.mean(h * moves))) / mass if mass > 0 else 0.0
+        return -(at.lean + float(np.mean(h * moves))) / mass if mass > 0 else 0.0
 
     def _closer(
-        self, point: Point, w: NDArray, linear: NDArray, shift: float, noise: float
-    ) -> Point | None:
-        """The point at w if it is nearer to the goal, where F itself shows rounding alone."""
+        self, at: Iterate, w: NDArray, linear: NDArray, shift: float, noise: float
+    ) -> Iterate | None:
+        """The iterate at w if it is nearer to the goal, where F itself shows rounding alone."""
         output = self.output
-        b = output.best_intercept(linear, point.intercept + shift)
-        found = output.at(w, linear, b)
+        b = output.best_intercept(linear, at.intercept + shift)
+        trial = output.at(w, linear, b)
         if output.loss.convex:
-            nearer = found.bound > point.bound
+            nearer = trial.bound > at.bound
         else:
-            nearer = output.violation(found) < output.violation(point)
-        return found if nearer and found.objective <= point.objective + noise else None
+            nearer = output.violation(trial) < output.violation(at)
+        return trial if nearer and trial.objective <= at.objective + noise else None
 
 
 def _spread(ids: NDArray, values: NDArray, size: int) -> NDArray[np.float64]:

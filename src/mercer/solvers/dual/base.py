@@ -1,8 +1,7 @@
-"""What the solvers of dual kernel machines share: the loop, the clock, the trace, the answer."""
+"""The loop that solvers of dual kernel machines share, with its clock, its trace and its result."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -10,14 +9,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.exceptions import ConvergenceWarning
 
 from mercer import _core
 from mercer._array import check_memory, n_threads
 from mercer._validation import matrix, name_from, positive_integer, positive_number
 from mercer.kernels import Kernel
 from mercer.kernels.rows import row_source
-from mercer.solvers.base import Clock, TraceRow, check_tolerance
+from mercer.solvers.base import Clock, TraceRow, check_tolerance, warn_unconverged
 from mercer.solvers.dual.box import BoxDual
 
 __all__ = ["DualResult", "DualSolver", "Machine"]
@@ -30,7 +28,7 @@ _ROUNDED = 1.001  # times the limit is the limit, for sums in another order
 
 @dataclass
 class DualResult:
-    """What solving a dual kernel machine gave.
+    """The solution of a dual kernel machine, and how it was reached.
 
     Attributes
     ----------
@@ -47,11 +45,11 @@ class DualResult:
         Kernel rows computed, over all threads.
     converged : bool
     optimality : float
-        What the stopping rule looks at.
+        The quantity of the stopping test.
     objective : float
         Of the primal problem: ``|f|**2 / 2`` and the losses.
     dual_gap : float
-        How far it is from its minimum, at most.
+        An upper bound of how far the objective is above its minimum.
     trace : list of TraceRow
         Seconds, objective of the dual and optimality, now and then.
     interrupted : bool
@@ -108,8 +106,9 @@ class DualState:
 class DualSolver:
     """Settings of a solver; it keeps nothing of the problems it solves.
 
-    A subclass says how rows are ordered and cut into parts (``_order``), what makes the core's
-    descent (``_descent``), and ``_advance`` and ``_measure``.
+    A subclass orders the rows and cuts them into parts (``_order``), makes the core's descent
+    (``_descent``), and has the quantity of the stopping test and its limit (``_measure``,
+    ``_limit``).
     """
 
     tol: float = 1e-3
@@ -129,7 +128,7 @@ class DualSolver:
         n_threads(self.n_jobs)
 
     def prepare(self, kernel: Kernel | str, X: Any) -> Machine:
-        """The solver on some rows, ready for any number of problems that share kernel rows.
+        """The solver with the rows of X, for any number of problems that share kernel rows.
 
         Parameters
         ----------
@@ -158,21 +157,15 @@ class DualSolver:
         raise NotImplementedError
 
     def _limit(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
-        """The value of the stopping rule's measure at which to stop."""
+        """The value of ``_measure`` at which to stop."""
         raise NotImplementedError
 
     def _measure(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
         raise NotImplementedError
 
-    def _advance(
-        self, descent: Any, arrays: tuple[NDArray, ...], limit: float, n_updates: int
-    ) -> tuple[int, int, float]:
-        """Some updates in the core: how many, and how many kernel rows they took."""
-        raise NotImplementedError
-
 
 class Machine:
-    """A solver on the rows of some data, with the kernel rows that it holds.
+    """A solver with the rows of X and its cache of kernel rows.
 
     Parameters
     ----------
@@ -268,7 +261,7 @@ class Machine:
         dual = state.dual
         curvature = dual.spread(self.diagonal) + dual.extra
         arrays = (dual.linear, dual.lower, dual.upper, dual.extra, curvature, state.b, state.sums)
-        done, made, _ = self.solver._advance(self._descent, arrays, limit, n_updates)
+        done, made, _ = self._descent.run(*arrays, limit, n_updates)
         state.stalled = done == 0  # below the limit by the core's rounding, or as near as floats go
         state.n_iter += done
         state.n_rows_made += made
@@ -286,7 +279,7 @@ class Machine:
         trace.append(TraceRow(clock.seconds, value, state.optimality, n_nonzero, {}))
 
     def _sums(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """K coef, from its rows."""
+        """K coef, from rows of K that are made again."""
         used = np.flatnonzero(coef)
         sums = np.zeros(len(coef))
         for i in used:
@@ -300,11 +293,9 @@ class Machine:
 
     def _warn(self, state: DualState, limit: float) -> None:
         why = "cannot get" if state.stalled else f"stopped at max_iter={self.solver.max_iter}"
-        warnings.warn(
+        warn_unconverged(
             f"{type(self.solver).__name__} {why} below an optimality of {state.optimality:.2g}, "
-            f"which should be {limit:.2g}; raise max_iter or tol, or lower C.",
-            ConvergenceWarning,
-            stacklevel=3,
+            f"which should be {limit:.2g}; raise max_iter or tol, or lower C."
         )
 
     def _result(

@@ -113,7 +113,7 @@ class BoxDual:
         return np.tile(values, len(self.linear) // self.n_rows)
 
     def coef(self, b: Vector) -> Vector:
-        """What kernels are multiplied by, a number a row."""
+        """Coefficients of the kernels, one per row."""
         return b.reshape(-1, self.n_rows).sum(axis=0)
 
     def slopes(self, b: Vector, sums: Vector) -> Vector:
@@ -151,13 +151,13 @@ class BoxDual:
     def primal(self, b: Vector, sums: Vector, intercept: float = 0.0) -> float:
         """``|f|**2 / 2`` and the losses: never below minus the minimum of the objective."""
         u = self.spread(sums + intercept) + self.linear
-        held = np.isfinite(self.lower) & np.isfinite(self.upper) & (self.extra == 0)
-        ends = np.where(held, self.lower, 0.0), np.where(held, self.upper, 0.0)
-        flat = np.maximum(-u * ends[0], -u * ends[1])
+        flat = np.isfinite(self.lower) & np.isfinite(self.upper) & (self.extra == 0)
+        ends = np.where(flat, self.lower, 0.0), np.where(flat, self.upper, 0.0)
+        linear = np.maximum(-u * ends[0], -u * ends[1])
         steep = np.divide(-u, self.extra, out=np.zeros_like(u), where=self.extra > 0)
         best = np.clip(steep, self.lower, self.upper)
         curved = -best * (u + 0.5 * self.extra * best)
-        return float(0.5 * (self.coef(b) @ sums) + np.sum(np.where(held, flat, curved)))
+        return float(0.5 * (self.coef(b) @ sums) + np.sum(np.where(flat, linear, curved)))
 
     def gap(self, b: Vector, sums: Vector, intercept: float = 0.0) -> float:
         """Primal minus dual objective: both are within it of their common optimum."""

@@ -44,7 +44,7 @@ class AsyncGreedyCD(DualSolver):
         Megabytes for kernel rows, shared out among the threads, which take no fewer than
         ``block_size`` rows each. It changes times, not results.
     dtype : {"float32", "float64"}, default="float32"
-        In which kernel rows are held. The solution is that of the kernel rounded to it. A
+        Of the cached kernel rows. The solution is that of the kernel rounded to it. A
         precomputed matrix is used as it is.
     n_jobs : int or None, default=None
         Threads; None means all, but none for fewer than 256 rows.
@@ -71,10 +71,10 @@ class AsyncGreedyCD(DualSolver):
     >>> from mercer.solvers import AsyncGreedyCD, BoxDual
     >>> X = np.random.default_rng(0).normal(size=(200, 2))
     >>> y = np.where(np.hypot(*X.T) < 1, 1.0, -1.0)
-    >>> found = AsyncGreedyCD(tol=1e-6, n_jobs=1).solve(BoxDual.hinge(y), Gaussian(1.0), X)
-    >>> bool(found.dual_gap < 1e-3 * found.objective)
+    >>> result = AsyncGreedyCD(tol=1e-6, n_jobs=1).solve(BoxDual.hinge(y), Gaussian(1.0), X)
+    >>> bool(result.dual_gap < 1e-3 * result.objective)
     True
-    >>> bool(np.mean(np.sign(found.sums) == y) > 0.95)
+    >>> bool(np.mean(np.sign(result.sums) == y) > 0.95)
     True
     """
 
@@ -116,8 +116,3 @@ class AsyncGreedyCD(DualSolver):
 
     def _measure(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
         return float(np.max(dual.scores(b, sums)))
-
-    def _advance(
-        self, descent: Any, arrays: tuple[NDArray, ...], limit: float, n_updates: int
-    ) -> tuple[int, int, float]:
-        return descent.run(*arrays, limit, n_updates)

@@ -35,7 +35,7 @@ class PairwiseCD(DualSolver):
     cache_size : float, default=200.0
         Megabytes for kernel columns.
     dtype : {"float32", "float64"}, default="float32"
-        In which kernel columns are held. A precomputed matrix is used as it is.
+        Of the cached kernel columns. A precomputed matrix is used as it is.
     n_jobs : int or None, default=None
         Threads; None means all.
 
@@ -52,8 +52,8 @@ class PairwiseCD(DualSolver):
     >>> from mercer.solvers import BoxDual, PairwiseCD
     >>> x = np.linspace(-3, 3, 100)[:, None]
     >>> dual = BoxDual.epsilon_insensitive(np.sin(x[:, 0]) + 5, C=10.0, epsilon=0.05)
-    >>> found = PairwiseCD().solve(dual, Gaussian(1.0), x)
-    >>> bool(np.abs(found.sums + found.intercept - np.sin(x[:, 0]) - 5).max() < 0.06)
+    >>> result = PairwiseCD().solve(dual, Gaussian(1.0), x)
+    >>> bool(np.abs(result.sums + result.intercept - np.sin(x[:, 0]) - 5).max() < 0.06)
     True
     """
 
@@ -68,8 +68,3 @@ class PairwiseCD(DualSolver):
 
     def _measure(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
         return dual.violation(b, sums)
-
-    def _advance(
-        self, descent: Any, arrays: tuple[NDArray, ...], limit: float, n_updates: int
-    ) -> tuple[int, int, float]:
-        return descent.run(*arrays, limit, n_updates)

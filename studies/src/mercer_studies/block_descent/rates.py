@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer.equations import equations
 from mercer_studies.block_descent.data import Loaded
 from mercer_studies.block_descent.systems import Prepared, prepared, solver_of
 from mercer_studies.simulators import block_rates, hessian_of
@@ -75,8 +76,8 @@ def rates(
     )
     H = hessian_of(made.problem)
     known = block_rates(H, min(block_size, len(H)))
-    system = made.problem.system()
-    initial = system.initial()
+    system = equations(made.problem)
+    initial = system.from_theta(made.problem.initial())
     target = initial + linalg.solve(H, system.residual(initial), assume_a="pos")
     answers = made.responses(system.theta(target))
     watched = []

@@ -21,6 +21,7 @@ from scipy import linalg
 from mercer._array import check_memory
 from mercer._random import key_from
 from mercer._validation import positive_integer
+from mercer.equations import equations
 from mercer.problem import Problem
 
 __all__ = [
@@ -340,7 +341,7 @@ def hessian_of(problem: Problem) -> NDArray[np.float64]:
     array([[2.5, 0. ],
            [0. , 2.5]])
     """
-    system = problem.system()
+    system = equations(problem)
     size = system.shape[0]
     check_memory(32.0 * size**2, f"the equations of {size} unknowns", "take fewer features")
     H = system.product(np.eye(size), columns=np.zeros(size, dtype=int))

@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from numpy.typing import ArrayLike
+from dataclasses import dataclass, field
 
 from mercer._validation import positive_integer
-from mercer.problem import Meter, Problem, System
+from mercer.problem import Problem
 
 __all__ = ["ShardedProblem"]
+
+
+@dataclass
+class Meter:
+    """Counts the numbers that workers send each other, by what they are."""
+
+    words: dict[str, float] = field(default_factory=dict)
+
+    def add(self, kind: str, words: float) -> None:
+        """Count some."""
+        self.words[kind] = self.words.get(kind, 0.0) + words
+
+    @property
+    def total(self) -> float:
+        """All of them."""
+        return sum(self.words.values())
 
 
 class ShardedProblem(Problem):
@@ -56,8 +72,3 @@ class ShardedProblem(Problem):
                 f"n_workers must be at most the number of rows, {self.n_rows}; got {n_workers}."
             )
         self.meter = Meter()
-
-    def system(self, alphas: ArrayLike | None = None) -> System:
-        system = super().system(alphas)
-        system.split(self.n_workers, self.meter)
-        return system

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer.problem import Point, Problem
 from mercer.problem.rows import add_scaled, as_rows
 
-if TYPE_CHECKING:
-    from mercer.problem.objective import Problem
+__all__ = ["RowSpace", "point_of_rows"]
 
-__all__ = ["RowSpace"]
+
+def point_of_rows(problem: Problem, a: NDArray) -> Point:
+    """The weights Zᵀa with the intercept that is best for them under a quadratic loss."""
+    theta = np.zeros(problem.shape, dtype=problem.dtype)
+    weights = problem.weights_of(theta)
+    weights[...] = problem.design.rmatvec(a.astype(problem.dtype))
+    if np.any(weights):
+        responses = problem.design.matvec(weights)
+    else:
+        responses = np.zeros(problem.y.shape, dtype=problem.dtype)
+    if problem.fit_intercept:
+        theta[-1] = problem.row_mean(problem.y - responses)
+        responses += theta[-1]
+    return problem.at(theta, responses)
 
 
 class RowSpace:
@@ -49,7 +60,11 @@ class RowSpace:
 
     def lift(self, x: NDArray) -> NDArray:
         """θ of x, with the best intercept."""
-        return self.problem.from_rows(self._balanced(x[0].copy()))
+        return self.point(x).theta.copy()
+
+    def point(self, x: NDArray) -> Point:
+        """The problem's point at ``lift(x)``."""
+        return point_of_rows(self.problem, self._balanced(x[0].copy()))
 
     def reference(self) -> NDArray[np.float64]:
         """As the problem's."""

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer.equations.base import Arrays, EquationBlock, Equations, Functions
+from mercer.equations.parts import RowPart
 from mercer.penalties import RKHSNorm
-from mercer.problem.systems.base import Functions, System, SystemBlock
-from mercer.problem.systems.parts import RowPart
+from mercer.problem import Problem
 
-if TYPE_CHECKING:
-    from mercer.problem.objective import Problem
-
-__all__ = ["NormalSystem"]
+__all__ = ["NormalEquations"]
 
 
-class NormalSystem(System):
+class NormalEquations(Equations):
     """((1/n) Zᵀ S Z + α P) w = (1/n) Zᵀ S y, with the intercept as one more column of ones.
 
     P is the identity, or M + jitter I for ``RKHSNorm``. The state is the residual y − Z w − b of
-    every row; with M, the products M w are kept beside it, so that landmarks need not be rows.
+    every row; with M, the products M w stand beside it, so that landmarks need not be rows.
 
     The intercept joins every block: it is best for the weights after each of them.
 
@@ -29,7 +25,7 @@ class NormalSystem(System):
     ----------
     problem : Problem
         With a quadratic loss and penalty "l2" or "rkhs".
-    alphas : array of shape (q,)
+    alphas : ndarray of shape (q,)
 
     References
     ----------
@@ -40,11 +36,12 @@ class NormalSystem(System):
     --------
     >>> import numpy as np
     >>> from mercer.designs import Dense
+    >>> from mercer.equations import equations
     >>> from mercer.losses import Squared
     >>> from mercer.penalties import L2
     >>> from mercer.problem import Problem
     >>> problem = Problem(Dense(np.eye(2)), [1.0, 3.0], Squared(), L2(), None, False)
-    >>> system = problem.system([0.5, 1.5])
+    >>> system = equations(problem, [0.5, 1.5])
     >>> system.rhs()
     array([[0.5, 0.5],
            [1.5, 1.5]])
@@ -57,25 +54,23 @@ class NormalSystem(System):
         super().__init__(problem, alphas)
         penalty = problem.penalty
         self._matrix: RowPart | None = None
+        self._jitter = 1.0
         if isinstance(penalty, RKHSNorm):
-            self._matrix = RowPart(penalty.matrix, slice(0, self.n_columns), None)
-        self._jitter = penalty.jitter if isinstance(penalty, RKHSNorm) else 1.0
-        self._of_matrix: NDArray[np.float64] = np.zeros((0, 0))  # M w
+            self._matrix = RowPart(penalty.matrix, slice(0, penalty.matrix.shape[0]), None)
+            self._jitter = penalty.jitter
+        n_columns = problem.design.shape[1]
         mean = problem.row_mean(self.y) if problem.fit_intercept else np.zeros(self.n_outputs)
         self._target = self.y - mean
         size = np.sqrt(problem.row_mean(np.square(self.y)))
         left = np.sqrt(problem.row_mean(np.square(self._target)))
         self._constant = left <= 4 * float(np.finfo(problem.dtype).eps) * size
-        # What the best constant model leaves, column by column, as blocks are met.
-        self._met = np.zeros(self.n_columns, dtype=bool)
-        self._of_target = np.zeros((self.n_columns, self.n_outputs))
+        # Squares of the residual of the best constant model, column by column as blocks are met.
+        self._met = np.zeros(n_columns, dtype=bool)
+        self._of_target = np.zeros((n_columns, self.n_outputs))
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.problem.shape[0], len(self.alphas) * self.n_outputs
-
-    def initial(self) -> NDArray[np.float64]:
-        return self.from_theta(self.problem.initial())
 
     def from_theta(self, theta: NDArray) -> NDArray[np.float64]:
         columns = theta.reshape(len(theta), -1).astype(np.float64)
@@ -84,19 +79,28 @@ class NormalSystem(System):
     def theta(self, x: NDArray[np.float64], index: int = 0) -> NDArray:
         return x[:, self.of(index)].reshape(self.problem.shape).astype(self.problem.dtype)
 
-    # -- equations ---------------------------------------------------------------------------
+    # -- anywhere ----------------------------------------------------------------------------
 
     def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
         out = self._mean_rows([part.weighted(self._forward(part, V)) for part in self.parts])
-        self._weights_of(out)[...] += self.strengths(columns) * self._penalised(V)
+        self.problem.weights_of(out)[...] += self.strengths(columns) * self._penalised(V)
         return out
 
     def residual(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         y = np.tile(self.y, (1, len(self.alphas)))
         states = [part.weighted(y[part.rows] - self._forward(part, x)) for part in self.parts]
         out = self._mean_rows(states)
-        self._weights_of(out)[...] -= self.strengths() * self._penalised(x)
+        self.problem.weights_of(out)[...] -= self.strengths() * self._penalised(x)
         return out
+
+    def relative(
+        self,
+        residual: NDArray[np.float64],
+        x: NDArray[np.float64] | None = None,
+        index: NDArray | None = None,
+    ) -> NDArray[np.float64]:
+        norms = np.sqrt(np.einsum("ij,ij->j", residual, residual))
+        return norms.reshape(-1, self.n_outputs) / self._reference
 
     @property
     def _reference(self) -> NDArray[np.float64]:
@@ -106,28 +110,23 @@ class NormalSystem(System):
         norms = np.sqrt(self._of_target.sum(axis=0))
         return np.where(self._constant | (norms == 0), np.inf, norms)
 
-    def relative(
-        self, residual: NDArray[np.float64], x: NDArray[np.float64] | None = None
-    ) -> NDArray[np.float64]:
-        norms = np.sqrt(np.einsum("ij,ij->j", residual, residual))
-        return norms.reshape(-1, self.n_outputs) / self._reference
+    # -- at the current point ----------------------------------------------------------------
 
-    # -- the current point -------------------------------------------------------------------
-
-    def rebuild(self, blocks: list[NDArray] | None = None) -> None:
-        for part in self.parts:
+    def start(self, x: NDArray[np.float64], blocks: list[NDArray] | None = None) -> None:
+        self.state = {"x": np.array(x, dtype=np.float64)}
+        for m, part in enumerate(self.parts):
             y = np.tile(self.y[part.rows], (1, len(self.alphas)))
-            part.state = y - self._forward(part, self.x, blocks)
+            self.state[f"rows{m}"] = y - self._forward(part, self.x, blocks)
         if self._matrix is not None:
-            self._of_matrix = self._matrix.matvec(self._weights_of(self.x), blocks)
+            self.state["of_matrix"] = self._matrix.matvec(self.problem.weights_of(self.x), blocks)
 
-    def block(self, J: NDArray, gram: bool = True) -> SystemBlock:
+    def block(self, J: NDArray, gram: bool = True) -> EquationBlock:
         with self.phase("generate"):
-            for part in self._generators:
+            for part in self._generators():
                 part.columns(J)
         with self.phase("reduce"):
             rows, rhs = self._residual_of(J)
-        block = SystemBlock(rows, J, rhs)
+        block = EquationBlock(rows, J, rhs)
         if gram:
             with self.phase("gram"):
                 block.gram = self._gram_of(J)
@@ -141,18 +140,18 @@ class NormalSystem(System):
         rhs = self._projected(J, kind)
         rhs -= self.strengths() * self._jitter * self.x[J]
         if self._matrix is not None:
-            rhs -= self.strengths() * self._of_matrix[J]
+            rhs -= self.strengths() * self.state["of_matrix"][J]
         if not self.problem.fit_intercept:
             return J, rhs
-        sums = self._sum([p.weighted(p.state).sum(axis=0) for p in self.parts], "intercept")
+        sums = self._sum([v.sum(axis=0) for v in self._weighted(self.state)], "intercept")
         return np.append(J, len(self.x) - 1), np.vstack([rhs, sums / self.n_rows])
 
     def _projected(self, J: NDArray, kind: str) -> NDArray[np.float64]:
-        """Z_Jᵀ S (state) / n; and, the first time, what sets its scale."""
+        """Z_Jᵀ S (state) / n; the first time, its scale is computed beside it."""
         n_columns, met = self.shape[1], self._met[J].all()
         vectors = [
-            p.weighted(p.state if met else np.hstack([p.state, self._target[p.rows]]))
-            for p in self.parts
+            p.weighted(rows if met else np.hstack([rows, self._target[p.rows]]))
+            for p, rows in zip(self.parts, self._rows(self.state), strict=True)
         ]
         sums = [part.project(J, v) for part, v in zip(self.parts, vectors, strict=True)]
         if not met:
@@ -186,7 +185,7 @@ class NormalSystem(System):
         penalty[np.arange(b), np.arange(b)] += self._jitter
         return penalty
 
-    def move(self, block: SystemBlock, delta: NDArray[np.float64]) -> None:
+    def move(self, block: EquationBlock, delta: NDArray[np.float64]) -> None:
         J, b = block.columns, len(block.columns)
         self._send("weights", delta.size * (len(self.parts) > 1))
         with self.phase("update"):
@@ -207,70 +206,60 @@ class NormalSystem(System):
         return residual
 
     def values(self) -> NDArray[np.float64]:
-        squares = [np.einsum("ij,ij->j", p.weighted(p.state), p.state) for p in self.parts]
-        w = self._weights_of(self.x)
+        pairs = zip(self._weighted(self.state), self._rows(self.state), strict=True)
+        squares = self._sum([np.einsum("ij,ij->j", sv, v) for sv, v in pairs], "values")
+        w = self.problem.weights_of(self.x)
         norms = self._jitter * np.einsum("ij,ij->j", w, w)
         if self._matrix is not None:
-            norms += np.einsum("ij,ij->j", w, self._of_matrix)
-        values = 0.5 * (self._sum(squares, "values") / self.n_rows + self.strengths() * norms)
+            norms += np.einsum("ij,ij->j", w, self.state["of_matrix"])
+        values = 0.5 * (squares / self.n_rows + self.strengths() * norms)
         return values.reshape(-1, self.n_outputs)
 
-    @property
+    def saved(self) -> dict[str, NDArray]:
+        # Columns that are met for the first time go through BLAS beside more vectors than others,
+        # and the rounding of a product depends on their number.
+        return {**super().saved(), "met": self._met, "of_target": self._of_target}
+
+    def restore(self, saved: dict[str, NDArray]) -> None:
+        super().restore(saved)
+        self._met, self._of_target = np.array(saved["met"]), np.array(saved["of_target"])
+
     def _generators(self) -> list[RowPart]:
         return self.parts if self._matrix is None else [*self.parts, self._matrix]
 
-    def _keep(self, columns: NDArray) -> None:
-        if self._matrix is not None:
-            self._of_matrix = np.ascontiguousarray(self._of_matrix[:, columns])
+    # -- subspaces ---------------------------------------------------------------------------
 
-    def energy(
-        self, changes: dict[str, NDArray], index: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return self._pairing(changes, changes, index), self._slope(changes, index)
+    def pairing(self, left: Arrays, right: Arrays, index: int) -> NDArray[np.float64]:
+        pairs = zip(self._rows(left), self._weighted(right), strict=True)
+        sums = self._sum([change.T @ weighted for change, weighted in pairs], "energy")
+        norms = self._norms(left).T @ self.problem.weights_of(right["x"])
+        return sums / self.n_rows + self.alphas[index] * norms
 
-    def _pairing(
-        self, left: dict[str, NDArray], right: dict[str, NDArray], index: int
-    ) -> NDArray[np.float64]:
-        """leftᵀ M right."""
-        sums = [
-            left[f"rows{m}"].T @ part.weighted(right[f"rows{m}"])
-            for m, part in enumerate(self.parts)
-        ]
-        norms = self._norms(left).T @ self._weights_of(right["x"])
-        return self._sum(sums, "energy") / self.n_rows + self.alphas[index] * norms
+    def slope(self, directions: Arrays, index: int) -> NDArray[np.float64]:
+        columns = self.of(index)
+        here = {name: array[:, columns] for name, array in self.state.items()}
+        return -self.pairing(directions, here, index)
 
-    def _slope(self, changes: dict[str, NDArray], index: int) -> NDArray[np.float64]:
-        """changesᵀ (r − M x)."""
-        own = self.of(index)
-        sums = [
-            changes[f"rows{m}"].T @ part.weighted(part.state[:, own])
-            for m, part in enumerate(self.parts)
-        ]
-        norms = self._norms(changes).T @ self._weights_of(self.x)[:, own]
-        return -self._sum(sums, "energy") / self.n_rows - self.alphas[index] * norms
-
-    def _norms(self, changes: dict[str, NDArray]) -> NDArray[np.float64]:
+    def _norms(self, changes: Arrays) -> NDArray[np.float64]:
         """P times the weights of changes."""
-        norms = self._jitter * self._weights_of(changes["x"])
+        norms = self._jitter * self.problem.weights_of(changes["x"])
         return norms if self._matrix is None else norms + changes["of_matrix"]
-
-    # -- functions of a few rows -----------------------------------------------------------
 
     @property
     def n_anchors(self) -> int:
-        return self.n_rows if self._matrix is None else self.n_columns
+        return self.n_rows if self._matrix is None else self._matrix.n_rows
 
     def functions(self, anchors: NDArray, blocks: list[NDArray] | None) -> Functions:
         if self._matrix is None:
             w = np.concatenate([_features(part, anchors) for part in self.parts]).T
             rows = [part.matvec(w.astype(self.problem.dtype), blocks) for part in self.parts]
         else:
-            w = np.zeros((self.n_columns, len(anchors)))
+            w = np.zeros((self._matrix.n_rows, len(anchors)))
             w[anchors, np.arange(len(anchors))] = 1.0
             rows = [part.design.block(anchors).astype(np.float64) for part in self.parts]
-        self._send("functions", w.size * self.n_levels)
+        self._send("functions", w.size * self._n_levels)
         x = np.zeros((self.shape[0], w.shape[1]))
-        self._weights_of(x)[...] = w
+        self.problem.weights_of(x)[...] = w
         if self.problem.fit_intercept:
             sums = [p.weighted(v).sum(axis=0) for p, v in zip(self.parts, rows, strict=True)]
             x[-1] = -self._sum(sums, "functions") / self.n_rows
@@ -280,42 +269,22 @@ class NormalSystem(System):
             arrays["of_matrix"] = self._matrix.design.block(anchors).astype(np.float64)
         grams = [v.T @ p.weighted(v) for p, v in zip(self.parts, rows, strict=True)]
         of_rows = self._sum(grams, "functions") / self.n_rows
-        # Of float32 kernels, smaller ones are rounding that division would blow up.
+        # Smaller energies of float32 kernels are rounding that division would blow up.
         least = 30.0 * float(np.finfo(self.problem.dtype).eps) * len(anchors)
         energies, turn = _diagonalised(of_rows, w.T @ self._norms(arrays), least)
         return Functions({name: array @ turn for name, array in arrays.items()}, energies)
 
-    def energy_of_functions(
-        self, functions: Functions, changes: dict[str, NDArray], index: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        arrays = functions.arrays
-        return self._pairing(arrays, changes, index), self._slope(arrays, index)
-
-    def state(self) -> dict[str, NDArray[np.float64]]:
-        state = super().state()
-        return state if self._matrix is None else {**state, "of_matrix": self._of_matrix}
-
-    def saved(self) -> dict[str, NDArray]:
-        # Columns that are met for the first time go through BLAS beside more vectors than others,
-        # and it rounds a product by how many there are.
-        return {**super().saved(), "met": self._met, "of_target": self._of_target}
-
-    def restore(self, saved: dict[str, NDArray]) -> None:
-        super().restore(saved)
-        self._met, self._of_target = np.array(saved["met"]), np.array(saved["of_target"])
-        if self._matrix is not None:
-            self._of_matrix = np.array(saved["of_matrix"])
-
     # -- rows --------------------------------------------------------------------------------
 
-    def _weights_of(self, x: NDArray) -> NDArray:
-        return x[:-1] if self.problem.fit_intercept else x
+    def _weighted(self, arrays: Arrays) -> list[NDArray[np.float64]]:
+        """S v of the arrays, or changes, that have one row per row of each part."""
+        return [p.weighted(v) for p, v in zip(self.parts, self._rows(arrays), strict=True)]
 
     def _forward(
         self, part: RowPart, x: NDArray, blocks: list[NDArray] | None = None
     ) -> NDArray[np.float64]:
         """Z w + b."""
-        responses = part.matvec(self._weights_of(x), blocks)
+        responses = part.matvec(self.problem.weights_of(x), blocks)
         if self.problem.fit_intercept:
             responses += x[-1]
         return responses
@@ -330,14 +299,14 @@ class NormalSystem(System):
 
     def _penalised(self, x: NDArray) -> NDArray[np.float64]:
         """P w."""
-        w = self._weights_of(x)
+        w = self.problem.weights_of(x)
         if self._matrix is None:
             return w
         return self._matrix.matvec(w) + self._jitter * w
 
 
 def _features(part: RowPart, rows: NDArray) -> NDArray[np.float64]:
-    """The rows of the design that are here, of those numbered."""
+    """Those of the rows numbered that are in this part."""
     _, local = part.locate(rows)
     return np.asarray(part.design.rows(local).toarray(), dtype=np.float64)
 

@@ -1,4 +1,4 @@
-"""A design as asynchronous steps need it: by rows to compute responses from, or by columns."""
+"""A design as asynchronous steps read it: by rows to compute responses from, or by columns."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from scipy import sparse
 from mercer import _core
 from mercer._array import check_memory, row_chunks
 from mercer.designs import Binned, Dense, Design, Sparse, Weighted
+from mercer.solvers.coordinate.lists import ColumnLists
 
-__all__ = ["MARGINS", "PRECISIONS", "SAMPLINGS", "Held", "hold"]
+__all__ = ["MARGINS", "PRECISIONS", "SAMPLINGS", "Walkway", "walkway"]
 
 MARGINS = ("recomputed", "kept")
 SAMPLINGS = ("uniform", "column")
@@ -23,8 +24,8 @@ _STEP_BYTES = 2**30  # read by the steps of one call: a fraction of a second
 
 
 @dataclass
-class Held:
-    """What the core walks on.
+class Walkway:
+    """The copy of a design that the core walks on.
 
     Attributes
     ----------
@@ -32,9 +33,9 @@ class Held:
     keeps : bool
         Whether the responses of all rows are kept, instead of computed whenever they are needed.
     row_bytes : float
-        What a step reads for one row of its batch.
+        Bytes that a step reads for one row of its batch.
     move_bytes : float
-        What a move of a coordinate costs besides.
+        Bytes that a move of a coordinate costs besides.
     """
 
     core: Any
@@ -48,29 +49,13 @@ class Held:
         return int(np.clip(_STEP_BYTES / cost, 64, 2**20 / width))
 
 
-@dataclass
-class _Lists:
-    """All columns as lists of rows: starts (D + 1,), rows, values or None for ones, and a scale."""
-
-    starts: NDArray[np.int64]
-    rows: NDArray[np.uint32]
-    values: NDArray[np.float64] | None
-    scale: float
-
-    def arguments(
-        self,
-    ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64] | None, float]:
-        """As the core takes them."""
-        return self.starts, self.rows, self.values, self.scale
-
-
-def hold(design: Design, margins: str, sampling: str, precision: str) -> Held:
+def walkway(design: Design, margins: str, sampling: str, precision: str) -> Walkway:
     """The design in the form that these choices need.
 
     Parameters
     ----------
     design : Design
-        That holds its matrix.
+        ``Dense``, ``Sparse`` or ``Binned``.
     margins, sampling, precision : str
         As in ``AsyncSVRG``, none of them "auto".
     """
@@ -89,15 +74,15 @@ def hold(design: Design, margins: str, sampling: str, precision: str) -> Held:
     lists = _lists(design) if margins == "kept" or sampling == "column" else None
     if margins == "kept" and lists is not None:
         core = _core.AsyncSteps.kept_lists(*lists.arguments(), design.shape[0])
-        held = Held(core, True, 64.0, 24.0 * len(lists.rows) / max(1, design.shape[1]))
+        way = Walkway(core, True, 64.0, 24.0 * len(lists.rows) / max(1, design.shape[1]))
     else:
-        held = _by_rows(design, precision)
+        way = _by_rows(design, precision)
     if sampling == "column" and lists is not None:
-        held.core.draw_from(*lists.arguments())
-    return held
+        way.core.draw_from(*lists.arguments())
+    return way
 
 
-def _dense(design: Dense, margins: str, precision: str) -> Held:
+def _dense(design: Dense, margins: str, precision: str) -> Walkway:
     n, n_columns = design.shape
     array = design.array
     size = {"design": design.dtype.itemsize, "float32": 4, "bfloat16": 2}[precision]
@@ -105,11 +90,11 @@ def _dense(design: Dense, margins: str, precision: str) -> Held:
     if margins == "kept":
         check_memory(float(size) * n * n_columns, "the columns of the design", _REMEDY)
         columns = np.ascontiguousarray(array.T, dtype=dtype)
-        return Held(_core.AsyncSteps.kept_dense(columns), True, 64.0, (16.0 + size) * n)
+        return Walkway(_core.AsyncSteps.kept_dense(columns), True, 64.0, (16.0 + size) * n)
     if precision != "design" or not array.flags.c_contiguous:
         check_memory(float(size) * n * n_columns, "the rows of the design", _REMEDY)
     rows = _halves(array) if precision == "bfloat16" else np.ascontiguousarray(array, dtype=dtype)
-    return Held(_core.AsyncSteps.dense(rows), False, float(max(64, size * n_columns)))
+    return Walkway(_core.AsyncSteps.dense(rows), False, float(max(64, size * n_columns)))
 
 
 def _halves(array: NDArray) -> NDArray[np.uint16]:
@@ -121,13 +106,13 @@ def _halves(array: NDArray) -> NDArray[np.uint16]:
     return out
 
 
-def _by_rows(design: Design, precision: str) -> Held:
+def _by_rows(design: Design, precision: str) -> Walkway:
     single = precision == "float32" or design.dtype == np.float32
     if isinstance(design, Binned) and not isinstance(design, Weighted):
         check_memory(float(design.codes.nbytes), "the codes by row", _REMEDY)
         codes = np.ascontiguousarray(design.codes.T)
         core = _core.AsyncSteps.codes(codes, design.offsets, design.scale, single)
-        return Held(core, False, design.n_grids * (codes.itemsize + (16.0 if single else 32.0)))
+        return Walkway(core, False, design.n_grids * (codes.itemsize + (16.0 if single else 32.0)))
     matrix = design.tocsr()
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
@@ -135,24 +120,24 @@ def _by_rows(design: Design, precision: str) -> Held:
     data = matrix.data.astype(np.float32 if single else np.float64, copy=False)
     indices, indptr = matrix.indices.astype(np.int32, copy=False), matrix.indptr.astype(np.int64)
     core = _core.AsyncSteps.sparse(data, indices, indptr, design.shape[1])
-    return Held(core, False, 64.0 + 12.0 * len(data) / max(1, design.shape[0]))
+    return Walkway(core, False, 64.0 + 12.0 * len(data) / max(1, design.shape[0]))
 
 
-def _lists(design: Design) -> _Lists:
+def _lists(design: Design) -> ColumnLists:
     """The columns of a design that is not dense."""
     if isinstance(design, Binned) and not isinstance(design, Weighted):
         check_memory(4.0 * design.codes.size, "the rows of every bin", _REMEDY)
         parts, counts = [], []
         for codes, size in zip(design.codes, np.diff(design.offsets), strict=True):
-            found = np.bincount(codes, minlength=size)[:size]
-            counts.append(found)
-            parts.append(np.argsort(codes, kind="stable")[: found.sum()].astype(np.uint32))
+            sizes = np.bincount(codes, minlength=size)[:size]
+            counts.append(sizes)
+            parts.append(np.argsort(codes, kind="stable")[: sizes.sum()].astype(np.uint32))
         starts = np.concatenate([[0], np.cumsum(np.concatenate(counts))]).astype(np.int64)
-        return _Lists(starts, np.concatenate(parts), None, design.scale)
+        return ColumnLists(starts, np.concatenate(parts), None, design.scale)
     check_memory(16.0 * design.tocsr().nnz, "the columns of the design", _REMEDY)
     matrix = sparse.csc_array(design.tocsr())
     matrix.sum_duplicates()
-    return _Lists(
+    return ColumnLists(
         matrix.indptr.astype(np.int64),
         matrix.indices.astype(np.uint32),
         matrix.data.astype(np.float64),

@@ -1,21 +1,19 @@
-"""The kernel machine of all rows: one unknown per row."""
+"""The equations of the kernel machine of all rows: one unknown per row."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.problem.systems.base import Functions, System, SystemBlock
+from mercer.equations.base import Arrays, EquationBlock, Equations, Functions
+from mercer.problem import Problem
 
-if TYPE_CHECKING:
-    from mercer.problem.objective import Problem
-
-__all__ = ["KernelSystem"]
+__all__ = ["KernelEquations"]
 
 
-class KernelSystem(System):
+class KernelEquations(Equations):
     """(√S K √S + n α I) β = √S (y − b), with coefficients a = √S β and an exact intercept b.
 
     Without weights this is (K + n α I) a = y − b. At the minimum the coefficients add up to zero:
@@ -28,7 +26,7 @@ class KernelSystem(System):
     ----------
     problem : Problem
         With a quadratic loss, and ``RKHSNorm`` of the design itself.
-    alphas : array of shape (q,)
+    alphas : ndarray of shape (q,)
 
     References
     ----------
@@ -39,14 +37,15 @@ class KernelSystem(System):
     --------
     >>> import numpy as np
     >>> from mercer.designs import KernelColumns
+    >>> from mercer.equations import equations
     >>> from mercer.kernels import Gaussian
     >>> from mercer.losses import Squared
     >>> from mercer.penalties import RKHSNorm
     >>> from mercer.problem import Problem
     >>> kernel = KernelColumns(np.array([[0.0], [9.0]]), Gaussian(1.0))
     >>> problem = Problem(kernel, [1.0, 3.0], Squared(), RKHSNorm(0.5, kernel))
-    >>> system = problem.system()
-    >>> system.start(system.initial())
+    >>> system = equations(problem)
+    >>> system.start(system.from_theta(problem.initial()))
     >>> block = system.block(np.array([0, 1]))
     >>> system.move(block, np.linalg.solve(block.matrix(0.5), block.rhs))
     >>> system.theta(system.x)  # coefficients that add up to zero, and the intercept
@@ -57,7 +56,8 @@ class KernelSystem(System):
 
     def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
         super().__init__(problem, alphas)
-        self._root = None if self.weights is None else np.sqrt(self.weights)[:, None]
+        self.width = self.n_outputs + problem.fit_intercept
+        self._root = None if problem.weights is None else np.sqrt(problem.weights)[:, None]
         centre = np.zeros(self.n_outputs)
         if problem.fit_intercept:
             centre = np.atleast_1d(problem.row_mean(self.y))
@@ -68,15 +68,8 @@ class KernelSystem(System):
         self._reference = np.where(norms <= 4 * eps * size, np.inf, norms)
 
     @property
-    def width(self) -> int:
-        return self.n_outputs + self.problem.fit_intercept
-
-    @property
     def shape(self) -> tuple[int, int]:
         return self.n_rows, len(self.alphas) * self.width
-
-    def initial(self) -> NDArray[np.float64]:
-        return np.zeros(self.shape)
 
     def from_theta(self, theta: NDArray) -> NDArray[np.float64]:
         columns = theta.reshape(len(theta), -1).astype(np.float64)
@@ -93,14 +86,22 @@ class KernelSystem(System):
         return x
 
     def theta(self, x: NDArray[np.float64], index: int = 0) -> NDArray:
-        combined, intercept = self._combined(x, index)
+        shift = self._shift(x, index)
         theta = np.empty((self.problem.shape[0], self.n_outputs))
-        self.problem.weights_of(theta)[...] = self._scaled(combined)
+        self.problem.weights_of(theta)[...] = self._scaled(
+            self._combined(x[:, self.of(index)], shift)
+        )
         if self.problem.fit_intercept:
-            theta[-1] = intercept
+            theta[-1] = self._centre[index] + shift
         return theta.reshape(self.problem.shape).astype(self.problem.dtype)
 
-    # -- equations ---------------------------------------------------------------------------
+    # -- anywhere ----------------------------------------------------------------------------
+
+    def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
+        scaled = self._scaled(V)
+        out = self._scaled(np.concatenate([part.matvec(scaled) for part in self.parts]))
+        out += self.n_rows * self.strengths(columns) * V
+        return out
 
     def rhs(self) -> NDArray[np.float64]:
         columns = []
@@ -110,101 +111,117 @@ class KernelSystem(System):
                 columns.append(self._scaled(np.ones((self.n_rows, 1))))
         return np.hstack(columns)
 
-    def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
-        scaled = self._scaled(V)
-        out = self._scaled(np.concatenate([part.matvec(scaled) for part in self.parts]))
-        out += self.n_rows * self.strengths(columns) * V
-        return out
-
     def residual(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.rhs() - self.product(x)
 
     def relative(
-        self, residual: NDArray[np.float64], x: NDArray[np.float64] | None = None
+        self,
+        residual: NDArray[np.float64],
+        x: NDArray[np.float64] | None = None,
+        index: NDArray | None = None,
     ) -> NDArray[np.float64]:
         x = self.x if x is None else x
-        norms = np.empty((len(self.alphas), self.n_outputs))
-        for index in range(len(self.alphas)):
-            combined, _ = self._combined(residual, index, self._shift(x, index))
-            norms[index] = np.sqrt(np.einsum("ij,ij->j", combined, combined))
+        index = np.arange(len(self.alphas)) if index is None else index
+        norms = np.empty((len(index), self.n_outputs))
+        for place, number in enumerate(index):
+            combined = self._combined(residual[:, self.of(place)], self._shift(x, number))
+            norms[place] = np.sqrt(np.einsum("ij,ij->j", combined, combined))
         return norms / self._reference
 
-    def hold(self, n_bytes: float, blocks: list[NDArray] | None = None) -> None:
-        super().hold(n_bytes)
-        if blocks is None or len(self.parts) > 1:
-            return
-        with self.phase("generate"):
-            self.parts[0].fill_symmetric(blocks)
+    # -- at the current point ----------------------------------------------------------------
 
-    # -- the current point -------------------------------------------------------------------
-
-    def rebuild(self, blocks: list[NDArray] | None = None) -> None:
+    def start(self, x: NDArray[np.float64], blocks: list[NDArray] | None = None) -> None:
+        self.state = {"x": np.array(x, dtype=np.float64)}
         scaled = self._scaled(self.x)
         residual = self.rhs() - self.n_rows * self.strengths() * self.x
-        for part in self.parts:
+        for m, part in enumerate(self.parts):
             product = part.matvec(scaled, blocks)
             if self._root is not None:
                 product *= self._root[part.rows]
-            part.state = residual[part.rows] - product
+            self.state[f"rows{m}"] = residual[part.rows] - product
 
     def current_residual(self, blocks: list[NDArray] | None = None) -> NDArray[np.float64]:
-        if len(self.parts) == 1:
-            return self.parts[0].state
-        return np.concatenate([part.state for part in self.parts])
+        rows = self._rows(self.state)
+        return rows[0] if len(rows) == 1 else np.concatenate(rows)
 
-    def block(self, J: NDArray, gram: bool = True) -> SystemBlock:
+    def block(self, J: NDArray, gram: bool = True) -> EquationBlock:
         places = [part.locate(J) for part in self.parts]
         several = len(self.parts) > 1
-        self._send("data", len(J) * getattr(self.problem.design, "n_inputs", 0) * self.n_levels)
+        self._send("data", len(J) * getattr(self.problem.design, "n_inputs", 0) * self._n_levels)
         with self.phase("generate"):
             for part in self.parts:
                 part.columns(J)
         with self.phase("reduce"):
             rhs = np.empty((len(J), self.shape[1]))
             self._send("right-hand sides", rhs.size * several)
-            for part, (here, local) in zip(self.parts, places, strict=True):
-                rhs[here] = part.state[local]
-        block = SystemBlock(J, J, rhs)
+            for rows, (inside, local) in zip(self._rows(self.state), places, strict=True):
+                rhs[inside] = rows[local]
+        block = EquationBlock(J, J, rhs)
         if gram:
             with self.phase("gram"):
                 matrix = np.empty((len(J), len(J)))
                 self._send("gram", matrix.size * several)
-                for part, (here, local) in zip(self.parts, places, strict=True):
-                    matrix[here] = part.columns(J)[local]
+                for part, (inside, local) in zip(self.parts, places, strict=True):
+                    matrix[inside] = part.columns(J)[local]
                 if self._root is not None:
                     matrix *= self._root[J] * self._root[J].T
                 block.gram, block.penalty = matrix, np.full(len(J), float(self.n_rows))
         return block
 
-    def move(self, block: SystemBlock, delta: NDArray[np.float64]) -> None:
+    def move(self, block: EquationBlock, delta: NDArray[np.float64]) -> None:
         J = block.columns
-        self._send("weights", delta.size * self.n_levels)
+        self._send("weights", delta.size * self._n_levels)
         with self.phase("update"):
             self._change("x", J, delta)
             scaled = delta if self._root is None else self._root[J] * delta
-            own = self.n_rows * self.strengths() * delta
+            of_diagonal = self.n_rows * self.strengths() * delta
             for m, part in enumerate(self.parts):
                 change = -part.product(J, scaled)
                 if self._root is not None:
                     change *= self._root[part.rows]
-                here, local = part.locate(J)
-                change[local] -= own[here]
+                inside, local = part.locate(J)
+                change[local] -= of_diagonal[inside]
                 self._change(f"rows{m}", slice(None), change)
 
     def values(self) -> NDArray[np.float64]:
-        values = np.empty((len(self.alphas), self.n_outputs))
-        residual = self.current_residual()
-        for index, alpha in enumerate(self.alphas):
-            beta, intercept = self._combined(self.x, index)
-            left, _ = self._combined(residual, index, self._shift(self.x, index))
-            target = self._scaled(self.y - intercept)
-            # √S (y − b − K a), by the equations and what is left of them
-            misfit = left + self.n_rows * alpha * beta
+        return self.values_at(self.x, self.current_residual(), np.arange(len(self.alphas)))
+
+    def values_at(
+        self, x: NDArray[np.float64], residual: NDArray[np.float64], index: NDArray
+    ) -> NDArray[np.float64]:
+        """F of the strengths numbered, given x of all and the residual of these."""
+        values = np.empty((len(index), self.n_outputs))
+        for place, number in enumerate(index):
+            shift, alpha = self._shift(x, number), self.alphas[number]
+            beta = self._combined(x[:, self.of(number)], shift)
+            target = self._scaled(self.y - (self._centre[number] + shift))
+            # √S (y − b − K a), from the equations and their residual
+            misfit = self._combined(residual[:, self.of(place)], shift)
+            misfit = misfit + self.n_rows * alpha * beta
             norm = np.einsum("ij,ij->j", beta, target - misfit)
-            values[index] = np.einsum("ij,ij->j", misfit, misfit) / self.n_rows + alpha * norm
+            values[place] = np.einsum("ij,ij->j", misfit, misfit) / self.n_rows + alpha * norm
         return 0.5 * values
 
-    # -- functions of a few rows -----------------------------------------------------------
+    def keep(self, index: NDArray) -> None:
+        super().keep(index)
+        self._centre = self._centre[index]
+
+    def cache(self, n_bytes: float, blocks: list[NDArray] | None = None) -> None:
+        super().cache(n_bytes)
+        if blocks is not None and len(self.parts) == 1:
+            with self.phase("generate"):
+                self.parts[0].fill_symmetric(blocks)
+
+    # -- subspaces ---------------------------------------------------------------------------
+
+    def pairing(self, left: Arrays, right: Arrays, index: int) -> NDArray[np.float64]:
+        rows = zip(self.parts, self._rows(right), strict=True)
+        return self._sum([-left["x"][part.rows].T @ change for part, change in rows], "energy")
+
+    def slope(self, directions: Arrays, index: int) -> NDArray[np.float64]:
+        rows, x, columns = self._rows(self.state), directions["x"], self.of(index)
+        slopes = [x[p.rows].T @ r[:, columns] for p, r in zip(self.parts, rows, strict=True)]
+        return self._sum(slopes, "energy")
 
     @property
     def n_anchors(self) -> int:
@@ -212,7 +229,7 @@ class KernelSystem(System):
 
     def functions(self, anchors: NDArray, blocks: list[NDArray] | None) -> Functions:
         columns = np.concatenate([part.design.block(anchors) for part in self.parts])
-        self._send("functions", columns.size * self.n_levels)
+        self._send("functions", columns.size * self._n_levels)
         x = np.linalg.qr(self._scaled(columns.astype(np.float64)))[0]
         single = self._scaled(x).astype(self.problem.dtype)
         product = np.concatenate([part.matvec(single, blocks) for part in self.parts])
@@ -222,38 +239,14 @@ class KernelSystem(System):
         rows = {f"rows{m}": -product[part.rows] for m, part in enumerate(self.parts)}
         return Functions({"x": x @ turn, **rows}, energies, float(self.n_rows))
 
-    def energy_of_functions(
-        self, functions: Functions, changes: dict[str, NDArray], index: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        crosses, slopes = [], []
-        for m, part in enumerate(self.parts):
-            x = functions.arrays["x"][part.rows]
-            crosses.append(-x.T @ changes[f"rows{m}"])
-            slopes.append(x.T @ part.state[:, self.of(index)])
-        return self._sum(crosses, "energy"), self._sum(slopes, "energy")
-
     def change_by_functions(
         self, functions: Functions, weights: NDArray[np.float64], index: int
-    ) -> dict[str, NDArray[np.float64]]:
+    ) -> Arrays:
         change = super().change_by_functions(functions, weights, index)
-        own = self.n_rows * self.alphas[index] * change["x"]
-        for m, part in enumerate(self.parts):
-            change[f"rows{m}"] -= own[part.rows]
+        of_diagonal = self.n_rows * self.alphas[index] * change["x"]
+        for rows, part in zip(self._rows(change), self.parts, strict=True):
+            rows -= of_diagonal[part.rows]
         return change
-
-    def keep(self, index: NDArray) -> None:
-        super().keep(index)
-        self._centre = self._centre[index]
-
-    def energy(
-        self, changes: dict[str, NDArray], index: int
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        grams, slopes = [], []
-        for m, part in enumerate(self.parts):
-            x = changes["x"][part.rows]
-            grams.append(-x.T @ changes[f"rows{m}"])
-            slopes.append(x.T @ part.state[:, self.of(index)])
-        return self._sum(grams, "energy"), self._sum(slopes, "energy")
 
     # -- intercept ---------------------------------------------------------------------------
 
@@ -262,7 +255,7 @@ class KernelSystem(System):
         return v if self._root is None else self._root * v
 
     def _shift(self, x: NDArray[np.float64], index: int) -> NDArray[np.float64]:
-        """What the intercept is above the centre, so that the coefficients add up to zero."""
+        """The intercept minus the centre for which the coefficients add up to zero."""
         columns = self._scaled(x[:, self.of(index)])
         sums = columns.sum(axis=0)
         if not self.problem.fit_intercept or sums[-1] <= 0:
@@ -270,12 +263,9 @@ class KernelSystem(System):
         return sums[:-1] / sums[-1]
 
     def _combined(
-        self, x: NDArray[np.float64], index: int, shift: NDArray[np.float64] | None = None
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Columns of the outputs of one strength with their intercepts."""
-        columns = x[:, self.of(index)]
+        self, columns: NDArray[np.float64], shift: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The columns of one strength for the outputs with their intercepts."""
         if not self.problem.fit_intercept:
-            return columns, self._centre[index]
-        if shift is None:
-            shift = self._shift(x, index)
-        return columns[:, :-1] - shift * columns[:, -1:], self._centre[index] + shift
+            return columns
+        return columns[:, :-1] - shift * columns[:, -1:]

@@ -1,4 +1,4 @@
-"""Rows of a design and the state that goes with them: all that touches rows happens here."""
+"""Parts of the rows of a design: everything that touches rows happens here."""
 
 from __future__ import annotations
 
@@ -12,23 +12,21 @@ __all__ = ["RowPart"]
 
 
 class RowPart:
-    """Some rows of a design, and their share of the n-long state.
+    """Some rows of a design, with the columns that are cached of them.
 
     Parameters
     ----------
     design : Design of shape (n, D)
         Of these rows alone.
     rows : slice
-        Which rows they are.
+        Their numbers in the whole design.
     weights : ndarray of shape (n,) or None
         Of these rows.
 
     Attributes
     ----------
-    state : ndarray of shape (n, C)
-        float64.
     budget : float
-        Bytes for blocks that are kept.
+        Bytes left for columns that are cached.
     """
 
     def __init__(self, design: Design, rows: slice, weights: NDArray | None):
@@ -36,43 +34,42 @@ class RowPart:
         self.rows = rows
         self.weights = weights
         self.n_rows = design.shape[0]
-        self.state: NDArray[np.float64] = np.zeros((self.n_rows, 0))
         self.budget = 0.0
-        self._kept: dict[bytes, NDArray] = {}
+        self._cache: dict[bytes, NDArray] = {}
         self._last: tuple[bytes, NDArray] | None = None
 
     def columns(self, J: NDArray) -> NDArray:
-        """Columns J, generated once in a row."""
+        """Columns J, generated once where they are asked for several times in a row."""
         key = J.tobytes()
-        if key in self._kept:
-            return self._kept[key]
+        if key in self._cache:
+            return self._cache[key]
         if self._last is not None and self._last[0] == key:
             return self._last[1]
         self._last = None
         block = self.design.block(J)
         if not self.design.nbytes and block.nbytes <= self.budget:
-            self._kept[key] = block
+            self._cache[key] = block
             self.budget -= block.nbytes
         else:
             self._last = (key, block)
         return block
 
     def fill_symmetric(self, blocks: list[NDArray]) -> None:
-        """Make and keep all blocks of a symmetric design, each pair of rows once, if they fit."""
+        """Generate and cache all of a symmetric design, each pair of rows once, if it fits."""
         design, n = self.design, self.n_rows
         needed = float(design.dtype.itemsize) * n * n
         if design.nbytes or needed > self.budget:
             return
         self.budget -= needed
-        kept = {J.tobytes(): np.empty((n, len(J)), dtype=design.dtype) for J in blocks}
+        cache = {J.tobytes(): np.empty((n, len(J)), dtype=design.dtype) for J in blocks}
         for number, rows in enumerate(blocks):
-            some = design.rows(rows)
+            of_rows = design.rows(rows)
             for J in blocks[number:]:
-                tile = some.block(J)
-                kept[J.tobytes()][rows] = tile
+                tile = of_rows.block(J)
+                cache[J.tobytes()][rows] = tile
                 if J is not rows:
-                    kept[rows.tobytes()][J] = tile.T
-        self._kept.update(kept)
+                    cache[rows.tobytes()][J] = tile.T
+        self._cache.update(cache)
 
     def gram(self, J: NDArray, exact: bool = False) -> NDArray[np.float64]:
         """Z_Jᵀ S Z_J; if exact, products of float32 columns are float64."""
@@ -90,37 +87,35 @@ class RowPart:
         return (block @ delta.astype(block.dtype)).astype(np.float64, copy=False)
 
     def locate(self, J: NDArray) -> tuple[NDArray, NDArray]:
-        """Positions in J of the rows that are here, and where they are."""
-        here = np.flatnonzero((self.rows.start <= J) & (self.rows.stop > J))
-        return here, J[here] - self.rows.start
+        """Positions in J of the rows of this part, and the numbers of these rows in it."""
+        inside = np.flatnonzero((self.rows.start <= J) & (self.rows.stop > J))
+        return inside, J[inside] - self.rows.start
 
     def weighted(self, v: NDArray) -> NDArray[np.float64]:
         """S v."""
         return v if self.weights is None else v * self.weights[:, None]
 
     def matvec(self, w: NDArray, blocks: list[NDArray] | None = None) -> NDArray[np.float64]:
-        """Z w, from kept blocks if all of them are."""
+        """Z w, from cached columns if all of ``blocks`` are cached."""
         if not np.any(w):
             return np.zeros((self.n_rows, w.shape[1]))
-        if blocks and all(J.tobytes() in self._kept for J in blocks):
+        if blocks and all(J.tobytes() in self._cache for J in blocks):
             total = np.zeros((self.n_rows, w.shape[1]))
             for J in blocks:
-                total += times(self._kept[J.tobytes()], w[J])
+                total += times(self._cache[J.tobytes()], w[J])
             return total
-        if not isinstance(self.design, KernelColumns):
-            w = w.astype(self.design.dtype)
-        return self.design.matvec(w).astype(np.float64)
+        return self.design.matvec(self._suited(w)).astype(np.float64)
 
     def rmatvec(self, v: NDArray) -> NDArray[np.float64]:
         """Zᵀ v."""
-        if not isinstance(self.design, KernelColumns):
-            v = v.astype(self.design.dtype)
-        return self.design.rmatvec(v).astype(np.float64)
+        return self.design.rmatvec(self._suited(v)).astype(np.float64)
+
+    def _suited(self, v: NDArray) -> NDArray:
+        """v in the dtype that products with the design take: those with kernels take any."""
+        return v if isinstance(self.design, KernelColumns) else v.astype(self.design.dtype)
 
     @property
-    def share_kept(self) -> float:
-        """Share of the columns that need not be generated."""
-        if self.design.nbytes:
-            return 1.0
-        n_kept = sum(block.shape[1] for block in self._kept.values())
-        return n_kept / max(1, self.design.shape[1])
+    def cached(self) -> bool:
+        """Whether no column has to be generated again."""
+        n_cached = sum(block.shape[1] for block in self._cache.values())
+        return bool(self.design.nbytes) or n_cached >= max(1, self.design.shape[1])

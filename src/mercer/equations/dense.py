@@ -1,43 +1,36 @@
-"""The matrices of a ridge problem that a direct solver factorises, for any strength of its penalty.
+"""Whole matrices of the equations, for direct solvers and any strength of the penalty.
 
-What belongs to all strengths is made once. Both forms know what a row does to its own prediction,
-which makes leaving each row out in turn a matter of one division.
+What belongs to all strengths is made once. Both forms know by how much a row changes its own
+prediction, so that leaving each row out in turn takes one division.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import linalg
 
 from mercer._array import check_memory, row_chunks
+from mercer.designs import Design
+from mercer.equations.factor import LARGE, lower_in_place
+from mercer.equations.row_space import point_of_rows
 from mercer.penalties import RKHSNorm
-from mercer.problem.cholesky import LARGE, lower_in_place
+from mercer.problem import Point, Problem
 from mercer.problem.rows import as_rows, kernel_matrix
 
-if TYPE_CHECKING:
-    from mercer.problem.objective import Problem
+__all__ = ["NormalMatrix", "RowMatrix", "upper_factor"]
 
-__all__ = ["Dual", "Primal", "spans_all_rows", "upper_factor"]
-
-
-def spans_all_rows(problem: Problem) -> bool:
-    """Whether this is the kernel machine of all rows: K α with the penalty αᵀK α."""
-    penalty = problem.penalty
-    if not isinstance(penalty, RKHSNorm) or penalty.jitter:
-        return False
-    return penalty.matrix is problem.design and problem.design.shape[0] == problem.design.shape[1]
+Inverse = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
 
-class Primal:
+class NormalMatrix:
     """The normal matrix of the weights and the intercept, G + alpha P.
 
     G = (1/n) (Z, 1)ᵀ S (Z, 1), and P is the matrix of the penalty: I, or M + jitter I; nothing for
-    the intercept. Whitened, Z T⁻¹ takes the place of Z and I that of M = TᵀT: as good as the
-    entries of Z even where the normal matrix itself is singular to rounding, at twice the work.
+    the intercept. Whitened, Z T⁻¹ takes the place of Z and I that of M = TᵀT: that loses nothing
+    where the normal matrix itself is singular to rounding, and takes twice the work.
 
     Parameters
     ----------
@@ -52,13 +45,13 @@ class Primal:
         n_columns = problem.design.shape[1]
         self.side = n_columns + problem.fit_intercept
         penalty = problem.penalty
-        held = 3 + isinstance(penalty, RKHSNorm)
+        copies = 3 + isinstance(penalty, RKHSNorm)
         check_memory(
-            8.0 * held * self.side**2,
+            8.0 * copies * self.side**2,
             f"the normal matrix of {n_columns} columns and its factor",
             lambda room: (
                 "use solver='block' or solver='cg', or at most "
-                f"{int((room / (8.0 * held)) ** 0.5)} columns"
+                f"{int((room / (8.0 * copies)) ** 0.5)} columns"
             ),
         )
         self._triangle: NDArray[np.float64] | None = None
@@ -86,9 +79,9 @@ class Primal:
             inner[...] = problem.design.gram(problem.weights)
         else:
             inner[...] = 0.0
-            for some, z in self._row_chunks():
+            for rows, z in self._row_chunks():
                 z = z[:, :n_columns]
-                weighted = z if problem.weights is None else z * problem.weights[some, None]
+                weighted = z if problem.weights is None else z * problem.weights[rows, None]
                 inner += weighted.T @ z
         inner /= problem.n_rows
         if problem.fit_intercept:
@@ -97,12 +90,12 @@ class Primal:
         return gram
 
     def _row_chunks(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Rows of (Z, 1), whitened if that is asked for, some at a time."""
+        """Chunks of rows of (Z, 1), whitened if that is asked for."""
         problem = self.problem
-        for some in row_chunks(problem.n_rows, 32.0 * self.side):
-            z = np.ones((some.stop - some.start, self.side))
-            z[:, : problem.design.shape[1]] = problem.design.rows(some).toarray()
-            yield some, self._lowered(z.T).T
+        for rows in row_chunks(problem.n_rows, 32.0 * self.side):
+            z = np.ones((rows.stop - rows.start, self.side))
+            z[:, : problem.design.shape[1]] = problem.design.rows(rows).toarray()
+            yield rows, self._lowered(z.T).T
 
     def _lowered(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         """T⁻ᵀ v."""
@@ -124,10 +117,8 @@ class Primal:
             inner[rows] += alpha * self._penalty[rows]
         return matrix
 
-    def solve(
-        self, inverse: Callable[[NDArray], NDArray], rhs: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """What θ has to change by for ∇F to change by ``rhs``; ``inverse`` is the matrix's."""
+    def solve(self, inverse: Inverse, rhs: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The change of θ that changes ∇F by ``rhs``; ``inverse`` is the matrix's."""
         x = inverse(self._lowered(rhs.copy()))
         if self._triangle is not None:
             p = len(self._triangle)
@@ -135,20 +126,16 @@ class Primal:
         return x
 
     def energy(
-        self, inverse: Callable[[NDArray], NDArray], gradient: NDArray[np.float64]
+        self, inverse: Inverse, gradient: NDArray[np.float64], alpha: float
     ) -> NDArray[np.float64]:
-        """gᵀ A⁻¹ g of every output, A being the second derivative: twice what F has left to fall.
+        """gᵀ A⁻¹ g of every output, A being the second derivative: twice F(θ) − min F.
 
-        Parameters
-        ----------
-        inverse : callable
-            That of the matrix of the same strength.
-        gradient : ndarray of the shape of θ
+        ``inverse`` is that of ``matrix(alpha)``.
         """
         return np.asarray(np.sum(gradient * self.solve(inverse, gradient), axis=0))
 
-    def unexplained(self, sqnorms: Callable[[NDArray], NDArray]) -> NDArray[np.float64]:
-        """1 − h of every row, h being what its own target adds to its prediction.
+    def unexplained(self, sqnorms: Inverse) -> NDArray[np.float64]:
+        """1 − h of every row, h being the weight of its own target in its prediction.
 
         Parameters
         ----------
@@ -157,8 +144,8 @@ class Primal:
         """
         problem = self.problem
         unexplained = np.empty(problem.n_rows)
-        for some, z in self._row_chunks():
-            unexplained[some] = sqnorms(z)
+        for rows, z in self._row_chunks():
+            unexplained[rows] = sqnorms(z)
         unexplained *= -1.0 / problem.n_rows
         if problem.weights is not None:
             unexplained *= problem.weights
@@ -166,7 +153,7 @@ class Primal:
         return unexplained
 
 
-class Dual:
+class RowMatrix:
     """The kernel matrix of the rows, centred and weighted, plus n alpha on its diagonal.
 
     ::
@@ -193,8 +180,8 @@ class Dual:
                 f"use solver='block' or solver='cg', or at most {int((room / 16.0) ** 0.5)} rows"
             ),
         )
-        self._spans_all = spans_all_rows(problem)
-        kernel = _entries(problem.design) if self._spans_all else kernel_matrix(problem.design)
+        ridge = problem.penalty.quadratic
+        kernel = kernel_matrix(problem.design) if ridge else _entries(problem.design)
         weights = np.ones(n) if problem.weights is None else problem.weights
         self._root = np.sqrt(weights)
         self._mean = problem.row_mean(problem.y)
@@ -219,22 +206,22 @@ class Dual:
         matrix[np.diag_indices(len(matrix))] += self.problem.n_rows * alpha
         return matrix
 
-    def theta(self, beta: NDArray[np.float64]) -> NDArray:
-        """θ of a solution, in float64 for a kernel machine."""
-        problem = self.problem
+    def solution(self, problem: Problem, beta: NDArray[np.float64]) -> NDArray | Point:
+        """θ of a solution: a point for a ridge problem, a float64 array for a kernel machine.
+
+        ``problem`` is that of the matrix at the strength of the solution.
+        """
         a = as_rows(self._root, beta) * beta
-        if not self._spans_all:
-            return problem.from_rows(a)
+        if problem.penalty.quadratic:
+            return point_of_rows(problem, a)
         theta = np.zeros(problem.shape)
         problem.weights_of(theta)[...] = a
         if problem.fit_intercept:
             theta[-1] = self._mean - self._means @ a
         return theta
 
-    def solve(
-        self, inverse: Callable[[NDArray], NDArray], residual: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """What θ of a kernel machine of all rows lacks, given √S (y − b − K a) − n alpha β."""
+    def solve(self, inverse: Inverse, residual: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The error of θ of a kernel machine of all rows, given √S (y − b − K a) − n alpha β."""
         problem = self.problem
         change = np.zeros(problem.shape)
         root = as_rows(self._root, residual)
@@ -248,9 +235,9 @@ class Dual:
         return change
 
     def energy(
-        self, inverse: Callable[[NDArray], NDArray], gradient: NDArray[np.float64]
+        self, inverse: Inverse, gradient: NDArray[np.float64], alpha: float
     ) -> NDArray[np.float64]:
-        """gᵀ A⁻¹ g of every output of a ridge, as ``Primal.energy``, by Woodbury's formula."""
+        """gᵀ A⁻¹ g of every output of a ridge, as that of the columns, by Woodbury's formula."""
         problem = self.problem
         g = problem.weights_of(gradient)
         responses = problem.design.matvec(g).astype(np.float64)
@@ -258,9 +245,9 @@ class Dual:
         rows = as_rows(self._root, responses) * responses
         squares = np.sum(np.square(g), axis=0)
         rest = squares - np.sum(rows * inverse(rows), axis=0)
-        # Not less than what rounding leaves of the difference.
+        # The difference is not known better than to rounding of its terms.
         rest = np.maximum(rest, float(np.finfo(problem.dtype).eps) * squares)
-        energy = rest / problem.penalty.alpha
+        energy = rest / alpha
         return np.asarray(energy + np.square(gradient[-1]) if problem.fit_intercept else energy)
 
     def left_out(
@@ -278,28 +265,31 @@ class Dual:
             That of the inverse of ``matrix(alpha)``.
         """
         ridge = self.problem.n_rows * alpha
-        own = inverse_diagonal
         if self.problem.fit_intercept:
-            own = own - self._root**2 / (self.problem.n_rows * (ridge + self._extra))
+            of_constant = self._root**2 / (self.problem.n_rows * (ridge + self._extra))
+            inverse_diagonal = inverse_diagonal - of_constant
         with np.errstate(invalid="ignore"):
-            return beta / as_rows(own * self._root, beta)
+            return beta / as_rows(inverse_diagonal * self._root, beta)
 
 
-def upper_factor(matrix: Any, jitter: float = 0.0, dtype: Any = None) -> NDArray[np.float64]:
-    """T, upper triangular, with TᵀT = M + jitter I, raised by what the entries of M do not know.
+def upper_factor(
+    matrix: Design, jitter: float = 0.0, dtype: DTypeLike | None = None
+) -> NDArray[np.float64]:
+    """T, upper triangular, with TᵀT = M + jitter I, raised by the rounding of the entries of M.
 
     Parameters
     ----------
-    matrix : KernelColumns or other design of shape (p, p)
+    matrix : Design of shape (p, p)
         M, symmetric and positive semi-definite but for rounding.
     jitter : float, default=0.0
     dtype : dtype, default=None
-        Of what T is to whiten, where it knows less than M: T would blow up its rounding.
+        That of the columns which T is to whiten, where it is shorter than that of M: T would blow
+        up their rounding.
     """
     entries = _entries(matrix)
     p = len(entries)
     diagonal = entries.diagonal() + jitter
-    # Landmarks may be alike.
+    # The matrix is singular where landmarks are alike.
     eps = float(np.finfo(dtype or matrix.dtype).eps)
     least = 4.0 * np.sqrt(p) * eps * float(diagonal.max(initial=0))
     while True:
@@ -315,10 +305,10 @@ def upper_factor(matrix: Any, jitter: float = 0.0, dtype: Any = None) -> NDArray
             least *= 4.0
 
 
-def _entries(matrix: Any) -> NDArray[np.float64]:
+def _entries(matrix: Design) -> NDArray[np.float64]:
     """All of a symmetric design in float64."""
     n = matrix.shape[0]
     entries = np.empty((n, n))
-    for some in row_chunks(n, float(matrix.dtype.itemsize) * n):
-        entries[some] = matrix.block(np.arange(some.start, some.stop)).T
+    for rows in row_chunks(n, float(matrix.dtype.itemsize) * n):
+        entries[rows] = matrix.block(np.arange(rows.start, rows.stop)).T
     return entries

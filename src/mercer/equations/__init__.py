@@ -1,0 +1,117 @@
+"""Linear equations of quadratic problems, in normal or kernel form: told apart here alone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mercer.equations.base import EquationBlock, Equations, Functions
+from mercer.equations.dense import NormalMatrix, RowMatrix
+from mercer.equations.kernel import KernelEquations
+from mercer.equations.normal import NormalEquations
+from mercer.equations.row_space import RowSpace, point_of_rows
+from mercer.penalties import RKHSNorm
+from mercer.problem import Problem
+
+__all__ = [
+    "EquationBlock",
+    "Equations",
+    "Functions",
+    "KernelEquations",
+    "NormalEquations",
+    "NormalMatrix",
+    "RowMatrix",
+    "RowSpace",
+    "equations",
+    "matrix_of",
+    "point_of_rows",
+    "spans_all_rows",
+]
+
+
+def spans_all_rows(problem: Problem) -> bool:
+    """Whether a problem is the kernel machine of all rows, K a with the penalty aᵀK a.
+
+    That is ``RKHSNorm`` whose matrix is the design itself, without jitter.
+    """
+    penalty = problem.penalty
+    return isinstance(penalty, RKHSNorm) and not penalty.jitter and penalty.matrix is problem.design
+
+
+def equations(problem: Problem, alphas: ArrayLike | None = None) -> Equations:
+    """The linear equations that minimisers solve, for several strengths of the penalty.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a quadratic loss and penalty "l2" or "rkhs".
+    alphas : array of shape (q,), optional
+        Strengths, at least 0; by default that of the penalty.
+
+    Returns
+    -------
+    Equations
+        ``KernelEquations`` for the kernel machine of all rows; else ``NormalEquations``.
+
+    Raises
+    ------
+    ValueError
+        If the loss is not quadratic, the penalty's gradient not linear, or a strength is negative
+        or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import Dense
+    >>> from mercer.equations import equations
+    >>> from mercer.losses import Squared
+    >>> from mercer.penalties import L2
+    >>> from mercer.problem import Problem
+    >>> problem = Problem(Dense(np.eye(2)), [1.0, 3.0], Squared(), L2(0.5), None, False)
+    >>> equations(problem).residual(np.ones((2, 1)))
+    array([[-0.5],
+           [ 0.5]])
+    """
+    penalty = problem.penalty
+    if not (problem.loss.quadratic and penalty.linear):
+        raise ValueError(
+            "linear equations need a quadratic loss and penalty 'l2' or 'rkhs'; got loss "
+            f"{problem.loss.name!r} and penalty {penalty.name!r}."
+        )
+    values = np.atleast_1d(np.asarray([penalty.alpha] if alphas is None else alphas, np.float64))
+    if values.ndim != 1 or not len(values) or not np.all((values >= 0) & (values < np.inf)):
+        raise ValueError(f"alphas must be a list of finite numbers of at least 0; got {alphas!r}.")
+    form = KernelEquations if spans_all_rows(problem) else NormalEquations
+    return form(problem, values)
+
+
+def matrix_of(problem: Problem, form: str = "auto") -> NormalMatrix | RowMatrix:
+    """The whole matrix of the equations, which a direct solver factorises.
+
+    A ridge problem has two: that of its columns and, K = ZZᵀ, that of its rows.
+
+    Parameters
+    ----------
+    problem : Problem
+        With a quadratic loss and penalty "l2" or "rkhs".
+    form : {"auto", "primal", "dual"}, default="auto"
+        Of the columns or of the rows. "auto" is the smaller one of a ridge problem.
+
+    Raises
+    ------
+    ValueError
+        If the form is not that of the kernel machine.
+    MemoryError
+        If the matrix does not fit.
+    """
+    if problem.penalty.quadratic:
+        n, n_columns = problem.design.shape
+        by_rows = form == "dual" or (form == "auto" and n < n_columns)
+    else:
+        by_rows = spans_all_rows(problem)
+        if form != "auto" and by_rows != (form == "dual"):
+            raise ValueError(
+                "form must be 'auto' or 'dual' for a kernel machine of all rows, 'auto' or "
+                f"'primal' for one of landmarks; got {form!r}."
+            )
+    return RowMatrix(problem) if by_rows else NormalMatrix(problem)

@@ -1,0 +1,314 @@
+"""The base of normal and kernel equations: unknowns, strengths, parts of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.equations.parts import RowPart
+from mercer.problem import Problem
+
+__all__ = ["EquationBlock", "Equations", "Functions"]
+
+Arrays = dict[str, NDArray[np.float64]]
+
+
+@dataclass
+class EquationBlock:
+    """The equations of some unknowns while all others are fixed: (gram + α penalty) Δ = rhs.
+
+    Attributes
+    ----------
+    rows : int array of shape (r,)
+        Rows of x that move: those of the block's columns, and the intercept's if there is one.
+    columns : int array of shape (b,)
+        Columns of the design.
+    rhs : ndarray of shape (r, C)
+        Residual of these rows at the current x.
+    gram : ndarray of shape (r, r) or None
+        The part of the matrix that all strengths share; None if it was not asked for.
+    penalty : ndarray of shape (r,) or (r, r) or None
+        The part that the strength multiplies, as a diagonal or in full.
+    """
+
+    rows: NDArray
+    columns: NDArray
+    rhs: NDArray[np.float64]
+    gram: NDArray[np.float64] | None = None
+    penalty: NDArray[np.float64] | None = None
+
+    def matrix(self, alpha: float) -> NDArray[np.float64]:
+        """gram + alpha · penalty."""
+        if self.gram is None or self.penalty is None:
+            raise ValueError("the block must be asked for with gram=True to have a matrix.")
+        matrix = self.gram.copy()
+        if self.penalty.ndim == 2:
+            matrix += alpha * self.penalty
+        else:
+            matrix[np.diag_indices(len(matrix))] += alpha * self.penalty
+        return matrix
+
+
+@dataclass(frozen=True)
+class Functions:
+    """Directions that lie across all blocks, orthogonal in the energy of every strength.
+
+    Attributes
+    ----------
+    arrays : dict of arrays with r columns
+        The change of the arrays of ``state`` along each direction, without the terms that the
+        strength multiplies.
+    energies : ndarray of shape (r,)
+        Their energies without a penalty.
+    norm : float
+        The energy that a unit of strength adds to each of them.
+    """
+
+    arrays: Arrays
+    energies: NDArray[np.float64]
+    norm: float = 1.0
+
+
+class Equations:
+    """Linear equations M_c x_c = r_c, one column c for every strength and right-hand side.
+
+    Columns are ordered by strength first. They share everything that touches the rows of the
+    design; what they do not share is a number times one penalty. The arrays of n rows follow from x
+    and can be computed anew from it.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its rows are split into ``problem.n_workers`` parts whose contributions are summed.
+    alphas : ndarray of shape (q,)
+        Strengths of the penalty.
+
+    Attributes
+    ----------
+    width : int
+        Columns of x for every strength: the outputs, and those that help to find the intercept.
+    knows_residual : bool
+        Whether the state holds the residual, so that it costs no product.
+    parts : list of RowPart
+        Rows of the design, on one machine or on several.
+    state : dict of arrays with one column per column of x
+        The current point: "x", then "rows0", "rows1", ... with one row per row of each part. All
+        are affine functions of x.
+    journal : dict of arrays
+        Changes of ``state`` by ``move`` since it was last set to zero; empty if nobody reads it.
+        A sum of changes keeps digits that a difference of sums has lost.
+    phase : callable
+        Makes a context that counts the seconds of "generate", "gram", "reduce" and "update".
+    """
+
+    knows_residual: ClassVar[bool] = False
+
+    def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
+        self.problem = problem
+        self.alphas = alphas
+        self.n_rows, self.n_outputs = problem.n_rows, problem.n_outputs
+        self.width = self.n_outputs
+        self.y = problem.y.reshape(self.n_rows, -1).astype(np.float64)
+        self.parts = _split(problem)
+        self.state: Arrays = {"x": np.zeros((0, 0))}
+        self.journal: Arrays = {}
+        self.phase: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(unknowns, columns) of x."""
+        raise NotImplementedError
+
+    @property
+    def x(self) -> NDArray[np.float64]:
+        """The current unknowns."""
+        return self.state["x"]
+
+    def of(self, index: int) -> slice:
+        """Columns of one strength."""
+        return slice(index * self.width, (index + 1) * self.width)
+
+    def strengths(self, columns: ArrayLike | None = None) -> NDArray[np.float64]:
+        """The strength of every column, or of the columns named."""
+        each = np.repeat(self.alphas, self.width)
+        return each if columns is None else each[np.asarray(columns)]
+
+    def from_theta(self, theta: NDArray) -> NDArray[np.float64]:
+        """x of a θ of the problem, the same for every strength."""
+        raise NotImplementedError
+
+    def theta(self, x: NDArray[np.float64], index: int = 0) -> NDArray:
+        """θ of the problem for strength number ``index``."""
+        raise NotImplementedError
+
+    # -- anywhere ----------------------------------------------------------------------------
+
+    def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
+        """M_c V_c for the columns V, those of x or the ones named."""
+        raise NotImplementedError
+
+    def rhs(self) -> NDArray[np.float64]:
+        """The right-hand sides."""
+        return self.residual(np.zeros(self.shape))
+
+    def residual(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """rhs − M x."""
+        raise NotImplementedError
+
+    def relative(
+        self,
+        residual: NDArray[np.float64],
+        x: NDArray[np.float64] | None = None,
+        index: NDArray | None = None,
+    ) -> NDArray[np.float64]:
+        """Norms of the residual at x relative to that of the best constant model: (q, outputs).
+
+        x is the current point if it is not given. With ``index``, the residual has the columns of
+        these strengths alone, and the result their rows.
+        """
+        raise NotImplementedError
+
+    # -- at the current point ----------------------------------------------------------------
+
+    def start(self, x: NDArray[np.float64], blocks: list[NDArray] | None = None) -> None:
+        """Make x the current point, without the rounding of the moves that led there.
+
+        Cached columns are used if all of ``blocks`` are cached.
+        """
+        raise NotImplementedError
+
+    def block(self, J: NDArray, gram: bool = True) -> EquationBlock:
+        """The equations of the columns J of the design at the current x.
+
+        The columns are generated once, for the matrix, the right-hand side and the next ``move``.
+        """
+        raise NotImplementedError
+
+    def move(self, block: EquationBlock, delta: NDArray[np.float64]) -> None:
+        """Add ``delta`` (r, C) to the rows of a block."""
+        raise NotImplementedError
+
+    def current_residual(self, blocks: list[NDArray]) -> NDArray[np.float64]:
+        """The residual at the current x, from the state, by blocks that cover all columns."""
+        raise NotImplementedError
+
+    def values(self) -> NDArray[np.float64]:
+        """F of every strength and output at the current x: (q, outputs)."""
+        raise NotImplementedError
+
+    def keep(self, index: NDArray) -> None:
+        """Drop all strengths but those numbered, with their columns."""
+        columns = (np.asarray(index)[:, None] * self.width + np.arange(self.width)).ravel()
+        self.state, self.journal = (
+            {name: np.ascontiguousarray(array[:, columns]) for name, array in arrays.items()}
+            for arrays in (self.state, self.journal)
+        )
+        self.alphas = self.alphas[index]
+
+    def saved(self) -> dict[str, NDArray]:
+        """All arrays that later steps depend on, to the last bit; not copied."""
+        return dict(self.state)
+
+    def restore(self, saved: dict[str, NDArray]) -> None:
+        """Go where ``saved`` was, to the last bit."""
+        self.state = {name: np.array(saved[name]) for name in self.state}
+
+    def cache(self, n_bytes: float, blocks: list[NDArray] | None = None) -> None:
+        """Allow generated columns so many bytes of memory.
+
+        Where all ``blocks`` fit and it saves work to generate them together, that is done now.
+        """
+        generators = self._generators()
+        n_rows = sum(part.n_rows for part in generators)
+        for part in generators:
+            part.budget = n_bytes * part.n_rows / n_rows
+
+    @property
+    def cached(self) -> bool:
+        """Whether no column has to be generated again."""
+        return all(part.cached for part in self._generators())
+
+    # -- subspaces ---------------------------------------------------------------------------
+
+    def pairing(self, left: Arrays, right: Arrays, index: int) -> NDArray[np.float64]:
+        """leftᵀ M right for two lists of directions and one strength.
+
+        Directions are given by what they change in the arrays of ``state``; those on the left may
+        lack the terms that the strength multiplies.
+        """
+        raise NotImplementedError
+
+    def slope(self, directions: Arrays, index: int) -> NDArray[np.float64]:
+        """directionsᵀ (r − M x) at the current x, of shape (d, width)."""
+        raise NotImplementedError
+
+    @property
+    def n_anchors(self) -> int:
+        """Number of rows, or landmarks, ``functions`` may choose from."""
+        raise NotImplementedError
+
+    def functions(self, anchors: NDArray, blocks: list[NDArray] | None) -> Functions:
+        """The span of the kernel at some rows or landmarks: smooth, so that blocks are slow in it.
+
+        Cached columns are used if all of ``blocks`` are cached.
+        """
+        raise NotImplementedError
+
+    def change_by_functions(
+        self, functions: Functions, weights: NDArray[np.float64], index: int
+    ) -> Arrays:
+        """The change of the arrays of ``state`` by a combination of functions."""
+        return {name: array @ weights for name, array in functions.arrays.items()}
+
+    # -- parts of rows -----------------------------------------------------------------------
+
+    def _generators(self) -> list[RowPart]:
+        """Everything that generates columns."""
+        return self.parts
+
+    def _rows(self, arrays: Arrays) -> list[NDArray[np.float64]]:
+        """The arrays of ``state``, or their changes, that have one row per row of each part."""
+        return [arrays[f"rows{m}"] for m in range(len(self.parts))]
+
+    def _change(self, name: str, rows: Any, change: NDArray[np.float64]) -> None:
+        """Add to rows of an array of ``state``, and to the journal."""
+        self.state[name][rows] += change
+        if self.journal:
+            self.journal[name][rows] += change
+
+    @property
+    def _n_levels(self) -> int:
+        """Rounds in which all parts are reached, or summed up, pair by pair."""
+        return (len(self.parts) - 1).bit_length()
+
+    def _sum(self, values: list[NDArray[np.float64]], kind: str) -> NDArray[np.float64]:
+        """The sum over the parts, pair by pair."""
+        self._send(kind, values[0].size * self._n_levels)
+        values = list(values)
+        while len(values) > 1:
+            values = [sum(values[i + 1 : i + 2], values[i]) for i in range(0, len(values), 2)]
+        return values[0]
+
+    def _send(self, kind: str, words: float) -> None:
+        """Count numbers that machines send each other."""
+        if self.problem.meter is not None:
+            self.problem.meter.add(kind, words)
+
+
+def _split(problem: Problem) -> list[RowPart]:
+    """The rows of a problem in parts of about the same size."""
+    edges = np.linspace(0, problem.n_rows, problem.n_workers + 1).astype(int)
+    if problem.n_workers == 1:
+        return [RowPart(problem.design, slice(0, problem.n_rows), problem.weights)]
+    parts = []
+    for first, last in pairwise(edges.tolist()):
+        rows = slice(first, last)
+        weights = None if problem.weights is None else problem.weights[rows]
+        parts.append(RowPart(problem.design.rows(rows), rows, weights))
+    return parts
