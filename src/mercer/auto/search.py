@@ -34,20 +34,20 @@ _SMOOTH_POWERS = (0.0, 1.0)
 _MOST_TURNED = 60  # inputs whose combinations are tried
 
 _FIRST_ROWS, _SECOND_ROWS, _THIRD_ROWS = 400, 1000, 2000
-_COLUMNS = 40  # a table of more columns gets fewer rows on the first rungs
-_KEPT = {"laplacian": 2, "gaussian": 1}  # of the groups of the first rung
+_COLUMNS = 40  # columns from which a table gets fewer rows on the first rungs
+_KEPT = {"laplacian": 2, "gaussian": 1}  # groups of the first rung that go on
 _ONE = {"laplacian": 1, "gaussian": 1}
-_NEAR = 1.1  # of the least loss, up to which a smooth kernel is worth a second look
-_MARGIN = 0.02  # by which a transformed target has to lower the loss
+_NEAR = 1.1  # times the least loss, up to which a smooth kernel is tried once more
+_MARGIN = 0.02  # share of the loss that a transformed target has to gain
+_SMOOTH_MARGIN = 0.03  # the same for the Gaussian
 _SURE = 2.0  # standard errors that a step away from what serves most tables has to gain
-_MUCH = 0.2  # share of the loss that is enough in any case
-_SMOOTH_MARGIN = 0.03  # by which the Gaussian has to
-_AHEAD = 0.12  # share of its loss for each doubling of the rows, by which it has to for classes
+_MUCH = 0.2  # share of the loss whose gain is enough in any case
+_AHEAD = 0.12  # share of the loss, per doubling of rows, that the Gaussian has to gain on classes
 _FEATURES = 512
 _FEATURE_ROWS, _FEATURE_HELD_ROWS, _FEATURE_SECONDS = 8000, 2500, 1.0  # of trials with features
 _FEATURE_RIDGES = (0.3, 0.07)
 _LINEAR_RIDGES = (1.0, 0.1)
-_NARROWER, _STEP, _STEPS = 1.5, 2.0, 3  # where gammas of features begin, and how they go on
+_NARROWER, _STEP, _STEPS = 1.5, 2.0, 3  # first factor of gamma, factor of a step, most steps
 _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 
 
