@@ -104,11 +104,12 @@ def _fitted(model: Any, X: Any, y: Any, X_new: Any) -> tuple[str, str]:
             return "refused", str(refusal)
         finite = all(np.isfinite(_respond(model, rows)).all() for rows in (X, X_new))
     leaks = [str(one.message) for one in record if issubclass(one.category, RuntimeWarning)]
-    warned = [str(one.message) for one in record if issubclass(one.category, ConvergenceWarning)]
+    warned = [str(one.message) for one in record if issubclass(one.category, UserWarning)]
+    short = [one for one in record if issubclass(one.category, ConvergenceWarning)]
     if leaks or not finite:
         return "silent", leaks[0] if leaks else "a response is not finite"
-    if hasattr(model, "converged_") and bool(warned) == model.converged_:
-        return "silent", f"converged_={model.converged_} with {len(warned)} warnings"
+    if hasattr(model, "converged_") and bool(short) == model.converged_:
+        return "silent", f"converged_={model.converged_} with {len(short)} warnings"
     return ("warned", warned[0]) if warned else ("fitted", "")
 
 

@@ -92,7 +92,7 @@ def test_inputs_that_need_no_scaling_are_taken_as_they_are(name):
     data = toy("regression")
     settings = {"size": 8, "kernel": "gaussian", "gamma": 0.5, "alpha": 0.1, "seed": 0}
     made = [
-        methods.make(methods.METHODS[name], "regression", n_jobs=1, scale=scale, **settings)
+        methods.METHODS[name].estimator("regression", n_jobs=1, scale=scale, **settings)
         for scale in (True, False)
     ]
     plain = (data.X - data.X.mean(axis=0)) / data.X.std(axis=0)
@@ -259,9 +259,7 @@ def test_series_is_validated_on_its_last_rows():
 
 def exact(kernel, gamma, alpha):
     settings = {"kernel": kernel, "gamma": gamma, "alpha": alpha}
-    return methods.make(
-        methods.METHODS["exact"], "regression", size=None, seed=0, n_jobs=1, **settings
-    )
+    return methods.METHODS["exact"].estimator("regression", size=None, seed=0, n_jobs=1, **settings)
 
 
 def test_exact_method_is_kernel_ridge():
@@ -294,7 +292,8 @@ def test_many_grids_approach_the_exact_method():
     data = toy("regression", 200)
     settings = {"kernel": "laplacian", "gamma": 0.3, "alpha": 0.001, "seed": 0, "n_jobs": 1}
     exact, grids = (
-        methods.make(methods.METHODS[name], "regression", size=size, **settings)
+        methods.METHODS[name]
+        .estimator("regression", size=size, **settings)
         .fit(data.X, data.y)
         .predict(data.X_test)
         for name, size in (("exact", None), ("binning", 4000))

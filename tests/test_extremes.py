@@ -67,6 +67,15 @@ def test_margins_of_support_vector_machines_are_right_or_warned(loss, solver, dt
             assert verdict != "silent", (gamma, C, reason)
 
 
+@pytest.mark.parametrize("map_", ["fourier", "fastfood"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])
+def test_steps_in_float32_are_those_in_float64_or_warned(loss, map_):
+    for gamma in GAMMAS[::6]:
+        for alpha in (0.0, 1e-12, 1e-3, 1e3):
+            verdict, reason = certified.streaming(loss, map_, gamma, alpha)
+            assert verdict != "silent", (gamma, alpha, reason)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("map_", ["fourier", "binning"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge"])

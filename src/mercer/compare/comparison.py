@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_limits
 from mercer import persistence
 from mercer._array import available_memory, format_bytes, n_threads
 from mercer.compare import memory, records
-from mercer.compare.methods import DEFAULT, EXACT_ROWS, METHODS, TOLERANCE, Method, make
+from mercer.compare.methods import DEFAULT, EXACT_ROWS, METHODS, TOLERANCE, Method
 from mercer.compare.metrics import scores
 from mercer.compare.records import describe_data, quiet
 from mercer.compare.selection import Choice, Selection
@@ -203,8 +203,7 @@ def _fit(
     n = parts.X_train.shape[0]
 
     def fit() -> Any:
-        model = make(
-            method,
+        model = method.estimator(
             task,
             size=size,
             kernel=choice.kernel,

@@ -7,18 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mercer import maps
-from mercer.compare.baselines import IndependentBlocks
 from mercer.estimators import KernelClassifier, KernelRegressor
 from mercer.maps import FeatureMap
 
 __all__ = [
-    "BLOCKS",
     "DEFAULT",
     "EXACT_ROWS",
     "METHODS",
     "TOLERANCE",
     "Method",
-    "make",
 ]
 
 TOLERANCE = 1e-2  # of iterative solvers: beyond it scores no longer change, only times
@@ -89,6 +86,55 @@ class Method:
         )
         return map_.set_params(**self.settings)
 
+    def estimator(
+        self,
+        task: str,
+        *,
+        size: int | None,
+        kernel: str | None,
+        gamma: float | None,
+        alpha: float,
+        seed: int,
+        n_jobs: int | None,
+        warm_start: bool = False,
+        scale: bool = True,
+    ) -> Any:
+        """Its estimator, unfitted: squared loss and intercept, whatever the method is.
+
+        Parameters
+        ----------
+        task : {"classification", "regression"}
+        size, kernel, gamma : int, str, float or None
+            None where the method has no such setting.
+        alpha : float
+            Weight of the penalty in the objective (a mean over rows).
+        seed : int
+        n_jobs : int or None
+        warm_start : bool, default=False
+            Keep the map while only ``alpha`` changes.
+        scale : bool, default=True
+            Whether the estimator scales the inputs.
+
+        Examples
+        --------
+        >>> settings = dict.fromkeys(("size", "kernel", "gamma")) | {"seed": 0, "n_jobs": 1}
+        >>> METHODS["linear"].estimator("regression", alpha=1.0, **settings).alpha
+        1.0
+        """
+        machine = KernelClassifier if task == "classification" else KernelRegressor
+        return machine(
+            self.feature_map(kernel, gamma, size),
+            loss="squared",
+            alpha=alpha,
+            # Of the exact kernel machine the time of its one factorisation is asked for.
+            solver="cholesky" if self.name == "exact" else "auto",
+            tol=TOLERANCE,
+            random_state=seed,
+            n_jobs=n_jobs,
+            warm_start=warm_start,
+            scale=scale,
+        )
+
     def cost(self, size: int | None, n: int, d: int, k: int) -> float:
         """Roughly the seconds of a fit, for the progress bar alone."""
         columns = size or d
@@ -96,8 +142,6 @@ class Method:
             return 0.02 + 4e-12 * n**3 + 5e-10 * n**2 * (d + 4)
         if self.name == "binning":
             return 0.02 + 2e-8 * n * columns * (2 + k)
-        if self.name == "blocks":
-            return 0.02 + n * columns * (1e-9 * (d + 4) + 2.5e-11 * columns)
         solving = 0.02 + 1e-11 * columns**2 * (n + columns)
         if self.family == "nystroem":
             return solving + 5e-10 * columns**3 + 6e-10 * n * columns * (d + 4)
@@ -175,69 +219,3 @@ METHODS = {
 
 DEFAULT = ("linear", "binning", "fourier", "nystroem", "exact")
 """Those that a comparison runs unless it is told others."""
-
-BLOCKS = Method("blocks", "independent blocks", ("laplacian",), *_GRIDS)
-"""A rival of papers, not of users: it is no part of a comparison unless a study asks for it."""
-
-
-def make(
-    method: Method,
-    task: str,
-    *,
-    size: int | None,
-    kernel: str | None,
-    gamma: float | None,
-    alpha: float,
-    seed: int,
-    n_jobs: int | None,
-    warm_start: bool = False,
-    scale: bool = True,
-) -> Any:
-    """An unfitted estimator of a method: squared loss and intercept, whatever it is.
-
-    Parameters
-    ----------
-    method : Method
-    task : {"classification", "regression"}
-    size, kernel, gamma : int, str, float or None
-        None where the method has no such setting.
-    alpha : float
-        Weight of the penalty in the objective (a mean over rows).
-    seed : int
-    n_jobs : int or None
-    warm_start : bool, default=False
-        Keep the map while only ``alpha`` changes.
-    scale : bool, default=True
-        Whether the estimator scales the inputs.
-
-    Examples
-    --------
-    >>> settings = dict.fromkeys(("size", "kernel", "gamma")) | {"seed": 0, "n_jobs": 1}
-    >>> make(METHODS["linear"], "regression", alpha=1.0, **settings).alpha
-    1.0
-    """
-    classify = task == "classification"
-    if method.name == "blocks":
-        return IndependentBlocks(
-            kernel,
-            gamma,
-            alpha,
-            block_size=size or 256,
-            classify=classify,
-            scale=scale,
-            random_state=seed,
-            n_jobs=n_jobs,
-        )
-    estimator = KernelClassifier if classify else KernelRegressor
-    return estimator(
-        method.feature_map(kernel, gamma, size),
-        loss="squared",
-        alpha=alpha,
-        # Of the exact kernel machine the time of its one factorisation is asked for.
-        solver="cholesky" if method.name == "exact" else "auto",
-        tol=TOLERANCE,
-        random_state=seed,
-        n_jobs=n_jobs,
-        warm_start=warm_start,
-        scale=scale,
-    )

@@ -10,10 +10,10 @@ from typing import Any
 from numpy.typing import NDArray
 
 from mercer import kernels
-from mercer.compare.baselines import IndependentBlocks, standardised
-from mercer.compare.methods import Method, make
+from mercer.compare.methods import Method
 from mercer.compare.metrics import scores
 from mercer.datasets.base import Dataset
+from mercer.estimators.preprocessing import Preprocessing, fit_scaler
 
 __all__ = ["Choice", "Selection"]
 
@@ -174,8 +174,10 @@ class Selection:
         if kernel is None:
             return None
         if kernel not in self._scales:
-            seen = standardised(self._training)[1] if self.is_scaled else self._training
-            resolved = kernels.get(kernel, "scale").resolve(seen)
+            rows = self._training
+            if self.is_scaled:
+                rows = Preprocessing(fit_scaler(rows, None, scale=True)).scaled(rows)
+            resolved = kernels.get(kernel, "scale").resolve(rows)
             self._scales[kernel] = float(resolved.gamma)
         return self._scales[kernel]
 
@@ -216,8 +218,7 @@ class Selection:
         """Validation errors of one γ over several α; the map is made once."""
         scale = self.scale(kernel)
         size = None if method.reference is None else min(method.reference, self.n_fitted)
-        model = make(
-            method,
+        model = method.estimator(
             self.task,
             size=size,
             kernel=kernel,
@@ -230,7 +231,7 @@ class Selection:
         )
         values = [10.0**j / self.n_fitted for j in alphas]
         X, y = self._held
-        if isinstance(model, IndependentBlocks):
+        if hasattr(model, "predict_along"):  # rivals that have other things to keep than a map
             predictions = model.predict_along(values, *self._fit, X)
         else:
             predictions = (model.set_params(alpha=a).fit(*self._fit).predict(X) for a in values)

@@ -301,10 +301,10 @@ def _occupancy_of(design: Design, X: Any) -> Occupancy:
 
 def _unseen_share(model: Any, map_: RandomBinning, X: Any) -> float:
     if isinstance(model, FeatureModel):
-        rows = (model._checked(X), model._preprocessing.scaled)
+        designs = map_.designs(model._checked(X), model._preprocessing.scaled)
     else:
-        rows = (matrix(X),)
-    counts = [(design.shape[0], design.n_missing) for _, design in map_.designs(*rows)]
+        designs = map_.designs(matrix(X))
+    counts = [(design.shape[0], design.n_missing) for _, design in designs]
     n_rows, n_missing = map(sum, zip(*counts, strict=True))
     return n_missing / (n_rows * map_.n_components)
 

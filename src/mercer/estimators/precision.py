@@ -6,18 +6,19 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer.designs import Design
+from mercer.maps import FeatureMap
 from mercer.problem import Problem
 from mercer.problem.precision import ENOUGH, beyond_reach, rounding, sampled_rows
 from mercer.solvers.base import OutOfRange, Result, Solver
 
-__all__ = ["Outcome", "Precise", "at"]
+__all__ = ["Outcome", "Precise", "at", "warn_of_rough_features"]
 
 # A solver and its results, one for every strength of the penalty.
 Outcome: TypeAlias = tuple[Solver, list[Result]]
@@ -112,6 +113,31 @@ def at(problem: Problem, alpha: float) -> Problem:
     if problem.penalty.alpha == alpha:
         return problem
     return problem.with_penalty(replace(problem.penalty, alpha=alpha))
+
+
+def warn_of_rough_features(feature_map: FeatureMap, X: Any) -> None:
+    """Warn if float32 rows are too short for the features that a map makes of them.
+
+    For fits that do not end in float64 by themselves. ``X`` are rows as the scaler leaves them.
+
+    Warns
+    -----
+    UserWarning
+        If features of a few rows are off by more than a small share of their size.
+    """
+    if X.dtype != np.float32:
+        return
+    rows = X[sampled_rows(X.shape[0])]
+    narrow, wide = (feature_map.design(part) for part in (rows, rows.astype(np.float64)))
+    size = float(np.sqrt(wide.column_sqnorms().sum()))
+    error = float(np.linalg.norm(narrow.toarray() - wide.toarray()))
+    if error > ENOUGH[X.dtype] * 10 * size:
+        warnings.warn(
+            f"features of float32 rows are off by {error / size:.2g} of their size, as gamma is "
+            "large for so few digits; lower gamma, or give X in float64.",
+            UserWarning,
+            stacklevel=6,
+        )
 
 
 def _give_out(caught: list[warnings.WarningMessage]) -> None:

@@ -15,6 +15,7 @@ from mercer import penalties, solvers
 from mercer._validation import name_from, positive_integer
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.machine import checked_strength, with_default_strength
+from mercer.estimators.precision import warn_of_rough_features
 from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.selection import held_out, mean_loss, responses, split_key
 from mercer.losses import Loss
@@ -119,6 +120,7 @@ class SparseMachine(FeatureModel):
         previous, start = self._previous(settings, width), None
         if previous is None:
             prepared, scaled = Preprocessing.fitted(map_, rows, self.scale)
+            warn_of_rough_features(prepared.feature_map, scaled)
         else:
             prepared = previous._preprocessing
             scaled = prepared.scaled(rows.X)

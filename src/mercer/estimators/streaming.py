@@ -10,6 +10,7 @@ from numpy.typing import DTypeLike, NDArray
 from mercer._state import State
 from mercer._validation import float_type
 from mercer.estimators.base import FeatureModel, Listener
+from mercer.estimators.precision import warn_of_rough_features
 from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
@@ -107,6 +108,7 @@ class StreamingMachine(FeatureModel):
         """Fix scaler, map and constant by the first rows; returns them scaled."""
         prepared, scaled = Preprocessing.fitted(self._map(), rows, self.scale)
         self.scaler_, self.feature_map_ = prepared.scaler, prepared.feature_map
+        warn_of_rough_features(self.feature_map_, scaled)
         constant = np.zeros(rows.target.shape[1:])
         if self.fit_intercept and loss.is_classification:
             mean = np.average(rows.target, axis=0, weights=rows.weights)

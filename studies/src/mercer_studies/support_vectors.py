@@ -12,10 +12,10 @@ from sklearn.svm import SVC, SVR
 from mercer import kernels
 from mercer._array import check_memory, row_chunks
 from mercer._validation import name_from, positive_number
-from mercer.compare.baselines import standardised
 from mercer.estimators import DualKernelSVC
 from mercer.kernels import Gaussian
 from mercer.solvers import BoxDual, PairwiseCD
+from mercer_studies.independent_blocks import standardised
 
 __all__ = ["SupportVectorClassifier", "SupportVectorRegressor"]
 

@@ -9,10 +9,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.compare.baselines import indicators
 from mercer.compare.metrics import accuracy, scores
 from mercer.datasets import Dataset, Split
 from mercer_studies import sources
+from mercer_studies.independent_blocks import indicators
 from mercer_studies.inputs import scaled
 from mercer_studies.sources import drawn
 

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import row_chunks
-from mercer.compare.baselines import IndependentBlocks
-from mercer.compare.methods import BLOCKS, METHODS, Method, make
+from mercer.compare.methods import METHODS, Method
 from mercer.compare.metrics import scores
 from mercer.compare.selection import Choice, Selection
 from mercer.losses import Squared
@@ -21,6 +20,7 @@ from mercer.penalties import L2
 from mercer.problem import Problem
 from mercer.solvers import Cholesky, ConjugateGradient
 from mercer.solvers.base import Result, Solver
+from mercer_studies.independent_blocks import BLOCKS, IndependentBlocks
 from mercer_studies.random_binning.data import Loaded
 from mercer_studies.timing import Stopwatch, repeated
 
@@ -288,8 +288,7 @@ def _fit_fairly(loaded: Loaded, method: Method, choice: Choice, seed: int) -> _F
     """An ordinary estimator with what was chosen, on all rows."""
     X, y = loaded.raw.X_train, loaded.raw.y_train
     clock = Stopwatch()
-    model = make(
-        method,
+    model = method.estimator(
         loaded.task,
         size=method.reference,
         kernel=choice.kernel,

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.compare.methods import make
 from mercer.compare.metrics import scores
 from mercer.designs import Design
 from mercer.diagnostics import kernel_error
@@ -220,8 +219,7 @@ def _by_map(some: Subset, map_: FeatureMap, lam: float) -> _Fit:
 
 
 def _exactly(some: Subset, gamma: float | None, lam: float, n_jobs: int | None) -> _Fit:
-    model = make(
-        method_at(EXACT, None),
+    model = method_at(EXACT, None).estimator(
         "regression",
         size=len(some.y),
         kernel=KERNEL,

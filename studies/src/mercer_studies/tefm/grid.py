@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from mercer.compare.methods import BLOCKS, Method
+from mercer.compare.methods import Method
+from mercer_studies.independent_blocks import BLOCKS
 from mercer_studies.tefm.data import Source
 
 __all__ = [

@@ -7,8 +7,9 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 
 from mercer import kernels
-from mercer.compare import baselines, methods, selection
-from mercer.compare.baselines import IndependentBlocks
+from mercer.compare import methods, selection
+from mercer_studies import independent_blocks
+from mercer_studies.independent_blocks import BLOCKS, IndependentBlocks
 
 
 def sample(n=150, d=3, seed=0):
@@ -119,11 +120,11 @@ def test_memory_is_asked_for_before_it_is_taken(monkeypatch):
 def test_blocks_are_chosen_for_like_other_methods():
     X, y = sample()
     chosen = selection.Selection(X, y, "regression", seed=0, max_rows=80, n_jobs=1)
-    choice = chosen.choose(methods.BLOCKS)
+    choice = chosen.choose(BLOCKS)
     assert choice.kernel == "laplacian"
     assert choice.error < 0.5
     assert "blocks" not in methods.METHODS
 
 
 def test_examples(check_examples):
-    check_examples(baselines)
+    check_examples(independent_blocks)
