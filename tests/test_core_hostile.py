@@ -9,11 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import mercer
 from _core_calls import calls, names
 from mercer import _core
 
 TESTS = Path(__file__).parent
-STUB = Path(_core.__file__).with_name("_core.pyi")
+STUB = Path(mercer.__file__).with_name("_core.pyi")
 CALLS = calls()
 NAMES = sorted({call.name for call in CALLS})
 
