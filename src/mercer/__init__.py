@@ -52,6 +52,10 @@ def __getattr__(name: str) -> Any:
         from mercer.preparation import TablePreparer
 
         return TablePreparer
+    if name.startswith("AutoKernel") and name in __all__:
+        from mercer import auto
+
+        return getattr(auto, name)
     if name in __all__:
         from mercer import estimators
 
