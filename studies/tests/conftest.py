@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import doctest
+import signal
 
 import numpy as np
 import pytest
+
+# A shell that starts the tests in the background has them, and their children, ignore interrupts.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
