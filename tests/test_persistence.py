@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import errno
 import os
 import pickle
@@ -9,9 +10,11 @@ import zipfile
 
 import numpy as np
 import pytest
+from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import FunctionTransformer
 
+import mercer
 from mercer import KernelClassifier, KernelRegressor, kernels, persistence
 
 MAPS = ("binning", "fourier", "nystroem", "linear")
@@ -271,3 +274,34 @@ def test_missing_skops_is_one_sentence(model, tmp_path, monkeypatch):
 
 def test_examples_run(check_examples):
     check_examples(persistence)
+
+
+SPARSE_MODELS = {
+    **{
+        name: lambda X, y, name=name: mercer.KernelRegressor(name, random_state=0).fit(X, y)
+        for name in ("binning", "fourier", "nystroem", "exact", "linear")
+    },
+    "classes": lambda X, y: mercer.KernelClassifier("exact").fit(X, np.arange(len(y)) % 3),
+    "sparse": lambda X, y: mercer.SparseKernelRegressor(max_rounds=2, random_state=0).fit(X, y),
+    "steps": lambda X, y: mercer.DoublySGDRegressor(max_iter=2, random_state=0).fit(X, y),
+    "dual": lambda X, y: mercer.DualKernelSVC().fit(X, y > np.median(y)),
+    "scaler": lambda X, y: mercer.GradientScaler(random_state=0).fit(X, y),
+}
+
+
+@pytest.mark.parametrize("kind", [sparse.csr_array, sparse.csr_matrix])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("name", SPARSE_MODELS)
+def test_models_of_sparse_rows_of_either_type_answer_and_are_saved(name, dtype, kind, tmp_path):
+    rng = np.random.default_rng(0)
+    dense = rng.normal(size=(60, 5)) * (rng.random((60, 5)) < 0.5)
+    X = kind(dense.astype(dtype))
+    model = SPARSE_MODELS[name](X, dense.sum(axis=1))
+    persistence.save(model, tmp_path / "model.skops")
+    loaded = persistence.load(tmp_path / "model.skops")
+    answers = [
+        one.transform(X).toarray() if name == "scaler" else one.predict(X)
+        for one in (model, loaded, copy.deepcopy(model))
+    ]
+    np.testing.assert_array_equal(answers[1], answers[0])
+    np.testing.assert_array_equal(answers[2], answers[0])

@@ -19,7 +19,7 @@ from mercer import __version__
 from mercer._array import check_memory
 from mercer._files import write_atomically
 from mercer._state import State
-from mercer.persistence.audit import WORTH_PACKING, Damaged, foreign_type, kind_of_file
+from mercer.persistence.audit import SPARSE, WORTH_PACKING, Damaged, foreign_type, kind_of_file
 
 __all__ = ["SavedModel", "dumps", "load", "load_saved", "save", "write_atomically"]
 
@@ -255,7 +255,7 @@ def load_saved(path: str | os.PathLike[str]) -> SavedModel:
             f"{path} holds {foreign}, which mercer does not trust, so nothing of it was loaded."
         )
     try:
-        saved = _skops().loads(content, trusted=list(_own_types()))
+        saved = _skops().loads(content, trusted=[*_own_types(), *SPARSE])
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # content that does not fit its types

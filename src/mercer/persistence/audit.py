@@ -18,7 +18,7 @@ import numpy as np
 
 from mercer._array import check_memory
 
-__all__ = ["WORTH_PACKING", "Damaged", "foreign_type", "kind_of_file"]
+__all__ = ["SPARSE", "WORTH_PACKING", "Damaged", "foreign_type", "kind_of_file"]
 
 # Up to here descriptions, which pack well, are much of a file; beyond, it is numbers, which do not.
 WORTH_PACKING = 2**20
@@ -33,6 +33,8 @@ _SCALARS = frozenset(
     for kind in np.sctypeDict.values()
     if not issubclass(kind, (np.object_, np.void))
 )
+# Sparse rows of a model, as users have given them.
+SPARSE = frozenset(f"scipy.sparse._csr.{name}" for name in ("csr_array", "csr_matrix"))
 _KEYS = frozenset(f"builtins.{name}" for name in ("str", "int", "float", "bool", "NoneType"))
 
 # The nodes of a model file, and the classes that they may name; those of objects are told apart.
@@ -46,9 +48,7 @@ _CLASSES: dict[str, frozenset[str]] = {
     "NdArrayNode": frozenset({"numpy.ndarray"}) | _SCALARS,
     "MaskedArrayNode": frozenset({"numpy.ma.MaskedArray", "numpy.ma.core.MaskedArray"}),
     "DTypeNode": frozenset({"numpy.dtype"}),
-    "SparseMatrixNode": frozenset(
-        f"scipy.sparse._csr.{name}" for name in ("csr_array", "csr_matrix")
-    ),
+    "SparseMatrixNode": SPARSE,
     "RandomStateNode": frozenset({"numpy.random.mtrand.RandomState"}),
     "RandomGeneratorNode": frozenset({"numpy.random._generator.Generator"}),
 }
