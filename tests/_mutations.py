@@ -49,8 +49,8 @@ STRUCTURAL = (
     *("NaN somewhere", "NaN everywhere", "inf somewhere", "inf everywhere", "nan", "inf"),
 )
 
-# Of any length, and what a model does that was fitted to rows as they are.
-_FREE = ("conformal_.scores", "_residuals_", "scaler_ = None")
+# Of any length, what a model does that was fitted to rows as they are, and a square of numbers.
+_FREE = ("conformal_.scores", "_residuals_", "scaler_ = None", "normalization_ = transposed")
 
 # --- edits of objects ------------------------------------------------------------------------
 
