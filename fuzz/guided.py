@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 import warnings
 from inspect import isfunction, ismodule
 from pathlib import Path
@@ -33,11 +32,10 @@ def main() -> None:
     options = _options()
     for module in (_sparse, *(value for value in vars(datasets).values() if ismodule(value))):
         _watch(module)
-    options.out.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="fuzz-"))
+    folder = options.out / "guided"  # libFuzzer ends the process: nothing could tidy up after it
     endings = [_KINDS[kind] for kind in options.kinds.split(",")]
     seeds = folder / "seeds"
-    seeds.mkdir()
+    seeds.mkdir(parents=True, exist_ok=True)
     for path in corpus(folder / "sound"):
         if path.suffix in endings:  # the first byte of a case names its kind
             content = bytes([endings.index(path.suffix)]) + path.read_bytes()
