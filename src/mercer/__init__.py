@@ -32,6 +32,8 @@ __all__ = [
     "GradientScaler",
     "KernelClassifier",
     "KernelRegressor",
+    "LocalKernelClassifier",
+    "LocalKernelRegressor",
     "SparseKernelClassifier",
     "SparseKernelRegressor",
     "TablePreparer",

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Sequence
 from contextlib import closing
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import kernels
-from mercer._array import n_threads
 from mercer._blas import blas_threads
+from mercer._threads import side_by_side
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.parts import MOST_DENSE, Part, splits
 from mercer.auto.trials import Settings, exact_responses, feature_responses
@@ -268,7 +266,7 @@ class Search:
             return [] if self._is_late() else self._tried(n_rows, *work)
 
         # Matrices are so small that threads of BLAS would wait for each other most of the time.
-        with blas_threads(1), closing(_side_by_side(outcome, works, self.n_jobs)) as results:
+        with blas_threads(1), closing(side_by_side(outcome, works, self.n_jobs)) as results:
             for group, outcomes in zip(groups, results, strict=True):
                 record = self._record(outcomes)
                 if record is not None:
@@ -370,22 +368,6 @@ def feature_map(settings: Settings, n_components: int, key: int, n_jobs: int | N
         return IdentityMap(n_jobs=n_jobs)
     make = RandomFourier if settings.kernel == "gaussian" else RandomBinning
     return make(settings.kernel, settings.gamma, n_components, random_state=seed, n_jobs=n_jobs)
-
-
-def _side_by_side(
-    call: Callable[[Any], Any], works: list[Any], n_jobs: int | None
-) -> Generator[Any, None, None]:
-    """Results of the calls, in turn; those not yet begun are dropped where nobody wants more."""
-    threads = min(n_threads(n_jobs), len(works))
-    if threads <= 1:
-        yield from map(call, works)
-        return
-    pool = ThreadPoolExecutor(threads)
-    try:
-        for future in [pool.submit(copy_context().run, call, work) for work in works]:
-            yield future.result()
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _promising(

@@ -3,7 +3,7 @@
 A design with n rows and D columns knows its products and its columns; it need not hold n * D
 numbers. ``Dense`` and ``Sparse`` hold them, ``Binned`` holds one small code per row and grid,
 ``Weighted`` a number beside it, ``Lazy`` holds the data and the map and regenerates what is asked
-for, and ``KernelColumns`` does so for the kernel against landmarks.
+for; ``KernelColumns`` does so for the kernel against landmarks, ``Local`` for that within leaves.
 """
 
 from mercer.designs.base import Design
@@ -12,6 +12,7 @@ from mercer.designs.columns import select, side_by_side
 from mercer.designs.dense import Dense
 from mercer.designs.kernel import KernelColumns, KernelMatrix
 from mercer.designs.lazy import Lazy
+from mercer.designs.local import Local
 from mercer.designs.occupancy import Occupancy
 from mercer.designs.sparse import Sparse
 from mercer.designs.weighted import Weighted
@@ -23,6 +24,7 @@ __all__ = [
     "KernelColumns",
     "KernelMatrix",
     "Lazy",
+    "Local",
     "Occupancy",
     "Sparse",
     "Weighted",

@@ -3,6 +3,7 @@
 from mercer.estimators.classification import KernelClassifier
 from mercer.estimators.doubly import DoublySGDClassifier, DoublySGDRegressor
 from mercer.estimators.dual import DualKernelSVC
+from mercer.estimators.local import LocalKernelClassifier, LocalKernelRegressor
 from mercer.estimators.regression import KernelRegressor
 from mercer.estimators.scales import GradientScaler
 from mercer.estimators.sparse_models import SparseKernelClassifier, SparseKernelRegressor
@@ -14,6 +15,8 @@ __all__ = [
     "GradientScaler",
     "KernelClassifier",
     "KernelRegressor",
+    "LocalKernelClassifier",
+    "LocalKernelRegressor",
     "SparseKernelClassifier",
     "SparseKernelRegressor",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mercer import maps, penalties, solvers
 from mercer._array import check_memory
 from mercer._validation import is_name
-from mercer.designs import Design, KernelColumns
+from mercer.designs import Design, KernelColumns, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
@@ -187,6 +187,11 @@ class KernelMachine(FeatureModel):
             f"solving for {design.shape[1]} columns and {n_outputs} outputs",
             lambda room: f"use fewer n_components, {room / needed:.1%} of them at most",
         )
+        if isinstance(design, Local):
+            raise ValueError(
+                "feature_map must not be a LocalKernel, whose leaves LocalKernelRegressor and "
+                "LocalKernelClassifier fit one by one."
+            )
         penalty = self._resolve_penalty(design.shape[0], rows.weights)
         if isinstance(design, KernelColumns):
             design, penalty = in_span(design, penalty, self._is_ridge(), loss.quadratic)

@@ -18,6 +18,7 @@ from mercer.maps.fourier import RandomFourier
 from mercer.maps.hadamard import Fastfood
 from mercer.maps.halfspaces import Halfspaces
 from mercer.maps.identity import IdentityMap
+from mercer.maps.local import LocalKernel
 from mercer.maps.members import Members
 from mercer.maps.nystroem import Nystroem
 from mercer.maps.text import HashedNGrams
@@ -30,6 +31,7 @@ __all__ = [
     "Halfspaces",
     "HashedNGrams",
     "IdentityMap",
+    "LocalKernel",
     "Members",
     "Nystroem",
     "RandomBinning",

@@ -1,0 +1,192 @@
+"""The kernel of rows against the rows of their leaves as a design: blocks, made when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from mercer._array import check_memory, n_threads
+from mercer._threads import side_by_side
+from mercer._validation import column_indices, float_type
+from mercer.designs.base import Design
+from mercer.designs.kernel import KernelColumns
+from mercer.designs.sparse import Sparse
+from mercer.kernels import Kernel
+
+__all__ = ["LeafBlock", "Local"]
+
+
+@dataclass(frozen=True)
+class LeafBlock:
+    """The rows that a leaf answers for, and the landmarks that it answers by.
+
+    Attributes
+    ----------
+    leaf : int
+    rows : ndarray of shape (r,), int64
+        Of the design.
+    shares : ndarray of shape (r,), float64
+        What the answer of the leaf counts for.
+    members : ndarray of shape (b,), int64
+        Landmarks of the leaf.
+    first : int
+        Column of the first of them.
+    """
+
+    leaf: int
+    rows: NDArray[np.int64]
+    shares: NDArray[np.float64]
+    members: NDArray[np.int64]
+    first: int
+
+    @property
+    def columns(self) -> slice:
+        """Columns of its landmarks."""
+        return slice(self.first, self.first + len(self.members))
+
+
+class Local(Design):
+    """Kernels of every row against the landmarks of its leaves, and the leaves themselves.
+
+    ::
+
+        Z = [ s_l(x) k(x, x_j) for every leaf l and landmark j of it,   s_l(x) for every leaf l ]
+
+    where s_l(x) is the share of leaf l in the answer for x, mostly 0: products make the blocks of
+    the leaves one by one, and forget them.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n, d)
+    kernel : Kernel
+        With its scale in numbers.
+    landmarks : array or CSR of shape (p, d)
+    blocks : sequence of LeafBlock
+        In the order of their leaves.
+    n_members : int
+        Landmarks of all leaves.
+    n_leaves : int
+    n_jobs : int or None, default=None
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs.local import LeafBlock, Local
+    >>> from mercer.kernels import Laplacian
+    >>> X, one = np.array([[0.0], [1.0]]), np.ones(1)
+    >>> blocks = [LeafBlock(i, np.array([i]), one, np.array([i]), i) for i in range(2)]
+    >>> Local(X, Laplacian(gamma=1.0), X, blocks, 2, 2).toarray()
+    array([[1., 0., 1., 0.],
+           [0., 1., 0., 1.]])
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        kernel: Kernel,
+        landmarks: Any,
+        blocks: Sequence[LeafBlock],
+        n_members: int,
+        n_leaves: int,
+        n_jobs: int | None = None,
+    ):
+        self.X, self.kernel, self.landmarks = X, kernel, landmarks
+        self.blocks, self.n_members, self.n_leaves = list(blocks), n_members, n_leaves
+        self.shape = (X.shape[0], n_members + n_leaves)
+        self.dtype = np.dtype(float_type(X))
+        self.n_threads = n_threads(n_jobs)
+
+    def columns(self, block: LeafBlock) -> KernelColumns:
+        """The kernel of a block's rows against its landmarks, without shares."""
+        rows = self.X[block.rows]
+        landmarks = self.landmarks[block.members].astype(rows.dtype, copy=False)
+        return KernelColumns(rows, self.kernel, landmarks, n_jobs=1)
+
+    def matvec(self, w: NDArray) -> NDArray:
+        w = self._check(w, self.shape[1], "w")
+        out = np.zeros((self.shape[0], *w.shape[1:]))
+        constants = w[self.n_members :]
+
+        def answers(block: LeafBlock) -> NDArray:
+            return self.columns(block).matvec(w[block.columns]) + constants[block.leaf]
+
+        for block, answer in zip(self.blocks, self._of_blocks(answers), strict=True):
+            out[block.rows] += (block.shares * answer.T).T
+        return out.astype(self.dtype)
+
+    def rmatvec(self, v: NDArray) -> NDArray:
+        v = self._check(v, self.shape[0], "v")
+        out = np.zeros((self.shape[1], *v.shape[1:]), dtype=self.dtype)
+
+        def sums(block: LeafBlock) -> tuple[NDArray, NDArray]:
+            weighted = (block.shares * v[block.rows].T).T
+            return self.columns(block).rmatvec(weighted), weighted.sum(axis=0)
+
+        for block, (of_members, of_leaf) in zip(self.blocks, self._of_blocks(sums), strict=True):
+            out[block.columns] = of_members
+            out[self.n_members + block.leaf] = of_leaf
+        return out
+
+    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        return Sparse(self.tocsr()).column_sqnorms(weights)
+
+    def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        return Sparse(self.tocsr()).gram(weights)
+
+    def block(self, columns: ArrayLike) -> NDArray:
+        wanted = column_indices(columns, self.shape[1])
+        return self.tocsr()[:, wanted].toarray()
+
+    def rows(self, index: Any) -> Local:
+        chosen = np.arange(self.shape[0])[index]
+        place = np.full(self.shape[0], -1)
+        if len(np.unique(chosen)) < len(chosen):
+            raise ValueError("rows must be chosen at most once each for a local design.")
+        place[chosen] = np.arange(len(chosen))
+        blocks = []
+        for b in self.blocks:
+            kept = place[b.rows] >= 0
+            rows = place[b.rows[kept]]
+            blocks.append(LeafBlock(b.leaf, rows, b.shares[kept], b.members, b.first))
+        sizes = self.n_members, self.n_leaves, self.n_threads
+        return Local(self.X[chosen], self.kernel, self.landmarks, blocks, *sizes)
+
+    def tocsr(self) -> sparse.csr_array:
+        counts = [len(b.rows) * (len(b.members) + 1) for b in self.blocks]
+        check_memory(
+            (16.0 + self.dtype.itemsize) * sum(counts),
+            f"a local design of {self.shape[0]} rows with {sum(counts)} entries",
+            "use its products, which make the entries as they go",
+        )
+        parts: list[tuple[NDArray, NDArray, NDArray]] = []
+        for b in self.blocks:
+            own = np.arange(b.first, b.first + len(b.members))
+            columns = np.append(own, self.n_members + b.leaf)
+            entries = np.column_stack([self.columns(b).toarray(), np.ones(len(b.rows))])
+            entries = (b.shares[:, None] * entries).astype(self.dtype)
+            rows, of_rows = np.repeat(b.rows, len(columns)), np.tile(columns, len(b.rows))
+            parts.append((entries.ravel(), rows, of_rows))
+        if not parts:
+            return sparse.csr_array(self.shape, dtype=self.dtype)
+        entries, rows, columns = (np.concatenate(part) for part in zip(*parts, strict=True))
+        matrix = sparse.csr_array((entries, (rows, columns)), shape=self.shape)
+        matrix.sort_indices()
+        return matrix
+
+    def toarray(self) -> NDArray:
+        return self.tocsr().toarray()
+
+    def sources(self) -> list[Any]:
+        return [self.X, self.landmarks]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(b.rows.nbytes + b.shares.nbytes for b in self.blocks)
+
+    def _of_blocks(self, call: Callable[[LeafBlock], Any]) -> Any:
+        return side_by_side(call, self.blocks, self.n_threads)

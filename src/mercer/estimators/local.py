@@ -1,0 +1,341 @@
+"""Local kernel machines: an exact kernel machine in every leaf of random trees."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer._array import check_memory
+from mercer._validation import positive_number
+from mercer.estimators._documentation import SHARED, documented, entries
+from mercer.estimators.base import FeatureModel, Listener, without
+from mercer.estimators.classification import Classification
+from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
+from mercer.estimators.regression import Regression
+from mercer.estimators.selection import checked_path, held_out, mean_loss, responses
+from mercer.losses import Loss
+from mercer.maps import LocalKernel
+from mercer.solvers.local import LocalSolution, solve_leaves
+
+__all__ = ["LocalKernelClassifier", "LocalKernelRegressor"]
+
+_RIDGE = 0.3  # default n alpha, as of the machines of all rows
+# Below this ridge, in units of k(x, x), rounding of float32 entries would show in responses.
+_ROUGH_RIDGE = 1e-3
+_EXPECTED_GROWTH = 3.0  # rows of all leaves of a tree, in units of the rows: an estimate for memory
+
+_TEXTS = SHARED | entries(
+    """
+    kernel : str, kernel or callable, default="laplacian"
+        "laplacian", "gaussian", "exponential", "cauchy", "matern" or an object of
+        :mod:`mercer.kernels`, of rows of numbers.
+    alpha : float or None, default=None
+        Strength of the penalty, > 0. None means ``0.3 / n_samples`` (with weights, their sum
+        instead of n_samples).
+    leaf_size : int, default=1000
+        Most rows of a leaf, >= 2. Larger leaves are more accurate; time grows with the square.
+    n_trees : int, default=4
+        Trees whose models are averaged, >= 1.
+    overlap : float, default=0.05
+        Share of the rows to either side of a cut that both sides are fitted to and answer for, from
+        0 to 0.25; responses are continuous unless it is 0.
+    tol : float, default=1e-2
+        Relative size of the gradient at which Newton's method stops in a leaf, > 0; the squared
+        loss is solved directly.
+    max_iter : int, default=1000
+        Newton steps of a leaf at most, >= 1.
+    n_jobs : int or None, default=None
+        Threads, a leaf each; None and -1 mean all that this process may use. Results do not depend
+        on them.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the directions of the cuts, and of the rows held out for ``alphas``.
+    alphas : array of shape (n_alphas,) or None, default=None
+        Strengths to choose from, > 0; ``alpha`` is then left out. Each is judged on the rows held
+        out, by leaves of the others; all of them share the kernels of the leaves.
+    validation_fraction : float, default=0.2
+        Share of the rows held out, above 0 and below 1.
+    feature_map_ : LocalKernel
+        As fitted: cuts, the rows of the leaves, and the kernel with its ``gamma`` as a number.
+    coef_ : ndarray of shape (D,) or (n_outputs, D)
+        Coefficients of the rows of the leaves, then a constant for every leaf.
+    n_leaves_ : int
+        Of all trees.
+    n_iter_ : int
+        Most Newton steps that a leaf took; 1 for the squared loss.
+    optimality_ : float
+        Largest relative residual, or gradient, of a leaf.
+    path_ : dict of arrays of shape (n_alphas,)
+        Only with ``alphas``: "alpha", in their order, and "score", the largest of which decided:
+        minus the mean loss of the rows held out.
+    KeyboardInterrupt
+        Passed on after an interruption; the trees finished so far are in place and can predict.
+    """
+)
+
+
+class LocalKernelMachine(FeatureModel):
+    """A kernel machine in every leaf of some trees, each solved by itself."""
+
+    path_: dict[str, NDArray]
+
+    def __init__(
+        self,
+        kernel="laplacian",
+        *,
+        gamma="scale",
+        loss="squared",
+        alpha=None,
+        leaf_size=1000,
+        n_trees=4,
+        overlap=0.05,
+        fit_intercept=True,
+        scale=True,
+        tol=1e-2,
+        max_iter=1000,
+        n_jobs=None,
+        random_state=None,
+        alphas=None,
+        validation_fraction=0.2,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.loss = loss
+        self.alpha = alpha
+        self.leaf_size = leaf_size
+        self.n_trees = n_trees
+        self.overlap = overlap
+        self.fit_intercept = fit_intercept
+        self.scale = scale
+        self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.alphas = alphas
+        self.validation_fraction = validation_fraction
+
+    @property
+    def n_leaves_(self) -> int:
+        """Leaves of all trees."""
+        return len(self.feature_map_.members_)
+
+    def _stated_map(self) -> LocalKernel:
+        names = ("kernel", "gamma", "leaf_size", "n_trees", "overlap", "random_state", "n_jobs")
+        return LocalKernel(**{name: getattr(self, name) for name in names})
+
+    def _takes_text(self) -> bool:
+        return False  # such a kernel is refused by the map
+
+    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
+        map_ = self._stated_map()
+        alphas = self._strengths(rows)
+        positive_number(self.tol, "tol")
+        self._forget()
+        self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
+        rows = replace(rows, X=Preprocessing(self.scaler_).scaled(rows.X))
+        self._check_memory(rows)
+        map_ = with_resolved_gamma(map_, rows.X, rows.weights)
+        if self.alphas is not None:
+            alphas = [self._chosen(map_, rows, loss, alphas)]
+        self.alpha_ = alphas[0]
+        solution = self._solved(map_.fit(rows.X), rows, loss, alphas, listener)
+        self.feature_map_ = map_.with_trees(solution.n_trees)
+        self._adopt_solution(solution, rows)
+
+    def _strengths(self, rows: Rows) -> list[float]:
+        if self.alphas is not None:
+            if self.alpha is not None:
+                raise ValueError(f"alpha must be left out beside alphas; got {self.alpha!r}.")
+            return checked_path(self.alphas, "alphas")
+        if self.alpha is not None:
+            return [positive_number(self.alpha, "alpha")]
+        return [_RIDGE / (len(rows) if rows.weights is None else float(np.sum(rows.weights)))]
+
+    def _check_memory(self, rows: Rows) -> None:
+        outputs = rows.target.size // len(rows)
+        per_tree = _EXPECTED_GROWTH * len(rows) * (8.0 + 2.0 * rows.X.dtype.itemsize * outputs)
+        needed = per_tree * self.n_trees if isinstance(self.n_trees, int) else 0.0
+        check_memory(
+            needed,
+            f"the coefficients of {self.n_trees} trees of {len(rows)} rows",
+            lambda room: f"n_trees={max(1, int(room / per_tree))} would fit",
+        )
+
+    def _chosen(self, map_: LocalKernel, rows: Rows, loss: Loss, alphas: Sequence[float]) -> float:
+        """The strength whose model of most rows has the least loss on the others."""
+        strata = self._strata(rows.target)
+        held = held_out(map_.settled(), rows.target, strata, self.validation_fraction)
+        part, others = rows.taken(~held), rows.taken(held)
+        share = len(rows) / len(part)  # of fewer rows, the same ridge is a larger alpha
+        scaled = [alpha * share for alpha in alphas]
+        fitted = map_.with_gamma(map_.stated_kernel().gamma).fit(part.X)
+        solution = self._solved(fitted, part, loss, scaled, None)
+        if solution.interrupted:
+            raise KeyboardInterrupt
+        thetas = solution.coef
+        thetas = thetas if rows.target.ndim == 2 else thetas[:, :, 0]
+        answers = responses(fitted, thetas, False, others.X)
+        scores = [-mean_loss(answer, others, loss) for answer in answers]
+        self.path_ = {"alpha": np.array(alphas), "score": np.array(scores)}
+        return alphas[int(np.argmax(scores))]
+
+    def _solved(
+        self,
+        map_: LocalKernel,
+        rows: Rows,
+        loss: Loss,
+        alphas: Sequence[float],
+        listener: Listener | None,
+    ) -> LocalSolution:
+        return solve_leaves(
+            map_,
+            rows.target,
+            rows.weights,
+            loss,
+            alphas,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            listener=listener,
+        )
+
+    def _adopt_solution(self, solution: LocalSolution, rows: Rows) -> None:
+        theta = solution.coef[0] if rows.target.ndim == 2 else solution.coef[0, :, 0]
+        self.__dict__.update(self._coefficients(theta))
+        self.n_iter_ = solution.n_iter
+        self.optimality_ = float(solution.optimality[0])
+        self.converged_ = self.optimality_ <= self.tol and not solution.interrupted
+        if solution.interrupted:
+            raise KeyboardInterrupt(
+                "fit was interrupted; the model holds the trees finished so far"
+            )
+        if not self.converged_:
+            warnings.warn(
+                f"a leaf has a relative residual of {self.optimality_:.2g} above tol={self.tol:g}; "
+                "raise alpha or max_iter.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _coefficients(self, theta: NDArray) -> dict[str, Any]:
+        offset = np.zeros(theta.shape[1:], theta.dtype)
+        return {"coef_": theta.T, "intercept_": (offset + self._target_mean_).astype(theta.dtype)}
+
+
+@documented(_TEXTS)
+class LocalKernelRegressor(Regression, LocalKernelMachine):
+    """Regression by exact kernel machines of nearby rows, in time that is linear in the rows.
+
+    Rows are cut in two in random directions until no leaf has more than ``leaf_size`` of them; a
+    kernel machine is solved in each, ``min_f sum_i loss(y_i, f(x_i) + b) + n_samples * alpha / 2 *
+    |f|^2`` over the rows i of the leaf, and several trees are averaged. With one leaf that is the
+    exact kernel machine of all rows.
+
+    Parameters
+    ----------
+    {kernel, gamma, loss, alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter}
+    {n_jobs, random_state, alphas, validation_fraction}
+
+    Attributes
+    ----------
+    {feature_map_, scaler_, coef_, intercept_, n_leaves_, n_iter_, converged_, optimality_}
+    {alpha_, path_, n_features_in_}
+
+    Raises
+    ------
+    {ValueError, MemoryError, KeyboardInterrupt}
+
+    See Also
+    --------
+    mercer.maps.LocalKernel : the cuts and the features.
+
+    References
+    ----------
+    Thomann, Blaschzyk, Meister and Steinwart, Spatial decompositions for large scale SVMs,
+    AISTATS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import LocalKernelRegressor
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(500, 2))
+    >>> y = np.sin(X).sum(axis=1)
+    >>> model = LocalKernelRegressor(leaf_size=100, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    """
+
+
+@documented(_TEXTS)
+class LocalKernelClassifier(Classification, LocalKernelMachine):
+    """Classification by exact kernel machines of nearby rows, in time that is linear in the rows.
+
+    Rows are cut in two in random directions until no leaf has more than ``leaf_size`` of them; a
+    kernel machine is solved in each, ``min_f sum_i loss(y_i, f(x_i) + b) + n_samples * alpha / 2 *
+    |f|^2`` over the rows i of the leaf, and several trees are averaged. With one leaf that is the
+    exact kernel machine of all rows. More than two classes are one response each.
+
+    Parameters
+    ----------
+    {kernel, gamma}
+    loss : str or a loss, default="squared"
+        "squared", "logistic", "squared_hinge", "smooth_hinge" or "multinomial".
+    {alpha, leaf_size, n_trees, overlap, class_weight, fit_intercept, scale, tol, max_iter, n_jobs}
+    {random_state, alphas, validation_fraction}
+
+    Attributes
+    ----------
+    {classes_, feature_map_, scaler_, coef_, intercept_, n_leaves_, n_iter_, converged_}
+    {optimality_, alpha_, path_, n_features_in_}
+
+    Raises
+    ------
+    {ValueError, MemoryError, KeyboardInterrupt}
+
+    See Also
+    --------
+    mercer.maps.LocalKernel : the cuts and the features.
+
+    References
+    ----------
+    Thomann, Blaschzyk, Meister and Steinwart, Spatial decompositions for large scale SVMs,
+    AISTATS 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import LocalKernelClassifier
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> y = np.where(np.hypot(*X.T) < 1, "inside", "outside")
+    >>> model = LocalKernelClassifier(leaf_size=100, random_state=0).fit(X, y)
+    >>> model.predict([[0.0, 0.0], [2.0, 2.0]]).tolist()
+    ['inside', 'outside']
+    """
+
+    def __init__(
+        self,
+        kernel="laplacian",
+        *,
+        gamma="scale",
+        loss="squared",
+        alpha=None,
+        leaf_size=1000,
+        n_trees=4,
+        overlap=0.05,
+        class_weight=None,
+        fit_intercept=True,
+        scale=True,
+        tol=1e-2,
+        max_iter=1000,
+        n_jobs=None,
+        random_state=None,
+        alphas=None,
+        validation_fraction=0.2,
+    ):
+        super().__init__(**without(locals(), "class_weight"))
+        self.class_weight = class_weight

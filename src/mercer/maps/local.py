@@ -1,0 +1,185 @@
+"""The kernel within the leaves of random trees: features of local kernel machines."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from mercer._array import n_threads
+from mercer._state import State
+from mercer._validation import positive_integer, real_number
+from mercer.designs import Design
+from mercer.designs.local import LeafBlock, Local
+from mercer.maps.base import FeatureMap
+from mercer.maps.partition import Members, Partition, grown
+
+__all__ = ["LocalKernel"]
+
+_MOST_OVERLAP = 0.25
+
+
+class LocalKernel(FeatureMap):
+    """The kernel against the rows that share a leaf, and one constant per leaf.
+
+    Rows are cut in two at the middle of a random direction, and again, until a leaf has at most
+    ``leaf_size`` of them. The features of x are k(x, x_j) for the rows x_j of its leaf, zero for
+    all others, and 1 for the leaf itself, so that each leaf has a kernel machine of its own and
+    time grows with the number of rows, not with its square. Near a cut both sides answer, in shares
+    that change linearly, so that responses are continuous; several trees are averaged.
+
+    :class:`mercer.LocalKernelRegressor` and :class:`mercer.LocalKernelClassifier` fit each leaf by
+    itself.
+
+    Parameters
+    ----------
+    kernel : {"laplacian", "gaussian", "exponential", "cauchy", "matern"}, Kernel or callable, \
+default="laplacian"
+        Any kernel of rows of numbers.
+    gamma : float, array of shape (d,), "scale" or "median", default="scale"
+        Scale of the kernel, > 0.
+    leaf_size : int, default=1000
+        Most rows of a leaf, >= 2. Time grows with its square, for a given number of rows.
+    n_trees : int, default=4
+        Trees that are averaged, >= 1.
+    overlap : float, default=0.05
+        Share of the rows of a node to either side of a cut that both sides are fitted to, and
+        answer for; from 0 to 0.25.
+    random_state : int, RandomState, Generator or None, default=None
+        Seed of the directions.
+    n_jobs : int or None, default=None
+        Threads; None means all.
+
+    Attributes
+    ----------
+    landmarks_ : array or CSR of shape (n, d)
+        The rows it was fitted to, not copied.
+    partition_ : Partition
+        The cuts.
+    members_ : Members
+        The rows of every leaf.
+    n_features_out_ : int
+        Rows of all leaves, and leaves.
+    kernel_ : Kernel
+        The kernel with its ``gamma`` as a number.
+
+    Raises
+    ------
+    ValueError, TypeError
+        By ``fit``, if a parameter makes no sense.
+
+    References
+    ----------
+    Thomann, Blaschzyk, Meister and Steinwart, Spatial decompositions for large scale SVMs,
+    AISTATS 2017. Dasgupta and Freund, Random projection trees and low dimensional manifolds, STOC
+    2008.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.maps import LocalKernel
+    >>> X = np.arange(8.0)[:, None]
+    >>> map_ = LocalKernel(gamma=1.0, leaf_size=4, n_trees=1, overlap=0.0, random_state=0).fit(X)
+    >>> map_.transform(X).shape
+    (8, 10)
+    """
+
+    default_kernel: ClassVar[str] = "laplacian"
+    _fitted_by: ClassVar[str] = "landmarks_"
+    landmarks_: Any
+    partition_: Partition
+    members_: Members
+
+    def __init__(
+        self,
+        kernel: Any = "laplacian",
+        gamma: float | ArrayLike | str = "scale",
+        leaf_size: int = 1000,
+        n_trees: int = 4,
+        overlap: float = 0.05,
+        *,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.leaf_size = leaf_size
+        self.n_trees = n_trees
+        self.overlap = overlap
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @property
+    def n_features_out_(self) -> int:  # type: ignore[override]
+        return len(self.members_.order) + len(self.members_)
+
+    def with_trees(self, count: int) -> LocalKernel:
+        """A fitted copy with the first trees alone.
+
+        Parameters
+        ----------
+        count : int
+            At least 1 and at most the number of trees.
+        """
+        other = LocalKernel(**self.get_params())
+        other.__dict__.update(vars(self))
+        other.partition_ = self.partition_.first_trees(count)
+        starts = self.members_.starts[: other.partition_.n_leaves + 1]
+        other.members_ = Members(self.members_.order[: starts[-1]], starts)
+        return other
+
+    def bytes_per_row(self, dtype: Any) -> float:
+        # Leaves that a row lies in are few, and blocks are made in tiles.
+        leaves = 4.0 * len(self.partition_.roots)
+        return 2.0 * np.dtype(dtype).itemsize * self.n_features_in_ + 32.0 * leaves
+
+    def _check_state(self) -> None:
+        state = State(self)
+        self._check_kernel()
+        d = state.integer("n_features_in_", 1)
+        n = state.rows("landmarks_", d).shape[0]
+        partition: Partition = state.instance("partition_", Partition)
+        partition.check(d)
+        members = State(state.instance("members_", Members))
+        order = members.array("order", (None,), "l", 0, n - 1)
+        starts = members.array("starts", (partition.n_leaves + 1,), "l", 0, len(order))
+        whole = starts[0] == 0 and starts[-1] == len(order) and np.all(np.diff(starts) > 0)
+        members.check("starts", "divide the rows of the leaves", whole)
+
+    def _fit(self, X: Any) -> None:
+        n_threads(self.n_jobs)
+        leaf_size = positive_integer(self.leaf_size, "leaf_size")
+        if leaf_size < 2:
+            raise ValueError(f"leaf_size must be at least 2; got {self.leaf_size!r}.")
+        n_trees = positive_integer(self.n_trees, "n_trees")
+        overlap = real_number(self.overlap, "overlap")
+        if not 0 <= overlap <= _MOST_OVERLAP:
+            raise ValueError(f"overlap must be from 0 to {_MOST_OVERLAP}; got {self.overlap!r}.")
+        self.key_ = self._drawn_key()
+        self.kernel_ = self._resolved_kernel(X)
+        self.partition_, self.members_ = grown(
+            X, leaf_size, n_trees, overlap, self.key_, self.n_jobs
+        )
+        self.landmarks_ = X
+
+    def _design(self, X: Any) -> Design:
+        members, kinds = self.members_, (self.kernel_, self.landmarks_)
+        blocks = [
+            LeafBlock(
+                route.leaf,
+                route.rows,
+                route.shares,
+                members.of(route.leaf),
+                int(members.starts[route.leaf]),
+            )
+            for route in self.partition_.routes(X)
+        ]
+        return Local(X, *kinds, blocks, len(members.order), len(members), self.n_jobs)
+
+    def _transform(self, X: Any) -> sparse.csr_array:
+        return self._design(X).tocsr()
+
+    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+        return self._design(X).block(columns)

@@ -1,0 +1,269 @@
+"""Trees of cuts that divide rows into leaves of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._array import row_chunks
+from mercer._random import Slot, Streams
+from mercer._rows import bytes_per_row
+from mercer._state import State
+from mercer._threads import side_by_side
+
+__all__ = ["Members", "Partition", "Route", "grown"]
+
+_SAMPLE = 1000  # rows of a node whose covariance a cut is drawn from
+_DRAWS = 4  # directions tried where many rows lie on the cut itself
+_ATOM = 0.1  # share of the rows, besides the overlap, that may lie on a cut unless all draws fail
+_NARROWEST = 1e-5  # width of a blend, in units of the spread: it has to outlast float32 rounding
+_GATHERED_BYTES = 2**20  # of rows that are projected at a time
+
+
+@dataclass(frozen=True)
+class Route:
+    """The rows that a leaf answers for, and its share in the answer."""
+
+    leaf: int
+    rows: NDArray[np.int64]
+    shares: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Members:
+    """The rows that every leaf is fitted to: those of leaf l are order[starts[l]:starts[l + 1]]."""
+
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.starts) - 1
+
+    def of(self, leaf: int) -> NDArray[np.int64]:
+        """The rows of a leaf, in increasing order."""
+        return self.order[self.starts[leaf] : self.starts[leaf + 1]]
+
+    def places(self, leaf: int) -> slice:
+        """Where they stand in ``order``."""
+        return slice(int(self.starts[leaf]), int(self.starts[leaf + 1]))
+
+
+@dataclass(frozen=True)
+class Partition:
+    """Several trees of cuts; a cut compares a projection of a row with two numbers.
+
+    A row whose projection is at most ``low`` goes to the left, at least ``high`` to the right, and
+    in between to both, in shares that change linearly.
+
+    Attributes
+    ----------
+    directions : ndarray of shape (n_cuts, d), float32
+    low, high : ndarray of shape (n_cuts,), float64
+    children : ndarray of shape (n_cuts, 2), int64
+        Left and right: number of a cut, or ~leaf.
+    roots : ndarray of shape (n_trees,), int64
+        The same for every tree.
+    """
+
+    directions: NDArray[np.float32]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    children: NDArray[np.int64]
+    roots: NDArray[np.int64]
+
+    @property
+    def n_leaves(self) -> int:
+        """Leaves of all trees, which are numbered tree by tree."""
+        return len(self.low) + len(self.roots)
+
+    def routes(self, X: Any) -> Iterator[Route]:
+        """The leaves that rows of X lie in, in increasing order, with shares that sum to one."""
+        n = X.shape[0]
+        reached: list[Route] = []
+        for root in self.roots:
+            shares = np.full(n, 1.0 / len(self.roots))
+            pending = [(int(root), np.arange(n), shares)]
+            while pending:
+                node, rows, shares = pending.pop()
+                if node < 0:
+                    reached.append(Route(~node, rows, shares))
+                    continue
+                to_left = self._left_shares(node, X, rows)
+                for child, part in zip(self.children[node], (to_left, 1 - to_left), strict=True):
+                    goes = part > 0
+                    if goes.any():
+                        pending.append((int(child), rows[goes], shares[goes] * part[goes]))
+        yield from sorted(reached, key=lambda route: route.leaf)
+
+    def _left_shares(self, node: int, X: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        values = projections(X, rows, self.directions[node])
+        width = self.high[node] - self.low[node]
+        return np.clip((self.high[node] - values) / width, 0.0, 1.0)
+
+    def first_trees(self, count: int) -> Partition:
+        """The partition of the first trees alone."""
+        if count == len(self.roots):
+            return self
+        root = int(self.roots[count])
+        cuts = root if root >= 0 else self._n_cuts_before(count)
+        return Partition(
+            self.directions[:cuts],
+            self.low[:cuts],
+            self.high[:cuts],
+            self.children[:cuts],
+            self.roots[:count],
+        )
+
+    def _n_cuts_before(self, tree: int) -> int:
+        later = [int(root) for root in self.roots[tree:] if root >= 0]
+        return min(later, default=len(self.low))
+
+    def check(self, d: int) -> None:
+        """Refuse arrays that no growth leaves, so that every walk ends in a leaf."""
+        state = State(self)
+        cuts = len(state.array("low", (None,), "d"))
+        high = state.array("high", (cuts,), "d")
+        state.check("high", "be above low", bool(np.all(high > self.low)))
+        state.array("directions", (cuts, d), "f")
+        trees = len(state.array("roots", (None,), "l"))
+        state.check("roots", "hold at least one tree", trees)
+        state.array("children", (cuts, 2), "l")
+        # A child comes after its parent, and every cut and leaf is met once.
+        met = np.concatenate([self.roots, self.children.ravel()])
+        whole = np.array_equal(np.sort(met), np.arange(-self.n_leaves, cuts))
+        later = np.where(self.children >= 0, self.children > np.arange(cuts)[:, None], True).all()
+        state.check("children", "make trees", whole and later)
+
+
+def projections(X: Any, rows: NDArray[np.int64], direction: NDArray) -> NDArray[np.float64]:
+    """Inner products of some rows with a direction, (len(rows),)."""
+    out = np.empty(len(rows))
+    direction = direction.astype(X.dtype)
+    for part in row_chunks(len(rows), bytes_per_row(X), _GATHERED_BYTES):
+        out[part] = X[rows[part]] @ direction
+    return out
+
+
+def grown(
+    X: Any, leaf_size: int, n_trees: int, overlap: float, key: int, n_jobs: int | None
+) -> tuple[Partition, Members]:
+    """Trees whose leaves have at most ``leaf_size`` of the rows, and the rows of the leaves.
+
+    A node is cut at the middle of a projection of its rows to a random direction. Directions are
+    Gaussian with the covariance of these rows, so that long sides are cut more often than short
+    ones. Both sides are given the share ``overlap`` of the rows to either side of the cut.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n, d)
+    leaf_size : int
+    n_trees : int
+    overlap : float
+        At least 0 and at most 0.25.
+    key : int
+        Fixes all random numbers.
+    n_jobs : int or None
+        Threads; they change nothing.
+    """
+    growers = [_Tree(X, leaf_size, overlap, key, number) for number in range(n_trees)]
+    for _ in side_by_side(_Tree.grow, growers, n_jobs):
+        pass
+    cuts = np.cumsum([0, *(len(tree.low) for tree in growers)])
+    leaves = np.cumsum([0, *(len(tree.leaves) for tree in growers)])
+
+    def numbered(nodes: list[Any], tree: int) -> NDArray[np.int64]:
+        own = np.array(nodes, dtype=np.int64)
+        return np.where(own >= 0, own + cuts[tree], own - leaves[tree])
+
+    d = X.shape[1]
+    partition = Partition(
+        np.concatenate([np.reshape(t.directions, (-1, d)) for t in growers]).astype(np.float32),
+        np.concatenate([np.array(t.low, dtype=np.float64) for t in growers]),
+        np.concatenate([np.array(t.high, dtype=np.float64) for t in growers]),
+        np.concatenate([numbered(t.children, i).reshape(-1, 2) for i, t in enumerate(growers)]),
+        np.concatenate([numbered([t.root], i) for i, t in enumerate(growers)]),
+    )
+    of_leaves = [rows for tree in growers for rows in tree.leaves]
+    starts = np.cumsum([0, *map(len, of_leaves)])
+    return partition, Members(np.concatenate(of_leaves), starts)
+
+
+class _Tree:
+    """One tree while it grows, cuts and leaves numbered from 0."""
+
+    def __init__(self, X: Any, leaf_size: int, overlap: float, key: int, number: int):
+        self.X, self.leaf_size, self.overlap, self.key = X, leaf_size, overlap, key
+        self.number = number
+        self.directions: list[NDArray[np.float32]] = []
+        self.low: list[float] = []
+        self.high: list[float] = []
+        self.children: list[list[int]] = []
+        self.leaves: list[NDArray[np.int64]] = []
+        self.root = 0
+
+    def grow(self) -> None:
+        """Cut until no leaf is too large, depth first and left first."""
+        # Rows, the number of the node among all possible ones, and whose child it is.
+        pending = [(np.arange(self.X.shape[0]), 1, -1, 0)]
+        while pending:
+            rows, node, parent, side = pending.pop()
+            if len(rows) <= self.leaf_size:
+                child = ~len(self.leaves)
+                self.leaves.append(rows)
+            else:
+                child = len(self.low)
+                left, right = self._cut(rows, node)
+                pending += [(right, 2 * node + 1, child, 1), (left, 2 * node, child, 0)]
+            if parent < 0:
+                self.root = child
+            else:
+                self.children[parent][side] = child
+
+    def _cut(self, rows: NDArray[np.int64], node: int) -> tuple[NDArray, NDArray]:
+        """Rows of the left and of the right side of a new cut."""
+        streams = Streams(self.key, np.array([self.number << 32 | node % 2**32]))
+        for draw in range(_DRAWS):
+            direction = self._direction(rows, streams, draw)
+            values = projections(self.X, rows, direction)
+            low, high = _ends(values, self.overlap)
+            inside = (values >= low) & (values <= high)
+            if inside.mean() <= 2 * self.overlap + _ATOM:
+                left, right = values <= high, values >= low
+                break
+        else:  # rows are alike: each of those on the cut goes to one side, and both sides answer
+            turn = np.cumsum(inside) % 2 == 0
+            left, right = (values < low) | (inside & turn), (values > high) | (inside & ~turn)
+        self.directions.append(direction)
+        self.low.append(low)
+        self.high.append(high)
+        self.children.append([0, 0])
+        return rows[left], rows[right]
+
+    def _direction(
+        self, rows: NDArray[np.int64], streams: Streams, draw: int
+    ) -> NDArray[np.float32]:
+        places = (streams.bits(_SAMPLE, Slot.PIVOT + 32 * draw)[0] % len(rows)).astype(np.int64)
+        sample = self.X[rows[np.sort(places)]]
+        weights = streams.normal(_SAMPLE, Slot.SKETCH + 32 * draw)[0]
+        # The weights sum to zero, so that the sample need not be centred.
+        direction = np.asarray((weights - weights.mean()) @ sample, dtype=np.float64)
+        length = float(np.linalg.norm(direction))
+        if not 0 < length < np.inf:
+            direction, length = np.ones(len(direction)), float(len(direction)) ** 0.5
+        return (direction / length).astype(np.float32)
+
+
+def _ends(values: NDArray[np.float64], overlap: float) -> tuple[float, float]:
+    """Between which projections both sides of a cut answer, around the median."""
+    n = len(values)
+    places = np.clip([int((0.5 - overlap) * n), n // 2, int((0.5 + overlap) * n)], 0, n - 1)
+    low, middle, high = np.partition(values, np.unique(places))[places].tolist()
+    spread = float(values.max() - values.min()) or max(1.0, abs(middle))
+    least = _NARROWEST * spread
+    if high - low < least:
+        low, high = middle - least / 2, middle + least / 2
+    return low, high

@@ -1,0 +1,234 @@
+"""Local kernel machines: an exact kernel machine in every leaf, each solved by itself.
+
+::
+
+    min over a, b of   sum_i s_i loss(y_i, (K a)_i + b) + (n alpha / 2) aᵀK a
+
+over the rows i of a leaf, n being the number of all rows. For the squared loss these are the
+equations (K + n alpha S⁻¹) a = y - b with 1ᵀa = 0: one factor of a small matrix per leaf and
+strength.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
+
+from mercer._blas import blas_threads
+from mercer._threads import side_by_side
+from mercer.designs import KernelColumns
+from mercer.equations.factor import Factor
+from mercer.losses import Loss
+from mercer.maps.local import LocalKernel
+from mercer.penalties import RKHSNorm
+from mercer.problem import Problem
+from mercer.solvers.newton import NewtonCG
+
+__all__ = ["LeafProgress", "LocalSolution", "solve_leaves"]
+
+_BATCH = 64  # leaves between two looks at the clock and at the user's wish to stop
+
+
+@dataclass(frozen=True)
+class LeafProgress:
+    """What a listener is told: how many leaves are solved, and coefficients so far."""
+
+    n_solved: int
+    n_leaves: int
+    coef: NDArray
+
+
+@dataclass
+class LocalSolution:
+    """Coefficients of all leaves, for every strength of the penalty.
+
+    Attributes
+    ----------
+    coef : ndarray of shape (q, D, k), in the dtype of the rows
+        As the columns of a ``Local`` design: those of the rows of the leaves, then a constant for
+        every leaf.
+    optimality : ndarray of shape (q,)
+        Largest residual of the equations, or gradient, of a leaf, relative to a constant model.
+    n_iter : int
+        Most Newton steps that a leaf took; 1 for the squared loss.
+    n_trees : int
+        Trees whose leaves are all solved.
+    interrupted : bool
+        Whether the user or a listener stopped before all were.
+    """
+
+    coef: NDArray
+    optimality: NDArray[np.float64]
+    n_iter: int
+    n_trees: int
+    interrupted: bool
+
+
+def solve_leaves(
+    map_: LocalKernel,
+    target: NDArray,
+    weights: NDArray | None,
+    loss: Loss,
+    alphas: Sequence[float],
+    *,
+    fit_intercept: bool = True,
+    tol: float = 1e-2,
+    max_iter: int = 1000,
+    listener: Callable[[LeafProgress], bool] | None = None,
+) -> LocalSolution:
+    """Solve every leaf by itself, a number of them side by side.
+
+    Parameters
+    ----------
+    map_ : LocalKernel
+        Fitted to the rows.
+    target : ndarray of shape (n,) or (n, k)
+    weights : ndarray of shape (n,) or None
+        Above 0; brought to mean 1 here.
+    loss : Loss
+        The squared loss takes one factor per strength; others take Newton's method in each leaf.
+    alphas : sequence of float
+        Strengths, > 0.
+    fit_intercept : bool, default=True
+        Whether every leaf has a constant.
+    tol, max_iter :
+        Of Newton's method.
+    listener : callable, default=None
+        Called after every few leaves; True stops.
+    """
+    target = np.asarray(target, dtype=np.float64).reshape(len(target), -1)
+    work = _Leaves(map_, target, weights, loss, list(alphas), fit_intercept, tol, max_iter)
+    stopped = False
+    try:
+        with blas_threads(1):
+            for first in range(0, work.n_leaves, _BATCH):
+                work.solve(range(first, min(first + _BATCH, work.n_leaves)))
+                if listener is not None and listener(work.progress()):
+                    stopped = work.n_solved < work.n_leaves
+                    break
+    except KeyboardInterrupt:
+        stopped = True
+    return work.solution(stopped)
+
+
+class _Leaves:
+    """The leaves of a map, their equations, and what is solved of them."""
+
+    def __init__(
+        self,
+        map_: LocalKernel,
+        target: NDArray[np.float64],
+        weights: NDArray | None,
+        loss: Loss,
+        alphas: list[float],
+        fit_intercept: bool,
+        tol: float,
+        max_iter: int,
+    ):
+        self.map, self.target, self.loss, self.alphas = map_, target, loss, alphas
+        self.weights = None if weights is None else weights / np.mean(weights)
+        self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
+        self.members, self.X = map_.members_, map_.landmarks_
+        self.n_leaves, self.n_solved = len(self.members), 0
+        shape = (len(alphas), map_.n_features_out_, target.shape[1])
+        self.coef = np.zeros(shape, dtype=self.X.dtype)
+        self.optimality = np.zeros((len(alphas), self.n_leaves))
+        self.n_iter = 1
+        if fit_intercept:
+            for leaf in range(self.n_leaves):  # the model of a leaf that nobody comes to solve
+                rows = self.members.of(leaf)
+                own = None if self.weights is None else self.weights[rows]
+                self.coef[:, self._constant(leaf)] = np.average(target[rows], axis=0, weights=own)
+
+    def _constant(self, leaf: int) -> int:
+        return len(self.members.order) + leaf
+
+    def solve(self, leaves: range) -> None:
+        """Solve some leaves side by side."""
+        one = self._direct if self.loss.quadratic else self._by_newton
+        for leaf, (coef, constants, optimality) in zip(
+            leaves, side_by_side(one, leaves, self.map.n_jobs), strict=True
+        ):
+            self.coef[:, self.members.places(leaf)] = coef
+            self.coef[:, self._constant(leaf)] = constants
+            self.optimality[:, leaf] = optimality
+            self.n_solved += 1
+
+    def _rows(self, leaf: int) -> tuple[Any, NDArray[np.float64], NDArray[np.float64] | None]:
+        rows = self.members.of(leaf)
+        weights = None if self.weights is None else self.weights[rows]
+        return self.X[rows], self.target[rows], weights
+
+    def _direct(self, leaf: int) -> tuple[NDArray, NDArray, NDArray]:
+        """Coefficients (q, m, k), constants (q, k) and residuals (q,), in float64."""
+        X, y, weights = self._rows(leaf)
+        kernel = np.asarray(self.map.kernel_(X.astype(np.float64)))
+        m, k = y.shape
+        ones = np.ones((m, 1))
+        inverse_weights = np.ones(m) if weights is None else 1 / weights
+        constant_model = float(np.linalg.norm(y - y.mean(axis=0))) or 1.0
+        coefs, constants, residuals = [], [], []
+        for alpha in self.alphas:
+            matrix = kernel.copy()
+            matrix[np.diag_indices(m)] += len(self.target) * alpha * inverse_weights
+            factor = Factor(matrix)
+            solved = factor.solve(np.hstack([y, ones]))
+            b = np.zeros(k)
+            if self.fit_intercept:
+                b = solved[:, :k].sum(axis=0) / solved[:, k].sum()
+            a = solved[:, :k] - solved[:, k:] * b
+            residual = y - b - matrix @ a
+            residuals.append(float(np.linalg.norm(residual)) / constant_model)
+            coefs.append(a)
+            constants.append(b)
+        return np.stack(coefs), np.stack(constants), np.array(residuals)
+
+    def _by_newton(self, leaf: int) -> tuple[NDArray, NDArray, NDArray]:
+        """The same for other losses; strengths start where the one before ended."""
+        X, y, weights = self._rows(leaf)
+        design = KernelColumns(X.astype(np.float64), self.map.kernel_, n_jobs=1).held()
+        total = float(len(y)) if weights is None else float(weights.sum())
+        coefs, constants, optimality = [], [], []
+        theta: NDArray | None = None
+        target = y if self.loss.joint or y.shape[1] > 1 else y[:, 0]
+        for alpha in self.alphas:
+            penalty = RKHSNorm(len(self.target) * alpha / total, design)
+            problem = Problem(design, target, self.loss, penalty, weights, self.fit_intercept)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                result = NewtonCG(tol=self.tol, max_iter=self.max_iter).solve(problem, theta)
+            if result.interrupted:
+                raise KeyboardInterrupt
+            theta = result.coef
+            both = theta.reshape(len(theta), -1)
+            coefs.append(both[: len(y)])
+            constants.append(both[len(y)] if self.fit_intercept else np.zeros(both.shape[1]))
+            optimality.append(result.optimality)
+            self.n_iter = max(self.n_iter, result.n_iter)
+        return np.stack(coefs), np.stack(constants), np.array(optimality)
+
+    def progress(self) -> LeafProgress:
+        """What a listener is told."""
+        return LeafProgress(self.n_solved, self.n_leaves, self.coef[0])
+
+    def solution(self, stopped: bool) -> LocalSolution:
+        """The trees that are whole; at least the first, with constants for the rest of it."""
+        trees = [
+            self.map.partition_.first_trees(count + 1).n_leaves
+            for count in range(len(self.map.partition_.roots))
+        ]
+        whole = max(1, sum(n_leaves <= self.n_solved for n_leaves in trees))
+        coef = self.coef
+        if whole < len(trees):
+            n_leaves = trees[whole - 1]
+            members = int(self.members.starts[n_leaves])
+            constants = coef[:, self._constant(0) : self._constant(n_leaves)]
+            coef = np.concatenate([coef[:, :members], constants], axis=1)
+        optimality = self.optimality[:, : self.n_solved].max(axis=1, initial=0.0)
+        return LocalSolution(coef, optimality, self.n_iter, whole, stopped)
