@@ -89,8 +89,8 @@ def thinned(X: Any, X_test: Any, y: NDArray, y_test: NDArray, *, seed: int, rows
     return X[train], y[train], X_test[test], y_test[test]
 
 
-def contenders(task: str, seed: int) -> dict[str, Callable[[], Any]]:
-    """A way to make each contender with its defaults."""
+def contenders(task: str, seed: int, categories: bool = False) -> dict[str, Callable[[], Any]]:
+    """A way to make each contender with its defaults; with ``categories``, where there are some."""
     kind = "Classifier" if task == "classification" else "Regressor"
     hist = HistGradientBoostingClassifier if kind == "Classifier" else HistGradientBoostingRegressor
     found: dict[str, Callable[[], Any]] = {
@@ -100,7 +100,7 @@ def contenders(task: str, seed: int) -> dict[str, Callable[[], Any]]:
     }
     for name, module, prefix, quiet in (
         ("LightGBM", "lightgbm", "LGBM", {"verbose": -1}),
-        ("XGBoost", "xgboost", "XGB", {}),
+        ("XGBoost", "xgboost", "XGB", {"enable_categorical": True} if categories else {}),
     ):
         try:
             maker = getattr(importlib.import_module(module), f"{prefix}{kind}")

@@ -15,8 +15,13 @@ from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mercer import AutoKernelClassifier, AutoKernelRegressor, persistence
-from mercer.auto import base, parts, search
+from mercer import (
+    AutoKernelClassifier,
+    AutoKernelRegressor,
+    LocalKernelRegressor,
+    persistence,
+)
+from mercer.auto import base, leaves, parts, search
 
 FITS = [AutoKernelRegressor(random_state=0), AutoKernelClassifier(random_state=0)]
 
@@ -109,12 +114,23 @@ def test_a_handful_of_rows_is_enough(n):
     assert set(model.predict(X)) <= {0, 1}
 
 
-def test_rows_beyond_the_exact_kernel_get_features(monkeypatch):
+def test_rows_beyond_the_exact_kernel_get_leaves(monkeypatch):
     monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
+    monkeypatch.setattr(leaves, "_MOST", 500)
+    monkeypatch.setattr(leaves, "_LEAST", 500)
     X, y = friedman(2400)
     model = AutoKernelRegressor(random_state=0).fit(X[:2000], y[:2000])
-    assert "features" in model.search_results_["stage"]
+    assert "leaves" in model.search_results_["stage"]
+    assert isinstance(model.kernel_machine_, LocalKernelRegressor)
+    assert model.kernel_machine_.n_leaves_ > 4
     assert r2(model, X[2000:], y[2000:]) > 0.9
+
+
+def test_sparse_rows_get_features():
+    X, y = friedman(2400)
+    X = sparse.csr_array(np.where(X > 0.3, X, 0))
+    model = AutoKernelRegressor(random_state=0).fit(X[:2000], y[:2000])
+    assert "features" in model.search_results_["stage"]
 
 
 def test_counts_of_many_words_are_served_by_a_linear_model():

@@ -94,7 +94,7 @@ def on_features(n_inputs, y_of, n=6000):
     y = y_of(X) + 0.1 * rng.normal(size=n)
     search = Search(X, y, Numbers(y[:, None]), 7, None, np.inf)
     search.run([("robust", 0)], n_inputs)
-    search.finish(False, n_inputs)
+    search.on_features(n_inputs)
     return search, [record for record in search.records if record.stage == "features"]
 
 

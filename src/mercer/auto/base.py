@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,12 @@ from mercer._validation import positive_number
 from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
 from mercer.auto.goals import Classes, Numbers
-from mercer.auto.parts import rows_of
+from mercer.auto.leaves import Cut, cut_for
+from mercer.auto.parts import MOST_DENSE, rows_of
 from mercer.auto.search import Search, feature_map
 from mercer.auto.targets import LogTargetRegressor
 from mercer.auto.trials import METRICS, Settings
+from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
 from mercer.maps import ExactKernel, FeatureMap
@@ -31,6 +33,9 @@ from mercer.preparation import TablePreparer
 from mercer.solvers import ConjugateGradient
 
 __all__ = ["AutoKernelMachine"]
+
+# Of the final model: the number of random features, leaves and trees, or None for the exact kernel.
+_Form: TypeAlias = int | Cut | None
 
 _STEPS = ("preparer", "scaler", "model")
 _FEW_INTEGERS = 20  # distinct whole numbers up to which a column may be a category
@@ -58,7 +63,8 @@ class AutoKernelMachine(Checked, BaseEstimator):
     """Treatment, scales, kernel and strength chosen on held-out rows, then a fit to all."""
 
     _fitted_by: ClassVar[str] = "best_estimator_"
-    _machine: ClassVar[type[KernelMachine]]  # at the end of the pipeline
+    _machine: ClassVar[type[KernelMachine]]  # at the end of the pipeline, or this one:
+    _local_machine: ClassVar[type[LocalKernelMachine]]
     _target_kind: ClassVar[str]  # "continuous" or "classes"
     best_estimator_: Any
     best_settings_: dict[str, Any]
@@ -89,16 +95,11 @@ class AutoKernelMachine(Checked, BaseEstimator):
         key = key_from(self.random_state)
         search = Search(X, y, goal, key, self.n_jobs, start + _SEARCH_SHARE * budget)
         self.interrupted_ = False
-        n_components: int | None = None
+        form: _Form = None
         try:
             search.run(self._treatments(X, key), X.shape[1])
             search.deadline = start + _TRIAL_SHARE * budget
-            seconds_left = start + budget - time.perf_counter()
-            exact = not sparse.issparse(X) and self._is_exact(search, len(y), seconds_left)
-            search.finish(exact, X.shape[1])
-            if not exact:
-                seconds_left = start + budget - time.perf_counter()
-                n_components = self._n_components(search, len(y), seconds_left)
+            form = self._form(search, X, start + budget)
         except KeyboardInterrupt:
             self.interrupted_ = True
         searched = time.perf_counter()
@@ -106,7 +107,7 @@ class AutoKernelMachine(Checked, BaseEstimator):
         if self.interrupted_:
             self._fit_quickly(X, y, search, key)
         else:
-            estimator = self._pipeline(search.settings, len(y), key, n_components)
+            estimator = self._pipeline(search.settings, len(y), key, form)
             if np.isfinite(budget):
                 estimator[-1].set_callbacks(Deadline(start + _END * budget))
             self._fit_finally(X, y, search, key, estimator)
@@ -114,6 +115,23 @@ class AutoKernelMachine(Checked, BaseEstimator):
         self.fit_seconds_ = time.perf_counter() - searched
         self.n_features_in_ = X.shape[1]
         self._measure_inputs(X, key)
+
+    def _form(self, search: Search, X: Any, end: float) -> _Form:
+        """What the model of all rows is to be, and the last trials, which are in that form."""
+        n, n_inputs = X.shape
+        if sparse.issparse(X) or n_inputs > MOST_DENSE:
+            search.on_features(n_inputs)
+            return self._n_components(search, n, end - time.perf_counter())
+        if self._is_exact(search, n, end - time.perf_counter()):
+            search.on_all_rows(n_inputs)
+            return None
+        search.on_leaves(cut_for(n, np.inf))
+        last = search.records[-1] if search.records else None
+        seconds_left = _RESERVE * (end - time.perf_counter())
+        if last is None or not np.isfinite(seconds_left):
+            return cut_for(n, seconds_left)
+        threads = min(n_threads(self.n_jobs), len(search.parts))
+        return cut_for(n, seconds_left, last.seconds / len(search.parts) / threads, last.rows)
 
     def _treatments(self, X: Any, key: int) -> list[tuple[str, int]]:
         """Settings of the ``TablePreparer`` to try, the likeliest first."""
@@ -127,8 +145,8 @@ class AutoKernelMachine(Checked, BaseEstimator):
             treatments.append(("robust", _FEW_INTEGERS))
         return treatments
 
-    def _pipeline(self, settings: Settings, n: int, key: int, n_components: int | None) -> Any:
-        """An unfitted estimator with the settings, for n rows; exact without ``n_components``."""
+    def _pipeline(self, settings: Settings, n: int, key: int, form: _Form) -> Any:
+        """An unfitted estimator with the settings, for n rows."""
         seed = int(key % 2**31)
         preparer = TablePreparer(
             settings.numbers,
@@ -144,16 +162,29 @@ class AutoKernelMachine(Checked, BaseEstimator):
             target=self._target_kind,
             random_state=seed,
         )
-        if n_components is None:
+        alpha = settings.ridge / n
+        if isinstance(form, Cut):
+            model: Any = self._local_machine(
+                settings.kernel,
+                gamma=settings.gamma,
+                alpha=alpha,
+                leaf_size=form.leaf_size,
+                n_trees=form.n_trees,
+                overlap=form.overlap,
+                scale=False,
+                n_jobs=self.n_jobs,
+                random_state=seed,
+            )
+        elif form is None:
             map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
             solver: Any = "cholesky"
             if n > _DIRECT_ROWS:
                 rank = int(_RANK[settings.kernel] * np.sqrt(n))
                 solver = ConjugateGradient(_TOL[self._target_kind], rank=rank, random_state=seed)
+            model = self._machine(map_, scale=False, alpha=alpha, solver=solver)
         else:
-            map_ = feature_map(settings, n_components, key, self.n_jobs)
-            solver = "auto"
-        model = self._machine(map_, scale=False, alpha=settings.ridge / n, solver=solver)
+            map_ = feature_map(settings, form, key, self.n_jobs)
+            model = self._machine(map_, scale=False, alpha=alpha)
         return Pipeline(list(zip(_STEPS, (preparer, scaler, model), strict=True)))
 
     def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:
@@ -184,7 +215,7 @@ class AutoKernelMachine(Checked, BaseEstimator):
     ) -> None:
         self.best_estimator_ = self._of_target(estimator, search)
         # Products with the kernel have threads of their own, and those of BLAS are in their way.
-        exact = isinstance(estimator[-1].feature_map, ExactKernel)
+        exact = isinstance(getattr(estimator[-1], "feature_map", None), ExactKernel)
         limit = blas_threads(1 if exact else None)
         try:
             with limit, warnings.catch_warnings():  # learned scales differ on purpose
@@ -198,7 +229,7 @@ class AutoKernelMachine(Checked, BaseEstimator):
 
     def _fit_quickly(self, X: Any, y: NDArray, search: Search, key: int) -> None:
         """The best model so far, of the rows that were searched, after an interruption."""
-        rows = np.sort(search.parts[0].fitted)
+        rows = np.sort(search.first_rows)
         estimator = self._pipeline(search.settings, len(rows), key, _QUICK_FEATURES)
         self.best_estimator_ = self._of_target(estimator, search)
         self.best_estimator_.fit(rows_of(X, rows), y[rows])
@@ -254,7 +285,11 @@ class AutoKernelMachine(Checked, BaseEstimator):
             estimator._check_state()
             owner = State(estimator)
             estimator = owner.instance("regressor_", Pipeline)
-        kinds = (TablePreparer, GradientScaler, KernelMachine)
+        kinds: tuple[Any, ...] = (
+            TablePreparer,
+            GradientScaler,
+            (KernelMachine, LocalKernelMachine),
+        )
         steps = vars(estimator).get("steps")
         whole = isinstance(steps, list) and [name for name, _ in steps] == list(_STEPS)
         fit = whole and all(isinstance(s[1], k) for s, k in zip(steps, kinds, strict=True))

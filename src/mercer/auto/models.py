@@ -16,7 +16,12 @@ from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
-from mercer.estimators import KernelClassifier, KernelRegressor
+from mercer.estimators import (
+    KernelClassifier,
+    KernelRegressor,
+    LocalKernelClassifier,
+    LocalKernelRegressor,
+)
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.inputs import numbers
 from mercer.estimators.targets import coded, winners
@@ -99,7 +104,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     (2, 2)
     """
 
-    _machine, _target_kind = KernelRegressor, "continuous"
+    _machine, _local_machine = KernelRegressor, LocalKernelRegressor
+    _target_kind = "continuous"
 
     def fit(self, X: Any, y: Any) -> AutoKernelRegressor:
         """Choose and fit.
@@ -232,7 +238,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     ['inside', 'outside']
     """
 
-    _machine, _target_kind = KernelClassifier, "classes"
+    _machine, _local_machine = KernelClassifier, LocalKernelClassifier
+    _target_kind = "classes"
 
     def fit(self, X: Any, y: Any) -> AutoKernelClassifier:
         """Choose and fit.

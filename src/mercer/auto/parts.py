@@ -14,9 +14,10 @@ from mercer.auto.goals import Classes, Numbers
 from mercer.auto.trials import METRICS, Settings
 from mercer.estimators.scales import GradientScaler, at_unit_distance, scaled
 from mercer.estimators.selection import random_order
+from mercer.maps.partition import grown
 from mercer.preparation import TablePreparer
 
-__all__ = ["MOST_DENSE", "Part", "rows_of", "splits"]
+__all__ = ["MOST_DENSE", "LeafPart", "Part", "leaf_parts", "rows_of", "splits"]
 
 MOST_DENSE = 2000  # inputs for which scales are learned and rows of a search are dense
 
@@ -45,14 +46,19 @@ class Part:
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
         """The same in learned scales: the first rows to fit, and all to predict."""
         fitted, held = self.rows(settings)
+        matrix = self.scales(settings)
+        return scaled(fitted[:n_rows], matrix), scaled(held, matrix)
+
+    def scales(self, settings: Settings) -> NDArray[np.float32]:
+        """What brings rows to learned scales, at a median distance of 1."""
+        fitted, _ = self.rows(settings)
         learned = np.ones(fitted.shape[1])
         if settings.power:
             which = settings.numbers, settings.max_integers, settings.turned
             learned = self._once(which, lambda: self._learned(settings.turned, fitted))
         if not settings.turned:
             learned = learned**settings.power
-        matrix = at_unit_distance(fitted, learned, METRICS[settings.kernel]).astype(np.float32)
-        return scaled(fitted[:n_rows], matrix), scaled(held, matrix)
+        return at_unit_distance(fitted, learned, METRICS[settings.kernel]).astype(np.float32)
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         """The result of ``make``, which the first thread that asks for it calls."""
@@ -77,6 +83,40 @@ class Part:
             full=turned, target=self.kind, random_state=np.random.default_rng(self.key)
         ).fit(fitted, self.y[self.fitted])
         return scaler.matrix_ if turned else scaler.scales_
+
+
+@dataclass
+class LeafPart:
+    """Rows of a leaf, some of them held out, treated and scaled with all rows."""
+
+    whole: Part
+    fitted: NDArray[np.int64]  # of the table
+    held: NDArray[np.int64]
+    places: tuple[NDArray[np.int64], NDArray[np.int64]]  # the same among the rows of ``whole``
+
+    def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
+        """The first rows to fit, and all to predict, in learned scales."""
+        treated, _ = self.whole.rows(settings)
+        matrix = self.whole.scales(settings)
+        fitted, held = self.places
+        return scaled(treated[fitted[:n_rows]], matrix), scaled(treated[held], matrix)
+
+
+def leaf_parts(
+    whole: Part, settings: Settings, leaf_size: int, count: int, overlap: float
+) -> list[LeafPart]:
+    """Some leaves of the rows to fit of ``whole``, in which every fifth row is held out."""
+    treated, _ = whole.rows(settings)
+    rows = scaled(treated, whole.scales(settings))
+    _, members = grown(rows, leaf_size, 1, overlap, whole.key, 1)
+    parts = []
+    for leaf in np.linspace(0, len(members) - 1, min(count, len(members))).round().astype(int):
+        own = members.of(int(leaf))
+        own = own[np.argsort(random_order(whole.key, len(own)))]
+        n_held = max(1, len(own) // _FOLDS)
+        held, fitted = own[:n_held], own[n_held:]
+        parts.append(LeafPart(whole, whole.fitted[fitted], whole.fitted[held], (fitted, held)))
+    return parts
 
 
 def rows_of(table: Any, rows: NDArray) -> Any:

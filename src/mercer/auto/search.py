@@ -17,7 +17,8 @@ from mercer import kernels
 from mercer._blas import blas_threads
 from mercer._threads import side_by_side
 from mercer.auto.goals import Classes, Numbers
-from mercer.auto.parts import MOST_DENSE, Part, splits
+from mercer.auto.leaves import Cut, neighbours, trial_leaves
+from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits
 from mercer.auto.trials import Settings, exact_responses, feature_responses
 from mercer.maps import FeatureMap, IdentityMap, RandomBinning, RandomFourier
 
@@ -46,6 +47,9 @@ _FEATURE_ROWS, _FEATURE_HELD_ROWS, _FEATURE_SECONDS = 8000, 2500, 1.0  # of tria
 _FEATURE_RIDGES = (0.3, 0.07)
 _LINEAR_RIDGES = (1.0, 0.1)
 _NARROWER, _STEP, _STEPS = 1.5, 2.0, 3  # first factor of gamma, factor of a step, most steps
+_LEAF_TABLE_ROWS = 100_000  # rows that leaves of a search are cut from
+_LEAF_STEPS = 6  # of gamma, ridge and power, at most
+_LEAF_GAIN = 0.995  # times the loss that another step has to reach to be followed by one more
 _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 
 
@@ -53,7 +57,7 @@ _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 class Record:
     """Settings, and how good their predictions were."""
 
-    stage: str  # "rung 1", "rung 2", "rung 3" or "features"
+    stage: str  # "rung 1", "rung 2", "rung 3", "leaves" or "features"
     rows: int  # that they were fitted to
     settings: Settings
     # On held-out rows: mean squared error, in units of the variance or, for classes, of responses
@@ -79,6 +83,7 @@ class Search:
     best: Record | None  # of the last stage: later stages fit more rows
     held_rows: NDArray  # held-out rows, and the responses of ``best`` to them, (h, k)
     held_responses: NDArray | None  # transformed as the settings of ``best`` say
+    first_rows: NDArray  # that few settings were tried on
     n_components: int  # features of the trials with features
 
     def __init__(
@@ -99,9 +104,10 @@ class Search:
         self.n_components = _FEATURES
         self._finalists: list[Settings] = []
         n = self._n_rows = len(y)
-        self.parts = [
+        self.parts: Sequence[Part | LeafPart] = [
             Part(table, y, goal.kind, fitted, held, key) for fitted, held in splits(goal, key, n)
         ]
+        self.first_rows = self.parts[0].fitted
         self._held = np.concatenate([part.held for part in self.parts])
 
     @property
@@ -168,22 +174,63 @@ class Search:
             records[group] = min(records[group], record, key=_rank_loss)
         return records
 
-    def finish(self, exact: bool, n_inputs: int) -> None:
-        """The best of each kernel on as many rows as there are, in the form of the final model.
+    def on_all_rows(self, n_inputs: int) -> None:
+        """The best of each kernel on as many rows as there are, for the exact kernel machine.
 
         Few rows favour smooth kernels, so kernels that are near each other are compared once more,
-        and more rows bear a weaker penalty and a narrower kernel. Where features replace the
-        kernel, gamma and ridge are chosen anew: features are noisy and want a narrower kernel or a
-        stronger penalty.
+        and more rows bear a weaker penalty and a narrower kernel.
         """
-        if exact:
-            trials = []
-            for place, finalist in enumerate(self._finalists):
-                gamma, ridge = finalist.gamma, finalist.ridge
-                narrower = [gamma * _FACTOR[finalist.kernel]] if place == 0 else []
-                trials.append((finalist, [gamma, *narrower], [ridge, ridge / 3]))
-            self._try("rung 3", self._shrunk(_THIRD_ROWS, n_inputs), trials)
+        trials = []
+        for place, finalist in enumerate(self._finalists):
+            gamma, ridge = finalist.gamma, finalist.ridge
+            narrower = [gamma * _FACTOR[finalist.kernel]] if place == 0 else []
+            trials.append((finalist, [gamma, *narrower], [ridge, ridge / 3]))
+        self._try("rung 3", self._shrunk(_THIRD_ROWS, n_inputs), trials)
+
+    def on_leaves(self, cut: Cut) -> None:
+        """The best of each kernel, step by step, on leaves as the final model has them.
+
+        There rows lie as close together as all rows do, and want a narrower kernel and a weaker
+        penalty than few rows of the whole table.
+        """
+        if not self._finalists or self._is_late():
             return
+        order = np.concatenate(splits(self.goal, self.key, self._n_rows, self._n_rows)[0][::-1])
+        whole = self._whole(order[:_LEAF_TABLE_ROWS])
+        size, count = trial_leaves(cut.leaf_size)
+        parts = leaf_parts(whole, self._finalists[0], size, count, cut.overlap)
+        self.parts, self._n_rows = parts, max(len(part.fitted) for part in parts)
+        self._held = np.concatenate([part.held for part in parts])
+        trials = [(f, [f.ridge, f.ridge / 3]) for f in self._finalists]
+        tried: set[Settings] = set()
+        for _ in range(_LEAF_STEPS):
+            new = [
+                (s, [r for r in ridges if replace(s, ridge=r) not in tried]) for s, ridges in trials
+            ]
+            tried |= {replace(s, ridge=r) for s, ridges in new for r in ridges}
+            leading = self.best
+            self._try(
+                "leaves", self._n_rows, [(s, [s.gamma], ridges) for s, ridges in new if ridges]
+            )
+            if self.best is None or self.best is leading:
+                return
+            stays = leading is not None and leading.stage == "leaves"
+            if stays and leading and self.best.loss > _LEAF_GAIN * leading.loss:
+                return
+            trials = list(neighbours(self.best.settings))
+
+    def _whole(self, rows: NDArray) -> Part:
+        """Rows to cut leaves from; one has to be held out."""
+        first = self.parts[0]
+        if not isinstance(first, Part):
+            return first.whole
+        return replace(first, fitted=rows, held=rows[:1])
+
+    def on_features(self, n_inputs: int) -> None:
+        """Gamma and ridge with the random features that replace the kernel.
+
+        Features are noisy and want a narrower kernel or a stronger penalty.
+        """
         self._enter("features")
         self._hold_out_more()
         if n_inputs > MOST_DENSE:  # of which most are zero, as counts of words are
@@ -201,7 +248,7 @@ class Search:
         share = min(1.0, seconds_left / _FEATURE_SECONDS)
         sizes = int(share * _FEATURE_ROWS), int(share * _FEATURE_HELD_ROWS)
         if sizes[0] > self.n_fitted:
-            part = self.parts[0]
+            part = self._whole(self.first_rows)
             larger = splits(self.goal, self.key, self._n_rows, *sizes)
             self.parts = [replace(part, fitted=rows, held=held) for rows, held in larger]
             self._held = np.concatenate([held for _, held in larger])

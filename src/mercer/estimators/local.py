@@ -23,7 +23,7 @@ from mercer.losses import Loss
 from mercer.maps import LocalKernel
 from mercer.solvers.local import LocalSolution, solve_leaves
 
-__all__ = ["LocalKernelClassifier", "LocalKernelRegressor"]
+__all__ = ["LocalKernelClassifier", "LocalKernelMachine", "LocalKernelRegressor"]
 
 _RIDGE = 0.3  # default n alpha, as of the machines of all rows
 # Below this ridge, in units of k(x, x), rounding of float32 entries would show in responses.

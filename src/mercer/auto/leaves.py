@@ -1,0 +1,87 @@
+"""How local kernel machines of many rows are cut, and what their settings are tried on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from mercer.auto.trials import Settings
+
+__all__ = ["Cut", "cut_for", "neighbours", "trial_leaves"]
+
+_LARGEST_TRIAL = 1000  # rows of a leaf that settings are tried on
+_TRIAL_ROWS = 16_000  # of all of these leaves
+_TREES, _FEWER_TREES, _MOST_TREES = 4, 3, 8
+_MANY_ROWS = 100_000  # from which fewer trees have to do
+_LEAST, _MOST = 1000, 4000  # rows of a leaf
+_SMALLEST = 100  # the same where time is short
+# Rows times the square of the leaf's: of so many, factors of four trees take some seconds.
+_WORK = 3.2e11
+# Overlap of cuts, at most, and rows of all leaves of a tree that it may make, in units of the rows.
+_OVERLAP, _GROWTH = 0.05, 1.6
+
+_FACTOR = {"laplacian": 2.0, "gaussian": 3.0}  # steps of gamma
+_RIDGE_STEP, _LEAST_RIDGE = 3.0, 2e-3  # weaker ones show rounding sooner than gains
+_POWERS = {"laplacian": (0.0, 0.5, 1.0), "gaussian": (0.0, 1.0)}
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Leaves and trees of a local kernel machine of n rows."""
+
+    n: int
+    leaf_size: int
+    n_trees: int
+
+    @property
+    def overlap(self) -> float:
+        """Share of the rows to either side of a cut that both sides are fitted to."""
+        depth = max(1.0, np.log2(self.n / self.leaf_size))
+        return float(min(_OVERLAP, (_GROWTH ** (1 / depth) - 1) / 2))
+
+    def seconds(self, leaf_seconds: float, leaf_rows: int) -> float:
+        """The time that all leaves take, if one of ``leaf_rows`` rows takes ``leaf_seconds``."""
+        n_leaves = self.n_trees * max(1.0, self.n * _GROWTH / self.leaf_size)
+        return float(n_leaves * leaf_seconds * (self.leaf_size / leaf_rows) ** 2.5)
+
+
+def cut_for(n: int, seconds_left: float, leaf_seconds: float = 0.0, leaf_rows: int = 1) -> Cut:
+    """The leaves and trees that suit n rows, or the best that there is time for.
+
+    Parameters
+    ----------
+    n : int
+    seconds_left : float
+        Infinite where there is no limit.
+    leaf_seconds, leaf_rows :
+        What a leaf of so many rows took, divided by the threads at work.
+    """
+    leaf_size = int(np.clip(np.sqrt(_WORK / n), _LEAST, _MOST))
+    if not np.isfinite(seconds_left):
+        return Cut(n, leaf_size, _TREES if n < _MANY_ROWS else _FEWER_TREES)
+    cuts = [Cut(n, leaf_size, trees) for trees in range(_MOST_TREES, 0, -1)]
+    while cuts[-1].leaf_size > _SMALLEST:
+        cuts.append(Cut(n, max(_SMALLEST, cuts[-1].leaf_size // 2), 1))
+    in_time = (cut for cut in cuts if cut.seconds(leaf_seconds, leaf_rows) <= seconds_left)
+    return next(in_time, cuts[-1])
+
+
+def trial_leaves(leaf_size: int) -> tuple[int, int]:
+    """Size and number of the leaves that settings are tried on."""
+    size = min(leaf_size, _LARGEST_TRIAL)
+    return size, _TRIAL_ROWS // size
+
+
+def neighbours(settings: Settings) -> Iterator[tuple[Settings, list[float]]]:
+    """Settings one step away, each with the ridges to try it at."""
+    factor = _FACTOR[settings.kernel]
+    weaker = max(settings.ridge / _RIDGE_STEP, _LEAST_RIDGE)
+    near = [settings.ridge, weaker]
+    yield replace(settings, gamma=settings.gamma * factor), near
+    yield replace(settings, gamma=settings.gamma / factor), near[:1]
+    yield settings, [settings.ridge * _RIDGE_STEP, weaker]
+    for power in _POWERS[settings.kernel]:
+        if power != settings.power and not settings.turned:
+            yield replace(settings, power=power), near[:1]
