@@ -1,5 +1,7 @@
 """The parts of the automatic choice: targets, splits, trials and what held-out rows tell."""
 
+import itertools
+
 import numpy as np
 import pytest
 from sklearn.kernel_ridge import KernelRidge
@@ -10,8 +12,9 @@ from mercer import kernels
 from mercer.auto import LogTargetRegressor
 from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
+from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.parts import splits
-from mercer.auto.search import Record, Search
+from mercer.auto.search import Search
 from mercer.auto.targets import log_shift, smeared
 from mercer.auto.trials import Settings, exact_responses, feature_responses
 from mercer.maps import IdentityMap
@@ -234,16 +237,34 @@ def test_coverages_that_make_no_sense_get_a_sentence(coverage):
 
 @pytest.mark.parametrize(("n", "leads"), [(2000, True), (200_000, False)])
 def test_a_smooth_kernel_for_classes_has_to_be_further_ahead_the_more_rows_are_to_come(n, leads):
-    labels = np.arange(n) % 2
-    found = Search(np.zeros((n, 1)), labels, Classes(labels, 2), 0, 1, np.inf)
     rng = np.random.default_rng(0)
-    plain, smooth = rng.uniform(0.9, 1.1, 500), rng.uniform(0.6, 0.8, 500)
-    settings = Settings(kernel="laplacian"), Settings(kernel="gaussian")
-    records = [
-        Record("rung 3", 2000, s, float(losses.mean()), 0.1, 0.1)
-        for s, losses in zip(settings, (plain, smooth), strict=True)
-    ]
-    found._stage_best, found._best_losses = records[0], plain
-    assert found._leads(records[1], smooth) is leads
-    found._stage_best, found._best_losses = records[1], smooth
-    assert found._leads(records[0], plain) is not leads
+    stage = Stage("rung 3", n, classes=True)
+    for kernel, losses in (
+        ("laplacian", rng.uniform(0.9, 1.1, 500)),
+        ("gaussian", rng.uniform(0.6, 0.8, 500)),
+    ):
+        settings = Settings(kernel=kernel)
+        record = Record("rung 3", 2000, settings, float(losses.mean()), 0.1, 0.1)
+        stage.add(Outcome(record, losses[:, None], losses))
+    assert (stage.leader.record.settings.kernel == "gaussian") is leads
+
+
+def test_the_leader_does_not_depend_on_the_order_of_trials():
+    rng = np.random.default_rng(1)
+    outcomes = []
+    for gamma, transform, level in (
+        (1.0, "identity", 0.5),
+        (2.0, "identity", 0.48),
+        (2.0, "log", 0.47),
+    ):
+        losses = level * rng.uniform(0.5, 1.5, 200)
+        settings = Settings(gamma=gamma, transform=transform)
+        record = Record("leaves", 800, settings, float(losses.mean()), 0.1, 0.1)
+        outcomes.append(Outcome(record, losses[:, None], losses))
+    leaders = set()
+    for order in itertools.permutations(outcomes):
+        stage = Stage("leaves", 800, classes=False)
+        for outcome in order:
+            stage.add(outcome)
+        leaders.add(stage.leader.record.settings)
+    assert len(leaders) == 1

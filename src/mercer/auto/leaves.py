@@ -16,6 +16,11 @@ _TRIAL_ROWS = 16_000  # of all of these leaves
 _TREES, _FEWER_TREES, _MOST_TREES = 4, 3, 8
 _MANY_ROWS = 100_000  # from which fewer trees have to do
 _LEAST, _MOST = 1000, 4000  # rows of a leaf
+_LARGEST, _LEAST_TREES = (
+    8000,
+    2,
+)  # the same, and trees, where leaves are worth little more than others
+_GLOBAL_ROWS = 20_000  # of the whole table that a leaf is to be worth
 _SMALLEST = 100  # the same where time is short
 # Rows times the square of the leaf's: of so many, factors of four trees take some seconds.
 _WORK = 3.2e11
@@ -47,20 +52,33 @@ class Cut:
         return float(n_leaves * leaf_seconds * (self.leaf_size / leaf_rows) ** 2.5)
 
 
-def cut_for(n: int, seconds_left: float, leaf_seconds: float = 0.0, leaf_rows: int = 1) -> Cut:
+def cut_for(
+    n: int,
+    worth: float = _GLOBAL_ROWS,
+    seconds_left: float = np.inf,
+    leaf_seconds: float = 0.0,
+    leaf_rows: int = 1,
+) -> Cut:
     """The leaves and trees that suit n rows, or the best that there is time for.
 
     Parameters
     ----------
     n : int
+    worth : float
+        Rows of the whole table that a row of a leaf is worth. Leaves are to be worth as many as the
+        exact machine would take, or more rows could do harm.
     seconds_left : float
         Infinite where there is no limit.
     leaf_seconds, leaf_rows :
         What a leaf of so many rows took, divided by the threads at work.
     """
     leaf_size = int(np.clip(np.sqrt(_WORK / n), _LEAST, _MOST))
+    n_trees = _TREES if n < _MANY_ROWS else _FEWER_TREES
+    wanted = int(min(_GLOBAL_ROWS / worth, _LARGEST))
+    if wanted > leaf_size:
+        leaf_size, n_trees = wanted, _LEAST_TREES
     if not np.isfinite(seconds_left):
-        return Cut(n, leaf_size, _TREES if n < _MANY_ROWS else _FEWER_TREES)
+        return Cut(n, leaf_size, n_trees)
     cuts = [Cut(n, leaf_size, trees) for trees in range(_MOST_TREES, 0, -1)]
     while cuts[-1].leaf_size > _SMALLEST:
         cuts.append(Cut(n, max(_SMALLEST, cuts[-1].leaf_size // 2), 1))

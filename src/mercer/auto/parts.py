@@ -17,7 +17,7 @@ from mercer.estimators.selection import random_order
 from mercer.maps.partition import grown
 from mercer.preparation import TablePreparer
 
-__all__ = ["MOST_DENSE", "LeafPart", "Part", "leaf_parts", "rows_of", "splits"]
+__all__ = ["MOST_DENSE", "LeafPart", "Part", "leaf_parts", "rows_of", "splits", "spread_out"]
 
 MOST_DENSE = 2000  # inputs for which scales are learned and rows of a search are dense
 
@@ -117,6 +117,14 @@ def leaf_parts(
         held, fitted = own[:n_held], own[n_held:]
         parts.append(LeafPart(whole, whole.fitted[fitted], whole.fitted[held], (fitted, held)))
     return parts
+
+
+def spread_out(leaves: list[LeafPart], n_rows: int) -> LeafPart:
+    """Rows from anywhere in the table beside the rows that the leaves hold out."""
+    whole, held = leaves[0].whole, np.concatenate([leaf.places[1] for leaf in leaves])
+    free = np.setdiff1d(np.arange(len(whole.fitted)), held)
+    fitted = free[np.argsort(random_order(whole.key, len(free)))[:n_rows]]
+    return LeafPart(whole, whole.fitted[fitted], whole.fitted[held], (fitted, held))
 
 
 def rows_of(table: Any, rows: NDArray) -> Any:

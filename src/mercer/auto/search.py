@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from mercer import kernels
 from mercer._blas import blas_threads
 from mercer._threads import side_by_side
 from mercer.auto.goals import Classes, Numbers
+from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.leaves import Cut, neighbours, trial_leaves
-from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits
+from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits, spread_out
 from mercer.auto.trials import Settings, exact_responses, feature_responses
 from mercer.maps import FeatureMap, IdentityMap, RandomBinning, RandomFourier
 
@@ -39,9 +40,6 @@ _ONE = {"laplacian": 1, "gaussian": 1}
 _NEAR = 1.1  # times the least loss, up to which a smooth kernel is tried once more
 _MARGIN = 0.02  # share of the loss that a transformed target has to gain
 _SMOOTH_MARGIN = 0.03  # the same for the Gaussian
-_SURE = 2.0  # standard errors that a step away from what serves most tables has to gain
-_MUCH = 0.2  # share of the loss whose gain is enough in any case
-_AHEAD = 0.12  # share of the loss, per doubling of rows, that the Gaussian has to gain on classes
 _FEATURES = 512
 _FEATURE_ROWS, _FEATURE_HELD_ROWS, _FEATURE_SECONDS = 8000, 2500, 1.0  # of trials with features
 _FEATURE_RIDGES = (0.3, 0.07)
@@ -49,31 +47,9 @@ _LINEAR_RIDGES = (1.0, 0.1)
 _NARROWER, _STEP, _STEPS = 1.5, 2.0, 3  # first factor of gamma, factor of a step, most steps
 _LEAF_TABLE_ROWS = 100_000  # rows that leaves of a search are cut from
 _LEAF_STEPS = 6  # of gamma, ridge and power, at most
+_MOST_WORTH = 1000.0  # rows that a row of a leaf may be worth
 _LEAF_GAIN = 0.995  # times the loss that another step has to reach to be followed by one more
 _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
-
-
-@dataclass(frozen=True)
-class Record:
-    """Settings, and how good their predictions were."""
-
-    stage: str  # "rung 1", "rung 2", "rung 3", "leaves" or "features"
-    rows: int  # that they were fitted to
-    settings: Settings
-    # On held-out rows: mean squared error, in units of the variance or, for classes, of responses
-    # from -1 to 1, and its root or the share of wrong classes.
-    loss: float
-    error: float
-    seconds: float
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """A record, the responses to the rows held out, and the loss of each of them."""
-
-    record: Record
-    responses: NDArray
-    losses: NDArray
 
 
 class Search:
@@ -97,9 +73,7 @@ class Search:
     ):
         self.goal, self.key, self.n_jobs, self.deadline = goal, key, n_jobs, deadline
         self.records, self.best = [], None
-        self._stage = ""
-        self._stage_best: Record | None = None
-        self._best_losses = np.empty(0)
+        self._stage = Stage("", 0, False)
         self.held_responses, self.held_rows = None, np.arange(0)
         self.n_components = _FEATURES
         self._finalists: list[Settings] = []
@@ -187,37 +161,66 @@ class Search:
             trials.append((finalist, [gamma, *narrower], [ridge, ridge / 3]))
         self._try("rung 3", self._shrunk(_THIRD_ROWS, n_inputs), trials)
 
-    def on_leaves(self, cut: Cut) -> None:
+    def on_leaves(self, cut: Cut) -> float:
         """The best of each kernel, step by step, on leaves as the final model has them.
 
         There rows lie as close together as all rows do, and want a narrower kernel and a weaker
         penalty than few rows of the whole table.
+
+        Returns
+        -------
+        float
+            How many rows of the whole table a row of a leaf is worth; 1 if there was no time.
         """
         if not self._finalists or self._is_late():
-            return
+            return 1.0
         order = np.concatenate(splits(self.goal, self.key, self._n_rows, self._n_rows)[0][::-1])
         whole = self._whole(order[:_LEAF_TABLE_ROWS])
         size, count = trial_leaves(cut.leaf_size)
-        parts = leaf_parts(whole, self._finalists[0], size, count, cut.overlap)
-        self.parts, self._n_rows = parts, max(len(part.fitted) for part in parts)
-        self._held = np.concatenate([part.held for part in parts])
+        self._judge_by(leaf_parts(whole, self._finalists[0], size, count, cut.overlap))
         trials = [(f, [f.ridge, f.ridge / 3]) for f in self._finalists]
         tried: set[Settings] = set()
         for _ in range(_LEAF_STEPS):
-            new = [
-                (s, [r for r in ridges if replace(s, ridge=r) not in tried]) for s, ridges in trials
-            ]
-            tried |= {replace(s, ridge=r) for s, ridges in new for r in ridges}
+            works = []
+            for settings, ridges in trials:
+                new = [r for r in ridges if replace(settings, ridge=r) not in tried]
+                tried |= {replace(settings, ridge=r) for r in new}
+                works += [(settings, [settings.gamma], new)] if new else []
             leading = self.best
-            self._try(
-                "leaves", self._n_rows, [(s, [s.gamma], ridges) for s, ridges in new if ridges]
-            )
+            self._try("leaves", self._n_rows, works)
             if self.best is None or self.best is leading:
-                return
-            stays = leading is not None and leading.stage == "leaves"
-            if stays and leading and self.best.loss > _LEAF_GAIN * leading.loss:
-                return
+                break
+            again = leading is not None and leading.stage == "leaves"
+            if again and leading and self.best.loss > _LEAF_GAIN * leading.loss:
+                break
             trials = list(neighbours(self.best.settings))
+        return self._worth_of_a_leaf()
+
+    def _judge_by(self, parts: Sequence[LeafPart]) -> None:
+        self.parts, self._n_rows = parts, max(len(part.fitted) for part in parts)
+        self._held = np.concatenate([part.held for part in parts])
+
+    def _worth_of_a_leaf(self) -> float:
+        """Rows of the whole table that a row of a leaf is worth, by how the loss falls with both.
+
+        The loss of so many rows of the whole table, and of four times as many, tells with which
+        power of the rows it falls, and so how many would reach that of a leaf.
+        """
+        parts, best = [part for part in self.parts if isinstance(part, LeafPart)], self.best
+        if best is None or best.stage != "leaves" or self._is_late():
+            return 1.0
+        few = best.rows
+        self._judge_by([spread_out(parts, 4 * few)])
+        losses = []
+        for n_rows in (few, 4 * few):
+            outcomes = self._tried(n_rows, best.settings, [best.settings.ridge])
+            same = [o for o in outcomes if o.record.settings.transform == best.settings.transform]
+            losses.append(same[0].record.loss if same else best.loss)
+        self._judge_by(parts)
+        if not losses[0] > losses[1] > 0 < best.loss:
+            return 1.0 if best.loss >= losses[0] else _MOST_WORTH
+        power = np.log(losses[0] / losses[1]) / np.log(4)
+        return float(np.clip((losses[0] / best.loss) ** (1 / power), 1.0, _MOST_WORTH))
 
     def _whole(self, rows: NDArray) -> Part:
         """Rows to cut leaves from; one has to be held out."""
@@ -237,7 +240,7 @@ class Search:
             plain = self._finalists[0] if self._finalists else Settings()
             self._on_features(replace(plain, kernel="linear", gamma=1.0), 1.0, _LINEAR_RIDGES)
         for place, finalist in enumerate(self._finalists):
-            if not _is_smooth(finalist):
+            if finalist.kernel != "gaussian":
                 self._on_bins(finalist, faded=n_inputs <= _MOST_FADED)
             elif place == 0:
                 self._on_features(finalist, 1.0, (finalist.ridge, 10 * finalist.ridge))
@@ -309,7 +312,7 @@ class Search:
                 groups.append(group)
                 works.append((replace(group, gamma=float(gamma)), ridges))
 
-        def outcome(work: tuple[Settings, Sequence[float]]) -> list[_Outcome]:
+        def outcome(work: tuple[Settings, Sequence[float]]) -> list[Outcome]:
             return [] if self._is_late() else self._tried(n_rows, *work)
 
         # Matrices are so small that threads of BLAS would wait for each other most of the time.
@@ -320,10 +323,10 @@ class Search:
                     best[group] = min(best.get(group, record), record, key=_rank_loss)
         return best
 
-    def _enter(self, stage: str) -> None:
+    def _enter(self, name: str) -> None:
         """Records of a new stage are compared with each other alone."""
-        if stage != self._stage:
-            self._stage, self._stage_best = stage, None
+        if name != self._stage.name:
+            self._stage = Stage(name, self._n_rows, self.goal.kind == "classes")
 
     def _is_late(self) -> bool:
         """The time for another trial is over; there always is time for the first."""
@@ -335,7 +338,7 @@ class Search:
         group: Settings,
         ridges: Sequence[float],
         map_: FeatureMap | None = None,
-    ) -> list[_Outcome]:
+    ) -> list[Outcome]:
         """Outcomes of the settings of one gamma; nothing of the search is changed."""
         start = time.perf_counter()
         responses = self._responses(n_rows, group, ridges, map_)
@@ -344,44 +347,25 @@ class Search:
         for settings, pieces in responses.items():
             joined = np.concatenate(pieces)
             losses, error = self.goal.losses(joined, self._held, settings.transform)
-            record = Record(self._stage, n_rows, settings, float(losses.mean()), error, seconds)
-            outcomes.append(_Outcome(record, joined, losses))
+            record = Record(
+                self._stage.name, n_rows, settings, float(losses.mean()), error, seconds
+            )
+            outcomes.append(Outcome(record, joined, losses))
         return outcomes
 
-    def _record(self, outcomes: Iterable[_Outcome]) -> Record | None:
+    def _record(self, outcomes: Iterable[Outcome]) -> Record | None:
         """The best of some records; all are kept."""
         best: Record | None = None
         for outcome in outcomes:
             record = outcome.record
             self.records.append(record)
             best = record if best is None else min(best, record, key=_rank_loss)
-            if self._leads(record, outcome.losses):
-                self._stage_best = self.best = record
-                self._best_losses = outcome.losses
-                self.held_responses, self.held_rows = outcome.responses, self._held
+            self._stage.add(outcome)
+        leader = self._stage.leader
+        if leader is not None:
+            self.best = leader.record
+            self.held_responses, self.held_rows = leader.responses, self._held
         return best
-
-    def _leads(self, record: Record, losses: NDArray) -> bool:
-        """True if a record is the best of its stage, by the losses of the held-out rows.
-
-        Of two that differ in kernel or transform the plainer one leads unless the other is better
-        by two standard errors of the difference, by four if it differs in both, or by so much
-        that long tails, which make these errors large, are no excuse. Classes change at borders,
-        not smoothly: there a smooth kernel soon learns no more, and has to be ahead by more the
-        more rows are still to come.
-        """
-        if self._stage_best is None:
-            return True
-        gain = self._best_losses - losses
-        doubt = _SURE * float(gain.std()) / np.sqrt(len(gain))
-        more = _fanciness(record.settings) - _fanciness(self._stage_best.settings)
-        enough = min(doubt * abs(more), _MUCH * float(self._best_losses.mean()))
-        smoother = _is_smooth(record.settings) - _is_smooth(self._stage_best.settings)
-        if smoother and self.goal.kind == "classes":
-            doublings = max(0.0, np.log2(self._n_rows / record.rows))
-            smooth_losses = losses if smoother > 0 else self._best_losses
-            enough = max(enough, _AHEAD * doublings * float(smooth_losses.mean()))
-        return bool(gain.mean() > enough * np.sign(more))
 
     def _responses(
         self, n_rows: int, group: Settings, ridges: Sequence[float], map_: FeatureMap | None
@@ -449,13 +433,3 @@ def _rank_loss(record: Record) -> float:
     settings = record.settings
     handicap = _MARGIN * (settings.transform != "identity")
     return record.loss * (1 + handicap + _SMOOTH_MARGIN * (settings.kernel == "gaussian"))
-
-
-def _fanciness(settings: Settings) -> int:
-    """Steps that settings are away from those that serve most tables."""
-    plain = settings.kernel in ("laplacian", "linear")
-    return (not plain) + (settings.transform != "identity")
-
-
-def _is_smooth(settings: Settings) -> int:
-    return int(settings.kernel == "gaussian")

@@ -10,11 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
+from mercer import _core
 from mercer._array import check_memory, n_threads
+from mercer._rows import PreparedRows
 from mercer._threads import side_by_side
 from mercer._validation import column_indices, float_type
 from mercer.designs.base import Design
 from mercer.designs.kernel import KernelColumns
+from mercer.designs.kernel_rows import InCore, in_core
 from mercer.designs.sparse import Sparse
 from mercer.kernels import Kernel
 
@@ -100,6 +103,9 @@ class Local(Design):
         self.shape = (X.shape[0], n_members + n_leaves)
         self.dtype = np.dtype(float_type(X))
         self.n_threads = n_threads(n_jobs)
+        self._core = None
+        if all(isinstance(one, np.ndarray) and one.dtype == np.float32 for one in (X, landmarks)):
+            self._core = in_core(kernel, PreparedRows(landmarks))
 
     def columns(self, block: LeafBlock) -> KernelColumns:
         """The kernel of a block's rows against its landmarks, without shares."""
@@ -110,6 +116,10 @@ class Local(Design):
     def matvec(self, w: NDArray) -> NDArray:
         w = self._check(w, self.shape[1], "w")
         out = np.zeros((self.shape[0], *w.shape[1:]))
+        if not self.blocks:
+            return out.astype(self.dtype)
+        if self._core is not None and self._multiplied(self._core, w, out):
+            return out.astype(self.dtype)
         constants = w[self.n_members :]
 
         def answers(block: LeafBlock) -> NDArray:
@@ -118,6 +128,31 @@ class Local(Design):
         for block, answer in zip(self.blocks, self._of_blocks(answers), strict=True):
             out[block.rows] += (block.shares * answer.T).T
         return out.astype(self.dtype)
+
+    def _multiplied(self, core: InCore, w: NDArray, out: NDArray[np.float64]) -> bool:
+        """Whether the core could add the product to ``out``; it is given the blocks' part of w."""
+        name, parameter, scale = core
+        sizes = [len(b.rows) for b in self.blocks]
+        coef = np.concatenate([w[b.columns] for b in self.blocks]).astype(np.float64)
+        constants = w[[self.n_members + b.leaf for b in self.blocks]].astype(np.float64)
+        return bool(
+            _core.predict_leaves(
+                self.X,
+                np.concatenate([b.rows for b in self.blocks]),
+                np.repeat(np.arange(len(sizes)), sizes),
+                np.concatenate([b.shares for b in self.blocks]),
+                self.landmarks,
+                np.concatenate([b.members for b in self.blocks]),
+                np.cumsum([0, *(len(b.members) for b in self.blocks)]),
+                name,
+                parameter,
+                scale,
+                coef.reshape(len(coef), -1),
+                constants.reshape(len(constants), -1),
+                out.reshape(len(out), -1),
+                self.n_threads,
+            )
+        )
 
     def rmatvec(self, v: NDArray) -> NDArray:
         v = self._check(v, self.shape[0], "v")

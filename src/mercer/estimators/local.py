@@ -139,6 +139,8 @@ class LocalKernelMachine(FeatureModel):
         self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
         rows = replace(rows, X=Preprocessing(self.scaler_).scaled(rows.X))
         self._check_memory(rows)
+        if min(alphas) * len(rows) < _ROUGH_RIDGE:
+            rows = replace(rows, X=rows.X.astype(np.float64))
         map_ = with_resolved_gamma(map_, rows.X, rows.weights)
         if self.alphas is not None:
             alphas = [self._chosen(map_, rows, loss, alphas)]

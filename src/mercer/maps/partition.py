@@ -234,9 +234,10 @@ class _Tree:
             if inside.mean() <= 2 * self.overlap + _ATOM:
                 left, right = values <= high, values >= low
                 break
-        else:  # rows are alike: each of those on the cut goes to one side, and both sides answer
+        else:  # rows are alike: those on the cut are shared out, and the left side answers
             turn = np.cumsum(inside) % 2 == 0
             left, right = (values < low) | (inside & turn), (values > high) | (inside & ~turn)
+            low, high = high, high + max(high - low, float(np.spacing(np.float32(abs(high)))))
         self.directions.append(direction)
         self.low.append(low)
         self.high.append(high)

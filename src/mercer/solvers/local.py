@@ -20,9 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer import _core
+from mercer._array import n_threads
 from mercer._blas import blas_threads
+from mercer._rows import PreparedRows
 from mercer._threads import side_by_side
 from mercer.designs import KernelColumns
+from mercer.designs.kernel_rows import InCore, in_core
 from mercer.equations.factor import Factor
 from mercer.losses import Loss
 from mercer.maps.local import LocalKernel
@@ -32,6 +36,7 @@ from mercer.solvers.newton import NewtonCG
 
 __all__ = ["LeafProgress", "LocalSolution", "solve_leaves"]
 
+_ACCURATE = 1e-4  # relative residual above which leaves are solved again in float64
 _BATCH = 64  # leaves between two looks at the clock and at the user's wish to stop
 
 
@@ -140,6 +145,9 @@ class _Leaves:
         self.coef = np.zeros(shape, dtype=self.X.dtype)
         self.optimality = np.zeros((len(alphas), self.n_leaves))
         self.n_iter = 1
+        self._core: InCore | None = None
+        if loss.quadratic and isinstance(self.X, np.ndarray) and self.X.dtype == np.float32:
+            self._core = in_core(map_.kernel_, PreparedRows(self.X))
         if fit_intercept:
             for leaf in range(self.n_leaves):  # the model of a leaf that nobody comes to solve
                 rows = self.members.of(leaf)
@@ -151,14 +159,45 @@ class _Leaves:
 
     def solve(self, leaves: range) -> None:
         """Solve some leaves side by side."""
+        left = leaves if self._core is None else self._in_core(leaves, self._core)
         one = self._direct if self.loss.quadratic else self._by_newton
         for leaf, (coef, constants, optimality) in zip(
-            leaves, side_by_side(one, leaves, self.map.n_jobs), strict=True
+            left, side_by_side(one, left, self.map.n_jobs), strict=True
         ):
             self.coef[:, self.members.places(leaf)] = coef
             self.coef[:, self._constant(leaf)] = constants
             self.optimality[:, leaf] = optimality
-            self.n_solved += 1
+        self.n_solved = leaves.stop
+
+    def _in_core(self, leaves: range, core: InCore) -> list[int]:
+        """Solve with factors in float32; those leaves are left which need a longer type."""
+        name, parameter, scale = core
+        starts = self.members.starts[leaves.start : leaves.stop + 1]
+        places = slice(int(starts[0]), int(starts[-1]))
+        q, k = len(self.alphas), self.target.shape[1]
+        coef = np.empty((q, places.stop - places.start, k))
+        constants, residual = np.empty((q, len(leaves), k)), np.empty((q, len(leaves)))
+        _core.solve_leaves(
+            self.X,
+            self.members.order[places],
+            starts - starts[0],
+            name,
+            parameter,
+            scale,
+            self.target,
+            self.weights,
+            len(self.target) * np.array(self.alphas),
+            self.fit_intercept,
+            coef,
+            constants,
+            residual,
+            n_threads(self.map.n_jobs),
+        )
+        self.coef[:, places] = coef
+        first = self._constant(leaves.start)
+        self.coef[:, first : first + len(leaves)] = constants
+        self.optimality[:, leaves.start : leaves.stop] = residual
+        return [leaves[i] for i in np.flatnonzero(residual.max(axis=0) > _ACCURATE)]
 
     def _rows(self, leaf: int) -> tuple[Any, NDArray[np.float64], NDArray[np.float64] | None]:
         rows = self.members.of(leaf)

@@ -1,0 +1,103 @@
+"""Outcomes of the trials of one stage of a search, and which of them leads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer.auto.trials import Settings
+
+__all__ = ["Outcome", "Record", "Stage"]
+
+_SURE = 2.0  # standard errors that a step away from what serves most tables has to gain
+_MUCH = 0.2  # share of the loss whose gain is enough in any case
+_AHEAD = 0.12  # share of the loss, per doubling of rows, that the Gaussian has to gain on classes
+
+
+@dataclass(frozen=True)
+class Record:
+    """Settings, and how good their predictions were."""
+
+    stage: str  # "rung 1", "rung 2", "rung 3", "leaves" or "features"
+    rows: int  # that they were fitted to
+    settings: Settings
+    # On held-out rows: mean squared error, in units of the variance or, for classes, of responses
+    # from -1 to 1, and its root or the share of wrong classes.
+    loss: float
+    error: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A record, the responses to the rows held out, and the loss of each of them."""
+
+    record: Record
+    responses: NDArray
+    losses: NDArray
+
+
+class Stage:
+    """The best outcomes on one set of held-out rows: of every kernel and transform.
+
+    Parameters
+    ----------
+    name : str
+    n_rows : int
+        Rows that the final model is fitted to, or a leaf of it.
+    classes : bool
+        Whether the targets are classes.
+    """
+
+    def __init__(self, name: str, n_rows: int, classes: bool):
+        self.name, self.n_rows, self.classes = name, n_rows, classes
+        self._best: dict[tuple[str, str], Outcome] = {}
+
+    def add(self, outcome: Outcome) -> None:
+        """Take an outcome into account."""
+        settings = outcome.record.settings
+        kind = settings.kernel, settings.transform
+        if kind not in self._best or outcome.record.loss < self._best[kind].record.loss:
+            self._best[kind] = outcome
+
+    @property
+    def leader(self) -> Outcome | None:
+        """The best of the plainest kind, unless a fancier one is better by enough."""
+        leader: Outcome | None = None
+        kinds = sorted(
+            self._best.values(), key=lambda o: (_fanciness(o.record.settings), o.record.loss)
+        )
+        for outcome in kinds:
+            if leader is None or self._leads(outcome, leader):
+                leader = outcome
+        return leader
+
+    def _leads(self, outcome: Outcome, other: Outcome) -> bool:
+        """Whether an outcome is better than a plainer one by the losses of the held-out rows.
+
+        If they differ in kernel or transform, by two standard errors of the difference, by four if
+        in both, or by so much that long tails, which make these errors large, are no excuse.
+        Classes change at borders, not smoothly: there a smooth kernel soon learns no more, and has
+        to be ahead by more the more rows are still to come.
+        """
+        gain = other.losses - outcome.losses
+        doubt = _SURE * float(gain.std()) / np.sqrt(len(gain))
+        settings, plainer = outcome.record.settings, other.record.settings
+        more = _fanciness(settings) - _fanciness(plainer)
+        enough = min(doubt * more, _MUCH * float(other.losses.mean()))
+        if self.classes and more and _is_smooth(settings) and not _is_smooth(plainer):
+            doublings = max(0.0, np.log2(self.n_rows / outcome.record.rows))
+            enough = max(enough, _AHEAD * doublings * float(outcome.losses.mean()))
+        return bool(gain.mean() > enough)
+
+
+def _fanciness(settings: Settings) -> int:
+    """Steps that settings are away from those that serve most tables."""
+    plain = settings.kernel in ("laplacian", "linear")
+    return (not plain) + (settings.transform != "identity")
+
+
+def _is_smooth(settings: Settings) -> bool:
+    return settings.kernel == "gaussian"
