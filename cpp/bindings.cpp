@@ -80,6 +80,7 @@ void add_cosines(nb::module_& m);   // bindings_cosines.cpp
 void add_descent(nb::module_& m);   // bindings_descent.cpp
 void add_dual(nb::module_& m);      // bindings_dual.cpp
 void add_kernels(nb::module_& m);   // bindings_kernels.cpp
+void add_leaves(nb::module_& m);    // bindings_leaves.cpp
 void add_svrg(nb::module_& m);      // bindings_svrg.cpp
 void add_weighted(nb::module_& m);  // bindings_weighted.cpp
 
@@ -113,4 +114,5 @@ NB_MODULE(_core, m) {
     add_descent(m);
     add_svrg(m);
     add_dual(m);
+    add_leaves(m);
 }

@@ -45,7 +45,8 @@ class Buffer {
         if (ndim == 0 ? view_.ndim != 1 && view_.ndim != 2 : view_.ndim != ndim)
             fail(ndim == 0   ? "must have one or two axes"
                  : ndim == 1 ? "must have one axis"
-                             : "must have two axes",
+                 : ndim == 2 ? "must have two axes"
+                             : "must have three axes",
                  std::to_string(view_.ndim));
         if (!contiguous()) fail("must be C-contiguous", "a strided array");
         if (writable && view_.readonly) fail("must be writable", "a read-only array");

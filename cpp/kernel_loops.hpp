@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace mercer {
 
@@ -95,6 +96,18 @@ struct HeldTile {
     std::size_t sums_step;
 };
 
+// One row, some of others, and weights of theirs.
+template <class T>
+struct RowProduct {
+    const T *x, *scale;         // (d)
+    const float* rows;          // (n, d)
+    const std::int64_t* order;  // (count), the numbers of the rows
+    std::size_t count, d, k;
+    T parameter;
+    const double* weights;  // (count, k)
+    double* sums;           // (k)
+};
+
 struct KernelTables {
     KernelLoops<float, float> f32;
     KernelLoops<double, float> f32_in_f64;
@@ -108,6 +121,9 @@ struct KernelTables {
     void (*held_rows)(const HeldTile<double>& tile);     // sums += matrix * weights'
     void (*held_rows_f32)(const HeldTile<float>& tile);  // the same, sums of a tile in float32
     void (*held_columns)(const HeldTile<double>& tile);  // sums += weights' * matrix
+    // sums += entries * weights; false, with the sums undefined, if squared distances overflow
+    bool (*row_f32)(KernelKind kind, const RowProduct<float>& work);
+    bool (*row_f64)(KernelKind kind, const RowProduct<double>& work);
 };
 
 }  // namespace mercer

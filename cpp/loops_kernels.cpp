@@ -3,6 +3,7 @@
 #include "held_tile.hpp"
 #include "kernel_tile.hpp"
 #include "product_tile.hpp"
+#include "row_tile.hpp"
 
 #define MERCER_JOIN_(a, b) a##b
 #define MERCER_JOIN(a, b) MERCER_JOIN_(a, b)
@@ -26,6 +27,7 @@ const KernelTables MERCER_JOIN(kernels_loops_,
                                                 kernels<double, double>,  squared_norm,
                                                 products<float, float>,   products<float, double>,
                                                 products<double, double>, multiply_rows<double>,
-                                                multiply_rows<float>,     multiply_columns};
+                                                multiply_rows<float>,     multiply_columns,
+                                                multiply_row<float>,      multiply_row<double>};
 
 }  // namespace mercer

@@ -645,3 +645,61 @@ class PairDescent:
         """Until no pair violates the conditions of optimality by more than ``tol``. One run at
         a time.
         """
+
+def solve_leaves(
+    X: NDArray[np.float32],
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    kernel: str,
+    parameter: float,
+    scale: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+    ridges: NDArray[np.float64],
+    fit_intercept: bool,
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    residual: NDArray[np.float64],
+    n_threads: int,
+) -> None:
+    """Solve an exact kernel machine for every leaf and every one of q ridges.
+
+    Leaf l has the rows order[starts[l]:starts[l + 1]] of X (n, d); a row may be in several
+    leaves. With their kernel matrix K, as ``kernel_block`` makes it in float32 with
+    ``single``, and targets y (n, k) it is (K + ridge diag(1 / weights)) a + b = y with the
+    sum of a being 0; without ``fit_intercept`` b is 0 and the sum is free. The rows of a
+    stand in coef[r] (q, len(order), k) in the order of ``order``, b in intercept (q,
+    leaves, k).
+
+    The factor is float32, and refined until residual (q, leaves) is at most 1e-6 or falls no
+    more: the largest norm, over outputs, of what is left of y relative to that of y without
+    its mean (without ``fit_intercept``, of y). It is infinite, with coefficients of 0, where
+    there is no factor in float32 or squared distances overflow. The number of threads
+    changes no bit; each has memory for about n^2 float32 numbers of the largest leaf.
+    """
+
+def predict_leaves(
+    X: NDArray[np.float32],
+    rows: NDArray[np.int64],
+    leaves: NDArray[np.int64],
+    shares: NDArray[np.float64],
+    landmarks: NDArray[np.float32],
+    order: NDArray[np.int64],
+    starts: NDArray[np.int64],
+    kernel: str,
+    parameter: float,
+    scale: NDArray[np.float64],
+    coef: NDArray[np.float64],
+    intercept: NDArray[np.float64],
+    out: NDArray[np.float64],
+    n_threads: int,
+) -> bool:
+    """out[rows[i]] += shares[i] * (kernels of X[rows[i]] and the rows of leaf leaves[i] times
+    their part of coef + intercept[leaves[i]]) for every i.
+
+    Leaves are as in ``solve_leaves``, of the rows of ``landmarks``; coef (len(order), k),
+    intercept (leaves, k) and out (n, k) belong to one ridge. ``leaves`` must never fall; a
+    row may come several times. Kernels are those of ``kernel_block`` in float32 with
+    ``single`` and are multiplied in float64, none is held. False, with ``out`` undefined, if
+    squared distances overflow. The number of threads changes no bit.
+    """

@@ -1,0 +1,167 @@
+// Many small kernel machines for the Python module, as bindings.cpp does it for the rest.
+#include "arguments.hpp"
+#include "leaf_products.hpp"
+#include "leaves.hpp"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+
+#include <limits>
+#include <string>
+
+using namespace nb::literals;
+using namespace mercer;
+
+KernelKind kernel_named(const std::string& name);  // in bindings_kernels.cpp
+
+namespace {
+
+// Which rows, below `n`, are in which leaf.
+struct LeafArguments {
+    LeafArguments(Arrays& arrays, Integers order_, Integers starts_, std::size_t n,
+                  const char* bound)
+        : order(arrays.read(order_, "order", 1)), starts(arrays.read(starts_, "starts", 1)),
+          entries(order.extent(0)) {
+        expect_below<std::int64_t>(order, n, bound);
+        const std::size_t end = end_of<std::int64_t>(
+            starts, std::numeric_limits<std::size_t>::max(), "entries of order");
+        if (end != entries)
+            starts.fail("must end with the number of entries of order", std::to_string(end));
+        rows = {order.data<const std::int64_t>(), starts.data<const std::int64_t>(),
+                starts.extent(0) - 1};
+    }
+    const Buffer &order, &starts;
+    std::size_t entries;
+    LeafRows rows;
+};
+
+const double* positive(Arrays& arrays, Doubles numbers, const char* name, std::size_t length) {
+    const Buffer& buffer = arrays.read(numbers, name, 1);
+    buffer.expect_shape({length});
+    const auto* first = buffer.data<const double>();
+    const auto* last = first + length;
+    const auto* bad = std::find_if(first, last, [](double x) {
+        return !(x > 0.0 && x <= std::numeric_limits<double>::max());
+    });
+    if (bad != last) buffer.fail("must be positive and finite", std::to_string(*bad));
+    return first;
+}
+
+void solve(Array<Type::f32> X, Integers order, Integers starts, const std::string& kernel,
+           double parameter, Doubles scale, Doubles targets_, Doubles weights, Doubles ridges_,
+           bool fit_intercept, Doubles coef_, Doubles intercept_, Doubles residual_,
+           Threads n_threads) {
+    Arrays arrays;
+    const Buffer& x = arrays.read(X, "X", 2);
+    const std::size_t n = x.extent(0), d = x.extent(1);
+    const LeafArguments leaves(arrays, order, starts, n, "the number of rows of X");
+    const LeafKernel of_leaves{kernel_named(kernel), d, arrays.numbers(scale, "scale", d),
+                               parameter};
+    const Buffer& targets = arrays.read(targets_, "targets", 2);
+    const std::size_t k = targets.extent(1);
+    targets.expect_shape({n, k});
+    const Buffer& ridges = arrays.read(ridges_, "ridges", 1);
+    const std::size_t q = ridges.extent(0), count = leaves.rows.count;
+    positive(arrays, ridges_, "ridges", q);
+    const double* const of_rows =
+        weights.is_none() ? nullptr : positive(arrays, weights, "weights", n);
+    const Buffer& coef = arrays.write(coef_, "coef", 3);
+    const Buffer& intercept = arrays.write(intercept_, "intercept", 3);
+    const Buffer& residual = arrays.write(residual_, "residual", 2);
+    coef.expect_shape({q, leaves.entries, k});
+    intercept.expect_shape({q, count, k});
+    residual.expect_shape({q, count});
+    const LeafWork work{x.data<const float>(),
+                        of_leaves,
+                        leaves.rows,
+                        targets.data<const double>(),
+                        k,
+                        of_rows,
+                        ridges.data<const double>(),
+                        q,
+                        fit_intercept,
+                        coef.data<double>(),
+                        intercept.data<double>(),
+                        residual.data<double>()};
+    const Released released(arrays);
+    solve_leaves(work, n_threads);
+}
+
+bool predict(Array<Type::f32> X, Integers rows_, Integers leaves_, Doubles shares,
+             Array<Type::f32> landmarks_, Integers order, Integers starts,
+             const std::string& kernel, double parameter, Doubles scale, Doubles coef_,
+             Doubles intercept_, Doubles out_, Threads n_threads) {
+    Arrays arrays;
+    const Buffer& x = arrays.read(X, "X", 2);
+    const std::size_t n = x.extent(0), d = x.extent(1);
+    const Buffer& rows = arrays.read(rows_, "rows", 1);
+    const Buffer& of = arrays.read(leaves_, "leaves", 1);
+    const std::size_t pairs = rows.extent(0);
+    of.expect_shape({pairs});
+    const double* const of_pairs = arrays.numbers(shares, "shares", pairs);
+    const Buffer& landmarks = arrays.read(landmarks_, "landmarks", 2);
+    landmarks.expect_shape({landmarks.extent(0), d});
+    const LeafArguments leaves(arrays, order, starts, landmarks.extent(0),
+                               "the number of rows of landmarks");
+    expect_below<std::int64_t>(rows, n, "the number of rows of X");
+    expect_below<std::int64_t>(of, leaves.rows.count, "the number of leaves");
+    const auto* leaf = of.data<const std::int64_t>();
+    if (const auto* falls = std::is_sorted_until(leaf, leaf + pairs); falls != leaf + pairs)
+        of.fail("must never fall", std::to_string(*falls) + " after " + std::to_string(falls[-1]));
+    const LeafKernel of_leaves{kernel_named(kernel), d, arrays.numbers(scale, "scale", d),
+                               parameter};
+    const Buffer& coef = arrays.read(coef_, "coef", 2);
+    const std::size_t k = coef.extent(1);
+    coef.expect_shape({leaves.entries, k});
+    const Buffer& intercept = arrays.read(intercept_, "intercept", 2);
+    intercept.expect_shape({leaves.rows.count, k});
+    const Buffer& out = arrays.write(out_, "out", 2);
+    out.expect_shape({n, k});
+    const LeafProducts work{x.data<const float>(),
+                            rows.data<const std::int64_t>(),
+                            leaf,
+                            of_pairs,
+                            pairs,
+                            landmarks.data<const float>(),
+                            leaves.rows,
+                            of_leaves,
+                            k,
+                            coef.data<const double>(),
+                            intercept.data<const double>(),
+                            out.data<double>()};
+    const Released released(arrays);
+    return add_leaf_products(work, n_threads);
+}
+
+}  // namespace
+
+void add_leaves(nb::module_& m) {
+    m.def("solve_leaves", &solve, "X"_a, "order"_a, "starts"_a, "kernel"_a, "parameter"_a,
+          "scale"_a, "targets"_a, "weights"_a.none(), "ridges"_a, "fit_intercept"_a, "coef"_a,
+          "intercept"_a, "residual"_a, "n_threads"_a,
+          R"(Solve an exact kernel machine for every leaf and every one of q ridges.
+
+Leaf l has the rows order[starts[l]:starts[l + 1]] of X (n, d); a row may be in several
+leaves. With their kernel matrix K, as ``kernel_block`` makes it in float32 with
+``single``, and targets y (n, k) it is (K + ridge diag(1 / weights)) a + b = y with the
+sum of a being 0; without ``fit_intercept`` b is 0 and the sum is free. The rows of a
+stand in coef[r] (q, len(order), k) in the order of ``order``, b in intercept (q,
+leaves, k).
+
+The factor is float32, and refined until residual (q, leaves) is at most 1e-6 or falls no
+more: the largest norm, over outputs, of what is left of y relative to that of y without
+its mean (without ``fit_intercept``, of y). It is infinite, with coefficients of 0, where
+there is no factor in float32 or squared distances overflow. The number of threads
+changes no bit; each has memory for about n^2 float32 numbers of the largest leaf.)");
+    m.def("predict_leaves", &predict, "X"_a, "rows"_a, "leaves"_a, "shares"_a, "landmarks"_a,
+          "order"_a, "starts"_a, "kernel"_a, "parameter"_a, "scale"_a, "coef"_a, "intercept"_a,
+          "out"_a, "n_threads"_a,
+          R"(out[rows[i]] += shares[i] * (kernels of X[rows[i]] and the rows of leaf leaves[i] times
+their part of coef + intercept[leaves[i]]) for every i.
+
+Leaves are as in ``solve_leaves``, of the rows of ``landmarks``; coef (len(order), k),
+intercept (leaves, k) and out (n, k) belong to one ridge. ``leaves`` must never fall; a
+row may come several times. Kernels are those of ``kernel_block`` in float32 with
+``single`` and are multiplied in float64, none is held. False, with ``out`` undefined, if
+squared distances overflow. The number of threads changes no bit.)");
+}

@@ -1,0 +1,216 @@
+// Many small kernel machines, each solved exactly by one thread from start to end.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <limits>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <vector>
+
+#include "leaf_matrix.hpp"
+#include "parallel.hpp"
+
+namespace mercer {
+
+// For every leaf and ridge (K + ridge / weights) a + b = y with the sum of a being 0, or without b.
+struct LeafWork {
+    const float* x;  // (n, d)
+    LeafKernel kernel;
+    LeafRows leaves;
+    const double* targets;  // (n, k)
+    std::size_t k;
+    const double* weights;  // (n) or null
+    const double* ridges;   // (n_ridges)
+    std::size_t n_ridges;
+    bool fit_intercept;
+    double* coef;       // (n_ridges, entries of order, k)
+    double* intercept;  // (n_ridges, leaves, k)
+    double* residual;   // (n_ridges, leaves)
+};
+
+// What one thread works in: memory for the largest leaf, used for one after the other.
+class LeafSolver {
+  public:
+    LeafSolver(const LeafWork& work, std::size_t most)
+        : work_(work), loops_(factor_loops()), maker_(work.kernel, most), k_(work.k),
+          matrix_(size_of(most)), factor_(size_of(most)), sides_(padded(most) * (k_ + 1)),
+          room_(padded(most) * loops_.room), ridge_(padded(most)), ones_(padded(most)),
+          targets_(padded(most) * k_), coef_(padded(most) * k_), kept_(padded(most) * k_),
+          errors_(padded(most) * k_), means_(k_), norms_(k_), intercept_(k_), kept_intercept_(k_) {}
+
+    void solve(std::size_t leaf) {
+        n_ = work_.leaves.size(leaf);
+        step_ = padded(n_);
+        const bool made = n_ > 0 && maker_.make(work_.x, work_.leaves, leaf, matrix_.data());
+        gather_targets(leaf);
+        for (std::size_t r = 0; r < work_.n_ridges; ++r) {
+            std::fill_n(coef_.begin(), step_ * k_, 0.0);
+            std::fill(intercept_.begin(), intercept_.end(), 0.0);
+            double residual = 0;
+            if (n_ > 0)
+                residual = made && make_factor(leaf, work_.ridges[r])
+                               ? refine()
+                               : std::numeric_limits<double>::infinity();
+            write(leaf, r, residual);
+        }
+    }
+
+  private:
+    static constexpr int kRefinements = 4;
+    static constexpr double kAccurate = 1e-6;
+
+    std::size_t strips(std::size_t n) const { return (n + loops_.width - 1) / loops_.width; }
+    std::size_t padded(std::size_t n) const { return strips(n) * loops_.width; }
+    std::size_t size_of(std::size_t n) const {
+        if (n >> 30) throw std::bad_alloc();  // or the product would overflow
+        return start_of_strip(strips(n), loops_.width);
+    }
+
+    // Targets without their means where there is an intercept, and their norms.
+    void gather_targets(std::size_t leaf) {
+        const std::size_t first = work_.leaves.first(leaf);
+        for (std::size_t c = 0; c < k_; ++c) {
+            double* const y = targets_.data() + c * step_;
+            for (std::size_t i = 0; i < n_; ++i)
+                y[i] = work_.targets[work_.leaves.row(first + i) * k_ + c];
+            means_[c] = work_.fit_intercept && n_ > 0
+                            ? std::accumulate(y, y + n_, 0.0) / static_cast<double>(n_)
+                            : 0.0;
+            for (std::size_t i = 0; i < n_; ++i) y[i] -= means_[c];
+            std::fill(y + n_, y + step_, 0.0);
+            norms_[c] = norm(y);
+        }
+    }
+    double norm(const double* numbers) const {
+        return std::sqrt(std::inner_product(numbers, numbers + n_, numbers, 0.0));
+    }
+
+    bool make_factor(std::size_t leaf, double ridge) {
+        const std::size_t first = work_.leaves.first(leaf), width = loops_.width;
+        std::memcpy(factor_.data(), matrix_.data(), size_of(n_) * sizeof(float));
+        for (std::size_t i = 0; i < step_; ++i) {
+            float& number =
+                factor_.data()[start_of_strip(i / width, width) + i * width + i % width];
+            ridge_[i] = i >= n_         ? 0.0
+                        : work_.weights ? ridge / work_.weights[work_.leaves.row(first + i)]
+                                        : ridge;
+            number = i < n_ ? static_cast<float>(static_cast<double>(number) + ridge_[i]) : 1.0f;
+        }
+        return loops_.factor(factor_.data(), strips(n_), n_);
+    }
+
+    // Solves and refines; the residual, infinite where there is no solution.
+    double refine() {
+        std::copy_n(targets_.begin(), step_ * k_, errors_.begin());
+        double best = std::numeric_limits<double>::infinity();
+        for (int refined = 0; refined <= kRefinements; ++refined) {
+            std::copy_n(coef_.begin(), step_ * k_, kept_.begin());
+            kept_intercept_ = intercept_;
+            improve(refined == 0);
+            const double residual = find_errors();
+            if (!(residual < best)) {
+                coef_.swap(kept_);
+                intercept_.swap(kept_intercept_);
+                break;
+            }
+            const bool halved = residual <= best / 2;
+            best = residual;
+            if (best <= kAccurate || !halved) break;
+        }
+        return best;
+    }
+
+    // Adds what the factor makes of the errors, so that the sum of the coefficients is 0. With
+    // `ones` this is also found for a target of ones, which tells the intercept.
+    void improve(bool ones) {
+        std::vector<double>& sizes = largest_;
+        sizes.assign(k_, 0.0);
+        const std::size_t count = k_ + (ones && work_.fit_intercept);
+        for (std::size_t c = 0; c < k_; ++c) {
+            const double* const error = errors_.data() + c * step_;
+            for (std::size_t i = 0; i < n_; ++i) sizes[c] = std::max(sizes[c], std::abs(error[i]));
+            // Whatever the units are, float32 holds it.
+            for (std::size_t i = 0; i < step_; ++i)
+                sides_.data()[c * step_ + i] =
+                    static_cast<float>(sizes[c] > 0 ? error[i] / sizes[c] : 0.0);
+        }
+        for (std::size_t i = 0; count > k_ && i < step_; ++i)
+            sides_.data()[k_ * step_ + i] = i < n_ ? 1.0f : 0.0f;
+        loops_.solve(factor_.data(), strips(n_), count, sides_.data(), room_.data());
+        if (count > k_) {
+            std::copy_n(sides_.data() + k_ * step_, step_, ones_.begin());
+            of_ones_ = std::accumulate(ones_.begin(), ones_.begin() + at(n_), 0.0);
+        }
+        for (std::size_t c = 0; c < k_; ++c) {
+            double* const coef = coef_.data() + c * step_;
+            const float* const change = sides_.data() + c * step_;
+            for (std::size_t i = 0; i < n_; ++i)
+                coef[i] += sizes[c] * static_cast<double>(change[i]);
+            if (!work_.fit_intercept) continue;
+            const double moved = std::accumulate(coef, coef + n_, 0.0) / of_ones_;
+            for (std::size_t i = 0; i < n_; ++i) coef[i] -= moved * ones_[i];
+            intercept_[c] += moved;
+        }
+    }
+
+    // errors = targets - intercept - (K + ridge) coef; the largest of them relative to the targets.
+    double find_errors() {
+        for (std::size_t c = 0; c < k_; ++c)
+            for (std::size_t i = 0, j = c * step_; i < n_; ++i, ++j)
+                errors_[j] = targets_[j] - intercept_[c] - ridge_[i] * coef_[j];
+        loops_.subtract(matrix_.data(), strips(n_), k_, coef_.data(), errors_.data(), room_.data());
+        double largest = 0;
+        for (std::size_t c = 0; c < k_; ++c) {
+            const double of_errors = norm(errors_.data() + c * step_);
+            const double relative = of_errors == 0 ? 0.0 : of_errors / norms_[c];
+            if (!(relative <= largest)) largest = relative;
+        }
+        return largest;
+    }
+
+    void write(std::size_t leaf, std::size_t r, double residual) const {
+        const LeafRows& leaves = work_.leaves;
+        double* const coef =
+            work_.coef + (r * leaves.first(leaves.count) + leaves.first(leaf)) * k_;
+        for (std::size_t i = 0; i < n_; ++i)
+            for (std::size_t c = 0; c < k_; ++c) coef[i * k_ + c] = coef_[c * step_ + i];
+        for (std::size_t c = 0; c < k_; ++c)
+            work_.intercept[(r * leaves.count + leaf) * k_ + c] = means_[c] + intercept_[c];
+        work_.residual[r * leaves.count + leaf] = residual;
+    }
+    static std::ptrdiff_t at(std::size_t i) { return static_cast<std::ptrdiff_t>(i); }
+
+    const LeafWork& work_;
+    const FactorLoops& loops_;
+    LeafMatrix maker_;
+    const std::size_t k_;
+    const LinedUp<float> matrix_, factor_, sides_;
+    const LinedUp<unsigned char> room_;
+    std::vector<double> ridge_, ones_, targets_, coef_, kept_, errors_;  // the last four (k, step)
+    std::vector<double> means_, norms_, intercept_, kept_intercept_, largest_;
+    double of_ones_ = 0;
+    std::size_t n_ = 0, step_ = 0;
+};
+
+// The largest leaves come first, so that no thread is left with one at the end.
+inline void solve_leaves(const LeafWork& work, int n_threads) {
+    const std::size_t count = work.leaves.count;
+    std::vector<std::size_t> turn(count);
+    std::iota(turn.begin(), turn.end(), std::size_t{0});
+    std::stable_sort(turn.begin(), turn.end(), [&](std::size_t a, std::size_t b) {
+        return work.leaves.size(a) > work.leaves.size(b);
+    });
+    const auto useful = std::min(count, static_cast<std::size_t>(std::max(n_threads, 1)));
+    std::vector<std::unique_ptr<LeafSolver>> solvers;  // all memory is there before a thread is
+    for (std::size_t thread = 0; thread < useful; ++thread)
+        solvers.push_back(std::make_unique<LeafSolver>(work, work.leaves.size(turn[0])));
+    parallel_for(count, n_threads, [&](std::size_t item, int thread) {
+        solvers[static_cast<std::size_t>(thread)]->solve(turn[item]);
+    });
+}
+
+}  // namespace mercer
