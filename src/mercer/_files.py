@@ -23,22 +23,11 @@ def write_atomically(
 ) -> None:
     """Write a file whole or not at all.
 
-    What writers of the same file that were killed have left beside it is removed.
+    A symbolic link is followed. ``content`` may be a function that writes to the open binary file
+    it is given. After an OSError, where the folder is missing or not writable or the disk full,
+    ``path`` is as it was before. What writers of the same file that were killed have left beside it
+    is removed.
 
-    Parameters
-    ----------
-    path : str or path-like
-        The file; a symbolic link is followed.
-    content : bytes, str or callable
-        What to write, or a function that writes it to the open binary file it is given.
-
-    Raises
-    ------
-    OSError
-        If the folder is missing or not writable or the disk is full; ``path`` is as it was before.
-
-    Examples
-    --------
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_atomically(f"{folder}/a.txt", "whole")

@@ -195,14 +195,12 @@ class Kernel:
             If the kernel is not a product of convex profiles, one per input.
         """
         raise NotRepresentable(
-            f"{self!r} has no bin widths, because {self._why_no_widths()}; "
+            f"{self!r} has no bin widths, because {self._why_no_widths}; "
             f"use {self._other_maps}, or the Laplacian kernel."
         )
 
     _other_maps: ClassVar[str] = "feature_map='fourier' or 'nystroem'"
-
-    def _why_no_widths(self) -> str:
-        return "its profile is not convex"
+    _why_no_widths: str = "its profile is not convex"
 
     def _checked(self, X: Any, name: str) -> Any:
         """The data as the kernel's own methods take them."""
@@ -308,9 +306,11 @@ class Stationary(Kernel):
         if same:
             np.fill_diagonal(out, 1.0)
 
+    _core_name: ClassVar[str | None] = None
+
     def _in_core(self) -> tuple[str, float] | None:
         """Name and parameter under which the core has this kernel for dense rows, if it has it."""
-        return None
+        return None if self._core_name is None else (self._core_name, 1.0)
 
     def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
         """The kernel of scaled rows, in float64."""
@@ -323,7 +323,10 @@ class Stationary(Kernel):
             return np.exp(distance, out=distance)
 
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
-        raise NotImplementedError
+        """One over the distance of rows that differ by the standard deviation in every input."""
+        if self.metric == "sqeuclidean":
+            return 1.0 / (n_inputs * deviation**2)
+        return 1.0 / ((np.sqrt(n_inputs) if self.metric == "euclidean" else n_inputs) * deviation)
 
 
 @dataclass(frozen=True)
@@ -347,6 +350,7 @@ class Callable(Kernel):
 
     function: Function[[Any, Any], Any]
     _other_maps: ClassVar[str] = "feature_map='nystroem'"
+    _why_no_widths = "the structure of a function is not known"
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -358,9 +362,6 @@ class Callable(Kernel):
         for rows in row_chunks(X.shape[0], 1, budget=32):
             out[rows] = self._block(X[rows], X[rows]).diagonal()
         return out
-
-    def _why_no_widths(self) -> str:
-        return "the structure of a function is not known"
 
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
         for rows in row_chunks(X.shape[0], 16.0 * Y.shape[0]):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,11 @@ from mercer._array import row_chunks
 from mercer._random import Slot, Streams
 from mercer._validation import is_listed, positive_number
 from mercer.kernels.base import Gamma, Kernel, NotRepresentable
+
+
+def _of_the_inner(name: str) -> Any:
+    """The attribute or method of the kernel inside a multiple."""
+    return property(attrgetter(f"kernel.{name}"))
 
 
 @dataclass(frozen=True)
@@ -50,25 +56,17 @@ class Scaled(Kernel):
         object.__setattr__(self, "kernel", inner)
         object.__setattr__(self, "factor", factor)
 
-    @property
-    def gamma(self) -> Any:
-        return self.kernel.gamma
-
-    @property
-    def taper(self) -> float:  # type: ignore[override]
-        return self.kernel.taper
+    gamma = _of_the_inner("gamma")
+    taper = _of_the_inner("taper")
+    takes_text = _of_the_inner("takes_text")
+    is_resolved = _of_the_inner("is_resolved")
+    frequencies = _of_the_inner("frequencies")
+    widths = _of_the_inner("widths")
+    _checked = _of_the_inner("_checked")
 
     @property
     def amplitude(self) -> float:  # type: ignore[override]
         return self.factor * self.kernel.amplitude
-
-    @property
-    def takes_text(self) -> bool:  # type: ignore[override]
-        return self.kernel.takes_text
-
-    @property
-    def is_resolved(self) -> bool:
-        return self.kernel.is_resolved
 
     @property
     def unscaled(self) -> Kernel:
@@ -82,15 +80,6 @@ class Scaled(Kernel):
 
     def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
         return replace(self, kernel=self.kernel.resolve(X, sample_weight))
-
-    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        return self.kernel.frequencies(streams, n_inputs)
-
-    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        return self.kernel.widths(streams, n_inputs)
-
-    def _checked(self, X: Any, name: str) -> Any:
-        return self.kernel._checked(X, name)
 
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
         self.kernel._fill(out, X, Y)
@@ -240,6 +229,8 @@ class Times(_Combined):
     array([[0.7358, 4.    ]])
     """
 
+    _why_no_widths = "a product of kernels is no mean over single grids"
+
     @property
     def amplitude(self) -> float:  # type: ignore[override]
         return float(np.prod([part.amplitude for part in self.parts]))
@@ -250,9 +241,6 @@ class Times(_Combined):
             for i, part in enumerate(self.parts)
         )
         return reduce(np.add, drawn)
-
-    def _why_no_widths(self) -> str:
-        return "a product of kernels is no mean over single grids"
 
     @staticmethod
     def _join(a: NDArray, b: NDArray, out: NDArray | None = None) -> NDArray:

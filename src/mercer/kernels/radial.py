@@ -12,7 +12,7 @@ from scipy.special import gammaincinv
 from mercer._random import Streams
 from mercer._validation import positive_number
 from mercer.kernels.spectral import Spectral
-from mercer.kernels.stationary import gamma_widths
+from mercer.kernels.stationary import ONE_INPUT_ALONE, gamma_widths
 
 _SMOOTHNESS = (0.5, 1.5, 2.5)
 _NAMES_IN_CORE = dict(zip(_SMOOTHNESS, ("exponential", "matern_3_2", "matern_5_2"), strict=True))
@@ -73,10 +73,9 @@ class Matern(Spectral):
             return gamma_widths(streams, 1)
         return super().unit_widths(streams, n_inputs)
 
-    def _why_no_widths(self) -> str:
-        if self.nu > 0.5:
-            return "its profile is not convex near 0"
-        return "it is not a product of one profile per input (with one input it is the Laplacian)"
+    @property
+    def _why_no_widths(self) -> str:  # type: ignore[override]
+        return ONE_INPUT_ALONE if self.nu == 0.5 else "its profile is not convex near 0"
 
     def _profile(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
         distance *= np.sqrt(2.0 * self.nu)
@@ -89,9 +88,6 @@ class Matern(Spectral):
 
     def _in_core(self) -> tuple[str, float] | None:
         return _NAMES_IN_CORE[self.nu], 1.0
-
-    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
-        return 1.0 / (np.sqrt(n_inputs) * deviation)
 
 
 @dataclass(frozen=True)
@@ -130,6 +126,7 @@ class RationalQuadratic(Spectral):
     exponent: float = 1.0
     power: ClassVar[int] = 2
     metric: ClassVar[str] = "sqeuclidean"
+    _why_no_widths = "its profile is not convex near 0"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -139,9 +136,6 @@ class RationalQuadratic(Spectral):
         # A Gaussian whose own gamma is drawn.
         return np.sqrt(2.0 * gammaincinv(self.exponent, uniform) / self.exponent)
 
-    def _why_no_widths(self) -> str:
-        return "its profile is not convex near 0"
-
     def _profile(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
         distance /= self.exponent
         np.log1p(distance, out=distance)
@@ -150,6 +144,3 @@ class RationalQuadratic(Spectral):
 
     def _in_core(self) -> tuple[str, float] | None:
         return "rational_power", self.exponent
-
-    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
-        return 1.0 / (n_inputs * deviation**2)
