@@ -8,14 +8,16 @@ import re
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
+
+import numpy as np
 
 try:
     import fcntl
 except ImportError:  # Windows, where a file that is open cannot be removed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["remove_leftovers", "write_atomically"]
+__all__ = ["array_header", "remove_leftovers", "write_atomically"]
 
 
 def write_atomically(
@@ -48,6 +50,15 @@ def write_atomically(
     except OSError as error:
         reason = error.strerror or str(error).rstrip(".") or type(error).__name__
         raise type(error)(f"cannot write {path}: {reason}.") from error
+
+
+def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and type that the header of an array of NumPy states; the file stands behind it."""
+    # The third version has the lengths of the second.
+    first = np.lib.format.read_magic(file) == (1, 0)
+    form = np.lib.format
+    shape, _, dtype = (form.read_array_header_1_0 if first else form.read_array_header_2_0)(file)
+    return shape, dtype
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:

@@ -19,8 +19,6 @@ from typer.core import TyperGroup
 
 from mercer.cli import compare, fit, predict, show
 
-__all__ = ["app"]
-
 FAILED, WRONG_USAGE = 1, 2
 _SIGNALLED = 128  # plus the number of the signal, as shells say it
 # Besides Ctrl-C: what ends a job, and what a closed terminal sends. Windows lacks the latter.
@@ -38,36 +36,24 @@ class Commands(TyperGroup):
         debug = "--debug" in options
         if debug:
             given.remove("--debug")
-        settings["standalone_mode"] = False
         _print_anywhere()
         with _endings() as received:
-            self._main(given, rest, settings, debug, received)
-
-    def _main(
-        self,
-        given: list[str],
-        rest: Sequence[Any],
-        settings: dict[str, Any],
-        debug: bool,
-        received: list[int],
-    ) -> NoReturn:
-        """Run a command and exit; ``received`` are the signals that asked it to end."""
-        try:
-            with _short_warnings():
-                code = super().main(given, *rest, **settings)
-            if code == _SIGNALLED + signal.SIGINT:  # before the command began
-                raise KeyboardInterrupt
-        except (KeyboardInterrupt, typer.Abort):
-            if debug:
-                raise
-            number = received[0] if received else signal.SIGINT
-            word = "interrupted" if number == signal.SIGINT else "terminated"
-            _complain(f"{word}; nothing was left half-written.", _SIGNALLED + number)
-        except Exception as error:
-            if debug:
-                raise
-            _complain(*_explained(error))
-        sys.exit(code if isinstance(code, int) else 0)
+            try:
+                with _short_warnings():
+                    code = super().main(given, *rest, **{**settings, "standalone_mode": False})
+                if code == _SIGNALLED + signal.SIGINT:  # before the command began
+                    raise KeyboardInterrupt
+            except (KeyboardInterrupt, typer.Abort):
+                if debug:
+                    raise
+                number = received[0] if received else signal.SIGINT
+                word = "interrupted" if number == signal.SIGINT else "terminated"
+                _complain(f"{word}; nothing was left half-written.", _SIGNALLED + number)
+            except Exception as error:
+                if debug:
+                    raise
+                _complain(*_explained(error))
+            sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command; an interrupt passes through as what it is."""

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from mercer.compare.comparison import Comparison, Plan
     from mercer.datasets.base import Dataset
 
-__all__ = ["register"]
-
 Record = Mapping[str, Any]
 
 Methods = Annotated[
@@ -189,17 +187,8 @@ def _table(records: Sequence[Record]) -> Table:
     )
     table.add_column("method", no_wrap=True)
     score = ("test\nerror*", "\nR²") if regression else ("test\naccuracy",)
-    for heading in (
-        "size",
-        "kernel",
-        "γ",
-        "α·n",
-        *score,
-        "fit\ns",
-        "predict\ns",
-        "model",
-        "memory",
-    ):
+    headings = ("size", "kernel", "γ", "α·n", *score, "fit\ns", "predict\ns", "model", "memory")
+    for heading in headings:
         table.add_column(heading, justify="left" if heading == "kernel" else "right", no_wrap=True)
     best = _best(records)
     for record, following in zip(records, [*records[1:], None], strict=True):

@@ -28,8 +28,6 @@ from mercer.cli.options import (
 if TYPE_CHECKING:
     from mercer.datasets.base import Dataset
 
-__all__ = ["register"]
-
 ModelFile = Annotated[Path, typer.Option("--out", help="The model file to write.")]
 MapName = Annotated[
     str | None,
@@ -183,9 +181,7 @@ def fit(
     say(labelled_data.task_note)
     model, seconds = _fitted(labelled_data.data, settings, sparse, automatic)
     summary = _write(labelled_data.data, labelled_data.target, model, settings, out)
-    summary["seconds"] = seconds
-    summary["n_drawn"] = getattr(model, "n_drawn_", None)
-    summary |= _scored(labelled_data.data, model)
+    summary |= {"seconds": seconds, **_scored(labelled_data.data, model)}
     if as_json:
         print_json(summary)
     else:
@@ -272,9 +268,11 @@ def _write(
         "d": data.X.shape[1],
         "n_features": machine.feature_map_.n_features_out_,
         "gamma_path": getattr(model, "gamma_path_", None),
-        "gamma": _gamma(machine),
+        # A map may have no kernel, and a kernel no scale.
+        "gamma": getattr(getattr(machine.feature_map_, "kernel_", None), "gamma", None),
         "alpha": getattr(machine, "alpha_", None),
         "chosen": getattr(model, "best_settings_", None),
+        "n_drawn": getattr(model, "n_drawn_", None),
         "n_tried": len(getattr(model, "search_results_", {}).get("loss", ())),
         "judged_by": _JUDGES.get(getattr(model, "selection_", "")),
         "path": _without_coefficients(getattr(model, "path_", None)),
@@ -283,11 +281,6 @@ def _write(
         "n_iter": machine.n_iter_,
         "converged": machine.converged_,
     }
-
-
-def _gamma(model: Any) -> Any:
-    """The scale of the model's kernel; None for a map without one."""
-    return getattr(getattr(model.feature_map_, "kernel_", None), "gamma", None)
 
 
 def _without_coefficients(path: dict[str, Any] | None) -> dict[str, Any] | None:

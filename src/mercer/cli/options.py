@@ -16,26 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = [
-    "AsTask",
-    "Data",
-    "Jobs",
-    "Json",
-    "MaxMemory",
-    "OutOfCore",
-    "Seed",
-    "Target",
-    "Task",
-    "check_writable",
-    "check_writable_folder",
-    "narrow",
-    "print_json",
-    "say",
-    "show_table",
-    "simple_table",
-    "waiting",
-]
-
 _WIDE, _ROOMY = 160, 110
 
 Data = Annotated[

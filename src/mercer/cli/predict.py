@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from mercer.persistence import SavedModel
 
-__all__ = ["register"]
-
 _ROWS = 65_536  # lines formatted at a time
 
 
@@ -58,8 +56,7 @@ def predict(
     from mercer.compare.metrics import scores
 
     saved = persistence.load_saved(model)
-    _check_proba(saved, proba)
-    _check_coverage(saved, coverage)
+    _check_asked(saved, proba, coverage)
     X, y = unlabelled(data, saved, out_of_core)
     with waiting(f"predicting {X.shape[0]} rows"):
         predicted = saved.model.predict(X)
@@ -80,15 +77,13 @@ def predict(
     typer.echo(f"wrote {out} ({X.shape[0]} rows)")
 
 
-def _check_proba(saved: SavedModel, proba: bool) -> None:
+def _check_asked(saved: SavedModel, proba: bool, coverage: float | None) -> None:
+    """Refuse what the model cannot say."""
     if proba and not hasattr(saved.model, "predict_proba"):
         raise ValueError(
             "--proba needs a classifier with a loss that defines probabilities; fit one with "
             "--loss logistic or multinomial."
         )
-
-
-def _check_coverage(saved: SavedModel, coverage: float | None) -> None:
     if coverage is None:
         return
     if not 0 < coverage < 1:

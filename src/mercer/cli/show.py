@@ -9,8 +9,6 @@ import typer
 
 from mercer.cli.options import Json, narrow, print_json, show_table, simple_table
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
     """Add the commands to ``app``."""

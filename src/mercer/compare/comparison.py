@@ -29,40 +29,18 @@ _RUNS, _QUICK = 3, 1.5  # work is timed so often, unless it has taken so many se
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings of a comparison: methods, sizes and budgets.
+    """Settings of a comparison; a ValueError for an unknown method or a size below 1.
 
-    Parameters
-    ----------
-    methods : tuple of str, default=("linear", "binning", "fourier", "nystroem", "exact")
-        Names in ``mercer.compare.methods.METHODS``.
-    sizes : tuple of int or None, default=None
-        Numbers of components for every method that has them; None takes each method's own.
-    seed : int, default=0
-        Decides every random choice.
-    n_jobs : int or None, default=None
-        Threads; None takes every core.
-    selection_rows : int, default=4000
-        At most so many rows are fitted, and as many validated on, while settings are chosen.
-    exact_rows : int, default=16000
-        More training rows than this leave the exact method out.
-
-    Raises
-    ------
-    ValueError
-        For an unknown method or a size below 1.
-
-    Examples
-    --------
     >>> Plan(methods=("linear", "binning"), sizes=(64,)).chosen()[1].sizes
     (64,)
     """
 
-    methods: tuple[str, ...] = DEFAULT
-    sizes: tuple[int, ...] | None = None
-    seed: int = 0
-    n_jobs: int | None = None
-    selection_rows: int = 4000
-    exact_rows: int = EXACT_ROWS
+    methods: tuple[str, ...] = DEFAULT  # names in METHODS
+    sizes: tuple[int, ...] | None = None  # for every method that has them; None: each one's own
+    seed: int = 0  # decides every random choice
+    n_jobs: int | None = None  # threads; None takes every core
+    selection_rows: int = 4000  # that at most are fitted, and validated on, to choose settings
+    exact_rows: int = EXACT_ROWS  # more training rows than this leave the exact method out
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.methods if name not in METHODS]
@@ -92,17 +70,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The records of a comparison.
+    """The records of a comparison, and what was left out of it."""
 
-    Parameters
-    ----------
-    records : list of dict
-        One for each fit.
-    notes : list of str
-        What was left out, and why.
-    """
-
-    records: list[dict[str, Any]]
+    records: list[dict[str, Any]]  # one for each fit
     notes: list[str]
 
 
@@ -117,29 +87,10 @@ def compare(
 
     Kernel, γ and α are chosen for each method on one validation part of the training rows, over the
     same grids; then every size is fitted on the whole training part with that choice, and timed.
-    The test part is used for the test scores alone.
+    The test part, or a seeded quarter of the rows where there is none, is used for the test scores
+    alone. ``on_record`` is called with each record as soon as its fit is done, ``on_progress`` with
+    the share of the work done, in [0, 1], and what is being done.
 
-    Parameters
-    ----------
-    data : Dataset
-        Without a test part, a seeded quarter of the rows is held out for it.
-    plan : Plan
-    on_record : callable, optional
-        Called with each record as soon as its fit is done.
-    on_progress : callable, optional
-        Called with the share of the work done, in [0, 1], and what is being done.
-
-    Returns
-    -------
-    Comparison
-
-    Raises
-    ------
-    ValueError
-        If the data have fewer than ten training rows.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (200, 2)).astype(np.float32)

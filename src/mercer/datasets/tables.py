@@ -94,23 +94,15 @@ def _parse(
     fraction among integers; so numbers are asked for as float64, and the target as text.
     """
     arrow, arrow_csv = _pyarrow(), _pyarrow("csv")
+    lines = {"skip_rows": layout.skip_lines, "block_size": _BLOCK, "use_threads": use_threads}
+    cells = {"delimiter": layout.delimiter, "newlines_in_values": True}
     reading = {
-        "read_options": arrow_csv.ReadOptions(
-            column_names=names,
-            skip_rows=layout.skip_lines,
-            block_size=_BLOCK,
-            use_threads=use_threads,
-        ),
-        "parse_options": arrow_csv.ParseOptions(
-            delimiter=layout.delimiter, newlines_in_values=True
-        ),
+        "read_options": arrow_csv.ReadOptions(column_names=names, **lines),
+        "parse_options": arrow_csv.ParseOptions(**cells),
     }
     nulls = {"null_values": list(_MISSING), "strings_can_be_null": True}
     first = arrow_csv.ConvertOptions(**nulls)
-    with (
-        text() as stream,
-        arrow_csv.open_csv(stream, convert_options=first, **reading) as reader,
-    ):
+    with text() as stream, arrow_csv.open_csv(stream, convert_options=first, **reading) as reader:
         guessed = reader.schema
     types = {
         field.name: field.type if arrow.types.is_boolean(field.type) else arrow.float64()
@@ -209,13 +201,8 @@ def _first_line(error: Exception) -> str:
 
 def _is_number(kind: Any) -> bool:
     types = _pyarrow().types
-    return (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-        or types.is_boolean(kind)
-        or types.is_null(kind)
-    )
+    numeric = (types.is_integer, types.is_floating, types.is_decimal)
+    return any(is_one(kind) for is_one in (*numeric, types.is_boolean, types.is_null))
 
 
 def _is_text(kind: Any) -> bool:
@@ -402,11 +389,8 @@ class Faults:
     def report(self) -> None:
         """Raise if there were any, and say where."""
         for fault, counts in self.counts.items():
-            complaints = [
-                f"{name} ({count})"
-                for name, count in zip(self.features, counts, strict=True)
-                if count
-            ]
+            met = zip(self.features, counts, strict=True)
+            complaints = [f"{name} ({count})" for name, count in met if count]
             if complaints:
                 raise DataError(
                     f"{self.source} has {fault} values in "
