@@ -39,7 +39,7 @@ class Method:
         return self.map_name or self.name
 
     def feature_map(self, kernel: str | None, gamma: Any, size: int | None) -> FeatureMap:
-    sizes: tuple[int, ...] = ()  # numbers of components to fit; empty where there are none
+        """Its map, unfitted, without seed and threads; a map that is one kernel is told none."""
         settings = maps.get(self.family).get_params(deep=False)
         map_ = maps.get(
             self.family,

@@ -152,26 +152,19 @@ class Selection:
         on_step: Callable[[], None],
     ) -> None:
         """Add to ``errors`` the errors on a line along γ, then on one along α through the best."""
+
+        def look(i: int, alphas: Iterable[int]) -> None:
+            todo = [j for j in alphas if (i, j) not in errors]
+            for j, error in zip(todo, self._path(method, kernel, i, todo), strict=True):
+                errors[i, j] = error
+                on_step()
+
         i, j = at
         if kernel is not None:
             for other in range(i - reach, i + reach + 1):
-                self._try(method, kernel, errors, other, [j], on_step)
+                look(other, [j])
             i, j = _best(errors)
-        self._try(method, kernel, errors, i, range(j - reach, j + reach + 1), on_step)
-
-    def _try(
-        self,
-        method: Method,
-        kernel: str | None,
-        errors: _Found,
-        i: int,
-        alphas: Iterable[int],
-        on_step: Callable[[], None],
-    ) -> None:
-        todo = [j for j in alphas if (i, j) not in errors]
-        for j, error in zip(todo, self._path(method, kernel, i, todo), strict=True):
-            errors[i, j] = error
-            on_step()
+        look(i, range(j - reach, j + reach + 1))
 
     def _path(
         self, method: Method, kernel: str | None, i: int, alphas: list[int]

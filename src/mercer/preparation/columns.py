@@ -38,22 +38,12 @@ class Labels:
 
 @dataclass
 class Columns:
-    """The columns of a table by kind.
+    """The columns of a table by kind, those of labels and dates by their places in it."""
 
-    Attributes
-    ----------
-    numbers : ndarray of shape (n, p)
-        NaN where nothing is known.
-    places : ndarray of shape (p,)
-        Where these columns stand in the table.
-    labels : dict of int to Labels
-    dates : dict of int to ndarray of datetime64[us] of shape (n,)
-    """
-
-    numbers: NDArray
-    places: NDArray[np.int64]
+    numbers: NDArray  # (n, p), NaN where nothing is known
+    places: NDArray[np.int64]  # of these p columns in the table
     labels: dict[int, Labels] = field(default_factory=dict)
-    dates: dict[int, NDArray] = field(default_factory=dict)
+    dates: dict[int, NDArray] = field(default_factory=dict)  # datetime64[us], (n,)
 
     @property
     def n_rows(self) -> int:
@@ -62,27 +52,15 @@ class Columns:
 
     def kinds(self) -> list[str]:
         """ "number", "label" or "date" for every column of the table."""
-        kinds = ["number"] * (len(self.places) + len(self.labels) + len(self.dates))
-        for place in self.labels:
-            kinds[place] = "label"
-        for place in self.dates:
-            kinds[place] = "date"
-        return kinds
+        kinds = dict.fromkeys(self.places.tolist(), "number")
+        kinds |= dict.fromkeys(self.labels, "label") | dict.fromkeys(self.dates, "date")
+        return [kinds[place] for place in range(len(kinds))]
 
 
 def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
-    """A frame as it is, or an array or CSR matrix, of the width and names of the estimator's.
+    """A frame as it is, or an array or CSR matrix; refused if it is empty, complex or infinite.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Learns width and names if ``reset``, else they have to agree.
-    X : frame of pandas or polars, array-like or sparse of shape (n, d)
-
-    Raises
-    ------
-    ValueError, TypeError
-        If X is no table, is empty, is complex, or holds infinity.
+    The estimator learns its width and names if ``reset``, else they have to agree.
     """
     if _is_frame(X):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
@@ -126,18 +104,8 @@ def _is_frame(X: Any) -> bool:
 def read(X: Any, names: list[str], kinds: list[str] | None = None) -> Columns:
     """The columns of a frame or of an array, each as the kind it is or, where given, has to be.
 
-    Parameters
-    ----------
-    X : pandas or polars frame, or ndarray of shape (n, d)
-    names : list of str
-        What to call the columns in messages.
-    kinds : list of str, optional
-        What the columns were when the table was met first.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a column is of no use, or cannot be what it was before.
+    ``names`` are what messages call the columns, ``kinds`` what they were when the table was met
+    first. A column that is of no use, or cannot be what it was before, is refused.
     """
     all_numbers = kinds is None or all(kind == "number" for kind in kinds)
     if all_numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
