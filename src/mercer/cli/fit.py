@@ -110,6 +110,7 @@ TimeBudget = Annotated[
     typer.Option("--time-budget", help="Seconds that the automatic choice and the fit may take."),
 ]
 
+_LARGE = ("coef", "intercept")  # of a path of strengths; they are told by the model alone
 _JUDGES = {"holdout": "held-out rows", "loo": "every row, left out in turn"}
 
 
@@ -257,7 +258,7 @@ def _write(
         feature_names=names,
         settings={**settings, "data": data.name},
     )
-    machine = getattr(model, "kernel_machine_", model)
+    machine, path = getattr(model, "kernel_machine_", model), getattr(model, "path_", None)
     return {
         "model": str(out),
         "bytes": size,
@@ -275,18 +276,12 @@ def _write(
         "n_drawn": getattr(model, "n_drawn_", None),
         "n_tried": len(getattr(model, "search_results_", {}).get("loss", ())),
         "judged_by": _JUDGES.get(getattr(model, "selection_", "")),
-        "path": _without_coefficients(getattr(model, "path_", None)),
+        "path": None if path is None else {key: path[key] for key in path if key not in _LARGE},
         "settings": settings,
         "solver": machine.solver_,
         "n_iter": machine.n_iter_,
         "converged": machine.converged_,
     }
-
-
-def _without_coefficients(path: dict[str, Any] | None) -> dict[str, Any] | None:
-    if path is None:
-        return None
-    return {name: value for name, value in path.items() if name not in ("coef", "intercept")}
 
 
 def _scored(data: Dataset, model: Any) -> dict[str, Any]:

@@ -106,28 +106,22 @@ _COLUMNS = ((64, 256, 1024, 2048), 512)
 _GRIDS = ((16, 64, 256, 1024), 256)
 _EMBEDDED = ((64, 256, 512), 256)
 
+
+def _variant(
+    map_name: str, setting: str, value: str, label: str, kernels: tuple[str, ...] = _KERNELS
+) -> Method:
+    """A map with another value of one of its settings."""
+    return Method(f"{map_name}-{value}", label, kernels, *_COLUMNS, map_name, {setting: value})
+
+
 METHODS = {
     method.name: method
     for method in (
         Method("linear", "linear"),
         Method("binning", "random binning", ("laplacian",), *_GRIDS),
         Method("fourier", "random Fourier", _KERNELS, *_COLUMNS),
-        Method(
-            "fourier-orthogonal",
-            "orthogonal Fourier",
-            _RADIAL,
-            *_COLUMNS,
-            map_name="fourier",
-            settings={"sampling": "orthogonal"},
-        ),
-        Method(
-            "fourier-qmc",
-            "quasi-random Fourier",
-            _KERNELS,
-            *_COLUMNS,
-            map_name="fourier",
-            settings={"sampling": "qmc"},
-        ),
+        _variant("fourier", "sampling", "orthogonal", "orthogonal Fourier", _RADIAL),
+        _variant("fourier", "sampling", "qmc", "quasi-random Fourier"),
         Method("fastfood", "Fastfood", _RADIAL, *_COLUMNS),
         Method("tefm-g", "TEFM-G", _KERNELS, *_EMBEDDED, map_name="tefm"),
         Method(
@@ -135,21 +129,9 @@ METHODS = {
         ),
         Method("compact", "compact", _KERNELS, *_EMBEDDED),
         Method("nystroem", "Nyström", _KERNELS, *_COLUMNS),
-        *(
-            Method(
-                f"nystroem-{landmarks}",
-                f"Nyström, {label}",
-                _KERNELS,
-                *_COLUMNS,
-                map_name="nystroem",
-                settings={"landmarks": landmarks},
-            )
-            for landmarks, label in (
-                ("kmeans", "k-means"),
-                ("leverage", "leverage"),
-                ("rpcholesky", "RPCholesky"),
-            )
-        ),
+        _variant("nystroem", "landmarks", "kmeans", "Nyström, k-means"),
+        _variant("nystroem", "landmarks", "leverage", "Nyström, leverage"),
+        _variant("nystroem", "landmarks", "rpcholesky", "Nyström, RPCholesky"),
         Method("perceptron", "random perceptrons", (), *_COLUMNS),
         Method("stump", "random stumps", (), *_COLUMNS),
         Method("tree", "random trees", ("laplacian",), *_COLUMNS),

@@ -72,13 +72,7 @@ class Kernel:
         vars(self).update(vars(fresh))
 
     def checked(self) -> Kernel:
-        """A kernel like this one, whose parameters were checked again.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If one of them was changed to what makes no sense.
-        """
+        """A kernel like this one, or an error if a parameter was changed to what makes no sense."""
         return replace(self) if is_dataclass(self) else self
 
     __array_ufunc__ = None  # NumPy's numbers leave their product with a kernel to the kernel
@@ -146,29 +140,13 @@ class Kernel:
         return self
 
     def with_gamma(self, gamma: Gamma) -> Self:
-        """This kernel at another scale.
-
-        Raises
-        ------
-        ValueError
-            If it has no scale.
-        """
+        """This kernel at another scale; a ValueError if it has none."""
         raise ValueError(f"gamma must be left out for {self!r}, which has no scale.")
 
     def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         """Frequencies w with amplitude * E[cos(w . (x - y))] = k(x, y), (len(streams), d).
 
-        Parameters
-        ----------
-        streams : Streams
-            One per frequency.
-        n_inputs : int
-            d.
-
-        Raises
-        ------
-        NotRepresentable
-            If no sampler is known for this kernel.
+        There is a stream for each of them. NotRepresentable if no sampler is known for this kernel.
         """
         raise NotRepresentable(
             f"{self!r} has no known spectral sampler, which Fourier maps need; "
@@ -176,23 +154,10 @@ class Kernel:
         )
 
     def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        """Bin widths for which random grids collide with probability k / amplitude.
+        """Bin widths (len(streams), d) for which grids collide with probability k / amplitude.
 
-        Parameters
-        ----------
-        streams : Streams
-            One per grid.
-        n_inputs : int
-            d.
-
-        Returns
-        -------
-        ndarray of shape (len(streams), d)
-
-        Raises
-        ------
-        NotRepresentable
-            If the kernel is not a product of convex profiles, one per input.
+        There is a stream for each grid. NotRepresentable if the kernel is not a product of convex
+        profiles, one per input.
         """
         raise NotRepresentable(
             f"{self!r} has no bin widths, because {self._why_no_widths}; "
@@ -276,10 +241,7 @@ class Stationary(Kernel):
     def input_scale(self, n_inputs: int) -> NDArray[np.float64]:
         """Factors (d,) that inputs are multiplied by before the unit profile is applied.
 
-        Raises
-        ------
-        ValueError
-            If ``gamma`` is still "scale" or "median", or an array of another length than d.
+        A ValueError if ``gamma`` is still "scale" or "median", or not of length d.
         """
         if isinstance(self.gamma, str):
             raise ValueError(

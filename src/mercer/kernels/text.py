@@ -117,8 +117,6 @@ class NGram(Kernel):
 def tokenizer(analyzer: str, stop_words: str | None = None) -> Callable[[str], list[str]]:
     """The function that gives a text's words or characters in order, without the stop words.
 
-    Examples
-    --------
     >>> tokenizer("word")("The cat sat.")
     ['the', 'cat', 'sat']
     """
@@ -136,8 +134,6 @@ def tokenizer(analyzer: str, stop_words: str | None = None) -> Callable[[str], l
 def ngrams(tokens: list[str], orders: Iterable[int], joint: str = " ") -> list[str]:
     """All runs of n consecutive tokens, put together with ``joint``, for every n of ``orders``.
 
-    Examples
-    --------
     >>> ngrams(["to", "be", "or"], (1, 2))
     ['to', 'be', 'or', 'to be', 'be or']
     """

@@ -1,9 +1,8 @@
 """Checks of a model file before any object is made of it.
 
 A model file is an archive of skops: ``schema.json``, a tree of nodes that say what to make, and the
-arrays. Of what skops can make, models need little. A file that names anything else is refused, as
-is one whose parts do not agree with each other: sizes, headers of arrays, and objects that are told
-twice. Nothing here makes an object or imports what a file names.
+arrays. A file is refused that names more than models need, or whose parts do not agree with each
+other. Nothing here makes an object or imports what a file names.
 """
 
 from __future__ import annotations
