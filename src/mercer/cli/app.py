@@ -108,10 +108,14 @@ def _start(
         raise typer.Exit
 
 
-fit.register(app)
-predict.register(app)
-compare.register(app)
-show.register(app)
+for _name, _run, _example in (
+    ("fit", fit.fit, "fit houses.csv --target price --out model.skops"),
+    ("predict", predict.predict, "predict model.skops new.csv --out guesses.csv"),
+    ("compare", compare.compare, "compare letter"),
+    ("datasets", show.list_datasets, "datasets --json"),
+    ("info", show.show_info, "info"),
+):
+    app.command(_name, epilog=f"Example: mercer {_example}")(_run)
 for _addition in entry_points(group="mercer.commands"):  # of other distributions
     _addition.load()(app)
 for _command in app.registered_commands:

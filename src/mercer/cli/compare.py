@@ -55,11 +55,6 @@ Folder = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
-    app.command("compare", epilog="Example: mercer compare letter")(compare)
-
-
 def compare(
     data: Data,
     target: Target = None,

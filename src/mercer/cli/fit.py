@@ -114,13 +114,6 @@ _LARGE = ("coef", "intercept")  # of a path of strengths; they are told by the m
 _JUDGES = {"holdout": "held-out rows", "loo": "every row, left out in turn"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
-    app.command("fit", epilog="Example: mercer fit houses.csv --target price --out model.skops")(
-        fit
-    )
-
-
 def fit(
     data: Data,
     out: ModelFile,

@@ -19,13 +19,6 @@ if TYPE_CHECKING:
 _ROWS = 65_536  # lines formatted at a time
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
-    app.command("predict", epilog="Example: mercer predict model.skops new.csv --out guesses.csv")(
-        predict
-    )
-
-
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that mercer fit wrote.")],
     data: Data,
@@ -62,7 +55,7 @@ def predict(
         predicted = saved.model.predict(X)
         columns = _columns(predicted)
         if proba:
-            columns |= _probabilities(saved, X)
+            columns |= _by_label(saved, "probability", saved.model.predict_proba(X))
         if coverage is not None:
             columns |= _bounds(saved, X, coverage)
         persistence.write_atomically(out, lambda file: _write_csv(file, columns))
@@ -102,19 +95,16 @@ def _columns(predicted: NDArray) -> dict[str, NDArray]:
     return {"prediction": predicted}
 
 
-def _probabilities(saved: SavedModel, X: Any) -> dict[str, NDArray]:
-    """The probability of each class as a column."""
-    probabilities = saved.model.predict_proba(X)
+def _by_label(saved: SavedModel, what: str, values: NDArray) -> dict[str, NDArray]:
+    """A column for each class."""
     labels = saved.model.classes_.tolist()
-    return {f"probability_{label}": probabilities[:, j] for j, label in enumerate(labels)}
+    return {f"{what}_{label}": values[:, j] for j, label in enumerate(labels)}
 
 
 def _bounds(saved: SavedModel, X: Any, coverage: float) -> dict[str, NDArray]:
     """Ends of intervals as columns, or for each class whether it belongs to the set."""
     if hasattr(saved.model, "predict_set"):
-        members = saved.model.predict_set(X, coverage)
-        labels = saved.model.classes_.tolist()
-        return {f"in_set_{label}": members[:, j] for j, label in enumerate(labels)}
+        return _by_label(saved, "in_set", saved.model.predict_set(X, coverage))
     ends = saved.model.predict_interval(X, coverage)
     if ends.ndim == 2:
         return {"low": ends[:, 0], "high": ends[:, 1]}

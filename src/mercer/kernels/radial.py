@@ -30,9 +30,7 @@ class Matern(Spectral):
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        One over the length scale; an array multiplies each input by its own entry. "scale" is
-        1 / (sqrt(d) * standard deviation of X); "median" is one over the median distance within a
-        sample of X.
+        One over the length scale: it multiplies the distance, as for the Exponential.
     nu : {0.5, 1.5, 2.5}, default=1.5
         Smoothness.
 
@@ -99,9 +97,7 @@ class RationalQuadratic(Spectral):
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Multiplies the squared distance; an array multiplies each squared difference by its own
-        entry. "scale" is 1 / (d * variance of X); "median" is one over the median squared distance
-        within a sample of X.
+        Multiplies the squared distance, as for the Gaussian.
     exponent : float, default=1.0
         > 0; small exponents have heavy tails.
 

@@ -132,8 +132,7 @@ class Cauchy(Spectral):
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Multiplies the squared differences. "scale" is 1 / (d * variance of X); "median" is one over
-        the median squared distance within a sample of X.
+        Multiplies the squared differences, as for the Gaussian.
     isotropic : bool, default=False
         True for the rational profile of the Euclidean distance instead of a product over inputs.
 

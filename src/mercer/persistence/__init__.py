@@ -277,22 +277,17 @@ def _skops() -> Any:
 @cache
 def _own_types() -> frozenset[str]:
     """Full names of the classes that mercer's own model modules define."""
+    modules = []
+    for name in _TRUSTED_MODULES:
+        modules.append(importlib.import_module(name))
+        below = pkgutil.walk_packages(getattr(modules[-1], "__path__", []), f"{name}.")
+        modules += [importlib.import_module(module.name) for module in below]
     return frozenset(
         f"{value.__module__}.{value.__qualname__}"
-        for module in _modules()
+        for module in modules
         for _, value in inspect.getmembers(module, inspect.isclass)
         if value.__module__ == module.__name__
     )
-
-
-def _modules() -> list[Any]:
-    modules = []
-    for name in _TRUSTED_MODULES:
-        module = importlib.import_module(name)
-        modules.append(module)
-        for below in pkgutil.walk_packages(getattr(module, "__path__", []), f"{name}."):
-            modules.append(importlib.import_module(below.name))
-    return modules
 
 
 def _one_line(error: BaseException) -> str:

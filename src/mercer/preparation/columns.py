@@ -109,12 +109,11 @@ def read(X: Any, names: list[str], kinds: list[str] | None = None) -> Columns:
     """
     all_numbers = kinds is None or all(kind == "number" for kind in kinds)
     if all_numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
-        dtype = np.float32 if X.dtype.str[1:] in _SHORT else np.float64
-        return Columns(X.astype(dtype, copy=False), np.arange(X.shape[1]))
-    numbers, places, short = [], [], True
+        return Columns(_floats(X), np.arange(X.shape[1]))
+    numbers, places = [], []
     columns = Columns(np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
     for place, column in enumerate(_each(X)):
-        value, is_short = _as_numbers_or_more(column, names[place])
+        value = _as_numbers_or_more(column, names[place])
         if kinds is not None:
             value = _as_kind(value, kinds[place], names[place])
         if isinstance(value, Labels):
@@ -124,10 +123,8 @@ def read(X: Any, names: list[str], kinds: list[str] | None = None) -> Columns:
         else:
             numbers.append(value)
             places.append(place)
-            short &= is_short
     if numbers:
-        dtype = np.float32 if short else np.float64
-        columns.numbers = np.column_stack(numbers).astype(dtype, copy=False)
+        columns.numbers = np.column_stack(numbers)
         columns.places = np.array(places, dtype=np.int64)
     return columns
 
@@ -143,59 +140,66 @@ def _each(X: Any) -> Iterator[Any]:
             yield X.iloc[:, place]
 
 
-def _as_numbers_or_more(column: Any, name: str) -> tuple[Any, bool]:
-    """A column as numbers, dates or Labels, and whether float32 would hold it."""
+def _floats(numbers: NDArray) -> NDArray:
+    """Numbers as floats: float32 where these hold them exactly."""
+    short = numbers.dtype.str[1:] in _SHORT
+    return numbers.astype(np.float32 if short else np.float64, copy=False)
+
+
+def _as_numbers_or_more(column: Any, name: str) -> Any:
+    """A column as numbers, of float32 where these hold them exactly, dates or Labels."""
     module = type(column).__module__
     if module.startswith("polars"):
         return _of_polars(column, name)
     if module.startswith("pandas"):
         return _of_pandas(column, name)
     if column.dtype.kind in "biuf":
-        return column.astype(np.float64), column.dtype.str[1:] in _SHORT
+        return _floats(column)
     if column.dtype.kind == "M":
-        return column.astype("datetime64[us]"), False
+        return column.astype("datetime64[us]")
     if column.dtype.kind == "m":
-        return _seconds(column), False
+        return _seconds(column)
     if column.dtype.kind in "OUS":
         values = column.astype(object)
-        return _of_objects(values, _is_missing(values), name), False
+        return _of_objects(values, _is_missing(values), name)
     raise _useless(name, str(column.dtype))
 
 
-def _of_pandas(column: Any, name: str) -> tuple[Any, bool]:
+def _of_pandas(column: Any, name: str) -> Any:
     dtype = column.dtype
     if str(dtype) == "category":
         texts = [_text(value) for value in column.cat.categories.tolist()]
-        return Labels(texts, column.cat.codes.to_numpy().astype(np.int64)), False
+        return Labels(texts, column.cat.codes.to_numpy().astype(np.int64))
     kind = getattr(dtype, "kind", "O")
     if kind in "biuf":
-        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        return numbers, getattr(dtype, "itemsize", 8) <= 2 or str(dtype) == "float32"
+        short = getattr(dtype, "itemsize", 8) <= 2 or str(dtype) == "float32"
+        return column.to_numpy(dtype=np.float32 if short else np.float64, na_value=np.nan)
     if kind == "M":
-        return column.to_numpy(dtype="datetime64[us]"), False
+        return column.to_numpy(dtype="datetime64[us]")
     if kind == "m":
-        return _seconds(column.to_numpy(dtype="timedelta64[us]")), False
+        return _seconds(column.to_numpy(dtype="timedelta64[us]"))
     if kind == "O":
         missing = column.isna().to_numpy(dtype=bool)
-        return _of_objects(column.astype(object).to_numpy(), missing, name), False
+        return _of_objects(column.astype(object).to_numpy(), missing, name)
     raise _useless(name, str(dtype))
 
 
-def _of_polars(column: Any, name: str) -> tuple[Any, bool]:
+def _of_polars(column: Any, name: str) -> Any:
     polars, dtype = sys.modules["polars"], column.dtype
     if dtype == polars.Duration:
         column = column.dt.total_microseconds() / 1e6
         dtype = column.dtype
     if dtype.is_numeric() or dtype in (polars.Boolean, polars.Null):
-        is_short = str(dtype) in ("Float32", "Int8", "Int16", "UInt8", "UInt16", "Boolean")
-        return column.cast(polars.Float64).to_numpy().astype(np.float64), is_short
+        short = str(dtype) in ("Float32", "Int8", "Int16", "UInt8", "UInt16", "Boolean")
+        numbers = column.cast(polars.Float64).to_numpy()
+        return numbers.astype(np.float32 if short else np.float64)
     if dtype in (polars.Date, polars.Datetime):
-        return column.cast(polars.Datetime("us")).to_numpy().astype("datetime64[us]"), False
+        return column.cast(polars.Datetime("us")).to_numpy().astype("datetime64[us]")
     if dtype.is_nested() or dtype in (polars.Binary, polars.Object):
         raise _useless(name, str(dtype))
     values = np.empty(len(column), dtype=object)
     values[:] = column.cast(polars.String).to_list()
-    return _of_objects(values, column.is_null().to_numpy(), name), False
+    return _of_objects(values, column.is_null().to_numpy(), name)
 
 
 def _of_objects(values: NDArray, missing: NDArray[np.bool_], name: str) -> Any:
