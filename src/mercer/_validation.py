@@ -102,10 +102,6 @@ def scale_of_distance(gamma: Any) -> float | str | tuple[float, ...]:
         gamma = gamma.item()
     if isinstance(gamma, Real) and not isinstance(gamma, (bool, np.bool_)):
         return positive_number(gamma, "gamma")
-    return _scales_of_inputs(gamma)
-
-
-def _scales_of_inputs(gamma: Any) -> tuple[float, ...]:
     values = np.asarray(gamma)
     if values.dtype.kind not in "iuf":
         raise TypeError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -201,21 +201,6 @@ class ElasticNet(Penalty):
     @property
     def _l1_share(self) -> float:  # type: ignore[override]
         return self.l1_ratio
-
-
-class Quadratic(Protocol):
-    """A matrix as ``RKHSNorm`` needs it: its products and its columns."""
-
-    shape: tuple[int, int]
-
-    def matvec(self, w: NDArray) -> NDArray:
-        """The matrix times w."""
-
-    def block(self, columns: Any) -> NDArray:
-        """Some of its columns."""
-
-    def diagonal(self) -> NDArray:
-        """Its diagonal."""
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,9 @@ def _explained(error: Exception) -> tuple[str, int]:
 def _usage_sentence(error: Any) -> str:
     option = getattr(error, "option_name", None)
     if option and type(error).__name__ == "NoSuchOption":
-        near = _near_option(option, error.ctx)
+        parameters = error.ctx.command.get_params(error.ctx) if error.ctx else ()
+        known = [name for parameter in parameters for name in parameter.opts]
+        near = get_close_matches(option, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "--help lists them."
         return f"no option {option}; {hint}"
     return _refused_value(error) or " ".join(error.format_message().split()).removeprefix(
@@ -161,13 +163,6 @@ def _refused_value(error: Any) -> str:
     if reason.startswith("Input should "):
         return f"{options[0]} must {rule}; got {first['input']!r}."
     return f"{options[0]}: {reason}"
-
-
-def _near_option(option: str, context: Any) -> list[str]:
-    if context is None:
-        return []
-    known = [name for p in context.command.get_params(context) for name in p.opts]
-    return get_close_matches(option, known, n=1, cutoff=0.5)
 
 
 def _complain(sentence: str, code: int) -> NoReturn:

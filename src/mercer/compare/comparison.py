@@ -138,13 +138,13 @@ def _records(
         "selection": selection.describe(),
     }
     for method in methods:
-        work.says(f"{method.label}: choosing settings")
+        work.goes_on(f"{method.label}: choosing settings")
         with quiet():
-            choice = selection.choose(method, on_step=partial(work.tried, method))
+            choice = selection.choose(method, on_step=partial(work.advance, work.try_cost(method)))
         for size in method.sizes or (None,):
-            work.says(method.label if size is None else f"{method.label}, {size} components")
+            work.goes_on(method.label if size is None else f"{method.label}, {size} components")
             yield {**common, **_fit(method, size, choice, data.task, parts, plan)}
-            work.fitted(method, size)
+            work.advance(method.cost(size, *work.shape))
 
 
 def _fit(
@@ -253,33 +253,25 @@ class _Work:
         n, d = parts.X_train.shape
         y = parts.y_train
         outputs = len(np.unique(y)) if y.ndim == 1 and y.dtype.kind not in "f" else 1
-        self._shape = n, d, outputs
+        self.shape = n, d, outputs
         self._rows = min(int(0.8 * n), plan.selection_rows)
-        self._on_progress = on_progress
-        self._text = ""
-        self._done = 0.0
+        self._on_progress, self._text, self._done = on_progress, "", 0.0
         self._total = sum(
-            Selection.n_steps(m) * self._try_cost(m)
-            + sum(m.cost(size, *self._shape) for size in m.sizes or (None,))
+            Selection.n_steps(m) * self.try_cost(m)
+            + sum(m.cost(size, *self.shape) for size in m.sizes or (None,))
             for m in methods
         )
 
-    def _try_cost(self, method: Method) -> float:
-        return method.cost(method.reference, self._rows, *self._shape[1:])
+    def try_cost(self, method: Method) -> float:
+        """Of one setting that is tried while choosing."""
+        return method.cost(method.reference, self._rows, *self.shape[1:])
 
-    def tried(self, method: Method) -> None:
-        """One setting was tried while choosing."""
-        self._advance(self._try_cost(method))
-
-    def fitted(self, method: Method, size: int | None) -> None:
-        """One size was fitted."""
-        self._advance(method.cost(size, *self._shape))
-
-    def says(self, text: str) -> None:
+    def goes_on(self, text: str) -> None:
         """Tell what comes next."""
         self._text = text
-        self._advance(0.0)
+        self.advance(0.0)
 
-    def _advance(self, cost: float) -> None:
+    def advance(self, cost: float) -> None:
+        """Tell that work of this cost is done."""
         self._done += cost
         self._on_progress(min(1.0, self._done / self._total), self._text)

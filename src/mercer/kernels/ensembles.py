@@ -1,8 +1,7 @@
 """The kernels of infinitely many planes and of infinitely many stumps.
 
-Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008. A random plane or
-stump says +1 on one side and -1 on the other; the mean product of what it says of two points falls
-in a straight line with their distance. Neither kernel has a scale to choose.
+A random plane or stump says +1 on one side and -1 on the other; the mean product of what it says of
+two points falls in a straight line with their distance. Neither kernel has a scale to choose.
 """
 
 from __future__ import annotations

@@ -174,7 +174,9 @@ def _values_and_slopes(
     low, high = np.log(gammaincinv(shape, 1e-14)), np.log(gammainccinv(shape, 1e-16))
     z = np.log(t)
     # The overlap has kinks where ramps begin to meet; far from them it is smooth in y.
-    kinks = np.array([0.0, *-np.log(_kinks(taper))])
+    ramp = taper / 2.0
+    shifts = [a for a in (ramp, 1.0 - taper, 1.0 - ramp) if 0.0 < a < 1.0]
+    kinks = np.array([0.0, *-np.log(shifts)])
     edges = np.union1d(kinks, np.arange(0.0, high - z[0] + 0.25, 0.25))
     half = np.diff(edges)[:, None] / 2.0
     y = (edges[:-1, None] + half * (1.0 + _NODES)).ravel()
@@ -189,12 +191,6 @@ def _values_and_slopes(
         values[part] = q @ weights[seen]
         slopes[part] = (q * (shape - width)) @ weights[seen] / t[part]
     return values, slopes
-
-
-def _kinks(taper: float) -> list[float]:
-    """Shifts in (0, 1) at which the overlap is not analytic."""
-    ramp = taper / 2.0
-    return [a for a in (ramp, 1.0 - taper, 1.0 - ramp) if 0.0 < a < 1.0]
 
 
 def _overlap(shift: NDArray[np.float64], taper: float) -> NDArray[np.float64]:

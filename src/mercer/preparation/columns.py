@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
@@ -67,7 +68,9 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
         check_array(np.empty(X.shape, dtype=np.bool_), dtype=None, estimator=estimator)
         return X
     if not (sparse.issparse(X) or hasattr(X, "dtype")):
-        X = _as_array(X)
+        with suppress(ValueError):  # lists of rows: numbers stay numbers beside strings
+            values = np.asarray(X)
+            X = np.asarray(X, dtype=object) if values.dtype.kind in "US" else values
     kind = getattr(X, "dtype", np.dtype(object)).kind
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError("X must not be masked; NaN or None may stand for what is missing.")
@@ -83,15 +86,6 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
         dtype="numeric",
         ensure_all_finite=not sparse.issparse(X) and "allow-nan",
     )
-
-
-def _as_array(X: Any) -> Any:
-    """Lists of rows as an array that keeps numbers numbers beside strings."""
-    try:
-        values = np.asarray(X)
-    except ValueError:
-        return X
-    return np.asarray(X, dtype=object) if values.dtype.kind in "US" else values
 
 
 def _is_frame(X: Any) -> bool:
@@ -161,7 +155,8 @@ def _as_numbers_or_more(column: Any, name: str) -> Any:
         return _seconds(column)
     if column.dtype.kind in "OUS":
         values = column.astype(object)
-        return _of_objects(values, _is_missing(values), name)
+        missing = np.fromiter(map(_is_nothing, values.tolist()), bool, len(values))
+        return _of_objects(values, missing, name)
     raise _useless(name, str(column.dtype))
 
 
@@ -284,13 +279,8 @@ def _seconds(spans: NDArray) -> NDArray[np.float64]:
     return spans.astype("timedelta64[us]") / np.timedelta64(1, "s")
 
 
-def _is_missing(values: NDArray) -> NDArray[np.bool_]:
-    """Which objects stand for nothing: None and what does not equal itself."""
-    listed = values.tolist()
-    return np.fromiter((_is_nothing(value) for value in listed), bool, len(listed))
-
-
 def _is_nothing(value: Any) -> bool:
+    """Whether an object stands for nothing: None and what does not equal itself."""
     try:
         return value is None or bool(value != value)
     except (TypeError, ValueError):  # pandas.NA will not say
