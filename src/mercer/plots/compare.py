@@ -85,11 +85,8 @@ def _curve(
     seconds = [fit["seconds"]["fit"] for fit in fits]
     values = [fit["score"][metric] for fit in fits]
     sized = fits[0]["size"] is not None
-    mark: dict[str, Any] = {
-        "marker": marker,
-        "markersize": 12 if marker == "*" else 7,
-        "clip_on": False,
-    }
+    size = 12 if marker == "*" else 7
+    mark: dict[str, Any] = {"marker": marker, "markersize": size, "clip_on": False}
     mark |= {"markeredgecolor": "white", "markeredgewidth": 0.8, "zorder": 3}
     line = {"color": colour, "linewidth": 2, "linestyle": "-" if sized else "none"}
     axes.plot(seconds, values, label=fits[0]["label"], **mark, **line)
