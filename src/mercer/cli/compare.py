@@ -36,7 +36,6 @@ Record = Mapping[str, Any]
 Methods = Annotated[
     str | None,
     typer.Option(
-        "--methods",
         metavar="NAMES",
         help="linear, binning, fourier, nystroem and exact by default; others are "
         "fourier-orthogonal, fourier-qmc, fastfood, tefm-g, tefm-s, compact, nystroem-kmeans, "
@@ -44,15 +43,12 @@ Methods = Annotated[
     ),
 ]
 Sizes = Annotated[
-    str | None,
-    typer.Option("--sizes", metavar="NUMBERS", help="Numbers of components, such as 64,256."),
+    str | None, typer.Option(metavar="NUMBERS", help="Numbers of components, such as 64,256.")
 ]
 Fast = Annotated[
     bool, typer.Option("--fast", help="Few sizes, and few rows to choose settings on.")
 ]
-Folder = Annotated[
-    Path, typer.Option("--out", metavar="FOLDER", help="Where figure and records go.")
-]
+Folder = Annotated[Path, typer.Option(metavar="FOLDER", help="Where figure and records go.")]
 
 
 def compare(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
@@ -186,23 +187,17 @@ def _read_for(path: Path, saved: SavedModel, out_of_core: bool) -> Table:
             return table
         return datasets.read(path, saved.target, raw=raw)
     read: Any = datasets.memory_mapped if stays else partial(datasets.read, raw=raw)
-    try:
-        return read(path, saved.target, columns=names)
-    except datasets.DataError:
-        pass  # without the target, or with gaps in it, the rows can be predicted all the same
-    try:
-        return read(path, columns=names)
-    except datasets.DataError as error:
-        refused = error
-    if stays:
-        raise refused
-    try:
-        table = _read_unnamed(path, d, raw)
-    except datasets.DataError:
-        raise refused from None
-    if table.feature_names is not None:
-        raise refused
-    return table  # a format without names: the order of the columns has to be trusted
+    # Without the target, or with gaps in it, the rows can be predicted all the same.
+    for target in dict.fromkeys((saved.target, None)):
+        try:
+            return read(path, target, columns=names)
+        except datasets.DataError as error:
+            refused = error
+    with suppress(datasets.DataError):
+        unnamed = None if stays else _read_unnamed(path, d, raw)
+        if unnamed is not None and unnamed.feature_names is None:
+            return unnamed  # a format without names: the order of the columns has to be trusted
+    raise refused
 
 
 def _read_unnamed(path: Path, d: int, raw: bool) -> Table:

@@ -28,7 +28,7 @@ from mercer.cli.options import (
 if TYPE_CHECKING:
     from mercer.datasets.base import Dataset
 
-ModelFile = Annotated[Path, typer.Option("--out", help="The model file to write.")]
+ModelFile = Annotated[Path, typer.Option(help="The model file to write.")]
 MapName = Annotated[
     str | None,
     typer.Option(
@@ -38,36 +38,27 @@ MapName = Annotated[
         "ngrams or linear.",
     ),
 ]
-Components = Annotated[
-    int | None, typer.Option("--n-components", help="Grids, frequencies, landmarks: features.")
-]
+Components = Annotated[int | None, typer.Option(help="Grids, frequencies, landmarks: features.")]
 KernelName = Annotated[
     str | None,
     typer.Option(
-        "--kernel",
         metavar="NAME",
         help="gaussian, laplacian, exponential, cauchy, matern, rational_quadratic or smooth.",
     ),
 ]
 Gamma = Annotated[
-    str | None,
-    typer.Option("--gamma", metavar="NUMBER", help="Scale of the kernel; or scale, median."),
+    str | None, typer.Option(metavar="NUMBER", help="Scale of the kernel; or scale, median.")
 ]
 GammaPath = Annotated[
     str | None,
     typer.Option(
-        "--gamma-path",
-        metavar="NUMBERS",
-        help="Values to choose gamma from on held-out rows, such as 0.01,0.1,1.",
+        metavar="NUMBERS", help="Values to choose gamma from on held-out rows, such as 0.01,0.1,1."
     ),
 ]
-Alpha = Annotated[
-    float | None, typer.Option("--alpha", help="Weight of the penalty; by default set from n.")
-]
+Alpha = Annotated[float | None, typer.Option(help="Weight of the penalty; by default set from n.")]
 Alphas = Annotated[
     str | None,
     typer.Option(
-        "--alphas",
         metavar="NUMBERS",
         help="Values to choose alpha from, on rows not seen, such as 1e-6,1e-5,1e-4.",
     ),
@@ -75,19 +66,15 @@ Alphas = Annotated[
 LossName = Annotated[
     str | None,
     typer.Option(
-        "--loss",
-        metavar="NAME",
-        help="squared, huber, logistic, squared_hinge, smooth_hinge, multinomial.",
+        metavar="NAME", help="squared, huber, logistic, squared_hinge, smooth_hinge, multinomial."
     ),
 ]
 SolverName = Annotated[
-    str | None,
-    typer.Option("--solver", metavar="NAME", help="auto, cholesky, cg, block, newton-cg, cd."),
+    str | None, typer.Option(metavar="NAME", help="auto, cholesky, cg, block, newton-cg, cd.")
 ]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
-        "--checkpoint",
         metavar="FOLDER",
         help="Where --solver block keeps how far it is: the same command goes on from there.",
     ),
@@ -106,8 +93,7 @@ Scale = Annotated[
 
 
 TimeBudget = Annotated[
-    float | None,
-    typer.Option("--time-budget", help="Seconds that the automatic choice and the fit may take."),
+    float | None, typer.Option(help="Seconds that the automatic choice and the fit may take.")
 ]
 
 _LARGE = ("coef", "intercept")  # of a path of strengths; they are told by the model alone

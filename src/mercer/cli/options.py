@@ -29,12 +29,8 @@ Data = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", min=0, max=2**32 - 1, help="Decides every random choice.")
-]
-Jobs = Annotated[
-    int | None, typer.Option("--n-jobs", help="Threads; -1 or nothing takes every core.")
-]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides every random choice.")]
+Jobs = Annotated[int | None, typer.Option(help="Threads; -1 or nothing takes every core.")]
 
 
 def _limit(context: typer.Context, size: str | None) -> str | None:
@@ -49,7 +45,6 @@ def _limit(context: typer.Context, size: str | None) -> str | None:
 MaxMemory = Annotated[
     str | None,
     typer.Option(
-        "--max-memory",
         metavar="SIZE",
         callback=_limit,
         help="Memory to work with, such as 8GB; by default what there is.",
@@ -73,12 +68,8 @@ class Task(StrEnum):
     regression = "regression"
 
 
-Target = Annotated[
-    str | None, typer.Option("--target", help="Column to predict: a name or a number.")
-]
-AsTask = Annotated[
-    Task, typer.Option("--task", help="auto reads it off the target and says which.")
-]
+Target = Annotated[str | None, typer.Option(help="Column to predict: a name or a number.")]
+AsTask = Annotated[Task, typer.Option(help="auto reads it off the target and says which.")]
 
 
 def check_writable(path: Path) -> None:

@@ -224,7 +224,8 @@ class Stationary(Kernel):
             deviation = standard_deviation(X, sample_weight)
             return self.with_gamma(self._gamma_from_deviation(deviation or 1.0, X.shape[1]))
         if self.gamma == "median":
-            return self.with_gamma(1.0 / typical_distance(self.metric, X, sample_weight))
+            distance = typical_distance(self.metric, X, sample_weight)
+            return self.with_gamma(self._gamma_from_median(distance, X.shape[1]))
         self.input_scale(X.shape[1])
         return self
 
@@ -289,6 +290,9 @@ class Stationary(Kernel):
         if self.metric == "sqeuclidean":
             return 1.0 / (n_inputs * deviation**2)
         return 1.0 / ((np.sqrt(n_inputs) if self.metric == "euclidean" else n_inputs) * deviation)
+
+    def _gamma_from_median(self, distance: float, n_inputs: int) -> float:
+        return 1.0 / distance
 
 
 @dataclass(frozen=True)
