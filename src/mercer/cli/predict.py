@@ -29,7 +29,6 @@ def predict(
     coverage: Annotated[
         float | None,
         typer.Option(
-            "--coverage",
             help="Add intervals that hold the target, or sets that hold the class, this often "
             "(above 0 and below 1).",
         ),

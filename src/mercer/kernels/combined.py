@@ -94,6 +94,7 @@ class _Combined(Kernel):
     """
 
     parts: Sequence[Kernel]
+    _join: ClassVar[np.ufunc]  # makes one of the values of two parts
     _other_maps: ClassVar[str] = "feature_map='nystroem'"
 
     def __post_init__(self) -> None:
@@ -139,11 +140,6 @@ class _Combined(Kernel):
         key = Streams(streams.key, np.array([part])).bits(1, Slot.BASE)[0, 0]
         return Streams(int(key), streams.index)
 
-    @staticmethod
-    def _join(a: NDArray, b: NDArray, out: NDArray | None = None) -> NDArray:
-        """How values of two parts become one."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class Sum(_Combined):
@@ -169,6 +165,8 @@ class Sum(_Combined):
     >>> kernel([[0.0]], [[0.0], [1.0]]).round(4)
     array([[1.5   , 0.5518]])
     """
+
+    _join = np.add
 
     @property
     def amplitude(self) -> float:  # type: ignore[override]
@@ -200,10 +198,6 @@ class Sum(_Combined):
             out[rows] = sample(self._part_streams(streams, part).take(rows), n_inputs)
         return out
 
-    @staticmethod
-    def _join(a: NDArray, b: NDArray, out: NDArray | None = None) -> NDArray:
-        return np.add(a, b, out=out)
-
 
 @dataclass(frozen=True)
 class Times(_Combined):
@@ -229,6 +223,7 @@ class Times(_Combined):
     array([[0.7358, 4.    ]])
     """
 
+    _join = np.multiply
     _why_no_widths = "a product of kernels is no mean over single grids"
 
     @property
@@ -241,10 +236,6 @@ class Times(_Combined):
             for i, part in enumerate(self.parts)
         )
         return reduce(np.add, drawn)
-
-    @staticmethod
-    def _join(a: NDArray, b: NDArray, out: NDArray | None = None) -> NDArray:
-        return np.multiply(a, b, out=out)
 
 
 def _checked_kernels(kernels: Iterable[Any], name: str) -> list[Kernel]:

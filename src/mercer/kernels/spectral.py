@@ -21,7 +21,7 @@ class Spectral(Stationary):
     """
 
     def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """The law of one input of a frequency, for numbers in (0, 1); None if inputs depend."""
+        """Quantiles of one input of a frequency; None if inputs depend on each other."""
         return None
 
     def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64] | None:
@@ -70,8 +70,10 @@ class Spectral(Stationary):
 
 
 def law_of(kernel: Kernel) -> Spectral:
-    """The kernel as one with a known law of frequencies, else NotRepresentable; a factor it has is
-    left out."""
+    """The kernel, without a factor it has, as one whose law of frequencies is known.
+
+    NotRepresentable if it is not.
+    """
     law = kernel.unscaled
     if not isinstance(law, Spectral):
         raise NotRepresentable(
