@@ -139,7 +139,7 @@ def test_letter_loads_without_network_and_is_whole(home):
 
 
 def test_letter_is_small_and_credited():
-    data = loading._SHIPPED
+    data = registry.DATA
     assert (data / "letter.npz").stat().st_size <= 250_000
     credits = (data / "CREDITS.md").read_text()
     for words in ("Slate, D. (1991)", "UCI Machine Learning Repository", "CC BY 4.0", "Changes"):

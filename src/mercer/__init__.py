@@ -4,6 +4,7 @@ A kernel defines a map; a map applied to data is a design; a design with a loss 
 problem; a solver solves problems; an estimator names the choices.
 """
 
+from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -50,19 +51,11 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 def __getattr__(name: str) -> Any:
     # The estimators bring SciPy and scikit-learn along, for which ``mercer --help`` need not wait.
-    if name == "TablePreparer":
-        from mercer.preparation import TablePreparer
-
-        return TablePreparer
-    if name.startswith("AutoKernel") and name in __all__:
-        from mercer import auto
-
-        return getattr(auto, name)
-    if name in __all__:
-        from mercer import estimators
-
-        return getattr(estimators, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = "auto" if name.startswith("Auto") else "estimators"
+    home = "preparation" if name == "TablePreparer" else home
+    return getattr(import_module(f"mercer.{home}"), name)
 
 
 def __dir__() -> list[str]:

@@ -16,18 +16,10 @@ _CHUNK_SHARE = 32  # chunks of which ``max_memory`` has room for: one is met in 
 
 
 def n_threads(n_jobs: int | None = None) -> int:
-    """Number of threads that ``n_jobs`` stands for.
+    """Number of threads, at least 1, that ``n_jobs`` stands for.
 
-    Parameters
-    ----------
-    n_jobs : int or None, default=None
-        None and -1 mean every core that this process, or this worker of joblib, may use, see
-        ``_machine.cores``; -2 all but one of them, and so on; a positive number means itself.
-
-    Returns
-    -------
-    int
-        At least 1.
+    None and -1 mean every core that this process, or this worker of joblib, may use, see
+    ``_machine.cores``; -2 all but one of them, and so on; a positive number means itself.
     """
     if n_jobs is not None and (not isinstance(n_jobs, Integral) or isinstance(n_jobs, bool)):
         raise TypeError(f"n_jobs must be an integer or None; got {shown(n_jobs)}.")
@@ -49,14 +41,8 @@ def chunk_bytes() -> int:
 def row_chunks(n_rows: int, bytes_per_row: float, budget: int | None = None) -> Iterator[slice]:
     """Consecutive slices of at least one row that each need about ``budget`` bytes.
 
-    Parameters
-    ----------
-    n_rows : int
-        Number of rows to cover.
-    bytes_per_row : float
-        What one row costs while its chunk is being worked on.
-    budget : int, optional
-        Bytes a chunk may take; by default ``chunk_bytes()``.
+    ``bytes_per_row`` is what one of the ``n_rows`` rows costs while its chunk is being worked on;
+    the budget is ``chunk_bytes()`` if none is given.
     """
     budget = chunk_bytes() if budget is None else budget
     step = max(1, int(budget // max(1.0, bytes_per_row)))
@@ -83,21 +69,10 @@ def format_bytes(n_bytes: float) -> str:
 
 
 def check_memory(needed: float, what: str, remedy: str | Callable[[int], str]) -> None:
-    """Refuse, before anything is taken, what would not fit.
+    """Refuse by a MemoryError, before anything is taken, ``needed`` bytes that would not fit.
 
-    Parameters
-    ----------
-    needed : float
-        Bytes about to be allocated.
-    what : str
-        What needs them, as the subject of the sentence.
-    remedy : str, or callable from int to str
-        What the caller can do, as an imperative; or that, told how many bytes are available.
-
-    Raises
-    ------
-    MemoryError
-        If fewer bytes than ``needed`` are available.
+    ``what`` needs them, the subject of the sentence. ``remedy`` is what the caller can do, as an
+    imperative; or gives that, told how many bytes are available.
     """
     available = available_memory()
     if available is not None and needed > available:
@@ -110,12 +85,7 @@ def check_memory(needed: float, what: str, remedy: str | Callable[[int], str]) -
 def largest_fitting(bytes_of: Callable[[int], float], at_most: int, room: float) -> int:
     """The largest whole number, up to ``at_most``, that needs at most ``room`` bytes; 0 if none.
 
-    Parameters
-    ----------
-    bytes_of : callable
-        Bytes that a positive whole number needs; never less for a larger one.
-    at_most : int
-    room : float
+    ``bytes_of`` says what a positive whole number needs: never less for a larger one.
     """
     fits, fails = 0, at_most + 1
     while fails - fits > 1:
@@ -130,25 +100,11 @@ def largest_fitting(bytes_of: Callable[[int], float], at_most: int, room: float)
 def check_setting(
     setting: str, value: int, bytes_of: Callable[[int], float], what: str, otherwise: str
 ) -> None:
-    """Refuse, before anything is taken, a setting that would not fit, and say which would.
+    """Refuse, as ``check_memory`` does, a setting that would not fit, and say which would.
 
-    Parameters
-    ----------
-    setting : str
-        What the caller can change, such as ``n_components``.
-    value : int
-        What it is.
-    bytes_of : callable
-        Bytes that a value of the setting needs; never less for a larger one.
-    what : str
-        What needs them, as the subject of the sentence.
-    otherwise : str
-        What the caller can do where no value would fit, as an imperative.
-
-    Raises
-    ------
-    MemoryError
-        If fewer bytes are available than ``value`` needs.
+    ``setting`` is what the caller can change, such as ``n_components``, ``value`` what it is, and
+    ``bytes_of`` the bytes that a value needs: never less for a larger one. ``otherwise`` is what
+    the caller can do where no value would fit, as an imperative.
     """
 
     def remedy(room: int) -> str:

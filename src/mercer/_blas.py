@@ -33,24 +33,12 @@ def _libraries() -> ThreadpoolController:
 
 
 def cholesky_in_place(matrix: NDArray) -> bool:
-    """Write Lᵀ, the matrix being L Lᵀ, over the upper triangle of a symmetric matrix.
+    """Write Lᵀ over the upper triangle of the matrix L Lᵀ, C-contiguous float32 or float64.
 
-    Other threads of Python go on meanwhile, which SciPy's own function does not let them.
+    False if there is no such factor; the upper triangle is then spoilt. Other threads of Python go
+    on meanwhile, which SciPy's own function does not let them.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (m, m), float32 or float64
-        C-contiguous.
-
-    Returns
-    -------
-    bool
-        Whether there is a factor. Where there is none, the upper triangle is spoilt.
-
-    Examples
-    --------
     >>> import numpy as np
-    >>> from mercer._blas import cholesky_in_place
     >>> matrix = np.array([[4.0, 2.0], [2.0, 5.0]])
     >>> cholesky_in_place(matrix), np.triu(matrix)
     (True, array([[2., 1.],

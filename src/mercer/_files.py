@@ -8,14 +8,16 @@ import re
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO
+
+import numpy as np
 
 try:
     import fcntl
 except ImportError:  # Windows, where a file that is open cannot be removed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["remove_leftovers", "write_atomically"]
+__all__ = ["array_header", "remove_leftovers", "write_atomically"]
 
 
 def write_atomically(
@@ -23,22 +25,11 @@ def write_atomically(
 ) -> None:
     """Write a file whole or not at all.
 
-    What writers of the same file that were killed have left beside it is removed.
+    A symbolic link is followed. ``content`` may be a function that writes to the open binary file
+    it is given. After an OSError, where the folder is missing or not writable or the disk full,
+    ``path`` is as it was before. What writers of the same file that were killed have left beside it
+    is removed.
 
-    Parameters
-    ----------
-    path : str or path-like
-        The file; a symbolic link is followed.
-    content : bytes, str or callable
-        What to write, or a function that writes it to the open binary file it is given.
-
-    Raises
-    ------
-    OSError
-        If the folder is missing or not writable or the disk is full; ``path`` is as it was before.
-
-    Examples
-    --------
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     write_atomically(f"{folder}/a.txt", "whole")
@@ -59,6 +50,15 @@ def write_atomically(
     except OSError as error:
         reason = error.strerror or str(error).rstrip(".") or type(error).__name__
         raise type(error)(f"cannot write {path}: {reason}.") from error
+
+
+def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
+    """Shape and type that the header of an array of NumPy states; the file stands behind it."""
+    # The third version has the lengths of the second.
+    first = np.lib.format.read_magic(file) == (1, 0)
+    form = np.lib.format
+    shape, _, dtype = (form.read_array_header_1_0 if first else form.read_array_header_2_0)(file)
+    return shape, dtype
 
 
 def remove_leftovers(path: str | os.PathLike[str]) -> None:

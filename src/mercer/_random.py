@@ -51,16 +51,8 @@ class Slot(IntEnum):
 def key_from(random_state: Any) -> int:
     """The 64-bit key that names one realisation of everything random.
 
-    Parameters
-    ----------
-    random_state : int, None, numpy.random.RandomState or numpy.random.Generator
-        An integer of at least 0 always gives the same key; None gives a fresh one; a generator
-        gives its next draw.
-
-    Raises
-    ------
-    TypeError, ValueError
-        For anything else.
+    An integer of at least 0 always gives the same key; None gives a fresh one; a RandomState or
+    Generator of NumPy gives its next draw.
     """
     if random_state is None:
         return int(np.random.SeedSequence().generate_state(1, np.uint64)[0])
@@ -81,19 +73,8 @@ def key_from(random_state: Any) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Streams:
-    """Independent streams of random numbers under one key.
+    """Independent streams of random numbers under one key, such as one for each column of a map.
 
-    Parameters
-    ----------
-    key : int
-        From :func:`key_from`.
-    index : ndarray of int64
-        Which streams, e.g. the columns of a map.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mercer._random import Streams, key_from
     >>> streams = Streams(key_from(0), np.arange(10))
     >>> bool((streams.take([7]).uniform(3) == streams.uniform(3)[7]).all())
     True

@@ -20,24 +20,11 @@ class PreparedRows:
     """The rows of a matrix as ``prepare`` gives them, or a selection of them.
 
     It has the shape and the dtype of the prepared matrix; a selection of its rows is read and
-    prepared when it is asked for. The data may be a memory map.
+    prepared when it is asked for. ``data``, an array or CSR of shape (n, d) or texts of shape (n,),
+    may be a memory map; ``index`` says which rows of it, None all. ``prepare`` maps rows to rows,
+    each by itself, and keeps their dtype. Numbers are then converted to ``dtype``, C-ordered, if it
+    is given, and CSR rows written out as arrays if ``filled``.
 
-    Parameters
-    ----------
-    data : ndarray or CSR of shape (n, d), or texts of shape (n,)
-    prepare : callable, optional
-        Maps rows to rows, each by itself, and keeps their dtype: a fitted scaler's ``transform``.
-    index : array of int, optional
-        Which rows of ``data``; None means all.
-    dtype : dtype, optional
-        Type that numbers are converted to after ``prepare``, C-ordered; None leaves them as they
-        are.
-    filled : bool, default=False
-        Whether selected CSR rows are written out as arrays.
-
-    Examples
-    --------
-    >>> import numpy as np
     >>> rows = PreparedRows(np.arange(6.0).reshape(3, 2), lambda some: 10 * some)
     >>> rows.shape, rows[1:]
     ((3, 2), array([[20., 30.],
@@ -84,13 +71,7 @@ class PreparedRows:
         return np.ascontiguousarray(selection, dtype=self.dtype)
 
     def together(self) -> Any:
-        """All the rows in one array.
-
-        Raises
-        ------
-        MemoryError
-            If they would not fit.
-        """
+        """All the rows in one array, or a MemoryError if they would not fit."""
         check_memory(
             self.nbytes,
             f"a prepared copy of {len(self)} rows of {self.shape[1]} inputs",
@@ -103,18 +84,20 @@ class PreparedRows:
         """These rows after another step, which comes before any conversion."""
         first = self.prepare
         both = step if first is None else lambda rows: step(first(rows))
-        dtype = self.dtype if self.converts else None
-        return PreparedRows(self.data, both, self.index, dtype, self.filled)
+        return self._with(prepare=both)
 
     def converted(self, dtype: DTypeLike, filled: bool = False) -> PreparedRows:
         """These rows as C-ordered numbers of a type; CSR rows as arrays if ``filled``."""
-        return PreparedRows(self.data, self.prepare, self.index, dtype, filled)
+        return self._with(dtype=dtype, filled=filled)
 
     def taken(self, rows: Any) -> PreparedRows:
         """A selection of the rows, still to be read."""
         index = np.arange(len(self)) if self.index is None else self.index
-        dtype = self.dtype if self.converts else None
-        return PreparedRows(self.data, self.prepare, index[rows], dtype, self.filled)
+        return self._with(index=index[rows])
+
+    def _with(self, **changed: Any) -> PreparedRows:
+        same = {name: getattr(self, name) for name in ("data", "prepare", "index", "filled")}
+        return PreparedRows(**{**same, "dtype": self.dtype if self.converts else None, **changed})
 
 
 def is_large(X: Any) -> bool:

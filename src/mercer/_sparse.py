@@ -28,22 +28,7 @@ def sound(X: Any, name: str = "X") -> Any:
 
     SciPy's compiled routines read and write wherever the indices of a matrix point, so these are
     looked at before any of them is called. What a matrix says of itself, that it is sorted and has
-    no repeated entries, is not believed either.
-
-    Parameters
-    ----------
-    X : object
-        SciPy sparse array or matrix of any format, or anything else.
-    name : str
-        What messages call it.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If indices, their type or the lengths of the arrays make no matrix of that shape, or X is
-        masked or holds dates or records.
-    MemoryError
-        If there is no room for a few numbers for every row and column.
+    no repeated entries, is not believed either. Messages call it ``name``.
     """
     if not sparse.issparse(X):
         refuse_foreign(X, name)
@@ -51,11 +36,9 @@ def sound(X: Any, name: str = "X") -> Any:
     if X.ndim != 2:
         raise ValueError(f"{name} must have two dimensions; got shape {X.shape}.")
     check_shape(X.shape, name)
-    try:
-        convert = _FORMATS[X.format]
-    except KeyError:
-        raise TypeError(f"{name} must be of a format of scipy.sparse; got {X.format!r}.") from None
-    matrix = convert(X, name)
+    if X.format not in _FORMATS:
+        raise TypeError(f"{name} must be of a format of scipy.sparse; got {X.format!r}.")
+    matrix = _FORMATS[X.format](X, name)
     if not matrix.has_canonical_format:
         matrix = matrix.copy()
         matrix.sum_duplicates()
@@ -99,20 +82,7 @@ def compressed(
 ) -> Any:
     """A matrix of these arrays, which are not copied, with nothing said of their order.
 
-    Parameters
-    ----------
-    kind : {"csr", "csc", "bsr"}
-    data, indices, indptr : array
-    shape : tuple of two int
-    name : str
-        What messages call the matrix.
-    flavour : {"array", "matrix"}
-        Which of SciPy's two interfaces it has.
-
-    Raises
-    ------
-    ValueError, TypeError
-        As ``sound`` does.
+    Its ``kind`` is "csr", "csc" or "bsr", and its ``flavour`` one of SciPy's two interfaces.
     """
     data = _numbers(data, name, n_dimensions=3 if kind == "bsr" else 1)
     words, (n_major, n_minor) = ("row", "column"), _in_blocks(data, shape, name)
@@ -221,15 +191,8 @@ def _from_dia(X: Any, name: str) -> Any:
     return _container(X, "dia")((data[inside], offsets[inside]), shape=X.shape).tocsr()
 
 
-_FORMATS = {
-    "csr": _from_compressed,
-    "csc": _from_compressed,
-    "bsr": _from_compressed,
-    "coo": _from_coo,
-    "dok": _from_dok,
-    "lil": _from_lil,
-    "dia": _from_dia,
-}
+_FORMATS = dict.fromkeys(("csr", "csc", "bsr"), _from_compressed)
+_FORMATS |= {"coo": _from_coo, "dok": _from_dok, "lil": _from_lil, "dia": _from_dia}
 
 
 def _flavour(X: Any) -> str:

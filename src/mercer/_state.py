@@ -65,20 +65,8 @@ class Checked:
 
 
 class State:
-    """The fitted attributes of an object, each with a rule.
+    """The fitted attributes of an object; a ValueError where one is missing or breaks a rule.
 
-    Parameters
-    ----------
-    owner : object
-        Whose attributes are checked.
-
-    Raises
-    ------
-    ValueError
-        By every method, in one sentence, if the attribute is missing or breaks the rule.
-
-    Examples
-    --------
     >>> from types import SimpleNamespace
     >>> State(SimpleNamespace(coef_=[1.0])).array("coef_", (3,))
     Traceback (most recent call last):
@@ -154,17 +142,10 @@ got [1.0]: fit it again.
         least: float = -np.inf,
         most: float = np.inf,
     ) -> NDArray:
-        """An array of finite numbers.
+        """An array of finite numbers between ``least`` and ``most``.
 
-        Parameters
-        ----------
-        name : str
-        shape : tuple of int or None, or None
-            None stands for any length, or for any shape.
-        dtypes : str, default="fd"
-            Characters of the types that it may have; "f" and "d" are float32 and float64.
-        least, most : float
-            Between which entries are.
+        None stands for any length, or for any shape; ``dtypes`` are the characters of the types
+        that it may have, "f" and "d" being float32 and float64.
         """
         value = self.value(name)
         sizes = "" if shape is None else f" of shape {_shape(shape)}"

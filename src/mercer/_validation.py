@@ -101,14 +101,7 @@ def scale_of_distance(gamma: Any) -> float | str | tuple[float, ...]:
     if isinstance(gamma, np.ndarray) and not gamma.ndim:
         gamma = gamma.item()
     if isinstance(gamma, Real) and not isinstance(gamma, (bool, np.bool_)):
-        value = real_number(gamma, "gamma")
-        if not (np.isfinite(value) and value > 0):
-            raise ValueError(f"gamma must be positive and finite; got {shown(gamma)}.")
-        return value
-    return _scales_of_inputs(gamma)
-
-
-def _scales_of_inputs(gamma: Any) -> tuple[float, ...]:
+        return positive_number(gamma, "gamma")
     values = np.asarray(gamma)
     if values.dtype.kind not in "iuf":
         raise TypeError(

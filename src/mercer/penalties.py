@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,7 @@ class Penalty:
     name: ClassVar[str] = ""
     quadratic: ClassVar[bool] = False
     linear: ClassVar[bool] = False
+    _l1_share: ClassVar[float]  # of the strength, that the absolute values have
 
     def __post_init__(self) -> None:
         # A Python float: a NumPy scalar would turn float32 arrays into float64 ones.
@@ -56,10 +57,6 @@ class Penalty:
     def l2(self) -> float:
         """Strength of ½ ‖w‖²."""
         return self.alpha * (1.0 - self._l1_share)
-
-    @property
-    def _l1_share(self) -> float:
-        raise NotImplementedError
 
     def value(self, w: NDArray) -> NDArray:
         """Ω of every output, of shape () or (k,), in float64."""
@@ -146,10 +143,7 @@ class L2(Penalty):
     name: ClassVar[str] = "l2"
     quadratic: ClassVar[bool] = True
     linear: ClassVar[bool] = True
-
-    @property
-    def _l1_share(self) -> float:
-        return 0.0
+    _l1_share: ClassVar[float] = 0.0
 
 
 @dataclass(frozen=True)
@@ -172,10 +166,7 @@ class L1(Penalty):
     """
 
     name: ClassVar[str] = "l1"
-
-    @property
-    def _l1_share(self) -> float:
-        return 1.0
+    _l1_share: ClassVar[float] = 1.0
 
 
 @dataclass(frozen=True)
@@ -208,23 +199,8 @@ class ElasticNet(Penalty):
         object.__setattr__(self, "l1_ratio", l1_ratio)
 
     @property
-    def _l1_share(self) -> float:
+    def _l1_share(self) -> float:  # type: ignore[override]
         return self.l1_ratio
-
-
-class Quadratic(Protocol):
-    """A matrix as ``RKHSNorm`` needs it: its products and its columns."""
-
-    shape: tuple[int, int]
-
-    def matvec(self, w: NDArray) -> NDArray:
-        """The matrix times w."""
-
-    def block(self, columns: Any) -> NDArray:
-        """Some of its columns."""
-
-    def diagonal(self) -> NDArray:
-        """Its diagonal."""
 
 
 @dataclass(frozen=True)
@@ -267,6 +243,7 @@ class RKHSNorm(Penalty):
     jitter: float = 0.0
     name: ClassVar[str] = "rkhs"
     linear: ClassVar[bool] = True
+    _l1_share: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -276,10 +253,6 @@ class RKHSNorm(Penalty):
         if len(shape) != 2 or shape[0] != shape[1]:
             raise ValueError(f"matrix must be square; got shape {shape}.")
         object.__setattr__(self, "jitter", number_at_least_0(self.jitter, "jitter"))
-
-    @property
-    def _l1_share(self) -> float:
-        return 0.0
 
     def product(self, w: NDArray) -> NDArray:
         """(M + jitter I) w."""

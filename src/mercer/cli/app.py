@@ -19,8 +19,6 @@ from typer.core import TyperGroup
 
 from mercer.cli import compare, fit, predict, show
 
-__all__ = ["app"]
-
 FAILED, WRONG_USAGE = 1, 2
 _SIGNALLED = 128  # plus the number of the signal, as shells say it
 # Besides Ctrl-C: what ends a job, and what a closed terminal sends. Windows lacks the latter.
@@ -38,36 +36,24 @@ class Commands(TyperGroup):
         debug = "--debug" in options
         if debug:
             given.remove("--debug")
-        settings["standalone_mode"] = False
         _print_anywhere()
         with _endings() as received:
-            self._main(given, rest, settings, debug, received)
-
-    def _main(
-        self,
-        given: list[str],
-        rest: Sequence[Any],
-        settings: dict[str, Any],
-        debug: bool,
-        received: list[int],
-    ) -> NoReturn:
-        """Run a command and exit; ``received`` are the signals that asked it to end."""
-        try:
-            with _short_warnings():
-                code = super().main(given, *rest, **settings)
-            if code == _SIGNALLED + signal.SIGINT:  # before the command began
-                raise KeyboardInterrupt
-        except (KeyboardInterrupt, typer.Abort):
-            if debug:
-                raise
-            number = received[0] if received else signal.SIGINT
-            word = "interrupted" if number == signal.SIGINT else "terminated"
-            _complain(f"{word}; nothing was left half-written.", _SIGNALLED + number)
-        except Exception as error:
-            if debug:
-                raise
-            _complain(*_explained(error))
-        sys.exit(code if isinstance(code, int) else 0)
+            try:
+                with _short_warnings():
+                    code = super().main(given, *rest, **{**settings, "standalone_mode": False})
+                if code == _SIGNALLED + signal.SIGINT:  # before the command began
+                    raise KeyboardInterrupt
+            except (KeyboardInterrupt, typer.Abort):
+                if debug:
+                    raise
+                number = received[0] if received else signal.SIGINT
+                word = "interrupted" if number == signal.SIGINT else "terminated"
+                _complain(f"{word}; nothing was left half-written.", _SIGNALLED + number)
+            except Exception as error:
+                if debug:
+                    raise
+                _complain(*_explained(error))
+            sys.exit(code if isinstance(code, int) else 0)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the chosen command; an interrupt passes through as what it is."""
@@ -122,10 +108,14 @@ def _start(
         raise typer.Exit
 
 
-fit.register(app)
-predict.register(app)
-compare.register(app)
-show.register(app)
+for _name, _run, _example in (
+    ("fit", fit.fit, "fit houses.csv --target price --out model.skops"),
+    ("predict", predict.predict, "predict model.skops new.csv --out guesses.csv"),
+    ("compare", compare.compare, "compare letter"),
+    ("datasets", show.list_datasets, "datasets --json"),
+    ("info", show.show_info, "info"),
+):
+    app.command(_name, epilog=f"Example: mercer {_example}")(_run)
 for _addition in entry_points(group="mercer.commands"):  # of other distributions
     _addition.load()(app)
 for _command in app.registered_commands:
@@ -151,7 +141,9 @@ def _explained(error: Exception) -> tuple[str, int]:
 def _usage_sentence(error: Any) -> str:
     option = getattr(error, "option_name", None)
     if option and type(error).__name__ == "NoSuchOption":
-        near = _near_option(option, error.ctx)
+        parameters = error.ctx.command.get_params(error.ctx) if error.ctx else ()
+        known = [name for parameter in parameters for name in parameter.opts]
+        near = get_close_matches(option, known, n=1, cutoff=0.5)
         hint = f"did you mean {near[0]}?" if near else "--help lists them."
         return f"no option {option}; {hint}"
     return _refused_value(error) or " ".join(error.format_message().split()).removeprefix(
@@ -171,13 +163,6 @@ def _refused_value(error: Any) -> str:
     if reason.startswith("Input should "):
         return f"{options[0]} must {rule}; got {first['input']!r}."
     return f"{options[0]}: {reason}"
-
-
-def _near_option(option: str, context: Any) -> list[str]:
-    if context is None:
-        return []
-    known = [name for p in context.command.get_params(context) for name in p.opts]
-    return get_close_matches(option, known, n=1, cutoff=0.5)
 
 
 def _complain(sentence: str, code: int) -> NoReturn:

@@ -31,14 +31,11 @@ if TYPE_CHECKING:
     from mercer.compare.comparison import Comparison, Plan
     from mercer.datasets.base import Dataset
 
-__all__ = ["register"]
-
 Record = Mapping[str, Any]
 
 Methods = Annotated[
     str | None,
     typer.Option(
-        "--methods",
         metavar="NAMES",
         help="linear, binning, fourier, nystroem and exact by default; others are "
         "fourier-orthogonal, fourier-qmc, fastfood, tefm-g, tefm-s, compact, nystroem-kmeans, "
@@ -46,20 +43,12 @@ Methods = Annotated[
     ),
 ]
 Sizes = Annotated[
-    str | None,
-    typer.Option("--sizes", metavar="NUMBERS", help="Numbers of components, such as 64,256."),
+    str | None, typer.Option(metavar="NUMBERS", help="Numbers of components, such as 64,256.")
 ]
 Fast = Annotated[
     bool, typer.Option("--fast", help="Few sizes, and few rows to choose settings on.")
 ]
-Folder = Annotated[
-    Path, typer.Option("--out", metavar="FOLDER", help="Where figure and records go.")
-]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
-    app.command("compare", epilog="Example: mercer compare letter")(compare)
+Folder = Annotated[Path, typer.Option(metavar="FOLDER", help="Where figure and records go.")]
 
 
 def compare(
@@ -189,17 +178,8 @@ def _table(records: Sequence[Record]) -> Table:
     )
     table.add_column("method", no_wrap=True)
     score = ("test\nerror*", "\nR²") if regression else ("test\naccuracy",)
-    for heading in (
-        "size",
-        "kernel",
-        "γ",
-        "α·n",
-        *score,
-        "fit\ns",
-        "predict\ns",
-        "model",
-        "memory",
-    ):
+    headings = ("size", "kernel", "γ", "α·n", *score, "fit\ns", "predict\ns", "model", "memory")
+    for heading in headings:
         table.add_column(heading, justify="left" if heading == "kernel" else "right", no_wrap=True)
     best = _best(records)
     for record, following in zip(records, [*records[1:], None], strict=True):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -19,18 +21,16 @@ if TYPE_CHECKING:
     from mercer.datasets.base import Dataset, Table
     from mercer.persistence import SavedModel
 
-__all__ = ["Labelled", "as_task", "labelled", "unlabelled"]
-
 _MANY = 100  # whole numbers with more distinct values than this are taken for a quantity
 
 
+@dataclass
 class Labelled:
     """A data set with the name of its target and how its task was settled."""
 
-    def __init__(self, data: Dataset, target: str | None, task_note: str):
-        self.data = data
-        self.target = target
-        self.task_note = task_note
+    data: Dataset
+    target: str | None
+    task_note: str
 
 
 def labelled(
@@ -43,10 +43,7 @@ def labelled(
     from mercer import datasets
 
     path = Path(text)
-    if not path.is_file():
-        if not _is_known(text):
-            raise _unknown(text, datasets.names())
-        _check_in_memory(text, out_of_core)
+    if not _is_file(text, out_of_core):
         return _known(text, target, task)
     table, test = _read_with_test(path, target, out_of_core, raw)
     if table.y is None:
@@ -71,18 +68,13 @@ def unlabelled(
     """The rows to predict, in the columns of the model, and their targets where they are there."""
     from mercer import datasets
 
-    path = Path(text)
-    if not path.is_file():
-        if not _is_known(text):
-            raise _unknown(text, datasets.names())
-        _check_in_memory(text, out_of_core)
-        data = datasets.load(text)
-        use_test = data.X_test is not None
-        X, y, names = data.X_test if use_test else data.X, data.y_test, data.feature_names
-        y = y if use_test else data.y
-    else:
-        table = _read_for(path, saved, out_of_core)
+    if _is_file(text, out_of_core):
+        table = _read_for(Path(text), saved, out_of_core)
         X, y, names = table.X, table.y, table.feature_names
+    else:
+        data = datasets.load(text)
+        X, y = (data.X, data.y) if data.X_test is None else (data.X_test, data.y_test)
+        names = data.feature_names
     d = saved.model.n_features_in_
     if X.shape[1] != d:
         raise ValueError(f"{text} has {X.shape[1]} feature columns; the model was fitted on {d}.")
@@ -112,10 +104,17 @@ def as_task(y: NDArray, task: Task) -> tuple[str, str]:
     return "classification", f"task: classification, the target has {distinct} distinct values"
 
 
-def _is_known(text: str) -> bool:
+def _is_file(text: str, out_of_core: bool) -> bool:
+    """Whether there is a file of that name; a data set that is not known is refused."""
     from mercer import datasets
 
-    return text.lower().replace("_", "-") in datasets.names()
+    if Path(text).is_file():
+        return True
+    if text.lower().replace("_", "-") not in datasets.names():
+        raise _unknown(text, datasets.names())
+    if out_of_core:
+        raise ValueError(f"--out-of-core needs a Parquet file; got the known data set {text}.")
+    return False
 
 
 def _known(name: str, target: str | None, task: Task) -> Labelled:
@@ -127,11 +126,6 @@ def _known(name: str, target: str | None, task: Task) -> Labelled:
     if task not in (Task.auto, data.task):
         raise ValueError(f"{name} is a known data set for {data.task}; drop --task {task}.")
     return Labelled(data, None, f"task: {data.task}, as known of {name}")
-
-
-def _check_in_memory(text: str, out_of_core: bool) -> None:
-    if out_of_core:
-        raise ValueError(f"--out-of-core needs a Parquet file; got the known data set {text}.")
 
 
 def _no_target(text: str, columns: Sequence[str] | None) -> ValueError:
@@ -193,23 +187,17 @@ def _read_for(path: Path, saved: SavedModel, out_of_core: bool) -> Table:
             return table
         return datasets.read(path, saved.target, raw=raw)
     read: Any = datasets.memory_mapped if stays else partial(datasets.read, raw=raw)
-    try:
-        return read(path, saved.target, columns=names)
-    except datasets.DataError:
-        pass  # without the target, or with gaps in it, the rows can be predicted all the same
-    try:
-        return read(path, columns=names)
-    except datasets.DataError as error:
-        refused = error
-    if stays:
-        raise refused
-    try:
-        table = _read_unnamed(path, d, raw)
-    except datasets.DataError:
-        raise refused from None
-    if table.feature_names is not None:
-        raise refused
-    return table  # a format without names: the order of the columns has to be trusted
+    # Without the target, or with gaps in it, the rows can be predicted all the same.
+    for target in dict.fromkeys((saved.target, None)):
+        try:
+            return read(path, target, columns=names)
+        except datasets.DataError as error:
+            refused = error
+    with suppress(datasets.DataError):
+        unnamed = None if stays else _read_unnamed(path, d, raw)
+        if unnamed is not None and unnamed.feature_names is None:
+            return unnamed  # a format without names: the order of the columns has to be trusted
+    raise refused
 
 
 def _read_unnamed(path: Path, d: int, raw: bool) -> Table:

@@ -28,9 +28,7 @@ from mercer.cli.options import (
 if TYPE_CHECKING:
     from mercer.datasets.base import Dataset
 
-__all__ = ["register"]
-
-ModelFile = Annotated[Path, typer.Option("--out", help="The model file to write.")]
+ModelFile = Annotated[Path, typer.Option(help="The model file to write.")]
 MapName = Annotated[
     str | None,
     typer.Option(
@@ -40,36 +38,27 @@ MapName = Annotated[
         "ngrams or linear.",
     ),
 ]
-Components = Annotated[
-    int | None, typer.Option("--n-components", help="Grids, frequencies, landmarks: features.")
-]
+Components = Annotated[int | None, typer.Option(help="Grids, frequencies, landmarks: features.")]
 KernelName = Annotated[
     str | None,
     typer.Option(
-        "--kernel",
         metavar="NAME",
         help="gaussian, laplacian, exponential, cauchy, matern, rational_quadratic or smooth.",
     ),
 ]
 Gamma = Annotated[
-    str | None,
-    typer.Option("--gamma", metavar="NUMBER", help="Scale of the kernel; or scale, median."),
+    str | None, typer.Option(metavar="NUMBER", help="Scale of the kernel; or scale, median.")
 ]
 GammaPath = Annotated[
     str | None,
     typer.Option(
-        "--gamma-path",
-        metavar="NUMBERS",
-        help="Values to choose gamma from on held-out rows, such as 0.01,0.1,1.",
+        metavar="NUMBERS", help="Values to choose gamma from on held-out rows, such as 0.01,0.1,1."
     ),
 ]
-Alpha = Annotated[
-    float | None, typer.Option("--alpha", help="Weight of the penalty; by default set from n.")
-]
+Alpha = Annotated[float | None, typer.Option(help="Weight of the penalty; by default set from n.")]
 Alphas = Annotated[
     str | None,
     typer.Option(
-        "--alphas",
         metavar="NUMBERS",
         help="Values to choose alpha from, on rows not seen, such as 1e-6,1e-5,1e-4.",
     ),
@@ -77,19 +66,15 @@ Alphas = Annotated[
 LossName = Annotated[
     str | None,
     typer.Option(
-        "--loss",
-        metavar="NAME",
-        help="squared, huber, logistic, squared_hinge, smooth_hinge, multinomial.",
+        metavar="NAME", help="squared, huber, logistic, squared_hinge, smooth_hinge, multinomial."
     ),
 ]
 SolverName = Annotated[
-    str | None,
-    typer.Option("--solver", metavar="NAME", help="auto, cholesky, cg, block, newton-cg, cd."),
+    str | None, typer.Option(metavar="NAME", help="auto, cholesky, cg, block, newton-cg, cd.")
 ]
 Checkpoint = Annotated[
     Path | None,
     typer.Option(
-        "--checkpoint",
         metavar="FOLDER",
         help="Where --solver block keeps how far it is: the same command goes on from there.",
     ),
@@ -108,18 +93,11 @@ Scale = Annotated[
 
 
 TimeBudget = Annotated[
-    float | None,
-    typer.Option("--time-budget", help="Seconds that the automatic choice and the fit may take."),
+    float | None, typer.Option(help="Seconds that the automatic choice and the fit may take.")
 ]
 
+_LARGE = ("coef", "intercept")  # of a path of strengths; they are told by the model alone
 _JUDGES = {"holdout": "held-out rows", "loo": "every row, left out in turn"}
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
-    app.command("fit", epilog="Example: mercer fit houses.csv --target price --out model.skops")(
-        fit
-    )
 
 
 def fit(
@@ -183,9 +161,7 @@ def fit(
     say(labelled_data.task_note)
     model, seconds = _fitted(labelled_data.data, settings, sparse, automatic)
     summary = _write(labelled_data.data, labelled_data.target, model, settings, out)
-    summary["seconds"] = seconds
-    summary["n_drawn"] = getattr(model, "n_drawn_", None)
-    summary |= _scored(labelled_data.data, model)
+    summary |= {"seconds": seconds, **_scored(labelled_data.data, model)}
     if as_json:
         print_json(summary)
     else:
@@ -261,7 +237,7 @@ def _write(
         feature_names=names,
         settings={**settings, "data": data.name},
     )
-    machine = getattr(model, "kernel_machine_", model)
+    machine, path = getattr(model, "kernel_machine_", model), getattr(model, "path_", None)
     return {
         "model": str(out),
         "bytes": size,
@@ -272,28 +248,19 @@ def _write(
         "d": data.X.shape[1],
         "n_features": machine.feature_map_.n_features_out_,
         "gamma_path": getattr(model, "gamma_path_", None),
-        "gamma": _gamma(machine),
+        # A map may have no kernel, and a kernel no scale.
+        "gamma": getattr(getattr(machine.feature_map_, "kernel_", None), "gamma", None),
         "alpha": getattr(machine, "alpha_", None),
         "chosen": getattr(model, "best_settings_", None),
+        "n_drawn": getattr(model, "n_drawn_", None),
         "n_tried": len(getattr(model, "search_results_", {}).get("loss", ())),
         "judged_by": _JUDGES.get(getattr(model, "selection_", "")),
-        "path": _without_coefficients(getattr(model, "path_", None)),
+        "path": None if path is None else {key: path[key] for key in path if key not in _LARGE},
         "settings": settings,
         "solver": machine.solver_,
         "n_iter": machine.n_iter_,
         "converged": machine.converged_,
     }
-
-
-def _gamma(model: Any) -> Any:
-    """The scale of the model's kernel; None for a map without one."""
-    return getattr(getattr(model.feature_map_, "kernel_", None), "gamma", None)
-
-
-def _without_coefficients(path: dict[str, Any] | None) -> dict[str, Any] | None:
-    if path is None:
-        return None
-    return {name: value for name, value in path.items() if name not in ("coef", "intercept")}
 
 
 def _scored(data: Dataset, model: Any) -> dict[str, Any]:

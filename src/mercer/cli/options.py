@@ -16,26 +16,6 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-__all__ = [
-    "AsTask",
-    "Data",
-    "Jobs",
-    "Json",
-    "MaxMemory",
-    "OutOfCore",
-    "Seed",
-    "Target",
-    "Task",
-    "check_writable",
-    "check_writable_folder",
-    "narrow",
-    "print_json",
-    "say",
-    "show_table",
-    "simple_table",
-    "waiting",
-]
-
 _WIDE, _ROOMY = 160, 110
 
 Data = Annotated[
@@ -49,12 +29,8 @@ Data = Annotated[
 Json = Annotated[
     bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")
 ]
-Seed = Annotated[
-    int, typer.Option("--seed", min=0, max=2**32 - 1, help="Decides every random choice.")
-]
-Jobs = Annotated[
-    int | None, typer.Option("--n-jobs", help="Threads; -1 or nothing takes every core.")
-]
+Seed = Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Decides every random choice.")]
+Jobs = Annotated[int | None, typer.Option(help="Threads; -1 or nothing takes every core.")]
 
 
 def _limit(context: typer.Context, size: str | None) -> str | None:
@@ -69,7 +45,6 @@ def _limit(context: typer.Context, size: str | None) -> str | None:
 MaxMemory = Annotated[
     str | None,
     typer.Option(
-        "--max-memory",
         metavar="SIZE",
         callback=_limit,
         help="Memory to work with, such as 8GB; by default what there is.",
@@ -93,12 +68,8 @@ class Task(StrEnum):
     regression = "regression"
 
 
-Target = Annotated[
-    str | None, typer.Option("--target", help="Column to predict: a name or a number.")
-]
-AsTask = Annotated[
-    Task, typer.Option("--task", help="auto reads it off the target and says which.")
-]
+Target = Annotated[str | None, typer.Option(help="Column to predict: a name or a number.")]
+AsTask = Annotated[Task, typer.Option(help="auto reads it off the target and says which.")]
 
 
 def check_writable(path: Path) -> None:

@@ -16,16 +16,7 @@ if TYPE_CHECKING:
 
     from mercer.persistence import SavedModel
 
-__all__ = ["register"]
-
 _ROWS = 65_536  # lines formatted at a time
-
-
-def register(app: typer.Typer) -> None:
-    """Add the command to ``app``."""
-    app.command("predict", epilog="Example: mercer predict model.skops new.csv --out guesses.csv")(
-        predict
-    )
 
 
 def predict(
@@ -38,7 +29,6 @@ def predict(
     coverage: Annotated[
         float | None,
         typer.Option(
-            "--coverage",
             help="Add intervals that hold the target, or sets that hold the class, this often "
             "(above 0 and below 1).",
         ),
@@ -58,14 +48,13 @@ def predict(
     from mercer.compare.metrics import scores
 
     saved = persistence.load_saved(model)
-    _check_proba(saved, proba)
-    _check_coverage(saved, coverage)
+    _check_asked(saved, proba, coverage)
     X, y = unlabelled(data, saved, out_of_core)
     with waiting(f"predicting {X.shape[0]} rows"):
         predicted = saved.model.predict(X)
         columns = _columns(predicted)
         if proba:
-            columns |= _probabilities(saved, X)
+            columns |= _by_label(saved, "probability", saved.model.predict_proba(X))
         if coverage is not None:
             columns |= _bounds(saved, X, coverage)
         persistence.write_atomically(out, lambda file: _write_csv(file, columns))
@@ -80,15 +69,13 @@ def predict(
     typer.echo(f"wrote {out} ({X.shape[0]} rows)")
 
 
-def _check_proba(saved: SavedModel, proba: bool) -> None:
+def _check_asked(saved: SavedModel, proba: bool, coverage: float | None) -> None:
+    """Refuse what the model cannot say."""
     if proba and not hasattr(saved.model, "predict_proba"):
         raise ValueError(
             "--proba needs a classifier with a loss that defines probabilities; fit one with "
             "--loss logistic or multinomial."
         )
-
-
-def _check_coverage(saved: SavedModel, coverage: float | None) -> None:
     if coverage is None:
         return
     if not 0 < coverage < 1:
@@ -107,19 +94,16 @@ def _columns(predicted: NDArray) -> dict[str, NDArray]:
     return {"prediction": predicted}
 
 
-def _probabilities(saved: SavedModel, X: Any) -> dict[str, NDArray]:
-    """The probability of each class as a column."""
-    probabilities = saved.model.predict_proba(X)
+def _by_label(saved: SavedModel, what: str, values: NDArray) -> dict[str, NDArray]:
+    """A column for each class."""
     labels = saved.model.classes_.tolist()
-    return {f"probability_{label}": probabilities[:, j] for j, label in enumerate(labels)}
+    return {f"{what}_{label}": values[:, j] for j, label in enumerate(labels)}
 
 
 def _bounds(saved: SavedModel, X: Any, coverage: float) -> dict[str, NDArray]:
     """Ends of intervals as columns, or for each class whether it belongs to the set."""
     if hasattr(saved.model, "predict_set"):
-        members = saved.model.predict_set(X, coverage)
-        labels = saved.model.classes_.tolist()
-        return {f"in_set_{label}": members[:, j] for j, label in enumerate(labels)}
+        return _by_label(saved, "in_set", saved.model.predict_set(X, coverage))
     ends = saved.model.predict_interval(X, coverage)
     if ends.ndim == 2:
         return {"low": ends[:, 0], "high": ends[:, 1]}

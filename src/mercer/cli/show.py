@@ -5,17 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-import typer
-
 from mercer.cli.options import Json, narrow, print_json, show_table, simple_table
-
-__all__ = ["register"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands to ``app``."""
-    app.command("datasets", epilog="Example: mercer datasets --json")(list_datasets)
-    app.command("info", epilog="Example: mercer info")(show_info)
 
 
 def list_datasets(as_json: Json = False) -> None:

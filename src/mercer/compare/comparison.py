@@ -29,40 +29,18 @@ _RUNS, _QUICK = 3, 1.5  # work is timed so often, unless it has taken so many se
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings of a comparison: methods, sizes and budgets.
+    """Settings of a comparison; a ValueError for an unknown method or a size below 1.
 
-    Parameters
-    ----------
-    methods : tuple of str, default=("linear", "binning", "fourier", "nystroem", "exact")
-        Names in ``mercer.compare.methods.METHODS``.
-    sizes : tuple of int or None, default=None
-        Numbers of components for every method that has them; None takes each method's own.
-    seed : int, default=0
-        Decides every random choice.
-    n_jobs : int or None, default=None
-        Threads; None takes every core.
-    selection_rows : int, default=4000
-        At most so many rows are fitted, and as many validated on, while settings are chosen.
-    exact_rows : int, default=16000
-        More training rows than this leave the exact method out.
-
-    Raises
-    ------
-    ValueError
-        For an unknown method or a size below 1.
-
-    Examples
-    --------
     >>> Plan(methods=("linear", "binning"), sizes=(64,)).chosen()[1].sizes
     (64,)
     """
 
-    methods: tuple[str, ...] = DEFAULT
-    sizes: tuple[int, ...] | None = None
-    seed: int = 0
-    n_jobs: int | None = None
-    selection_rows: int = 4000
-    exact_rows: int = EXACT_ROWS
+    methods: tuple[str, ...] = DEFAULT  # names in METHODS
+    sizes: tuple[int, ...] | None = None  # for every method that has them; None: each one's own
+    seed: int = 0  # decides every random choice
+    n_jobs: int | None = None  # threads; None takes every core
+    selection_rows: int = 4000  # that at most are fitted, and validated on, to choose settings
+    exact_rows: int = EXACT_ROWS  # more training rows than this leave the exact method out
 
     def __post_init__(self) -> None:
         unknown = [name for name in self.methods if name not in METHODS]
@@ -92,17 +70,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The records of a comparison.
+    """The records of a comparison, and what was left out of it."""
 
-    Parameters
-    ----------
-    records : list of dict
-        One for each fit.
-    notes : list of str
-        What was left out, and why.
-    """
-
-    records: list[dict[str, Any]]
+    records: list[dict[str, Any]]  # one for each fit
     notes: list[str]
 
 
@@ -117,29 +87,10 @@ def compare(
 
     Kernel, γ and α are chosen for each method on one validation part of the training rows, over the
     same grids; then every size is fitted on the whole training part with that choice, and timed.
-    The test part is used for the test scores alone.
+    The test part, or a seeded quarter of the rows where there is none, is used for the test scores
+    alone. ``on_record`` is called with each record as soon as its fit is done, ``on_progress`` with
+    the share of the work done, in [0, 1], and what is being done.
 
-    Parameters
-    ----------
-    data : Dataset
-        Without a test part, a seeded quarter of the rows is held out for it.
-    plan : Plan
-    on_record : callable, optional
-        Called with each record as soon as its fit is done.
-    on_progress : callable, optional
-        Called with the share of the work done, in [0, 1], and what is being done.
-
-    Returns
-    -------
-    Comparison
-
-    Raises
-    ------
-    ValueError
-        If the data have fewer than ten training rows.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (200, 2)).astype(np.float32)
@@ -187,13 +138,13 @@ def _records(
         "selection": selection.describe(),
     }
     for method in methods:
-        work.says(f"{method.label}: choosing settings")
+        work.goes_on(f"{method.label}: choosing settings")
         with quiet():
-            choice = selection.choose(method, on_step=partial(work.tried, method))
+            choice = selection.choose(method, on_step=partial(work.advance, work.try_cost(method)))
         for size in method.sizes or (None,):
-            work.says(method.label if size is None else f"{method.label}, {size} components")
+            work.goes_on(method.label if size is None else f"{method.label}, {size} components")
             yield {**common, **_fit(method, size, choice, data.task, parts, plan)}
-            work.fitted(method, size)
+            work.advance(method.cost(size, *work.shape))
 
 
 def _fit(
@@ -302,33 +253,25 @@ class _Work:
         n, d = parts.X_train.shape
         y = parts.y_train
         outputs = len(np.unique(y)) if y.ndim == 1 and y.dtype.kind not in "f" else 1
-        self._shape = n, d, outputs
+        self.shape = n, d, outputs
         self._rows = min(int(0.8 * n), plan.selection_rows)
-        self._on_progress = on_progress
-        self._text = ""
-        self._done = 0.0
+        self._on_progress, self._text, self._done = on_progress, "", 0.0
         self._total = sum(
-            Selection.n_steps(m) * self._try_cost(m)
-            + sum(m.cost(size, *self._shape) for size in m.sizes or (None,))
+            Selection.n_steps(m) * self.try_cost(m)
+            + sum(m.cost(size, *self.shape) for size in m.sizes or (None,))
             for m in methods
         )
 
-    def _try_cost(self, method: Method) -> float:
-        return method.cost(method.reference, self._rows, *self._shape[1:])
+    def try_cost(self, method: Method) -> float:
+        """Of one setting that is tried while choosing."""
+        return method.cost(method.reference, self._rows, *self.shape[1:])
 
-    def tried(self, method: Method) -> None:
-        """One setting was tried while choosing."""
-        self._advance(self._try_cost(method))
-
-    def fitted(self, method: Method, size: int | None) -> None:
-        """One size was fitted."""
-        self._advance(method.cost(size, *self._shape))
-
-    def says(self, text: str) -> None:
+    def goes_on(self, text: str) -> None:
         """Tell what comes next."""
         self._text = text
-        self._advance(0.0)
+        self.advance(0.0)
 
-    def _advance(self, cost: float) -> None:
+    def advance(self, cost: float) -> None:
+        """Tell that work of this cost is done."""
         self._done += cost
         self._on_progress(min(1.0, self._done / self._total), self._text)

@@ -6,7 +6,6 @@ import ctypes
 import re
 import sys
 from pathlib import Path
-from types import TracebackType
 
 __all__ = ["KIND", "PeakMemory"]
 
@@ -21,18 +20,9 @@ class PeakMemory:
     """Context manager that measures the memory its block takes on top of what is held already.
 
     On Linux the kernel keeps the highest resident size of a process; it is reset on entry and read
-    on exit, so allocations of compiled code count and nothing is slowed down. Elsewhere ``added``
-    is None.
+    on exit, so allocations of compiled code count and nothing is slowed down. ``peak`` is that size
+    in bytes and ``added`` what it is above the size on entry; elsewhere both are None.
 
-    Attributes
-    ----------
-    added : int or None
-        Highest resident bytes inside the block less those on entry.
-    peak : int or None
-        Highest resident bytes of the whole process inside the block.
-
-    Examples
-    --------
     >>> with PeakMemory() as memory:
     ...     block = bytes(10)
     >>> memory.added is None or memory.added >= 0
@@ -49,16 +39,9 @@ class PeakMemory:
         self._before = _read("VmRSS") if _reset() else None
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._before is None:
-            return
-        self.peak = _read("VmHWM")
-        if self.peak is not None:
+    def __exit__(self, *_: object) -> None:
+        self.peak = None if self._before is None else _read("VmHWM")
+        if self._before is not None and self.peak is not None:
             self.added = max(0, self.peak - self._before)
 
 

@@ -10,13 +10,7 @@ from mercer import maps
 from mercer.estimators import KernelClassifier, KernelRegressor
 from mercer.maps import FeatureMap
 
-__all__ = [
-    "DEFAULT",
-    "EXACT_ROWS",
-    "METHODS",
-    "TOLERANCE",
-    "Method",
-]
+__all__ = ["DEFAULT", "EXACT_ROWS", "METHODS", "TOLERANCE", "Method"]
 
 TOLERANCE = 1e-2  # of iterative solvers: beyond it scores no longer change, only times
 EXACT_ROWS = 16_000  # rows up to which the exact solution, cubic in n, is worth its minutes
@@ -26,35 +20,17 @@ EXACT_ROWS = 16_000  # rows up to which the exact solution, cubic in n, is worth
 class Method:
     """One way to fit a kernel machine.
 
-    Parameters
-    ----------
-    name : str
-        Short name, as in ``--methods`` and in the records.
-    label : str
-        Name in tables and figures.
-    kernels : tuple of str
-        Kernels to choose between; empty where there is none.
-    sizes : tuple of int
-        Numbers of components to fit; empty where there is no such number.
-    reference : int or None
-        Number of components at which γ, α and the kernel are chosen.
-    map_name : str or None, default=None
-        Name of its feature map in ``mercer.maps``; None: its own name.
-    settings : mapping, optional
-        What the map is told besides kernel, γ and number of components.
-
-    Examples
-    --------
     >>> METHODS["fourier"].feature_map("laplacian", 0.5, 64)
     RandomFourier(gamma=0.5, kernel='laplacian', n_components=64)
     """
 
-    name: str
-    label: str
-    kernels: tuple[str, ...] = ()
-    sizes: tuple[int, ...] = ()
-    reference: int | None = None
-    map_name: str | None = None
+    name: str  # as in ``--methods`` and in the records
+    label: str  # in tables and figures
+    kernels: tuple[str, ...] = ()  # to choose between; empty where there is none
+    sizes: tuple[int, ...] = ()  # numbers of components to fit; empty where there is none
+    reference: int | None = None  # components at which γ, α and the kernel are chosen
+    map_name: str | None = None  # of its feature map in ``mercer.maps``; None: its own name
+    # What the map is told besides kernel, γ and number of components.
     settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
     @property
@@ -63,20 +39,7 @@ class Method:
         return self.map_name or self.name
 
     def feature_map(self, kernel: str | None, gamma: Any, size: int | None) -> FeatureMap:
-        """Its map, unfitted, without seed and threads.
-
-        Parameters
-        ----------
-        kernel : str or None
-            Left out for a map that stands for a single kernel.
-        gamma : float, str or None
-        size : int or None
-
-        Raises
-        ------
-        ValueError
-            If the map has no such setting.
-        """
+        """Its map, unfitted, without seed and threads; a map that is one kernel is told none."""
         settings = maps.get(self.family).get_params(deep=False)
         map_ = maps.get(
             self.family,
@@ -101,25 +64,8 @@ class Method:
     ) -> Any:
         """Its estimator, unfitted: squared loss and intercept, whatever the method is.
 
-        Parameters
-        ----------
-        task : {"classification", "regression"}
-        size, kernel, gamma : int, str, float or None
-            None where the method has no such setting.
-        alpha : float
-            Weight of the penalty in the objective (a mean over rows).
-        seed : int
-        n_jobs : int or None
-        warm_start : bool, default=False
-            Keep the map while only ``alpha`` changes.
-        scale : bool, default=True
-            Whether the estimator scales the inputs.
-
-        Examples
-        --------
-        >>> settings = dict.fromkeys(("size", "kernel", "gamma")) | {"seed": 0, "n_jobs": 1}
-        >>> METHODS["linear"].estimator("regression", alpha=1.0, **settings).alpha
-        1.0
+        Size, kernel and gamma are None where it has no such setting. ``warm_start`` keeps the map
+        while only ``alpha``, the weight of the penalty beside a mean over rows, changes.
         """
         machine = KernelClassifier if task == "classification" else KernelRegressor
         return machine(
@@ -160,55 +106,32 @@ _COLUMNS = ((64, 256, 1024, 2048), 512)
 _GRIDS = ((16, 64, 256, 1024), 256)
 _EMBEDDED = ((64, 256, 512), 256)
 
+
+def _variant(
+    map_name: str, setting: str, value: str, label: str, kernels: tuple[str, ...] = _KERNELS
+) -> Method:
+    """A map with another value of one of its settings."""
+    return Method(f"{map_name}-{value}", label, kernels, *_COLUMNS, map_name, {setting: value})
+
+
 METHODS = {
     method.name: method
     for method in (
         Method("linear", "linear"),
         Method("binning", "random binning", ("laplacian",), *_GRIDS),
         Method("fourier", "random Fourier", _KERNELS, *_COLUMNS),
-        Method(
-            "fourier-orthogonal",
-            "orthogonal Fourier",
-            _RADIAL,
-            *_COLUMNS,
-            map_name="fourier",
-            settings={"sampling": "orthogonal"},
-        ),
-        Method(
-            "fourier-qmc",
-            "quasi-random Fourier",
-            _KERNELS,
-            *_COLUMNS,
-            map_name="fourier",
-            settings={"sampling": "qmc"},
-        ),
+        _variant("fourier", "sampling", "orthogonal", "orthogonal Fourier", _RADIAL),
+        _variant("fourier", "sampling", "qmc", "quasi-random Fourier"),
         Method("fastfood", "Fastfood", _RADIAL, *_COLUMNS),
         Method("tefm-g", "TEFM-G", _KERNELS, *_EMBEDDED, map_name="tefm"),
         Method(
-            "tefm-s",
-            "TEFM-S",
-            _KERNELS,
-            *_EMBEDDED,
-            map_name="tefm",
-            settings={"sketch": "srht"},
+            "tefm-s", "TEFM-S", _KERNELS, *_EMBEDDED, map_name="tefm", settings={"sketch": "srht"}
         ),
         Method("compact", "compact", _KERNELS, *_EMBEDDED),
         Method("nystroem", "Nyström", _KERNELS, *_COLUMNS),
-        *(
-            Method(
-                f"nystroem-{landmarks}",
-                f"Nyström, {label}",
-                _KERNELS,
-                *_COLUMNS,
-                map_name="nystroem",
-                settings={"landmarks": landmarks},
-            )
-            for landmarks, label in (
-                ("kmeans", "k-means"),
-                ("leverage", "leverage"),
-                ("rpcholesky", "RPCholesky"),
-            )
-        ),
+        _variant("nystroem", "landmarks", "kmeans", "Nyström, k-means"),
+        _variant("nystroem", "landmarks", "leverage", "Nyström, leverage"),
+        _variant("nystroem", "landmarks", "rpcholesky", "Nyström, RPCholesky"),
         Method("perceptron", "random perceptrons", (), *_COLUMNS),
         Method("stump", "random stumps", (), *_COLUMNS),
         Method("tree", "random trees", ("laplacian",), *_COLUMNS),

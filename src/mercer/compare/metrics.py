@@ -11,17 +11,6 @@ __all__ = ["accuracy", "r2", "relative_rmse", "scores"]
 def accuracy(y: ArrayLike, predicted: ArrayLike) -> float:
     """Share of rows whose class is predicted.
 
-    Parameters
-    ----------
-    y, predicted : array-like of shape (n,)
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
-    Examples
-    --------
     >>> accuracy(["a", "b", "b", "a"], ["a", "b", "a", "a"])
     0.75
     """
@@ -30,19 +19,10 @@ def accuracy(y: ArrayLike, predicted: ArrayLike) -> float:
 
 
 def relative_rmse(y: ArrayLike, predicted: ArrayLike) -> float:
-    """``‖y − ŷ‖ / ‖y‖``: 0 is perfect and 1 is what predicting zero gives.
+    """``‖y − ŷ‖ / ‖y‖`` for (n,) or (n, k): 0 is perfect and 1 is what predicting zero gives.
 
-    Parameters
-    ----------
-    y, predicted : array-like of shape (n,) or (n, k)
+    It is infinite when ``y`` is all zero and ``predicted`` is not.
 
-    Returns
-    -------
-    float
-        At least 0; infinite when ``y`` is all zero and ``predicted`` is not.
-
-    Examples
-    --------
     >>> relative_rmse([3.0, 4.0], [0.0, 0.0])
     1.0
     """
@@ -57,18 +37,8 @@ def relative_rmse(y: ArrayLike, predicted: ArrayLike) -> float:
 def r2(y: ArrayLike, predicted: ArrayLike) -> float:
     """Coefficient of determination: 1 is perfect and 0 is what predicting the mean of ``y`` gives.
 
-    Parameters
-    ----------
-    y, predicted : array-like of shape (n,) or (n, k)
-        Several outputs count by their variance.
+    Several outputs, of shape (n, k), count by their variance.
 
-    Returns
-    -------
-    float
-        At most 1.
-
-    Examples
-    --------
     >>> r2([1.0, 2.0, 3.0], [2.0, 2.0, 2.0])
     0.0
     """
@@ -84,18 +54,6 @@ def r2(y: ArrayLike, predicted: ArrayLike) -> float:
 def scores(task: str, y: ArrayLike, predicted: ArrayLike) -> dict[str, float]:
     """Every score that suits the task, the first one leading.
 
-    Parameters
-    ----------
-    task : {"classification", "regression"}
-    y, predicted : array-like of shape (n,) or (n, k)
-
-    Returns
-    -------
-    dict
-        ``accuracy``, or ``relative_rmse`` and ``r2``.
-
-    Examples
-    --------
     >>> scores("classification", [0, 1], [0, 1])
     {'accuracy': 1.0}
     """

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import platform
+import re
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,34 +27,12 @@ _PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 
 def new_run() -> str:
-    """A name for one run of an experiment: its time in UTC and the process.
-
-    Examples
-    --------
-    >>> new_run().startswith("20")
-    True
-    """
+    """A name for one run of an experiment: its time in UTC and the process."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}-{os.getpid()}"
 
 
 def environment(n_jobs: int | None = None) -> dict[str, Any]:
-    """Versions and machine, as every record carries them.
-
-    Parameters
-    ----------
-    n_jobs : int or None, default=None
-        Threads asked for, as for the estimators.
-
-    Returns
-    -------
-    dict
-        ``versions`` and ``machine``.
-
-    Examples
-    --------
-    >>> sorted(environment())
-    ['machine', 'versions']
-    """
+    """Versions and machine, as every record carries them; ``n_jobs`` is as for the estimators."""
     from mercer import _core
 
     cpu = _core.cpu_info()
@@ -74,23 +53,8 @@ def environment(n_jobs: int | None = None) -> dict[str, Any]:
 
 
 def describe_data(data: Dataset, parts: Split) -> dict[str, Any]:
-    """Facts about the data of a record.
+    """Facts about the data of a record and their training and test rows.
 
-    Parameters
-    ----------
-    data : Dataset
-    parts : Split
-        Its training and test rows.
-
-    Returns
-    -------
-    dict
-        Name, task, numbers of rows and inputs, how the rows were parted, source and note; ``kind``
-        is "whole", "sample" or "stand-in".
-
-    Examples
-    --------
-    >>> import numpy as np
     >>> data = Dataset("toy", "regression", np.ones((4, 1)), np.ones(4))
     >>> described = describe_data(data, data.split())
     >>> described["kind"], described["n_train"]
@@ -113,22 +77,10 @@ def describe_data(data: Dataset, parts: Split) -> dict[str, Any]:
 
 
 def append(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
-    """Append one record as a line; a failure leaves the file as it was.
+    """Append one record as a line; an OSError leaves the file as it was.
 
-    Parameters
-    ----------
-    path : str or path-like
-        The file; it and its folder are made when missing.
-    record : mapping
-        Anything JSON can hold, and NumPy's numbers and arrays. Infinities and NaN become null.
+    The file and its folder are made when missing. The record is anything that :func:`plain` takes.
 
-    Raises
-    ------
-    OSError
-        If the folder is not writable or the disk is full.
-
-    Examples
-    --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     append(f"{folder}/fits.jsonl", {"score": 0.9})
@@ -153,31 +105,9 @@ def append(path: str | os.PathLike[str], record: Mapping[str, Any]) -> None:
 
 
 def read(path: str | os.PathLike[str], *, torn: bool = False) -> list[dict[str, Any]]:
-    """All records of a file.
+    """All records of a file; a line that is no JSON object is a ValueError.
 
-    Parameters
-    ----------
-    path : str or path-like
-    torn : bool, default=False
-        Leave out a last line that was cut off while it was written, instead of raising.
-
-    Returns
-    -------
-    list of dict
-
-    Raises
-    ------
-    ValueError
-        If a line is not a JSON object; its number is named.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "fits.jsonl")
-    ...     _ = path.write_text('{"score": 0.9}\\n')
-    ...     read(path)
-    [{'score': 0.9}]
+    With ``torn`` a last line that was cut off while it was written is left out instead.
     """
     records = []
     with open(path, encoding="utf-8") as lines:
@@ -197,11 +127,8 @@ def read(path: str | os.PathLike[str], *, torn: bool = False) -> list[dict[str, 
 
 
 def plain(value: Any) -> Any:
-    """``value`` in what JSON can hold.
+    """``value`` in what JSON can hold: arrays as lists, infinities and NaN as null.
 
-    Examples
-    --------
-    >>> import numpy as np
     >>> plain({"a": np.float32(0.5), "b": (1, np.inf)})
     {'a': 0.5, 'b': [1, None]}
     """
@@ -220,15 +147,7 @@ def plain(value: Any) -> Any:
 
 @contextmanager
 def quiet() -> Iterator[list[warnings.WarningMessage]]:
-    """Collect warnings instead of showing them: they go into the record.
-
-    Examples
-    --------
-    >>> with quiet() as caught:
-    ...     warnings.warn("late", stacklevel=1)
-    >>> str(caught[0].message)
-    'late'
-    """
+    """Collect warnings instead of showing them: they go into the record."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield caught
@@ -236,9 +155,8 @@ def quiet() -> Iterator[list[warnings.WarningMessage]]:
 
 def _processor() -> str:
     try:
-        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
     except OSError:
-        pass
-    return platform.processor() or "unknown"
+        text = ""
+    model = re.search(r"^model name[^:\n]*:(.*)", text, re.M)
+    return model[1].strip() if model else platform.processor() or "unknown"

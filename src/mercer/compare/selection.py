@@ -27,56 +27,23 @@ _Found = dict[tuple[int, int], float]  # validation errors by the exponents of �
 
 @dataclass(frozen=True)
 class Choice:
-    """The settings chosen for a method and their error on the validation part.
-
-    Parameters
-    ----------
-    kernel : str or None
-    gamma : float or None
-        The value for scaled inputs.
-    gamma_multiple : float or None
-        The same as a multiple of the kernel's "scale".
-    alpha_multiple : float
-        α as a multiple of 1/n.
-    error : float
-        On the validation part: share of wrong classes, or relative RMSE.
-    n_tried : int
-        Number of settings tried.
-    seconds : float
-        Time of the whole choice.
-    """
+    """The settings chosen for a method and their error on the validation part."""
 
     kernel: str | None
-    gamma: float | None
-    gamma_multiple: float | None
-    alpha_multiple: float
-    error: float
-    n_tried: int
-    seconds: float
+    gamma: float | None  # for scaled inputs
+    gamma_multiple: float | None  # the same as a multiple of the kernel's "scale"
+    alpha_multiple: float  # α as a multiple of 1/n
+    error: float  # share of wrong classes, or relative RMSE
+    n_tried: int  # settings
+    seconds: float  # of the whole choice
 
 
 class Selection:
-    """One fixed validation part and the rows to fit on while choosing.
+    """One fixed validation part, a share of the training rows X and y, and rows to fit meanwhile.
 
-    Parameters
-    ----------
-    X, y : arrays of n rows
-        The training part; a test part never comes here.
-    task : {"classification", "regression"}
-    seed : int
-        Decides the split.
-    max_rows : int
-        At most so many rows are fitted, and at most so many validated on.
-    share : float, default=0.2
-        Share of the rows that form the validation part.
-    is_series : bool, default=False
-        Validate on the last rows instead of random ones.
-    scale : bool, default=True
-        Whether the estimators scale the inputs; False takes X as it is.
-    n_jobs : int or None, default=None
+    At most ``max_rows`` rows are fitted, and at most so many validated on: the last ones if the
+    data are a series, else random ones. The estimators scale X if ``scale``.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> X = np.linspace(-1, 1, 200)[:, None]
     >>> selection = Selection(X, X[:, 0], "regression", seed=0, max_rows=100)
@@ -138,13 +105,7 @@ class Selection:
         The grid is the same for every method: γ in powers of two times the kernel's own "scale",
         α in powers of ten over n. It is searched line by line: along γ, then along α, for every
         kernel, and for the better kernel on from there until neither moves. Of errors within one
-        per cent of the least the largest α wins.
-
-        Parameters
-        ----------
-        method : Method
-        on_step : callable, optional
-            Called after each setting that was tried.
+        per cent of the least the largest α wins. ``on_step`` is called after each setting.
         """
         start = time.perf_counter()
         tried: dict[str | None, _Found] = {kernel: {} for kernel in method.kernels or (None,)}
@@ -191,26 +152,19 @@ class Selection:
         on_step: Callable[[], None],
     ) -> None:
         """Add to ``errors`` the errors on a line along γ, then on one along α through the best."""
+
+        def look(i: int, alphas: Iterable[int]) -> None:
+            todo = [j for j in alphas if (i, j) not in errors]
+            for j, error in zip(todo, self._path(method, kernel, i, todo), strict=True):
+                errors[i, j] = error
+                on_step()
+
         i, j = at
         if kernel is not None:
             for other in range(i - reach, i + reach + 1):
-                self._try(method, kernel, errors, other, [j], on_step)
+                look(other, [j])
             i, j = _best(errors)
-        self._try(method, kernel, errors, i, range(j - reach, j + reach + 1), on_step)
-
-    def _try(
-        self,
-        method: Method,
-        kernel: str | None,
-        errors: _Found,
-        i: int,
-        alphas: Iterable[int],
-        on_step: Callable[[], None],
-    ) -> None:
-        todo = [j for j in alphas if (i, j) not in errors]
-        for j, error in zip(todo, self._path(method, kernel, i, todo), strict=True):
-            errors[i, j] = error
-            on_step()
+        look(i, range(j - reach, j + reach + 1))
 
     def _path(
         self, method: Method, kernel: str | None, i: int, alphas: list[int]

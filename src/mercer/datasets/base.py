@@ -156,22 +156,19 @@ class Dataset:
             raise ValueError(f"test_size must be a share between 0 and 1, got {test_size!r}")
         stratified = self.task == "classification" and self.y.ndim == 1
         if self.is_series:
+            kind = "last rows of the series held out"
             train, test = _cut(self.n_train, test_size, random_state)
         else:
-            train, test = _random_split(
-                self.y if stratified else None, self.n_train, test_size, random_state
-            )
+            kind = f"random split with random_state={random_state}"
+            kind = f"stratified {kind}" if stratified else kind
+            labels = self.y if stratified else None
+            train, test = _random_split(labels, self.n_train, test_size, random_state)
         if not (len(train) and len(test)):
             raise ValueError(
                 f"test_size={test_size!r} of {self.n_train} rows leaves one part without a row"
             )
-        kind = f"{'stratified ' if stratified else ''}random split with random_state={random_state}"
-        if self.is_series:
-            kind = "last rows of the series held out"
-        note = (
-            f"{kind}, {len(train)} training and {len(test)} "
-            f"test rows; {self.name} has no official one"
-        )
+        sizes = f"{len(train)} training and {len(test)} test rows"
+        note = f"{kind}, {sizes}; {self.name} has no official one"
         return Split(self.X[train], self.y[train], self.X[test], self.y[test], note)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -69,19 +70,10 @@ def in_cache(file: File, cache: str | os.PathLike[str] | None) -> Path | None:
 
 
 def fetch(file: File, cache: str | os.PathLike[str] | None) -> Path:
-    """Fetch the file into the cache.
+    """Fetch the file into the cache: an OSError if that fails, a DataError if it is another one.
 
     Without a known hash the one of the first fetch is recorded beside the file, and a later fetch
-    that brings something else is an error.
-
-    Raises
-    ------
-    OSError
-        If it cannot be fetched.
-    DataError
-        If what came is not what was expected.
-    ImportError
-        If pooch is missing.
+    has to bring the same.
     """
     pooch = _pooch()
     path = _cache_folder(cache) / file.name
@@ -137,22 +129,19 @@ class _Progress:
     """A progress bar with the methods pooch calls; shows nothing without Rich or a terminal."""
 
     def __init__(self, name: str) -> None:
-        self.name = name
-        self.total = 0
+        self.name, self.total = name, 0
         self._bar: Any = None
-        self._task: Any = None
 
     def __enter__(self) -> _Progress:
-        try:
+        with suppress(ImportError):
             from rich.console import Console
             from rich.progress import Progress
-        except ImportError:
-            return self
-        console = Console(stderr=True)
-        if console.is_terminal:
-            self._bar = Progress(console=console, transient=True)
-            self._task = self._bar.add_task(f"fetching {self.name}")
-            self._bar.start()
+
+            console = Console(stderr=True)
+            if console.is_terminal:
+                self._bar = Progress(console=console, transient=True)
+                self._task = self._bar.add_task(f"fetching {self.name}")
+                self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,8 +8,8 @@ import lzma
 import stat
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -50,14 +50,10 @@ class Input:
     def open(self) -> Iterator[IO[bytes]]:
         """Open for reading bytes, decompressed by content; damage found inside is a DataError."""
         with self.damage_reported(), self._open_raw() as raw:
-            start = raw.read(8)
+            opener = _opener(raw)
             raw.seek(0)
-            for magic, opener in _COMPRESSED:
-                if start.startswith(magic):
-                    with opener(raw) as stream:
-                        yield stream
-                    return
-            yield raw
+            with nullcontext(raw) if opener is None else opener(raw) as stream:
+                yield stream
 
     @property
     def is_plain(self) -> bool:
@@ -65,16 +61,12 @@ class Input:
         if self.member is not None:
             return False
         with self.path.open("rb") as file:
-            start = file.read(8)
-        return not any(start.startswith(magic) for magic, _ in _COMPRESSED)
+            return _opener(file) is None
 
     def pieces(self, stream: IO[bytes]) -> Iterator[bytes]:
         """The rest of an opened text in pieces, while memory has room for all of it.
 
-        Raises
-        ------
-        MemoryError
-            If there is not: what a file unpacks to is not known before.
+        What a file unpacks to is not known before: a MemoryError may come late.
         """
         total = 0
         while piece := stream.read(_PIECE):
@@ -85,10 +77,7 @@ class Input:
     def lines(self, stream: IO[bytes]) -> Iterator[bytes]:
         """The lines of an opened text, while there is memory for what they hold.
 
-        Raises
-        ------
-        MemoryError
-            If there is not, be it for one line that does not end.
+        There may not be, for one line that does not end: a MemoryError.
         """
         total, looked_at, parts = 0, 0, []
         while part := stream.readline(_PIECE):
@@ -104,11 +93,8 @@ class Input:
             yield b"".join(parts)
 
     def _check_room(self, total: int, needed: float) -> None:
-        check_memory(
-            needed,
-            f"reading on in {self} after {total} bytes of text",
-            "read it in parts",
-        )
+        what = f"reading on in {self} after {total} bytes of text"
+        check_memory(needed, what, "read it in parts")
 
     @contextmanager
     def damage_reported(self) -> Iterator[None]:
@@ -133,6 +119,12 @@ class Input:
         else:
             with zipfile.ZipFile(self.path) as archive, archive.open(self.member) as file:
                 yield file
+
+
+def _opener(file: IO[bytes]) -> Callable[..., Any] | None:
+    """What unpacks a file that starts like this, if it is compressed."""
+    start = file.read(8)
+    return next((opener for magic, opener in _COMPRESSED if start.startswith(magic)), None)
 
 
 def existing(path: Path) -> Path:

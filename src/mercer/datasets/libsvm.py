@@ -58,14 +58,10 @@ def read_libsvm(source: Input, n_features: int | None, zero_based: bool | None) 
         )
     check_shape((X.shape[0], width), str(source))
     index_type = np.int32 if max(width, X.nnz) < np.iinfo(np.int32).max else np.int64
-    X = sparse.csr_array(
-        (
-            X.data,
-            (X.indices - shift).astype(index_type, copy=False),
-            X.indptr.astype(index_type, copy=False),
-        ),
-        shape=(X.shape[0], width),
+    indices, indptr = (
+        part.astype(index_type, copy=False) for part in (X.indices - shift, X.indptr)
     )
+    X = sparse.csr_array((X.data, indices, indptr), shape=(X.shape[0], width))
     return Table(X, y if lines.labelled else None)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,9 @@ from .cache import VARIABLE, fetch, find_in_cache, find_in_folder, in_cache, in_
 from .files import Input
 from .libsvm import read_libsvm
 from .readers import read_parts
-from .registry import ENTRIES, Entry, File
+from .registry import DATA, ENTRIES, Entry, File
 from .tables import near, read_csv
 
-_SHIPPED = Path(__file__).parent / "data"
 _CacheArgument = str | os.PathLike[str] | None
 
 
@@ -86,20 +85,8 @@ def describe(name: str, *, cache: _CacheArgument = None) -> Description:
     'shipped'
     """
     entry = _entry(name)
-    return Description(
-        entry.name,
-        entry.task,
-        entry.n_train,
-        entry.n_test,
-        entry.n_features,
-        entry.source,
-        entry.licence,
-        entry.note,
-        entry.is_sample,
-        entry.stand_in_for,
-        _where(entry, cache),
-        tuple(file.url for file in entry.files),
-    )
+    urls = tuple(file.url for file in entry.files)
+    return Description(**_facts(entry, Description), where=_where(entry, cache), urls=urls)
 
 
 def load(name: str, *, cache: _CacheArgument = None) -> Dataset:
@@ -138,22 +125,17 @@ def load(name: str, *, cache: _CacheArgument = None) -> Dataset:
     Dataset('letter', classification, 15000 rows, 16 features, 5000 test rows)
     """
     entry = _entry(name)
-    prepared = _SHIPPED / f"{entry.name}.npz" if entry.shipped else None
+    prepared = DATA / f"{entry.name}.npz" if entry.shipped else None
     if prepared is None and entry.prepared is not None:
         prepared = in_folder(entry.prepared)
     parts = _from_prepared(entry, prepared) if prepared else _from_home(entry, cache)
     _check_shapes(entry, parts)
-    return Dataset(
-        entry.name,
-        entry.task,
-        **parts,
-        source=entry.source,
-        licence=entry.licence,
-        note=entry.note,
-        is_sample=entry.is_sample,
-        stand_in_for=entry.stand_in_for,
-        is_series=entry.is_series,
-    )
+    return Dataset(**parts, **_facts(entry, Dataset))
+
+
+def _facts(entry: Entry, kind: type[Dataset] | type[Description]) -> dict[str, Any]:
+    """What an entry says of the fields of ``kind``."""
+    return {f.name: getattr(entry, f.name) for f in fields(kind) if hasattr(entry, f.name)}
 
 
 def _entry(name: str) -> Entry:

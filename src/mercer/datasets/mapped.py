@@ -130,15 +130,8 @@ def array_bytes(path: Path) -> float:
 def _mark(path: Path, schema: Any, features: list[str], target: str | None, kind: Any) -> str:
     """Return what tells these arrays of this state of a file from others."""
     state = path.stat()
-    identity = [
-        _VERSION,
-        state.st_size,
-        state.st_mtime_ns,
-        str(schema),
-        features,
-        target,
-        kind.name,
-    ]
+    size, changed = state.st_size, state.st_mtime_ns
+    identity = [_VERSION, size, changed, str(schema), features, target, kind.name]
     return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from scipy import sparse
 
 from mercer._array import check_memory
+from mercer._files import array_header
 from mercer._sparse import check_shape, compressed, sound
 from mercer._words import shown
 
@@ -179,11 +180,8 @@ def _load_npz(source: Input) -> dict[str, Any]:
     """Return the arrays of a file, of each of which the header and the size agree."""
     with source.damage_reported(), _archive(source) as archive:
         members = archive.infolist()
-        check_memory(
-            float(sum(member.file_size for member in members)),
-            f"what {source} holds",
-            "write it in parts",
-        )
+        total = float(sum(member.file_size for member in members))
+        check_memory(total, f"what {source} holds", "write it in parts")
         return {
             member.filename.removesuffix(".npy"): _load_array(source, archive, member)
             for member in members
@@ -201,12 +199,7 @@ def _load_array(source: Input, archive: zipfile.ZipFile, member: zipfile.ZipInfo
     """Read one member, not before its header was compared with its size."""
     try:
         with archive.open(member) as file:
-            version = np.lib.format.read_magic(file)
-            # The third version has the lengths of the second.
-            header = {(1, 0): np.lib.format.read_array_header_1_0}.get(
-                version, np.lib.format.read_array_header_2_0
-            )
-            shape, _, dtype = header(file)
+            shape, dtype = array_header(file)
             stated = math.prod(shape) * dtype.itemsize
             if not dtype.itemsize:
                 raise ValueError(f"its numbers have no size, being of dtype {dtype}")
@@ -225,13 +218,11 @@ def _load_array(source: Input, archive: zipfile.ZipFile, member: zipfile.ZipInfo
 
 def _read_npz(source: Input, target: str | int | None) -> Table:
     arrays = _load_npz(source)
-    if "indptr" in arrays:
-        X, y_name = _sparse(source, arrays), "y"
-    elif "X" in arrays:
-        X, y_name = arrays["X"], "y"
-    elif "X_train" in arrays:
-        X, y_name = arrays["X_train"], "y_train"
-    else:
+    X: Any = _sparse(source, arrays) if "indptr" in arrays else arrays.get("X")
+    y_name = "y"
+    if X is None:
+        X, y_name = arrays.get("X_train"), "y_train"
+    if X is None:
         raise DataError(
             f"{source} must hold an array X or X_train, or data, indices, indptr and shape; "
             f"it holds {', '.join(map(repr, arrays)) or 'nothing'}"
@@ -245,12 +236,8 @@ def _read_npz(source: Input, target: str | int | None) -> Table:
     names = arrays.get("feature_names")
     if names is not None and names.shape != (X.shape[1],):
         raise DataError(f"{source}: {names.size} feature_names for {X.shape[1]} features")
-    return Table(
-        X,
-        y,
-        None if names is None else tuple(map(str, names)),
-        None if y is None else y_name,
-    )
+    names = None if names is None else tuple(map(str, names))
+    return Table(X, y, names, None if y is None else y_name)
 
 
 def _check_arrays(source: Input, X: Any, y: np.ndarray | None, x_name: str, y_name: str) -> None:

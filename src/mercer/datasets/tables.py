@@ -31,11 +31,11 @@ _SHOWN = 5  # columns named in a message before it says how many more there are
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a CSV text is written: delimiter, names (None without a header), first data line."""
+    """How a CSV text is written: delimiter, names, given or just numbers, and first data line."""
 
     delimiter: str
-    names: list[str] | None
-    n_columns: int
+    names: list[str]
+    named: bool
     skip_lines: int
 
 
@@ -50,17 +50,15 @@ def read_csv(
     arrow = _pyarrow()
     layout = _layout(source, header)
     text = _native(source)
-    names = layout.names or [str(j) for j in range(layout.n_columns)]
-    target_at = _target_position(source, names, target, named=layout.names is not None)
+    target_at = _target_position(source, layout.names, target, named=layout.named)
     try:
-        table = _parse(text, layout, names, target_at, use_threads=True)
+        table = _parse(text, layout, target_at, use_threads=True)
     except arrow.ArrowInvalid:
         try:  # once more in order, since only then the message names the row
-            table = _parse(text, layout, names, target_at, use_threads=False)
+            table = _parse(text, layout, target_at, use_threads=False)
         except arrow.ArrowInvalid as error:
             raise DataError(f"{source}: {_first_line(error)}") from None
-    named = layout.names is not None
-    return _to_table(source, table, target_at, columns, named=named, raw=raw)
+    return _to_table(source, table, target_at, columns, named=layout.named, raw=raw)
 
 
 def _native(source: Input) -> Callable[[], Any]:
@@ -81,12 +79,7 @@ def _native(source: Input) -> Callable[[], Any]:
 
 
 def _parse(
-    text: Callable[[], Any],
-    layout: _Layout,
-    names: list[str],
-    target_at: int | None,
-    *,
-    use_threads: bool,
+    text: Callable[[], Any], layout: _Layout, target_at: int | None, *, use_threads: bool
 ) -> Any:
     """Return the PyArrow table of a CSV text.
 
@@ -94,23 +87,15 @@ def _parse(
     fraction among integers; so numbers are asked for as float64, and the target as text.
     """
     arrow, arrow_csv = _pyarrow(), _pyarrow("csv")
+    lines = {"skip_rows": layout.skip_lines, "block_size": _BLOCK, "use_threads": use_threads}
+    cells = {"delimiter": layout.delimiter, "newlines_in_values": True}
     reading = {
-        "read_options": arrow_csv.ReadOptions(
-            column_names=names,
-            skip_rows=layout.skip_lines,
-            block_size=_BLOCK,
-            use_threads=use_threads,
-        ),
-        "parse_options": arrow_csv.ParseOptions(
-            delimiter=layout.delimiter, newlines_in_values=True
-        ),
+        "read_options": arrow_csv.ReadOptions(column_names=layout.names, **lines),
+        "parse_options": arrow_csv.ParseOptions(**cells),
     }
     nulls = {"null_values": list(_MISSING), "strings_can_be_null": True}
     first = arrow_csv.ConvertOptions(**nulls)
-    with (
-        text() as stream,
-        arrow_csv.open_csv(stream, convert_options=first, **reading) as reader,
-    ):
+    with text() as stream, arrow_csv.open_csv(stream, convert_options=first, **reading) as reader:
         guessed = reader.schema
     types = {
         field.name: field.type if arrow.types.is_boolean(field.type) else arrow.float64()
@@ -118,7 +103,7 @@ def _parse(
         if _is_number(field.type)
     }
     if target_at is not None:
-        types[names[target_at]] = arrow.string()
+        types[layout.names[target_at]] = arrow.string()
     converting = arrow_csv.ConvertOptions(column_types=types, **nulls)
     with text() as stream:
         return arrow_csv.read_csv(stream, convert_options=converting, **reading)
@@ -209,13 +194,8 @@ def _first_line(error: Exception) -> str:
 
 def _is_number(kind: Any) -> bool:
     types = _pyarrow().types
-    return (
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_decimal(kind)
-        or types.is_boolean(kind)
-        or types.is_null(kind)
-    )
+    numeric = (types.is_integer, types.is_floating, types.is_decimal)
+    return any(is_one(kind) for is_one in (*numeric, types.is_boolean, types.is_null))
 
 
 def _is_text(kind: Any) -> bool:
@@ -248,12 +228,12 @@ def _layout(source: Input, header: bool | None) -> _Layout:
     if header is None:
         header = _looks_like_header(first, second)
     if not header:
-        return _Layout(delimiter, None, len(first), 0)
+        return _Layout(delimiter, [str(j) for j in range(len(first))], False, 0)
     if not second:
         raise DataError(f"{source} holds a header and no row")
     names = [name.strip() for name in first]
     _refuse_repeated(source, names, "header")
-    return _Layout(delimiter, names, len(names), lines_of_first)
+    return _Layout(delimiter, names, True, lines_of_first)
 
 
 def _delimiter(text: str) -> str:
@@ -402,11 +382,8 @@ class Faults:
     def report(self) -> None:
         """Raise if there were any, and say where."""
         for fault, counts in self.counts.items():
-            complaints = [
-                f"{name} ({count})"
-                for name, count in zip(self.features, counts, strict=True)
-                if count
-            ]
+            met = zip(self.features, counts, strict=True)
+            complaints = [f"{name} ({count})" for name, count in met if count]
             if complaints:
                 raise DataError(
                     f"{self.source} has {fault} values in "

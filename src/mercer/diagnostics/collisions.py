@@ -207,9 +207,6 @@ class Collisions:
         """
         return predicted_speedup(threads, self.n_columns, self.n_grids)
 
-    def __str__(self) -> str:
-        return self.summary()
-
     def summary(self) -> str:
         """The figures as a few lines of text."""
         shares = self.quantiles
@@ -226,6 +223,8 @@ class Collisions:
         if self.unseen is not None:
             lines.append(f"new rows: {self.unseen:.2%} of their bins were not met in the fit")
         return "\n".join(lines)
+
+    __str__ = summary
 
     def __repr__(self) -> str:
         unseen = "" if self.unseen is None else f", unseen={self.unseen:.4g}"

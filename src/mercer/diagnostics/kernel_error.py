@@ -141,11 +141,8 @@ def _in_float64(design: Design) -> Design:
     if design.dtype == np.float64 or isinstance(design, Lazy):
         return design
     if isinstance(design, Dense):
-        check_memory(
-            8.0 * design.array.size,
-            f"a float64 copy of features of shape {design.shape}",
-            "use fewer rows",
-        )
+        what = f"a float64 copy of features of shape {design.shape}"
+        check_memory(8.0 * design.array.size, what, "use fewer rows")
         return Dense(design.array.astype(np.float64))
     return Sparse(design.tocsr().astype(np.float64))
 

@@ -154,14 +154,12 @@ def _takes_gamma(factory: Function[..., Any]) -> bool:
 def _named(name: str, gamma: Gamma) -> Kernel:
     """The kernel of that name, at that scale."""
     factory = _NAMES[name]
-    if not _takes_gamma(factory):
-        if gamma != "scale":
-            raise ValueError(
-                f"gamma must be left out beside kernel={name!r}, which has no scale; got {gamma!r}."
-            )
-        made = factory()
-    else:
-        made = factory(gamma=gamma)
+    takes_gamma = _takes_gamma(factory)
+    if not takes_gamma and gamma != "scale":
+        raise ValueError(
+            f"gamma must be left out beside kernel={name!r}, which has no scale; got {gamma!r}."
+        )
+    made = factory(gamma=gamma) if takes_gamma else factory()
     if isinstance(made, Kernel):
         return made
     if callable(made) and not isinstance(made, type):

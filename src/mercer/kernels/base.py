@@ -72,13 +72,7 @@ class Kernel:
         vars(self).update(vars(fresh))
 
     def checked(self) -> Kernel:
-        """A kernel like this one, whose parameters were checked again.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If one of them was changed to what makes no sense.
-        """
+        """A kernel like this one, or an error if a parameter was changed to what makes no sense."""
         return replace(self) if is_dataclass(self) else self
 
     __array_ufunc__ = None  # NumPy's numbers leave their product with a kernel to the kernel
@@ -146,29 +140,13 @@ class Kernel:
         return self
 
     def with_gamma(self, gamma: Gamma) -> Self:
-        """This kernel at another scale.
-
-        Raises
-        ------
-        ValueError
-            If it has no scale.
-        """
+        """This kernel at another scale; a ValueError if it has none."""
         raise ValueError(f"gamma must be left out for {self!r}, which has no scale.")
 
     def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         """Frequencies w with amplitude * E[cos(w . (x - y))] = k(x, y), (len(streams), d).
 
-        Parameters
-        ----------
-        streams : Streams
-            One per frequency.
-        n_inputs : int
-            d.
-
-        Raises
-        ------
-        NotRepresentable
-            If no sampler is known for this kernel.
+        There is a stream for each of them. NotRepresentable if no sampler is known for this kernel.
         """
         raise NotRepresentable(
             f"{self!r} has no known spectral sampler, which Fourier maps need; "
@@ -176,33 +154,18 @@ class Kernel:
         )
 
     def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        """Bin widths for which random grids collide with probability k / amplitude.
+        """Bin widths (len(streams), d) for which grids collide with probability k / amplitude.
 
-        Parameters
-        ----------
-        streams : Streams
-            One per grid.
-        n_inputs : int
-            d.
-
-        Returns
-        -------
-        ndarray of shape (len(streams), d)
-
-        Raises
-        ------
-        NotRepresentable
-            If the kernel is not a product of convex profiles, one per input.
+        There is a stream for each grid. NotRepresentable if the kernel is not a product of convex
+        profiles, one per input.
         """
         raise NotRepresentable(
-            f"{self!r} has no bin widths, because {self._why_no_widths()}; "
+            f"{self!r} has no bin widths, because {self._why_no_widths}; "
             f"use {self._other_maps}, or the Laplacian kernel."
         )
 
     _other_maps: ClassVar[str] = "feature_map='fourier' or 'nystroem'"
-
-    def _why_no_widths(self) -> str:
-        return "its profile is not convex"
+    _why_no_widths: str = "its profile is not convex"
 
     def _checked(self, X: Any, name: str) -> Any:
         """The data as the kernel's own methods take them."""
@@ -261,7 +224,8 @@ class Stationary(Kernel):
             deviation = standard_deviation(X, sample_weight)
             return self.with_gamma(self._gamma_from_deviation(deviation or 1.0, X.shape[1]))
         if self.gamma == "median":
-            return self.with_gamma(1.0 / typical_distance(self.metric, X, sample_weight))
+            distance = typical_distance(self.metric, X, sample_weight)
+            return self.with_gamma(self._gamma_from_median(distance, X.shape[1]))
         self.input_scale(X.shape[1])
         return self
 
@@ -278,10 +242,7 @@ class Stationary(Kernel):
     def input_scale(self, n_inputs: int) -> NDArray[np.float64]:
         """Factors (d,) that inputs are multiplied by before the unit profile is applied.
 
-        Raises
-        ------
-        ValueError
-            If ``gamma`` is still "scale" or "median", or an array of another length than d.
+        A ValueError if ``gamma`` is still "scale" or "median", or not of length d.
         """
         if isinstance(self.gamma, str):
             raise ValueError(
@@ -308,9 +269,11 @@ class Stationary(Kernel):
         if same:
             np.fill_diagonal(out, 1.0)
 
+    _core_name: ClassVar[str | None] = None
+
     def _in_core(self) -> tuple[str, float] | None:
         """Name and parameter under which the core has this kernel for dense rows, if it has it."""
-        return None
+        return None if self._core_name is None else (self._core_name, 1.0)
 
     def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
         """The kernel of scaled rows, in float64."""
@@ -323,7 +286,13 @@ class Stationary(Kernel):
             return np.exp(distance, out=distance)
 
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
-        raise NotImplementedError
+        """One over the distance of rows that differ by the standard deviation in every input."""
+        if self.metric == "sqeuclidean":
+            return 1.0 / (n_inputs * deviation**2)
+        return 1.0 / ((np.sqrt(n_inputs) if self.metric == "euclidean" else n_inputs) * deviation)
+
+    def _gamma_from_median(self, distance: float, n_inputs: int) -> float:
+        return 1.0 / distance
 
 
 @dataclass(frozen=True)
@@ -347,6 +316,7 @@ class Callable(Kernel):
 
     function: Function[[Any, Any], Any]
     _other_maps: ClassVar[str] = "feature_map='nystroem'"
+    _why_no_widths = "the structure of a function is not known"
 
     def __post_init__(self) -> None:
         if not callable(self.function):
@@ -358,9 +328,6 @@ class Callable(Kernel):
         for rows in row_chunks(X.shape[0], 1, budget=32):
             out[rows] = self._block(X[rows], X[rows]).diagonal()
         return out
-
-    def _why_no_widths(self) -> str:
-        return "the structure of a function is not known"
 
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
         for rows in row_chunks(X.shape[0], 16.0 * Y.shape[0]):

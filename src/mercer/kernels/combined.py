@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,6 +15,11 @@ from mercer._array import row_chunks
 from mercer._random import Slot, Streams
 from mercer._validation import is_listed, positive_number
 from mercer.kernels.base import Gamma, Kernel, NotRepresentable
+
+
+def _of_the_inner(name: str) -> Any:
+    """The attribute or method of the kernel inside a multiple."""
+    return property(attrgetter(f"kernel.{name}"))
 
 
 @dataclass(frozen=True)
@@ -50,25 +56,17 @@ class Scaled(Kernel):
         object.__setattr__(self, "kernel", inner)
         object.__setattr__(self, "factor", factor)
 
-    @property
-    def gamma(self) -> Any:
-        return self.kernel.gamma
-
-    @property
-    def taper(self) -> float:  # type: ignore[override]
-        return self.kernel.taper
+    gamma = _of_the_inner("gamma")
+    taper = _of_the_inner("taper")
+    takes_text = _of_the_inner("takes_text")
+    is_resolved = _of_the_inner("is_resolved")
+    frequencies = _of_the_inner("frequencies")
+    widths = _of_the_inner("widths")
+    _checked = _of_the_inner("_checked")
 
     @property
     def amplitude(self) -> float:  # type: ignore[override]
         return self.factor * self.kernel.amplitude
-
-    @property
-    def takes_text(self) -> bool:  # type: ignore[override]
-        return self.kernel.takes_text
-
-    @property
-    def is_resolved(self) -> bool:
-        return self.kernel.is_resolved
 
     @property
     def unscaled(self) -> Kernel:
@@ -83,15 +81,6 @@ class Scaled(Kernel):
     def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
         return replace(self, kernel=self.kernel.resolve(X, sample_weight))
 
-    def frequencies(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        return self.kernel.frequencies(streams, n_inputs)
-
-    def widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        return self.kernel.widths(streams, n_inputs)
-
-    def _checked(self, X: Any, name: str) -> Any:
-        return self.kernel._checked(X, name)
-
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
         self.kernel._fill(out, X, Y)
         out *= self.factor
@@ -105,6 +94,7 @@ class _Combined(Kernel):
     """
 
     parts: Sequence[Kernel]
+    _join: ClassVar[np.ufunc]  # makes one of the values of two parts
     _other_maps: ClassVar[str] = "feature_map='nystroem'"
 
     def __post_init__(self) -> None:
@@ -150,11 +140,6 @@ class _Combined(Kernel):
         key = Streams(streams.key, np.array([part])).bits(1, Slot.BASE)[0, 0]
         return Streams(int(key), streams.index)
 
-    @staticmethod
-    def _join(a: NDArray, b: NDArray, out: NDArray | None = None) -> NDArray:
-        """How values of two parts become one."""
-        raise NotImplementedError
-
 
 @dataclass(frozen=True)
 class Sum(_Combined):
@@ -180,6 +165,8 @@ class Sum(_Combined):
     >>> kernel([[0.0]], [[0.0], [1.0]]).round(4)
     array([[1.5   , 0.5518]])
     """
+
+    _join = np.add
 
     @property
     def amplitude(self) -> float:  # type: ignore[override]
@@ -211,10 +198,6 @@ class Sum(_Combined):
             out[rows] = sample(self._part_streams(streams, part).take(rows), n_inputs)
         return out
 
-    @staticmethod
-    def _join(a: NDArray, b: NDArray, out: NDArray | None = None) -> NDArray:
-        return np.add(a, b, out=out)
-
 
 @dataclass(frozen=True)
 class Times(_Combined):
@@ -240,6 +223,9 @@ class Times(_Combined):
     array([[0.7358, 4.    ]])
     """
 
+    _join = np.multiply
+    _why_no_widths = "a product of kernels is no mean over single grids"
+
     @property
     def amplitude(self) -> float:  # type: ignore[override]
         return float(np.prod([part.amplitude for part in self.parts]))
@@ -250,13 +236,6 @@ class Times(_Combined):
             for i, part in enumerate(self.parts)
         )
         return reduce(np.add, drawn)
-
-    def _why_no_widths(self) -> str:
-        return "a product of kernels is no mean over single grids"
-
-    @staticmethod
-    def _join(a: NDArray, b: NDArray, out: NDArray | None = None) -> NDArray:
-        return np.multiply(a, b, out=out)
 
 
 def _checked_kernels(kernels: Iterable[Any], name: str) -> list[Kernel]:

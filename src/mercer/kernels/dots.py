@@ -14,6 +14,8 @@ from mercer._validation import matrix
 from mercer.kernels.base import Kernel
 from mercer.kernels.distances import row_cost, scaled
 
+_TOO_LARGE = "X is too large for this kernel: products overflow; rescale it."
+
 
 @dataclass(frozen=True)
 class Linear(Kernel):
@@ -27,6 +29,7 @@ class Linear(Kernel):
     """
 
     _other_maps: ClassVar[str] = "feature_map='linear' or 'nystroem'"
+    _why_no_widths = "it is not a function of differences"
 
     def diag(self, X: Any) -> NDArray:
         X = matrix(X, "X")
@@ -35,11 +38,8 @@ class Linear(Kernel):
                 X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
             )
         if not np.isfinite(squares).all():
-            raise ValueError("X is too large for this kernel: products overflow; rescale it.")
+            raise ValueError(_TOO_LARGE)
         return np.asarray(squares, dtype=X.dtype).ravel()  # a sparse matrix gives a column
-
-    def _why_no_widths(self) -> str:
-        return "it is not a function of differences"
 
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
         one = np.ones(X.shape[1])
@@ -49,4 +49,4 @@ class Linear(Kernel):
                 product = scaled(X[rows], one) @ y.T
                 out[rows] = product.toarray() if sparse.issparse(product) else product
         if not np.isfinite(out).all():
-            raise ValueError("X is too large for this kernel: products overflow; rescale it.")
+            raise ValueError(_TOO_LARGE)

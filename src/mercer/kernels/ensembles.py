@@ -1,8 +1,7 @@
 """The kernels of infinitely many planes and of infinitely many stumps.
 
-Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008. A random plane or
-stump says +1 on one side and -1 on the other; the mean product of what it says of two points falls
-in a straight line with their distance. Neither kernel has a scale to choose.
+A random plane or stump says +1 on one side and -1 on the other; the mean product of what it says of
+two points falls in a straight line with their distance. Neither kernel has a scale to choose.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from scipy.special import betainc, gammaln
 
 from mercer._array import row_chunks
 from mercer._validation import flag, matrix, positive_number
-from mercer.kernels.base import Kernel
+from mercer.kernels.base import Kernel, Stationary
 from mercer.kernels.distances import blocks, distances, row_cost, scaled
 
 _ROUNDING = 1e-6  # relative: float32 rows as far out as the farthest are not outside
@@ -100,6 +99,8 @@ class Perceptron(Kernel):
     homogeneous: bool = False
     centre: Any = "mean"
     _other_maps: ClassVar[str] = "feature_map='perceptron' or 'nystroem'"
+    _why_no_widths = "it is a mean over planes, not over grids"
+    diag = Stationary.diag
 
     def __post_init__(self) -> None:
         flag(self.homogeneous, "homogeneous")
@@ -123,10 +124,6 @@ class Perceptron(Kernel):
         radius, centre = self._ball(None)
         return radius / perceptron_constant(len(centre))
 
-    def diag(self, X: Any) -> NDArray:
-        X = matrix(X, "X")
-        return np.ones(X.shape[0], dtype=X.dtype)
-
     def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
         X = matrix(X, "X")
         if self.homogeneous:
@@ -148,9 +145,6 @@ class Perceptron(Kernel):
                 f"{self.radius!r} and {self.centre!r}: call resolve(X) first."
             )
         return self.radius, _per_input(self.centre, n_inputs or len(self.centre), "centre")
-
-    def _why_no_widths(self) -> str:
-        return "it is a mean over planes, not over grids"
 
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
         (self._fill_angles if self.homogeneous else self._fill_distances)(out, X, Y)
@@ -269,6 +263,8 @@ class Stump(Kernel):
 
     bounds: Any = "data"
     _other_maps: ClassVar[str] = "feature_map='stump' or 'nystroem'"
+    _why_no_widths = "it is a mean over stumps, not over grids"
+    diag = Stationary.diag
 
     def __post_init__(self) -> None:
         if isinstance(self.bounds, str):
@@ -304,10 +300,6 @@ class Stump(Kernel):
     def delta(self) -> float:
         return float(0.5 * (self.high - self.low).sum())
 
-    def diag(self, X: Any) -> NDArray:
-        X = matrix(X, "X")
-        return np.ones(X.shape[0], dtype=X.dtype)
-
     def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
         X = matrix(X, "X")
         if self.is_resolved:
@@ -326,9 +318,6 @@ class Stump(Kernel):
             )
         low, high = (_per_input(b, n_inputs or len(b), "bounds") for b in self.bounds)
         return low, high
-
-    def _why_no_widths(self) -> str:
-        return "it is a mean over stumps, not over grids"
 
     def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
         low, high = self._box(X.shape[1])

@@ -72,9 +72,6 @@ class Product(Stationary):
     def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
         return coordinate_products(self.profile, x, y)
 
-    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
-        return 1.0 / (n_inputs * deviation)
-
 
 def _check_convex(profile: Profile, derivative: Profile) -> None:
     """Refuse what is not a convex profile falling from 1 to 0 with that derivative."""

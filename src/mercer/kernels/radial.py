@@ -12,7 +12,7 @@ from scipy.special import gammaincinv
 from mercer._random import Streams
 from mercer._validation import positive_number
 from mercer.kernels.spectral import Spectral
-from mercer.kernels.stationary import gamma_widths
+from mercer.kernels.stationary import ONE_INPUT_ALONE, gamma_widths
 
 _SMOOTHNESS = (0.5, 1.5, 2.5)
 _NAMES_IN_CORE = dict(zip(_SMOOTHNESS, ("exponential", "matern_3_2", "matern_5_2"), strict=True))
@@ -30,9 +30,7 @@ class Matern(Spectral):
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        One over the length scale; an array multiplies each input by its own entry. "scale" is
-        1 / (sqrt(d) * standard deviation of X); "median" is one over the median distance within a
-        sample of X.
+        One over the length scale: it multiplies the distance, as for the Exponential.
     nu : {0.5, 1.5, 2.5}, default=1.5
         Smoothness.
 
@@ -73,10 +71,9 @@ class Matern(Spectral):
             return gamma_widths(streams, 1)
         return super().unit_widths(streams, n_inputs)
 
-    def _why_no_widths(self) -> str:
-        if self.nu > 0.5:
-            return "its profile is not convex near 0"
-        return "it is not a product of one profile per input (with one input it is the Laplacian)"
+    @property
+    def _why_no_widths(self) -> str:  # type: ignore[override]
+        return ONE_INPUT_ALONE if self.nu == 0.5 else "its profile is not convex near 0"
 
     def _profile(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
         distance *= np.sqrt(2.0 * self.nu)
@@ -90,9 +87,6 @@ class Matern(Spectral):
     def _in_core(self) -> tuple[str, float] | None:
         return _NAMES_IN_CORE[self.nu], 1.0
 
-    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
-        return 1.0 / (np.sqrt(n_inputs) * deviation)
-
 
 @dataclass(frozen=True)
 class RationalQuadratic(Spectral):
@@ -103,9 +97,7 @@ class RationalQuadratic(Spectral):
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Multiplies the squared distance; an array multiplies each squared difference by its own
-        entry. "scale" is 1 / (d * variance of X); "median" is one over the median squared distance
-        within a sample of X.
+        Multiplies the squared distance, as for the Gaussian.
     exponent : float, default=1.0
         > 0; small exponents have heavy tails.
 
@@ -130,6 +122,7 @@ class RationalQuadratic(Spectral):
     exponent: float = 1.0
     power: ClassVar[int] = 2
     metric: ClassVar[str] = "sqeuclidean"
+    _why_no_widths = "its profile is not convex near 0"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -139,9 +132,6 @@ class RationalQuadratic(Spectral):
         # A Gaussian whose own gamma is drawn.
         return np.sqrt(2.0 * gammaincinv(self.exponent, uniform) / self.exponent)
 
-    def _why_no_widths(self) -> str:
-        return "its profile is not convex near 0"
-
     def _profile(self, distance: NDArray[np.float64]) -> NDArray[np.float64]:
         distance /= self.exponent
         np.log1p(distance, out=distance)
@@ -150,6 +140,3 @@ class RationalQuadratic(Spectral):
 
     def _in_core(self) -> tuple[str, float] | None:
         return "rational_power", self.exponent
-
-    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
-        return 1.0 / (n_inputs * deviation**2)

@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln
 
 from mercer._random import Slot, Streams
-from mercer._rows import PreparedRows
-from mercer._validation import matrix, real_number
+from mercer._validation import real_number
 from mercer.kernels.base import Stationary
-from mercer.kernels.distances import coordinate_products, standard_deviation, typical_distance
+from mercer.kernels.distances import coordinate_products
 from mercer.kernels.stationary import gamma_widths
 
 _LARGEST_SHAPE = 100.0
@@ -74,17 +73,6 @@ class Smooth(Stationary):
         object.__setattr__(self, "shape", _number(self.shape, "shape", 1.0, _LARGEST_SHAPE))
         object.__setattr__(self, "taper", _number(self.taper, "taper", 0.0, 1.0))
 
-    def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Smooth:
-        X = X if isinstance(X, PreparedRows) else matrix(X, "X")
-        d = X.shape[1]
-        if self.gamma == "median":
-            distance = typical_distance(self.metric, X, sample_weight)
-            return self.with_gamma(self._reach(np.exp(-1.0 / d)) * d / distance)
-        if self.gamma == "scale":
-            deviation = standard_deviation(X, sample_weight) or 1.0
-            return self.with_gamma(self._reach(np.exp(-2.0 / d)) / deviation)
-        return super().resolve(X)
-
     def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         if self.shape == 2.0:
             return gamma_widths(streams, n_inputs)  # bin for bin those of the Laplacian
@@ -92,6 +80,12 @@ class Smooth(Stationary):
 
     def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
         return coordinate_products(profile_table(self.shape, self.taper), x, y)
+
+    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
+        return self._reach(np.exp(-2.0 / n_inputs)) / deviation
+
+    def _gamma_from_median(self, distance: float, n_inputs: int) -> float:
+        return self._reach(np.exp(-1.0 / n_inputs)) * n_inputs / distance
 
     def _reach(self, value: float) -> float:
         """Where the profile has fallen to ``value``."""
@@ -174,7 +168,9 @@ def _values_and_slopes(
     low, high = np.log(gammaincinv(shape, 1e-14)), np.log(gammainccinv(shape, 1e-16))
     z = np.log(t)
     # The overlap has kinks where ramps begin to meet; far from them it is smooth in y.
-    kinks = np.array([0.0, *-np.log(_kinks(taper))])
+    ramp = taper / 2.0
+    shifts = [a for a in (ramp, 1.0 - taper, 1.0 - ramp) if 0.0 < a < 1.0]
+    kinks = np.array([0.0, *-np.log(shifts)])
     edges = np.union1d(kinks, np.arange(0.0, high - z[0] + 0.25, 0.25))
     half = np.diff(edges)[:, None] / 2.0
     y = (edges[:-1, None] + half * (1.0 + _NODES)).ravel()
@@ -189,12 +185,6 @@ def _values_and_slopes(
         values[part] = q @ weights[seen]
         slopes[part] = (q * (shape - width)) @ weights[seen] / t[part]
     return values, slopes
-
-
-def _kinks(taper: float) -> list[float]:
-    """Shifts in (0, 1) at which the overlap is not analytic."""
-    ramp = taper / 2.0
-    return [a for a in (ramp, 1.0 - taper, 1.0 - ramp) if 0.0 < a < 1.0]
 
 
 def _overlap(shift: NDArray[np.float64], taper: float) -> NDArray[np.float64]:

@@ -21,23 +21,11 @@ class Spectral(Stationary):
     """
 
     def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """The law of one input of a frequency, entry by entry; None if inputs depend on each other.
-
-        Parameters
-        ----------
-        uniform : ndarray
-            Of numbers in (0, 1).
-        """
+        """Quantiles of one input of a frequency; None if inputs depend on each other."""
         return None
 
     def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """The factor of normal numbers, entry by entry; None if the law is not radial.
-
-        Parameters
-        ----------
-        uniform : ndarray
-            Of numbers in (0, 1), one per frequency.
-        """
+        """The factor of normal numbers, for one in (0, 1) each; None if the law is not radial."""
         return None
 
     def n_uniforms(self, n_inputs: int) -> int:
@@ -48,18 +36,9 @@ class Spectral(Stationary):
     def frequencies_from_uniform(
         self, uniform: NDArray[np.float64], n_inputs: int
     ) -> NDArray[np.float64]:
-        """The frequencies that points of the unit cube stand for, as their quantiles.
+        """The frequencies (b, d) that points (b, n_uniforms(d)) stand for, as their quantiles.
 
-        Parameters
-        ----------
-        uniform : ndarray of shape (b, n_uniforms(d))
-            In the open interval (0, 1): random, or of a sequence that fills the cube evenly.
-        n_inputs : int
-            d.
-
-        Returns
-        -------
-        ndarray of shape (b, d)
+        The points lie in the open unit cube: at random, or in a sequence that fills it evenly.
         """
         unit = self.quantile(uniform[:, :n_inputs])
         if unit is None:
@@ -76,19 +55,9 @@ class Spectral(Stationary):
         return self.frequencies_from_uniform(uniform, n_inputs)
 
     def radius(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
-        """Lengths of frequencies at gamma = 1, whose directions are uniform, of shape (b,).
+        """Lengths (b,) of frequencies at gamma = 1, whose directions are uniform, one per stream.
 
-        Parameters
-        ----------
-        streams : Streams
-            One per frequency.
-        n_inputs : int
-            d.
-
-        Raises
-        ------
-        NotRepresentable
-            If the law of the frequencies is not radial.
+        NotRepresentable if their law is not radial.
         """
         spread = self.spread(streams.uniform(1, Slot.RADIUS)[:, 0])
         if spread is None:
@@ -101,12 +70,9 @@ class Spectral(Stationary):
 
 
 def law_of(kernel: Kernel) -> Spectral:
-    """The kernel as one with a known law of frequencies; a factor it has is left out.
+    """The kernel, without a factor it has, as one whose law of frequencies is known.
 
-    Raises
-    ------
-    NotRepresentable
-        If it is not one.
+    NotRepresentable if it is not.
     """
     law = kernel.unscaled
     if not isinstance(law, Spectral):

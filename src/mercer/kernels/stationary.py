@@ -14,6 +14,10 @@ from mercer._validation import flag
 from mercer.kernels.distances import coordinate_products
 from mercer.kernels.spectral import Spectral
 
+ONE_INPUT_ALONE = (
+    "it is not a product of one profile per input (with one input it is the Laplacian)"
+)
+
 
 @dataclass(frozen=True)
 class Gaussian(Spectral):
@@ -36,21 +40,14 @@ class Gaussian(Spectral):
     gamma: Any = "scale"
     power: ClassVar[int] = 2
     metric: ClassVar[str] = "sqeuclidean"
+    _core_name: ClassVar[str] = "gaussian"
+    _why_no_widths = "exp(-t**2) is not convex near 0"
 
     def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.sqrt(2.0) * ndtri(uniform)
 
     def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.full_like(uniform, np.sqrt(2.0))
-
-    def _why_no_widths(self) -> str:
-        return "exp(-t**2) is not convex near 0"
-
-    def _in_core(self) -> tuple[str, float] | None:
-        return "gaussian", 1.0
-
-    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
-        return 1.0 / (n_inputs * deviation**2)
 
 
 @dataclass(frozen=True)
@@ -78,15 +75,13 @@ class Laplacian(Spectral):
     gamma: Any = "scale"
     power: ClassVar[int] = 1
     metric: ClassVar[str] = "cityblock"
+    _core_name: ClassVar[str] = "laplacian"
 
     def quantile(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.tan(np.pi * (uniform - 0.5))  # the Cauchy law
 
     def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         return gamma_widths(streams, n_inputs)
-
-    def _in_core(self) -> tuple[str, float] | None:
-        return "laplacian", 1.0
 
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
         # About two over the mean distance: of the multiples 1, 2, 4 and 8 the one that serves best
@@ -119,6 +114,8 @@ class Exponential(Spectral):
     gamma: Any = "scale"
     power: ClassVar[int] = 1
     metric: ClassVar[str] = "euclidean"
+    _core_name: ClassVar[str] = "exponential"
+    _why_no_widths = ONE_INPUT_ALONE
 
     def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64]:
         # Multivariate Cauchy: one over the size of a normal number that all inputs share.
@@ -126,15 +123,6 @@ class Exponential(Spectral):
 
     def unit_widths(self, streams: Streams, n_inputs: int) -> NDArray[np.float64]:
         return super().unit_widths(streams, n_inputs) if n_inputs > 1 else gamma_widths(streams, 1)
-
-    def _why_no_widths(self) -> str:
-        return "it is not a product of one profile per input (with one input it is the Laplacian)"
-
-    def _in_core(self) -> tuple[str, float] | None:
-        return "exponential", 1.0
-
-    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
-        return 1.0 / (np.sqrt(n_inputs) * deviation)
 
 
 @dataclass(frozen=True)
@@ -144,8 +132,7 @@ class Cauchy(Spectral):
     Parameters
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Multiplies the squared differences. "scale" is 1 / (d * variance of X); "median" is one over
-        the median squared distance within a sample of X.
+        Multiplies the squared differences, as for the Gaussian.
     isotropic : bool, default=False
         True for the rational profile of the Euclidean distance instead of a product over inputs.
 
@@ -160,6 +147,7 @@ class Cauchy(Spectral):
     isotropic: bool = False
     power: ClassVar[int] = 2
     metric: ClassVar[str] = "sqeuclidean"
+    _why_no_widths = "1 / (1 + t**2) is not convex near 0"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -174,9 +162,6 @@ class Cauchy(Spectral):
     def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64] | None:
         return np.sqrt(-2.0 * np.log(uniform)) if self.isotropic else None
 
-    def _why_no_widths(self) -> str:
-        return "1 / (1 + t**2) is not convex near 0"
-
     def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
         if self.isotropic:
             return super()._values(x, y)
@@ -188,9 +173,6 @@ class Cauchy(Spectral):
 
     def _in_core(self) -> tuple[str, float] | None:
         return "rational" if self.isotropic else "cauchy", 1.0
-
-    def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:
-        return 1.0 / (n_inputs * deviation**2)
 
 
 def _one_plus_square(t: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -54,23 +54,18 @@ class NGram(Kernel):
     analyzer: str = "word"
     stop_words: str | None = None
     normalize: bool = True
+    takes_text = True
     _other_maps: ClassVar[str] = "feature_map='ngrams' or 'nystroem'"
+    _why_no_widths = "it is not a function of numbers"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", checked_orders(self.orders))
         tokenizer(self.analyzer, self.stop_words)
         flag(self.normalize, "normalize")
 
-    @property
-    def takes_text(self) -> bool:  # type: ignore[override]
-        return True
-
     def diag(self, X: Any) -> NDArray:
         counts = self._counts(checked_texts(X, "X"), _numbering())
         return counts.multiply(counts).sum(axis=1)
-
-    def _why_no_widths(self) -> str:
-        return "it is not a function of numbers"
 
     def _checked(self, X: Any, name: str) -> Any:
         return checked_texts(X, name)
@@ -86,17 +81,9 @@ class NGram(Kernel):
     def counts(
         self, X: NDArray, Y: NDArray | None = None
     ) -> tuple[sparse.csr_array, sparse.csr_array | None]:
-        """Rows whose inner products are the kernel.
+        """Rows whose inner products are the kernel: (n, D) and (m, D) for checked X and Y.
 
-        Parameters
-        ----------
-        X, Y : texts of shapes (n,) and (m,)
-            Checked: arrays of strings.
-
-        Returns
-        -------
-        x, y : CSR of shapes (n, D) and (m, D)
-            A column for every n-gram of X and Y; y is None where Y is.
+        There is a column for every n-gram of X and Y; the second one is None where Y is.
         """
         vocabulary = _numbering()
         y = None if Y is None else self._counts(Y, vocabulary)
@@ -130,8 +117,6 @@ class NGram(Kernel):
 def tokenizer(analyzer: str, stop_words: str | None = None) -> Callable[[str], list[str]]:
     """The function that gives a text's words or characters in order, without the stop words.
 
-    Examples
-    --------
     >>> tokenizer("word")("The cat sat.")
     ['the', 'cat', 'sat']
     """
@@ -149,8 +134,6 @@ def tokenizer(analyzer: str, stop_words: str | None = None) -> Callable[[str], l
 def ngrams(tokens: list[str], orders: Iterable[int], joint: str = " ") -> list[str]:
     """All runs of n consecutive tokens, put together with ``joint``, for every n of ``orders``.
 
-    Examples
-    --------
     >>> ngrams(["to", "be", "or"], (1, 2))
     ['to', 'be', 'or', 'to be', 'be or']
     """

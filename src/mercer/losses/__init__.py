@@ -27,19 +27,8 @@ __all__ = [
     "names",
 ]
 
-LOSSES: dict[str, type[Loss]] = {
-    cls.name: cls
-    for cls in (
-        Squared,
-        Huber,
-        Correntropy,
-        Logistic,
-        SquaredHinge,
-        SmoothHinge,
-        Sigmoid,
-        Multinomial,
-    )
-}
+_ALL = (Squared, Huber, Correntropy, Logistic, SquaredHinge, SmoothHinge, Sigmoid, Multinomial)
+LOSSES: dict[str, type[Loss]] = {cls.name: cls for cls in _ALL}
 
 
 def names() -> list[str]:

@@ -154,23 +154,9 @@ def save(
 
 
 def dumps(model: Any) -> bytes:
-    """The bytes of a model's file.
+    """The bytes of the file of a fitted model or a :class:`SavedModel`.
 
-    Parameters
-    ----------
-    model : object
-        A fitted model or a :class:`SavedModel`.
-
-    Raises
-    ------
-    TypeError
-        If it holds something that has no place in a file, such as a lock.
-
-    Examples
-    --------
-    >>> from sklearn.linear_model import Ridge
-    >>> len(dumps(Ridge())) > 100
-    True
+    A TypeError if it holds something that has no place in a file, such as a lock.
     """
     try:
         content = _skops().dumps(model)
@@ -291,22 +277,17 @@ def _skops() -> Any:
 @cache
 def _own_types() -> frozenset[str]:
     """Full names of the classes that mercer's own model modules define."""
-    names = []
-    for module in _modules():
-        for _, value in inspect.getmembers(module, inspect.isclass):
-            if value.__module__ == module.__name__:
-                names.append(f"{value.__module__}.{value.__qualname__}")
-    return frozenset(names)
-
-
-def _modules() -> list[Any]:
     modules = []
     for name in _TRUSTED_MODULES:
-        module = importlib.import_module(name)
-        modules.append(module)
-        for below in pkgutil.walk_packages(getattr(module, "__path__", []), f"{name}."):
-            modules.append(importlib.import_module(below.name))
-    return modules
+        modules.append(importlib.import_module(name))
+        below = pkgutil.walk_packages(getattr(modules[-1], "__path__", []), f"{name}.")
+        modules += [importlib.import_module(module.name) for module in below]
+    return frozenset(
+        f"{value.__module__}.{value.__qualname__}"
+        for module in modules
+        for _, value in inspect.getmembers(module, inspect.isclass)
+        if value.__module__ == module.__name__
+    )
 
 
 def _one_line(error: BaseException) -> str:

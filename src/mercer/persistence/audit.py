@@ -1,15 +1,15 @@
 """Checks of a model file before any object is made of it.
 
 A model file is an archive of skops: ``schema.json``, a tree of nodes that say what to make, and the
-arrays. Of what skops can make, models need little. A file that names anything else is refused, as
-is one whose parts do not agree with each other: sizes, headers of arrays, and objects that are told
-twice. Nothing here makes an object or imports what a file names.
+arrays. A file is refused that names more than models need, or whose parts do not agree with each
+other. Nothing here makes an object or imports what a file names.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from collections.abc import Iterator
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from mercer._array import check_memory
+from mercer._files import array_header
 
 __all__ = ["SPARSE", "WORTH_PACKING", "Damaged", "foreign_type", "kind_of_file"]
 
@@ -54,20 +55,11 @@ _CLASSES: dict[str, frozenset[str]] = {
 }
 # Parts of scikit-learn that work with arrays of NumPy: others hold tables for compiled code, which
 # trusts them.
-_SKLEARN = (
-    "sklearn.calibration.",
-    "sklearn.compose.",
-    "sklearn.decomposition.",
-    "sklearn.dummy.",
-    "sklearn.feature_selection.",
-    "sklearn.impute.",
-    "sklearn.linear_model.",
-    "sklearn.model_selection.",
-    "sklearn.multiclass.",
-    "sklearn.multioutput.",
-    "sklearn.pipeline.",
-    "sklearn.preprocessing.",
+_PARTS = (
+    "calibration compose decomposition dummy feature_selection impute linear_model model_selection "
+    "multiclass multioutput pipeline preprocessing"
 )
+_SKLEARN = tuple(f"sklearn.{part}." for part in _PARTS.split())
 _GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 # Numbers of a generator that it uses without a look, with what they may be at most.
 _AT_MOST = {"pos": 624, "buffer_pos": 4, "pool_size": 64}
@@ -97,19 +89,8 @@ def kind_of_file(content: bytes) -> str:
 def foreign_type(content: bytes, own: frozenset[str]) -> str | None:
     """The first thing in a model file that no model is made of, if any.
 
-    Parameters
-    ----------
-    content : bytes
-        The file.
-    own : frozenset of str
-        Full names of mercer's own classes.
-
-    Raises
-    ------
-    Damaged
-        If it is no archive of skops, or its parts do not fit each other.
-    MemoryError
-        If what it holds would not fit.
+    ``own`` are the full names of mercer's own classes. Damaged if the file is no archive of skops,
+    or its parts do not fit each other; a MemoryError if what it holds would not fit.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -229,18 +210,12 @@ def _check_array(content: bytes, name: str) -> None:
     """Refuse an array whose header does not say what follows it, or that holds objects."""
     file = io.BytesIO(content)
     try:
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0
-        if version != (1, 0):
-            read = np.lib.format.read_array_header_2_0
-        shape, _, dtype = read(file)
+        shape, dtype = array_header(file)
     except (ValueError, TypeError, SyntaxError) as error:
         raise Damaged(f"{name} is no array of NumPy") from error
     if dtype.hasobject:
         raise Damaged(f"{name} holds objects")
-    size = dtype.itemsize
-    for length in shape:
-        size *= length
+    size = math.prod((dtype.itemsize, *shape))
     if min(shape, default=0) < 0 or size != len(content) - file.tell():
         raise Damaged(f"{name} says it has shape {shape}, which is not what follows")
 

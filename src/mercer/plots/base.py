@@ -43,27 +43,7 @@ OTHERS = (("#56B4E9", "p"), ("#E69F00", "h"), ("#999999", "X"))
 
 
 def new_figure(width: float = 7.2, height: float = 4.8) -> Figure:
-    """An empty figure.
-
-    Parameters
-    ----------
-    width, height : float, default=7.2 and 4.8
-        In inches.
-
-    Returns
-    -------
-    matplotlib.figure.Figure
-
-    Raises
-    ------
-    ImportError
-        If matplotlib is missing.
-
-    Examples
-    --------
-    >>> new_figure(4.0, 3.0).axes
-    []
-    """
+    """An empty figure, with a width and height in inches."""
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:

@@ -86,15 +86,9 @@ def _bin_sizes(axes: Any, collisions: Collisions) -> None:
     axes.set_ylim(bottom=0.7)
     fullest = collisions.n_rows / collisions.kappa_hat
     axes.axvline(fullest, color=AIDS, linestyle=":", linewidth=1.4)
-    axes.annotate(
-        f"fullest bins: n / κ̂, κ̂ = {collisions.kappa_hat:.4g} ",
-        (fullest, 0.97),
-        xycoords=axes.get_xaxis_transform(),
-        ha="right",
-        va="top",
-        fontsize=9,
-        color=AIDS,
-    )
+    place = {"xycoords": axes.get_xaxis_transform(), "ha": "right", "va": "top"}
+    text = f"fullest bins: n / κ̂, κ̂ = {collisions.kappa_hat:.4g} "
+    axes.annotate(text, (fullest, 0.97), fontsize=9, color=AIDS, **place)
 
 
 def _speedups(axes: Any, collisions: Collisions) -> None:

@@ -85,31 +85,16 @@ def _curve(
     seconds = [fit["seconds"]["fit"] for fit in fits]
     values = [fit["score"][metric] for fit in fits]
     sized = fits[0]["size"] is not None
-    axes.plot(
-        seconds,
-        values,
-        color=colour,
-        marker=marker,
-        markersize=7 if marker != "*" else 12,
-        markeredgecolor="white",
-        markeredgewidth=0.8,
-        clip_on=False,
-        linewidth=2,
-        linestyle="-" if sized else "none",
-        label=fits[0]["label"],
-        zorder=3,
-    )
+    size = 12 if marker == "*" else 7
+    mark: dict[str, Any] = {"marker": marker, "markersize": size, "clip_on": False}
+    mark |= {"markeredgecolor": "white", "markeredgewidth": 0.8, "zorder": 3}
+    line = {"color": colour, "linewidth": 2, "linestyle": "-" if sized else "none"}
+    axes.plot(seconds, values, label=fits[0]["label"], **mark, **line)
     if sized:
         for fit, x, y in zip(fits, seconds, values, strict=True):
-            label = axes.annotate(
-                str(fit["size"]),
-                (x, y),
-                xytext=(5, -11) if metric == "accuracy" else (5, 4),  # off the curve
-                textcoords="offset points",
-                fontsize=8,
-                color=colour,
-                zorder=4,
-            )
+            off = (5, -11) if metric == "accuracy" else (5, 4)  # the curve
+            place = {"xytext": off, "textcoords": "offset points", "zorder": 4}
+            label = axes.annotate(str(fit["size"]), (x, y), fontsize=8, color=colour, **place)
             label.set_path_effects([withStroke(linewidth=2.5, foreground="white")])
 
 

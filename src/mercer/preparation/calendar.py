@@ -22,13 +22,7 @@ def cycles(dates: NDArray) -> NDArray[np.float64]:
     year = known.astype("datetime64[Y]").astype("datetime64[us]")
     elapsed = known - known.astype("datetime64[D]")
     since = days(known)
-    turns = np.stack(
-        [
-            (known - year) / np.timedelta64(1, "D") / 365.2425,
-            since / 7.0,
-            elapsed / np.timedelta64(1, "D"),
-        ]
-    )
-    angle = 2 * np.pi * turns
+    day = np.timedelta64(1, "D")
+    angle = 2 * np.pi * np.stack([(known - year) / day / 365.2425, since / 7.0, elapsed / day])
     waves = np.stack([np.sin(angle), np.cos(angle)], axis=1).reshape(len(PARTS), -1).T
     return np.where(missing[:, None], 0.0, waves)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from decimal import Decimal
@@ -38,22 +39,12 @@ class Labels:
 
 @dataclass
 class Columns:
-    """The columns of a table by kind.
+    """The columns of a table by kind, those of labels and dates by their places in it."""
 
-    Attributes
-    ----------
-    numbers : ndarray of shape (n, p)
-        NaN where nothing is known.
-    places : ndarray of shape (p,)
-        Where these columns stand in the table.
-    labels : dict of int to Labels
-    dates : dict of int to ndarray of datetime64[us] of shape (n,)
-    """
-
-    numbers: NDArray
-    places: NDArray[np.int64]
+    numbers: NDArray  # (n, p), NaN where nothing is known
+    places: NDArray[np.int64]  # of these p columns in the table
     labels: dict[int, Labels] = field(default_factory=dict)
-    dates: dict[int, NDArray] = field(default_factory=dict)
+    dates: dict[int, NDArray] = field(default_factory=dict)  # datetime64[us], (n,)
 
     @property
     def n_rows(self) -> int:
@@ -62,34 +53,24 @@ class Columns:
 
     def kinds(self) -> list[str]:
         """ "number", "label" or "date" for every column of the table."""
-        kinds = ["number"] * (len(self.places) + len(self.labels) + len(self.dates))
-        for place in self.labels:
-            kinds[place] = "label"
-        for place in self.dates:
-            kinds[place] = "date"
-        return kinds
+        kinds = dict.fromkeys(self.places.tolist(), "number")
+        kinds |= dict.fromkeys(self.labels, "label") | dict.fromkeys(self.dates, "date")
+        return [kinds[place] for place in range(len(kinds))]
 
 
 def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
-    """A frame as it is, or an array or CSR matrix, of the width and names of the estimator's.
+    """A frame as it is, or an array or CSR matrix; refused if it is empty, complex or infinite.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Learns width and names if ``reset``, else they have to agree.
-    X : frame of pandas or polars, array-like or sparse of shape (n, d)
-
-    Raises
-    ------
-    ValueError, TypeError
-        If X is no table, is empty, is complex, or holds infinity.
+    The estimator learns its width and names if ``reset``, else they have to agree.
     """
     if _is_frame(X):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         check_array(np.empty(X.shape, dtype=np.bool_), dtype=None, estimator=estimator)
         return X
     if not (sparse.issparse(X) or hasattr(X, "dtype")):
-        X = _as_array(X)
+        with suppress(ValueError):  # lists of rows: numbers stay numbers beside strings
+            values = np.asarray(X)
+            X = np.asarray(X, dtype=object) if values.dtype.kind in "US" else values
     kind = getattr(X, "dtype", np.dtype(object)).kind
     if isinstance(X, np.ma.MaskedArray):
         raise TypeError("X must not be masked; NaN or None may stand for what is missing.")
@@ -107,15 +88,6 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     )
 
 
-def _as_array(X: Any) -> Any:
-    """Lists of rows as an array that keeps numbers numbers beside strings."""
-    try:
-        values = np.asarray(X)
-    except ValueError:
-        return X
-    return np.asarray(X, dtype=object) if values.dtype.kind in "US" else values
-
-
 def _is_frame(X: Any) -> bool:
     """Whether X is a table of pandas or polars."""
     return type(X).__module__.partition(".")[0] in ("pandas", "polars") and (
@@ -126,27 +98,16 @@ def _is_frame(X: Any) -> bool:
 def read(X: Any, names: list[str], kinds: list[str] | None = None) -> Columns:
     """The columns of a frame or of an array, each as the kind it is or, where given, has to be.
 
-    Parameters
-    ----------
-    X : pandas or polars frame, or ndarray of shape (n, d)
-    names : list of str
-        What to call the columns in messages.
-    kinds : list of str, optional
-        What the columns were when the table was met first.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If a column is of no use, or cannot be what it was before.
+    ``names`` are what messages call the columns, ``kinds`` what they were when the table was met
+    first. A column that is of no use, or cannot be what it was before, is refused.
     """
     all_numbers = kinds is None or all(kind == "number" for kind in kinds)
     if all_numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
-        dtype = np.float32 if X.dtype.str[1:] in _SHORT else np.float64
-        return Columns(X.astype(dtype, copy=False), np.arange(X.shape[1]))
-    numbers, places, short = [], [], True
+        return Columns(_floats(X), np.arange(X.shape[1]))
+    numbers, places = [], []
     columns = Columns(np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
     for place, column in enumerate(_each(X)):
-        value, is_short = _as_numbers_or_more(column, names[place])
+        value = _as_numbers_or_more(column, names[place])
         if kinds is not None:
             value = _as_kind(value, kinds[place], names[place])
         if isinstance(value, Labels):
@@ -156,10 +117,8 @@ def read(X: Any, names: list[str], kinds: list[str] | None = None) -> Columns:
         else:
             numbers.append(value)
             places.append(place)
-            short &= is_short
     if numbers:
-        dtype = np.float32 if short else np.float64
-        columns.numbers = np.column_stack(numbers).astype(dtype, copy=False)
+        columns.numbers = np.column_stack(numbers)
         columns.places = np.array(places, dtype=np.int64)
     return columns
 
@@ -175,59 +134,67 @@ def _each(X: Any) -> Iterator[Any]:
             yield X.iloc[:, place]
 
 
-def _as_numbers_or_more(column: Any, name: str) -> tuple[Any, bool]:
-    """A column as numbers, dates or Labels, and whether float32 would hold it."""
+def _floats(numbers: NDArray) -> NDArray:
+    """Numbers as floats: float32 where these hold them exactly."""
+    short = numbers.dtype.str[1:] in _SHORT
+    return numbers.astype(np.float32 if short else np.float64, copy=False)
+
+
+def _as_numbers_or_more(column: Any, name: str) -> Any:
+    """A column as numbers, of float32 where these hold them exactly, dates or Labels."""
     module = type(column).__module__
     if module.startswith("polars"):
         return _of_polars(column, name)
     if module.startswith("pandas"):
         return _of_pandas(column, name)
     if column.dtype.kind in "biuf":
-        return column.astype(np.float64), column.dtype.str[1:] in _SHORT
+        return _floats(column)
     if column.dtype.kind == "M":
-        return column.astype("datetime64[us]"), False
+        return column.astype("datetime64[us]")
     if column.dtype.kind == "m":
-        return _seconds(column), False
+        return _seconds(column)
     if column.dtype.kind in "OUS":
         values = column.astype(object)
-        return _of_objects(values, _is_missing(values), name), False
+        missing = np.fromiter(map(_is_nothing, values.tolist()), bool, len(values))
+        return _of_objects(values, missing, name)
     raise _useless(name, str(column.dtype))
 
 
-def _of_pandas(column: Any, name: str) -> tuple[Any, bool]:
+def _of_pandas(column: Any, name: str) -> Any:
     dtype = column.dtype
     if str(dtype) == "category":
         texts = [_text(value) for value in column.cat.categories.tolist()]
-        return Labels(texts, column.cat.codes.to_numpy().astype(np.int64)), False
+        return Labels(texts, column.cat.codes.to_numpy().astype(np.int64))
     kind = getattr(dtype, "kind", "O")
     if kind in "biuf":
-        numbers = column.to_numpy(dtype=np.float64, na_value=np.nan)
-        return numbers, getattr(dtype, "itemsize", 8) <= 2 or str(dtype) == "float32"
+        short = getattr(dtype, "itemsize", 8) <= 2 or str(dtype) == "float32"
+        return column.to_numpy(dtype=np.float32 if short else np.float64, na_value=np.nan)
     if kind == "M":
-        return column.to_numpy(dtype="datetime64[us]"), False
+        return column.to_numpy(dtype="datetime64[us]")
     if kind == "m":
-        return _seconds(column.to_numpy(dtype="timedelta64[us]")), False
+        return _seconds(column.to_numpy(dtype="timedelta64[us]"))
     if kind == "O":
         missing = column.isna().to_numpy(dtype=bool)
-        return _of_objects(column.astype(object).to_numpy(), missing, name), False
+        return _of_objects(column.astype(object).to_numpy(), missing, name)
     raise _useless(name, str(dtype))
 
 
-def _of_polars(column: Any, name: str) -> tuple[Any, bool]:
+def _of_polars(column: Any, name: str) -> Any:
     polars, dtype = sys.modules["polars"], column.dtype
     if dtype == polars.Duration:
         column = column.dt.total_microseconds() / 1e6
         dtype = column.dtype
     if dtype.is_numeric() or dtype in (polars.Boolean, polars.Null):
-        is_short = str(dtype) in ("Float32", "Int8", "Int16", "UInt8", "UInt16", "Boolean")
-        return column.cast(polars.Float64).to_numpy().astype(np.float64), is_short
+        short = str(dtype) in ("Float32", "Int8", "Int16", "UInt8", "UInt16", "Boolean")
+        numbers = column.cast(polars.Float64).to_numpy()
+        return numbers.astype(np.float32 if short else np.float64)
     if dtype in (polars.Date, polars.Datetime):
-        return column.cast(polars.Datetime("us")).to_numpy().astype("datetime64[us]"), False
+        return column.cast(polars.Datetime("us")).to_numpy().astype("datetime64[us]")
     if dtype.is_nested() or dtype in (polars.Binary, polars.Object):
         raise _useless(name, str(dtype))
     values = np.empty(len(column), dtype=object)
     values[:] = column.cast(polars.String).to_list()
-    return _of_objects(values, column.is_null().to_numpy(), name), False
+    return _of_objects(values, column.is_null().to_numpy(), name)
 
 
 def _of_objects(values: NDArray, missing: NDArray[np.bool_], name: str) -> Any:
@@ -312,13 +279,8 @@ def _seconds(spans: NDArray) -> NDArray[np.float64]:
     return spans.astype("timedelta64[us]") / np.timedelta64(1, "s")
 
 
-def _is_missing(values: NDArray) -> NDArray[np.bool_]:
-    """Which objects stand for nothing: None and what does not equal itself."""
-    listed = values.tolist()
-    return np.fromiter((_is_nothing(value) for value in listed), bool, len(listed))
-
-
 def _is_nothing(value: Any) -> bool:
+    """Whether an object stands for nothing: None and what does not equal itself."""
     try:
         return value is None or bool(value != value)
     except (TypeError, ValueError):  # pandas.NA will not say

@@ -11,10 +11,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import (
-    _check_feature_names_in,
-    check_consistent_length,
-)
+from sklearn.utils.validation import _check_feature_names_in, check_consistent_length
 
 from mercer._array import check_memory
 from mercer._random import Slot, Streams, distinct, key_from
@@ -171,8 +168,7 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
             check_consistent_length(columns.numbers, y)
         self.kinds_ = columns.kinds()
         self._key = key_from(self.random_state)
-        pieces = self._fit_pieces(columns, y)
-        out = np.column_stack(pieces)
+        out = np.column_stack(self._fit_pieces(columns, y))
         self._kept_ = _worth_keeping(out)
         return self._finished(out, columns)
 
@@ -213,8 +209,7 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         ndarray of str objects of shape (m,)
         """
         self._check_fitted()
-        given = _check_feature_names_in(self, input_features)
-        names = [str(name) for name in given]
+        names = [str(name) for name in _check_feature_names_in(self, input_features)]
         if self.sparse_scaler_ is not None:
             return np.array(names, dtype=object)
         inputs = [names[place] for place in self._number_places_]
@@ -298,13 +293,12 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         kind = type_of_target(y) if self.target == "auto" else self.target
         if kind.startswith("continuous") or y.ndim == 2:
             target = y.reshape(len(y), -1).astype(np.float64)
-            return target, ["code"] if target.shape[1] == 1 else [
-                f"code {j}" for j in range(target.shape[1])
-            ]
-        classes = np.unique(y)
-        classes = classes[1:] if len(classes) == 2 else classes
-        names = ["code"] if len(classes) == 1 else [f"code {label}" for label in classes]
-        return (y[:, None] == classes).astype(np.float64), names
+            which = np.arange(target.shape[1])
+        else:
+            which = np.unique(y)
+            which = which[1:] if len(which) == 2 else which
+            target = (y[:, None] == which).astype(np.float64)
+        return target, ["code"] if len(which) == 1 else [f"code {label}" for label in which]
 
     # -- columns -----------------------------------------------------------------------------
 
@@ -390,9 +384,7 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
     def _finished(self, out: NDArray, columns: Columns) -> NDArray:
         short = columns.numbers.dtype == np.float32 and not columns.dates
         dtype = np.dtype(self._dtype_ or ("float32" if short else "float64"))
-        if self._kept_.all():
-            return np.ascontiguousarray(out, dtype=dtype)
-        return np.ascontiguousarray(out[:, self._kept_], dtype=dtype)
+        return np.ascontiguousarray(out if self._kept_.all() else out[:, self._kept_], dtype=dtype)
 
 
 def _worth_keeping(out: NDArray) -> NDArray[np.bool_]:
