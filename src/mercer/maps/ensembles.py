@@ -1,11 +1,8 @@
-"""Features +1 and -1 that cut space in two or more: planes, stumps, random trees.
-
-Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008: the kernels that
-infinitely many of them add up to.
-"""
+"""Features +1 and -1 that cut space in two or more: planes, stumps, random trees."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,11 +13,14 @@ from scipy.stats import poisson
 from mercer import kernels
 from mercer._random import Slot, Streams
 from mercer._state import State
+from mercer.maps._documentation import SIGNS, documented
 from mercer.maps.signs import Cuts, Signs
 
 __all__ = ["RandomPerceptron", "RandomStump", "RandomTree"]
 
 
+@documented(SIGNS)
+@dataclass(eq=False, repr=False)
 class RandomPerceptron(Signs):
     """On which side of random planes a point lies: +1 or -1, over ``sqrt(n_components)``.
 
@@ -32,8 +32,7 @@ class RandomPerceptron(Signs):
 
     Parameters
     ----------
-    n_components : int, default=1000
-        Number of columns D, >= 1.
+    {n_components}
     radius : float or "max", default="max"
         Of the ball that thresholds are drawn for, > 0; "max" is the largest distance of a training
         row from the centre.
@@ -43,18 +42,11 @@ class RandomPerceptron(Signs):
         ``1 - 2/pi * angle((x, 1), (y, 1))``, without radius and centre.
     centre : "mean" or array of shape (d,), default="mean"
         Of the ball; "mean" is the mean of the training rows.
-    scale : bool, default=True
-        False leaves the entries at +1 and -1; columns then do not depend on D.
-    random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible.
-    n_jobs : int or None, default=None
-        Threads of its design; None means all. Projections run on the threads of the linear algebra
-        library.
+    {scale, random_state, n_jobs}
 
     Attributes
     ----------
-    n_features_out_ : int
-        D.
+    {n_features_out_}
     kernel_ : mercer.kernels.Perceptron
         With radius and centre in numbers.
     key_ : int
@@ -62,12 +54,11 @@ class RandomPerceptron(Signs):
 
     Raises
     ------
-    ValueError, TypeError
-        By ``fit``, if a parameter makes no sense.
+    {ValueError}
 
     References
     ----------
-    Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
+    {Lin}
 
     Examples
     --------
@@ -80,24 +71,10 @@ class RandomPerceptron(Signs):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 1000,
-        radius: float | str = "max",
-        homogeneous: bool = False,
-        centre: ArrayLike | str = "mean",
-        *,
-        scale: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.n_components = n_components
-        self.radius = radius
-        self.homogeneous = homogeneous
-        self.centre = centre
-        self.scale = scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int = 1000
+    radius: float | str = "max"
+    homogeneous: bool = False
+    centre: ArrayLike | str = "mean"
 
     def parameters(self, columns: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Directions and thresholds of some columns, regenerated from the key.
@@ -238,6 +215,8 @@ class _Trees(Signs):
         return below
 
 
+@documented(SIGNS)
+@dataclass(eq=False, repr=False)
 class RandomStump(_Trees):
     """On which side of a random threshold one random input lies: +1 or -1, over ``sqrt(D)``.
 
@@ -248,34 +227,24 @@ class RandomStump(_Trees):
 
     Parameters
     ----------
-    n_components : int, default=1000
-        Number of columns D, >= 1.
-    scale : bool, default=True
-        False leaves the entries at +1 and -1; columns then do not depend on D.
-    random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible.
-    n_jobs : int or None, default=None
-        Threads of its design; None means all.
+    {n_components, scale, random_state, n_jobs}
 
     Attributes
     ----------
-    n_features_out_ : int
-        D.
+    {n_features_out_}
     kernel_ : mercer.kernels.Stump
         With the ranges in numbers.
-    low_, high_ : ndarray of shape (d,)
-        Range of every input in the training data.
+    {low_}
     key_ : int
         With it and the ranges every threshold is fixed.
 
     Raises
     ------
-    ValueError, TypeError
-        By ``fit``, if a parameter makes no sense.
+    {ValueError}
 
     References
     ----------
-    Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
+    {Lin}
 
     Examples
     --------
@@ -286,18 +255,7 @@ class RandomStump(_Trees):
            [ 1.,  1.,  1.]])
     """
 
-    def __init__(
-        self,
-        n_components: int = 1000,
-        *,
-        scale: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.n_components = n_components
-        self.scale = scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int = 1000
 
     def _fit_kernel(self, X: Any) -> None:
         self.kernel_ = kernels.Stump().resolve(X)
@@ -321,6 +279,8 @@ class RandomStump(_Trees):
         return 64.0
 
 
+@documented(SIGNS)
+@dataclass(eq=False, repr=False)
 class RandomTree(_Trees):
     """In which leaves of random trees a point lies, told as +1 or -1, over ``sqrt(n_components)``.
 
@@ -335,25 +295,16 @@ class RandomTree(_Trees):
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
         Scale of the Laplacian kernel, > 0; an array holds one scale per input.
-    n_components : int, default=1000
-        Number of columns D, >= 1.
-    scale : bool, default=True
-        False leaves the entries at +1 and -1; columns then do not depend on D.
-    random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible.
-    n_jobs : int or None, default=None
-        Threads of its design; None means all.
+    {n_components, scale, random_state, n_jobs}
 
     Attributes
     ----------
-    n_features_out_ : int
-        D.
+    {n_features_out_}
     kernel_ : mercer.kernels.Laplacian
         With its ``gamma`` as a number.
     depth_ : float
         Mean number of stumps of a tree.
-    low_, high_ : ndarray of shape (d,)
-        Range of every input in the training data.
+    {low_}
     key_ : int
         With it, gamma and the ranges every tree is fixed.
 
@@ -364,7 +315,7 @@ class RandomTree(_Trees):
 
     References
     ----------
-    Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
+    {Lin}
 
     Examples
     --------
@@ -377,23 +328,11 @@ class RandomTree(_Trees):
     True
     """
 
+    gamma: float | ArrayLike | str = "scale"
+    n_components: int = 1000
+
     default_kernel: ClassVar[str] = "laplacian"
     _deepest: ClassVar[float] = 10_000.0
-
-    def __init__(
-        self,
-        gamma: float | ArrayLike | str = "scale",
-        n_components: int = 1000,
-        *,
-        scale: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.gamma = gamma
-        self.n_components = n_components
-        self.scale = scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def stated_kernel(self) -> kernels.Kernel:
         return kernels.Laplacian(self.gamma)

@@ -25,6 +25,7 @@ class Endless(FeatureSequence):
     ``_block`` then takes any places, also those beyond ``n_features_out_``.
     """
 
+    n_components: int
     _scale_: bool
 
     def stream(self, X: Any, first: int, count: int) -> tuple[FeatureSequence, Design]:

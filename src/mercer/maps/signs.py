@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,15 +23,17 @@ _CHUNK_BYTES = 4 * 2**20  # bytes of rows of a chunk, which is passed over sever
 _PARAMETER_BYTES = 64 * 2**20  # bytes of parameters of the features that are made together
 
 
+@dataclass(eq=False, repr=False)
 class Signs(Endless):
     """Features ±1, each from a stream of random numbers of its own."""
 
+    _: KW_ONLY
+    scale: bool = True
+    random_state: Any = None
+    n_jobs: int | None = None
+
     _kept_settings: ClassVar[tuple[str, ...]] = ("scale",)
-    kernel_: Any
-    n_components: int
-    scale: bool
-    random_state: Any
-    n_jobs: int | None
+    kernel_: Any = field(init=False)
 
     def _fit(self, X: Any) -> None:
         n_components = positive_integer(self.n_components, "n_components")
