@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer._validation import float_type
 from mercer.estimators._documentation import SHARED, documented, entries
-from mercer.estimators.base import without
 from mercer.estimators.classification import Classification
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.regression import Regression
 from mercer.estimators.streaming import StreamingMachine
 from mercer.estimators.targets import classification_loss, regression_loss
+from mercer.losses import Loss
 
 __all__ = ["DoublySGDClassifier", "DoublySGDRegressor"]
 
@@ -62,17 +65,22 @@ _TEXTS = SHARED | entries(
         that the loss leaves the range of floats.
     """
 )
+_TEXTS["method"] = """\
+Every step takes a batch of rows and a block of random features that were not seen before, and adds
+the features with coefficients that follow minus the gradient. Neither kernel matrix nor features
+are held: a model is the key of its features and their coefficients, ``partial_fit`` takes rows as
+they come, and memory does not depend on their number. Predictions take time in proportion to the
+steps made."""
+_TEXTS["paper"] = """\
+Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic gradients,
+NIPS 2014."""
 
 
 @documented(_TEXTS)
 class DoublySGDRegressor(Regression, StreamingMachine):
     """Kernel regression by doubly stochastic gradients: as many rows and features as time allows.
 
-    Every step takes a batch of rows and a block of random features that were not seen before, and
-    adds the features with coefficients that follow minus the gradient. Neither kernel matrix nor
-    features are held: a model is the key of its features and their coefficients, ``partial_fit``
-    takes rows as they come, and memory does not depend on their number. Predictions take time in
-    proportion to the steps made.
+    {method}
 
     Parameters
     ----------
@@ -94,8 +102,7 @@ class DoublySGDRegressor(Regression, StreamingMachine):
 
     References
     ----------
-    Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic
-    gradients, NIPS 2014.
+    {paper}
 
     Examples
     --------
@@ -147,14 +154,11 @@ class DoublySGDRegressor(Regression, StreamingMachine):
 
 
 @documented(_TEXTS)
+@dataclass(eq=False, repr=False, kw_only=True)
 class DoublySGDClassifier(Classification, StreamingMachine):
     """Kernel classification by doubly stochastic gradients: as much data as time allows.
 
-    Every step takes a batch of rows and a block of random features that were not seen before, and
-    adds the features with coefficients that follow minus the gradient. Neither kernel matrix nor
-    features are held: a model is the key of its features and their coefficients, ``partial_fit``
-    takes rows as they come, and memory does not depend on their number. Predictions take time in
-    proportion to the steps made.
+    {method}
     More than two classes are one response each.
 
     Parameters
@@ -166,9 +170,9 @@ class DoublySGDClassifier(Classification, StreamingMachine):
     {alpha, preconditioned, batch_size, block_size, step_size, step_decay, max_iter}
     fit_intercept : bool, default=True
         Whether the model starts from the frequencies of the classes instead of zero.
+    {scale, n_jobs, random_state}
     class_weight : dict, "balanced" or None, default=None
         Weight of every class, multiplied into the sample weights; for ``fit`` alone.
-    {scale, n_jobs, random_state}
 
     Attributes
     ----------
@@ -181,8 +185,7 @@ class DoublySGDClassifier(Classification, StreamingMachine):
 
     References
     ----------
-    Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic
-    gradients, NIPS 2014.
+    {paper}
 
     Examples
     --------
@@ -197,28 +200,8 @@ class DoublySGDClassifier(Classification, StreamingMachine):
     ['inside', 'outside']
     """
 
-    def __init__(
-        self,
-        feature_map="fourier",
-        *,
-        kernel=None,
-        gamma="scale",
-        loss="multinomial",
-        alpha=0.0,
-        preconditioned=True,
-        batch_size=None,
-        block_size=None,
-        step_size=None,
-        step_decay=None,
-        max_iter=50,
-        fit_intercept=True,
-        class_weight=None,
-        scale=True,
-        n_jobs=None,
-        random_state=None,
-    ):
-        super().__init__(**without(locals(), "class_weight"))
-        self.class_weight = class_weight
+    loss: str | Loss = "multinomial"
+    class_weight: dict[Any, float] | str | None = None
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Go on with these rows: a step for every batch of them, in their order.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
@@ -35,6 +36,7 @@ _ENOUGH = 3e-3
 
 
 @documented(SHARED)
+@dataclass(eq=False, repr=False)
 class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     """A support vector machine with the exact kernel, solved by several threads.
 
@@ -119,39 +121,23 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     True
     """
 
-    kernel_: Any
-    _fitted_by: ClassVar[str] = "dual_coef_"
+    kernel: str | kernels.Kernel | Callable[..., NDArray] = "gaussian"
+    _: KW_ONLY
+    gamma: float | ArrayLike | str = "scale"
+    C: float = 1.0
+    loss: str = "hinge"
+    solver: str = "pairs"
+    partition: str = "random"
+    class_weight: dict[Any, float] | str | None = None
+    scale: bool = True
+    cache_size: float = 200.0
+    tol: float = 1e-3
+    max_iter: int = 10_000_000
+    n_jobs: int | None = None
+    random_state: Any = None
 
-    def __init__(
-        self,
-        kernel="gaussian",
-        *,
-        gamma="scale",
-        C=1.0,
-        loss="hinge",
-        solver="pairs",
-        partition="random",
-        class_weight=None,
-        scale=True,
-        cache_size=200.0,
-        tol=1e-3,
-        max_iter=10_000_000,
-        n_jobs=None,
-        random_state=None,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.partition = partition
-        self.class_weight = class_weight
-        self.scale = scale
-        self.cache_size = cache_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    kernel_: Any = field(init=False)
+    _fitted_by: ClassVar[str] = "dual_coef_"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

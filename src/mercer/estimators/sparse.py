@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from mercer import penalties, solvers
-from mercer._validation import name_from, positive_integer
+from mercer._validation import is_name, name_from, positive_integer
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.machine import checked_strength, with_default_strength
 from mercer.estimators.precision import warn_of_rough_features
@@ -31,6 +31,7 @@ _N_GRIDS = 64
 _CV_ALPHAS = 10.0 ** np.arange(-0.5, -3.75, -0.25)  # shares of the least that leaves no weights
 
 
+@dataclass(eq=False, repr=False)
 class SparseMachine(FeatureModel):
     """A kernel machine that keeps the features with weights and forgets the map they came from.
 
@@ -38,46 +39,25 @@ class SparseMachine(FeatureModel):
     they are drawn from.
     """
 
-    def __init__(
-        self,
-        feature_map="fourier",
-        *,
-        kernel=None,
-        gamma="scale",
-        loss="squared",
-        penalty="l1",
-        alpha=None,
-        l1_ratio=None,
-        n_new=None,
-        max_rounds=20,
-        solver="auto",
-        fit_intercept=True,
-        scale=True,
-        tol=1e-3,
-        max_iter=1000,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        validation_fraction=0.2,
-    ):
-        self.feature_map = feature_map
-        self.kernel = kernel
-        self.gamma = gamma
-        self.loss = loss
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.n_new = n_new
-        self.max_rounds = max_rounds
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.validation_fraction = validation_fraction
+    feature_map: str | FeatureMap = "fourier"
+    _: KW_ONLY
+    kernel: Any = None
+    gamma: float | ArrayLike | str = "scale"
+    loss: str | Loss = "squared"
+    penalty: str | penalties.Penalty = "l1"
+    alpha: float | str | None = None
+    l1_ratio: float | None = None
+    n_new: int | None = None
+    max_rounds: int = 20
+    solver: str | Solver = "auto"
+    fit_intercept: bool = True
+    scale: bool = True
+    tol: float = 1e-3
+    max_iter: int = 1000
+    n_jobs: int | None = None
+    random_state: Any = None
+    warm_start: bool = False
+    validation_fraction: float = 0.2
 
     def path(
         self, X: Any, y: Any, alphas: Iterable[float], sample_weight: Any = None
@@ -193,8 +173,9 @@ class SparseMachine(FeatureModel):
         self, source: Stream, rows: Rows, loss: Loss, search: WorkingSet
     ) -> penalties.Penalty:
         """The penalty at a strength that is given, follows from the data, or is tried out."""
-        follows = self.alpha is None or (isinstance(self.alpha, str) and self.alpha == "cv")
-        penalty = penalties.get(self.penalty, 1.0 if follows else self.alpha, self.l1_ratio)
+        alpha: Any = self.alpha
+        follows = alpha is None or is_name(alpha, "cv")
+        penalty = penalties.get(self.penalty, 1.0 if follows else alpha, self.l1_ratio)
         if not penalty.l1 and penalty.alpha:
             raise ValueError(f"penalty must have an l1 part for a sparse model; got {penalty!r}.")
         if isinstance(self.penalty, penalties.Penalty):

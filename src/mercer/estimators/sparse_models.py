@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Any
+
 from mercer.estimators._documentation import SHARED, documented, entries
-from mercer.estimators.base import without
 from mercer.estimators.classification import Classification
 from mercer.estimators.regression import Regression
 from mercer.estimators.sparse import SparseMachine
+from mercer.losses import Loss
 
 __all__ = ["SparseKernelClassifier", "SparseKernelRegressor"]
 
@@ -69,16 +72,21 @@ _TEXTS = SHARED | entries(
         What the solver's stopping test saw last.
     """
 )
+_TEXTS["method"] = """\
+Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1`` on
+them and those kept, and dropping the ones without a weight. The model is the key of the sequence
+with places and weights of the features that are left: its file takes kilobytes and its predictions
+microseconds, however many features were drawn."""
+_TEXTS["paper"] = """\
+Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
+Hilbert space, NIPS 2014."""
 
 
 @documented(_TEXTS)
 class SparseKernelRegressor(Regression, SparseMachine):
     """Kernel regression with few features, chosen from an endless sequence of random ones.
 
-    Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1``
-    on them and those kept, and dropping the ones without a weight. The model is the key of the
-    sequence with places and weights of the features that are left: its file takes kilobytes and
-    its predictions microseconds, however many features were drawn.
+    {method}
 
     Parameters
     ----------
@@ -98,8 +106,7 @@ class SparseKernelRegressor(Regression, SparseMachine):
 
     References
     ----------
-    Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
-    Hilbert space, NIPS 2014.
+    {paper}
 
     Examples
     --------
@@ -115,14 +122,13 @@ class SparseKernelRegressor(Regression, SparseMachine):
 
 
 @documented(_TEXTS)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseKernelClassifier(Classification, SparseMachine):
     """Kernel classification with few features, chosen from an endless sequence of random ones.
 
-    Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1``
-    on them and those kept, and dropping the ones without a weight. The model is the key of the
-    sequence with places and weights of the features that are left: its file takes kilobytes and
-    its predictions microseconds, however many features were drawn. More than two classes are one
-    response each, one against all others, with one set of features for all.
+    {method}
+    More than two classes are one response each, one against all others, with one set of features
+    for all.
 
     Parameters
     ----------
@@ -130,11 +136,12 @@ class SparseKernelClassifier(Classification, SparseMachine):
     loss : str or a loss, default="squared_hinge"
         "squared_hinge", "smooth_hinge", "logistic" (which models probabilities), "squared", or
         "sigmoid", to which no row counts for more than 1 however wrong its label may be.
-    {penalty, alpha, l1_ratio, n_new, max_rounds, class_weight, solver, fit_intercept, scale}
-    {tol, max_iter, n_jobs, random_state, warm_start}
+    {penalty, alpha, l1_ratio, n_new, max_rounds, solver, fit_intercept, scale, tol, max_iter}
+    {n_jobs, random_state, warm_start}
     validation_fraction : float, default=0.2
-        Share of the rows held out for ``alpha="cv"``, above 0 and below 1; every
-        class has its share.
+        Share of the rows held out for ``alpha="cv"``, above 0 and below 1; every class has its
+        share.
+    {class_weight}
 
     Attributes
     ----------
@@ -147,8 +154,7 @@ class SparseKernelClassifier(Classification, SparseMachine):
 
     References
     ----------
-    Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
-    Hilbert space, NIPS 2014.
+    {paper}
 
     Examples
     --------
@@ -161,28 +167,5 @@ class SparseKernelClassifier(Classification, SparseMachine):
     ['inside', 'outside']
     """
 
-    def __init__(
-        self,
-        feature_map="fourier",
-        *,
-        kernel=None,
-        gamma="scale",
-        loss="squared_hinge",
-        penalty="l1",
-        alpha=None,
-        l1_ratio=None,
-        n_new=None,
-        max_rounds=20,
-        class_weight=None,
-        solver="auto",
-        fit_intercept=True,
-        scale=True,
-        tol=1e-3,
-        max_iter=1000,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        validation_fraction=0.2,
-    ):
-        super().__init__(**without(locals(), "class_weight"))
-        self.class_weight = class_weight
+    loss: str | Loss = "squared_hinge"
+    class_weight: dict[Any, float] | str | None = None

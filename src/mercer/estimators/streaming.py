@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mercer._state import State
 from mercer._validation import float_type
@@ -20,6 +21,7 @@ from mercer.solvers.doubly import DoublySGD, Expansion
 __all__ = ["StreamingMachine"]
 
 
+@dataclass(eq=False, repr=False)
 class StreamingMachine(FeatureModel):
     """A kernel machine that is fitted by doubly stochastic gradients, in any number of calls.
 
@@ -27,43 +29,22 @@ class StreamingMachine(FeatureModel):
     feature seen.
     """
 
-    loss_curve_: NDArray[np.float64]
-    n_steps_: int
-
-    def __init__(
-        self,
-        feature_map="fourier",
-        *,
-        kernel=None,
-        gamma="scale",
-        loss="squared",
-        alpha=0.0,
-        preconditioned=True,
-        batch_size=None,
-        block_size=None,
-        step_size=None,
-        step_decay=None,
-        max_iter=50,
-        fit_intercept=True,
-        scale=True,
-        n_jobs=None,
-        random_state=None,
-    ):
-        self.feature_map = feature_map
-        self.kernel = kernel
-        self.gamma = gamma
-        self.loss = loss
-        self.alpha = alpha
-        self.preconditioned = preconditioned
-        self.batch_size = batch_size
-        self.block_size = block_size
-        self.step_size = step_size
-        self.step_decay = step_decay
-        self.max_iter = max_iter
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    feature_map: str | FeatureMap = "fourier"
+    _: KW_ONLY
+    kernel: Any = None
+    gamma: float | ArrayLike | str = "scale"
+    loss: str | Loss = "squared"
+    alpha: float = 0.0
+    preconditioned: bool = True
+    batch_size: int | None = None
+    block_size: int | None = None
+    step_size: float | None = None
+    step_decay: float | None = None
+    max_iter: int = 50
+    fit_intercept: bool = True
+    scale: bool = True
+    n_jobs: int | None = None
+    random_state: Any = None
 
     # -- fitting -----------------------------------------------------------------------------
 
@@ -134,15 +115,8 @@ class StreamingMachine(FeatureModel):
         return map_.set_params(scale=False, n_components=2)
 
     def _solver(self) -> DoublySGD:
-        return DoublySGD(
-            alpha=self.alpha,
-            preconditioned=self.preconditioned,
-            batch_size=self.batch_size,
-            block_size=self.block_size,
-            step_size=self.step_size,
-            step_decay=self.step_decay,
-            max_iter=self.max_iter,
-        )
+        names = ("alpha", "preconditioned", "batch_size", "block_size", "step_size", "step_decay")
+        return DoublySGD(max_iter=self.max_iter, **{name: getattr(self, name) for name in names})
 
     def _adopt_steps(self, f: Expansion, losses: NDArray[np.float64]) -> None:
         """Make the expansion the fitted model."""
