@@ -16,36 +16,21 @@ from mercer.estimators.regression import Regression
 from mercer.estimators.streaming import StreamingMachine
 from mercer.estimators.targets import classification_loss, regression_loss
 from mercer.losses import Loss
+from mercer.solvers.doubly import SETTINGS
 
 __all__ = ["DoublySGDClassifier", "DoublySGDRegressor"]
 
 
-_TEXTS = SHARED | entries(
-    """
+_TEXTS = (
+    SHARED
+    | SETTINGS
+    | entries(
+        """
     feature_map : str or map, default="fourier"
         What features are drawn from: "fourier", "fastfood", "perceptron", "stump" or "tree", or
         such a map with settings of its own, reached as ``feature_map__form`` and so on.
-    alpha : float, default=0.0
-        Strength of the penalty ``alpha / 2 * ||f||^2``, >= 0. With a preconditioner it is the
-        ridge of every step as well, and regularises more loosely.
-    preconditioned : bool, default=True
-        Whether steps are multiplied by the inverse of the second moments of their features.
-    batch_size : int or None, default=None
-        Rows of a step, >= 1; None means 8192, or all if there are fewer.
-    block_size : int or None, default=None
-        New features of a step, >= 1; None means 1024, or if that is less an eighth of the batch.
-    step_size : float or None, default=None
-        θ of steps ``theta / (1 + decay t)``, > 0; None means one over the largest curvature of the
-        loss.
-    step_decay : float or None, default=None
-        ``decay``, >= 0; None means 1e-4 or, without a preconditioner, ``theta * alpha / 2`` if that
-        is more.
     max_iter : int, default=50
         Steps of ``fit``, >= 1.
-    scale : bool, default=True
-        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
-        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
-        It follows the first rows that the model sees.
     n_jobs : int or None, default=None
         Threads of the map; None and -1 mean all that may be used.
     random_state : int, RandomState, Generator or None, default=None
@@ -64,7 +49,9 @@ _TEXTS = SHARED | entries(
         At fit, in one sentence, for settings or data that make no sense, and for steps so large
         that the loss leaves the range of floats.
     """
+    )
 )
+_TEXTS["scale"] += "\n    It follows the first rows that the model sees."
 _TEXTS["method"] = """\
 Every step takes a batch of rows and a block of random features that were not seen before, and adds
 the features with coefficients that follow minus the gradient. Neither kernel matrix nor features

@@ -120,17 +120,6 @@ class RandomBinning(FeatureSequence):
         self._fit_design(X)
 
     def fit_transform(self, X, y=None):
-        """Fit to X and transform it.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        csr_array of shape (n, D)
-        """
         return self.fit_design(X).tocsr()
 
     @property
@@ -339,11 +328,8 @@ class RandomBinning(FeatureSequence):
         streams = Streams(self.key_, self._grid_places()[first:stop])
 
         def draw(widths: Callable[..., NDArray]) -> tuple[NDArray, NDArray, NDArray]:
-            return (
-                widths(streams, d),
-                streams.uniform(d, Slot.SHIFT),
-                streams.bits(d, Slot.MULTIPLIER),
-            )
+            shifts = streams.uniform(d, Slot.SHIFT)
+            return widths(streams, d), shifts, streams.bits(d, Slot.MULTIPLIER)
 
         if not isinstance(kernel, kernels.Stationary):
             return draw(kernel.widths)
@@ -454,19 +440,10 @@ class RandomBinning(FeatureSequence):
     def _binned(self, X: Any, codes: NDArray, n_missing: int) -> Binned:
         entries = self._entries(X, 0, self._n_grids)
         if entries is not None:
-            return Weighted(
-                codes, entries, self._offsets, X.dtype, self.n_jobs, n_missing=n_missing
-            )
-        return Binned(
-            codes,
-            self._offsets,
-            self._value,
-            X.dtype,
-            n_missing > 0,
-            self.n_jobs,
-            validate=False,
-            n_missing=n_missing,
-        )
+            given = (codes, entries, self._offsets, X.dtype, self.n_jobs)
+            return Weighted(*given, n_missing=n_missing)
+        layout = (codes, self._offsets, self._value, X.dtype, n_missing > 0, self.n_jobs)
+        return Binned(*layout, validate=False, n_missing=n_missing)
 
     # -- a fitted map is its key and the boxes it met ----------------------------------------------
 

@@ -21,20 +21,13 @@ class FeatureSequence(FeatureMap):
     """
 
     def stream(self, X: Any, first: int, count: int) -> tuple[FeatureSequence, Design]:
-        """Features of the sequence that this map is the start of.
+        """Features of the sequence that this map is the start of, fitted to X, and their design.
 
         Parameters
         ----------
         X : array or CSR of shape (n, d)
         first, count : int
             Which places: columns or, for maps whose columns come in grids, grids.
-
-        Returns
-        -------
-        feature_map : FeatureSequence
-            Of these features alone, fitted to X.
-        design : Design
-            ``feature_map.design(X)``.
 
         Raises
         ------
@@ -44,23 +37,11 @@ class FeatureSequence(FeatureMap):
         raise ValueError(_no_sequence(self))
 
     def excerpt(self, columns: ArrayLike) -> Self:
-        """The map of a selection of columns of a ``stream``, which stores no more than they need.
-
-        Parameters
-        ----------
-        columns : array of int of shape (b,)
-            Increasing, each at least 0 and below D.
-        """
+        """The map of increasing ``columns`` of a ``stream``, which stores what they need alone."""
         raise ValueError(f"feature_map must come from stream(); got {self!r}.")
 
     def followed_by(self, other: Any) -> Self:
-        """The columns of this excerpt, then those of another one of the same sequence.
-
-        Parameters
-        ----------
-        other : FeatureSequence
-            From ``stream`` or ``excerpt`` of the same fitted map.
-        """
+        """The columns of this excerpt, then those of another one of the same fitted map."""
         raise ValueError(f"feature_map must come from stream(); got {self!r}.")
 
     def tidied(self) -> tuple[Self, NDArray[np.int64]]:
@@ -73,13 +54,7 @@ class FeatureSequence(FeatureMap):
 
 
 def feature_sequence(feature_map: FeatureMap) -> FeatureSequence:
-    """The map itself if its features are those of a sequence.
-
-    Raises
-    ------
-    ValueError
-        If they are not.
-    """
+    """The map itself if its features are those of a sequence; else a ValueError."""
     if not isinstance(feature_map, FeatureSequence):
         raise ValueError(_no_sequence(feature_map))
     return feature_map

@@ -1,10 +1,8 @@
-"""Random matrices with few columns that keep inner products on average.
-
-Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53, 2011; Tropp,
-Improved analysis of the subsampled randomized Hadamard transform, AADA 3, 2011.
-"""
+"""Random matrices with few columns that keep inner products on average."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +14,12 @@ from mercer._validation import name_from
 from mercer.designs import Dense, Design
 from mercer.maps.frequencies import next_power_of_two
 
-__all__ = [
-    "SKETCHES",
-    "GaussianSketch",
-    "HadamardSketch",
-    "PassingGaussianSketch",
-    "Sketch",
-    "sketch_from",
-]
+__all__ = ["SKETCHES", "GaussianSketch", "HadamardSketch", "PassingGaussianSketch", "sketch_from"]
 
 _CACHE_BYTES = 2**20  # bytes of rows that are transformed together: they stay in the cache
 
 
+@dataclass
 class Sketch:
     """A random matrix S of ``size`` rows and l columns with E[S S.T] = I, drawn from its key.
 
@@ -35,11 +27,10 @@ class Sketch:
     columns, where ``project`` gives F @ S.
     """
 
-    def __init__(self, key: int, size: int, n_components: int, n_threads: int = 1):
-        self.key = key
-        self.size = size
-        self.n_components = n_components
-        self.n_threads = n_threads
+    key: int
+    size: int
+    n_components: int
+    n_threads: int = 1
 
     def rows(self, start: int, stop: int) -> NDArray[np.float64]:
         """Rows ``start`` to ``stop - 1`` of S, of shape (stop - start, l)."""
@@ -99,18 +90,21 @@ class PassingGaussianSketch(Sketch):
         return out[:, : self.n_components]
 
 
+@dataclass
 class HadamardSketch(Sketch):
     """Some columns of a Walsh-Hadamard matrix whose rows have random signs, scaled by 1/sqrt(l).
+
+    Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53, 2011; Tropp,
+    Improved analysis of the subsampled randomized Hadamard transform, AADA 3, 2011.
 
     With n' the power of two that ``size`` and l fit into, entry (i, s) is e_i (-1)**|i & p_s| /
     sqrt(l), where e_i is a random sign, |.| counts bits and p_s are l of n' numbers, drawn without
     replacement. So products with a dense F take a fast transform along its rows or columns.
     """
 
-    def __init__(self, key: int, size: int, n_components: int, n_threads: int = 1):
-        super().__init__(key, size, n_components, n_threads)
-        self.order = next_power_of_two(max(size, n_components))
-        self.positions = distinct(key, self.order, n_components, Slot.SKETCH_ROW)
+    def __post_init__(self) -> None:
+        self.order = next_power_of_two(max(self.size, self.n_components))
+        self.positions = distinct(self.key, self.order, self.n_components, Slot.SKETCH_ROW)
 
     def rows(self, start: int, stop: int) -> NDArray[np.float64]:
         index = np.arange(start, stop)

@@ -125,35 +125,16 @@ class Clock:
 
 @dataclass(kw_only=True)
 class State:
-    """Where a solver stands; solvers add what they carry from step to step.
-
-    Attributes
-    ----------
-    problem : Problem
-    clock : Clock
-    x : ndarray
-        The variable of the iteration, θ itself unless the solver says otherwise.
-    coef : ndarray
-        θ.
-    objective : float
-        F at θ.
-    optimality : float
-        The quantity of the stopping test at θ.
-    iteration : int
-        Steps done.
-    stalled : str
-        Why no further step can help; empty while it can.
-    distance : float
-        How far the responses may be from those of the minimiser, as a share of the spread of the
-        targets; 0 where the solver does not bound it.
-    """
+    """Where a solver stands, what callbacks see; solvers add what they carry from step to step."""
 
     problem: Problem
     clock: Clock
-    x: NDArray
-    optimality: float = np.inf
-    iteration: int = 0
-    stalled: str = ""
+    x: NDArray  # the variable of the iteration, θ itself unless the solver says otherwise
+    optimality: float = np.inf  # the quantity of the stopping test at θ
+    iteration: int = 0  # steps done
+    stalled: str = ""  # why no further step can help; empty while it can
+    # How far the responses may be from those of the minimiser, as a share of the spread of the
+    # targets; 0 where the solver does not bound it.
     distance: float = 0.0
 
     @property
@@ -172,7 +153,7 @@ class State:
         return int(np.count_nonzero(self.coef))
 
 
-Callback = Callable[[Any], bool | None]
+Callback = Callable[[Any], bool | None] | None
 
 
 @dataclass
@@ -226,7 +207,7 @@ class Solver:
         return "gradient"
 
     def solve(
-        self, problem: Problem, start: ArrayLike | None = None, callback: Callback | None = None
+        self, problem: Problem, start: ArrayLike | None = None, callback: Callback = None
     ) -> Result:
         """Minimise the problem.
 
@@ -259,7 +240,7 @@ class Solver:
         return self._path(problem, [problem.penalty.alpha], start, callback)[0]
 
     def solve_path(
-        self, problem: Problem, alphas: Iterable[float], callback: Callback | None = None
+        self, problem: Problem, alphas: Iterable[float], callback: Callback = None
     ) -> list[Result]:
         """Minimise the problem for several strengths of its penalty.
 
@@ -286,11 +267,7 @@ class Solver:
         return self._path(problem, [float(alpha) for alpha in alphas], None, callback)
 
     def _path(
-        self,
-        problem: Problem,
-        alphas: list[float],
-        start: ArrayLike | None,
-        callback: Callback | None,
+        self, problem: Problem, alphas: list[float], start: ArrayLike | None, callback: Callback
     ) -> list[Result]:
         """Results for every strength; the first begins at ``start``, each other at the last θ."""
         clock = Clock()
@@ -314,17 +291,16 @@ class Solver:
         self,
         problem: Problem,
         start: ArrayLike | None,
-        callback: Callback | None,
+        callback: Callback,
         clock: Clock,
-        shared: tuple[Any, ...],
+        shared: Any,
     ) -> Result:
         """The loop of steps at one strength."""
         stopped = interrupted = False
         if start is None and problem.loss.surrogate is not None:
             # Without weights a loss that is not convex may be flat: begin where a convex one ends.
-            design, y, weights = problem.design, problem.y, problem.weights
-            loss, intercept = problem.loss.surrogate, problem.fit_intercept
-            easier = Problem(design, y, loss, problem.penalty, weights, intercept)
+            given = (problem.penalty, problem.weights, problem.fit_intercept)
+            easier = Problem(problem.design, problem.y, problem.loss.surrogate, *given)
             with clock.phase("start"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 convex = self._minimise(easier, None, None, Clock(), shared)

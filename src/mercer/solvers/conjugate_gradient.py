@@ -95,14 +95,11 @@ class ConjugateGradient(Solver):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L2
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import ConjugateGradient
-    >>> design = Dense(np.array([[1.0, 0.0], [0.0, 2.0]]))
-    >>> problem = Problem(design, [1.0, 1.0], Squared(), L2(0.5), fit_intercept=False)
-    >>> ConjugateGradient(tol=1e-10).solve(problem).coef.round(6)
+    >>> design = designs.Dense(np.array([[1.0, 0.0], [0.0, 2.0]]))
+    >>> problem = Problem(design, [1.0, 1.0], losses.Squared(), penalties.L2(0.5), None, False)
+    >>> solvers.ConjugateGradient(tol=1e-10).solve(problem).coef.round(6)
     array([0.5, 0.4])
     """
 
@@ -169,19 +166,13 @@ class ConjugateGradient(Solver):
         return machine, inverse
 
     def _path(
-        self,
-        problem: Problem,
-        alphas: list[float],
-        start: ArrayLike | None,
-        callback: Callback | None,
+        self, problem: Problem, alphas: list[float], start: ArrayLike | None, callback: Callback
     ) -> list[Result]:
         if len(alphas) < 2 or not spans_all_rows(problem):
             return super()._path(problem, alphas, start, callback)
         return self._together(problem, alphas, callback)
 
-    def _together(
-        self, problem: Problem, alphas: list[float], callback: Callback | None
-    ) -> list[Result]:
+    def _together(self, problem: Problem, alphas: list[float], callback: Callback) -> list[Result]:
         """A machine of all rows for several strengths that share every product."""
         clock = Clock()
         stopped = interrupted = False

@@ -79,13 +79,11 @@ class NewtonCG(Solver):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Logistic
-    >>> from mercer.penalties import L2
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import NewtonCG
-    >>> problem = Problem(Dense(np.array([[-1.0], [1.0]])), [-1.0, 1.0], Logistic(), L2(0.1))
-    >>> NewtonCG(tol=1e-8).solve(problem).coef.round(4)
+    >>> design = designs.Dense(np.array([[-1.0], [1.0]]))
+    >>> problem = Problem(design, [-1.0, 1.0], losses.Logistic(), penalties.L2(0.1))
+    >>> solvers.NewtonCG(tol=1e-8).solve(problem).coef.round(4)
     array([1.6335, 0.    ])
     """
 

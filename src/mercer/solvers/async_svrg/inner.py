@@ -50,13 +50,7 @@ def curvatures(problem: Problem, sampling: str) -> NDArray[np.float64]:
 
 
 class Inner:
-    """Inner loops on one problem.
-
-    Parameters
-    ----------
-    problem : Problem
-    settings : Settings
-    """
+    """Inner loops on one problem."""
 
     def __init__(self, problem: Problem, settings: Settings):
         self.problem, self.settings = problem, settings
@@ -90,31 +84,12 @@ class Inner:
         return gradient.reshape(problem.shape[0], -1)
 
     def run(
-        self,
-        point: Point,
-        gradient: NDArray[np.float64],
-        output: int,
-        gamma: float,
-        number: int,
+        self, point: Point, gradient: NDArray[np.float64], output: int, gamma: float, number: int
     ) -> NDArray[np.float64] | None:
-        """θ of one output after one inner loop that starts at its snapshot.
+        """θ (q,) of one output after one inner loop; None if numbers grew out of range.
 
-        Parameters
-        ----------
-        point : Point
-            The snapshot.
-        gradient : array of shape (q, k)
-            From ``gradient(point)``.
-        output : int
-        gamma : float
-            Length of the steps, in units of one over the curvature.
-        number : int
-            Of this inner loop among all, which decides its random numbers.
-
-        Returns
-        -------
-        ndarray of shape (q,), or None
-            None if numbers grew out of range.
+        It starts at the snapshot ``point``, whose ``gradient(point)`` is given, with steps of
+        ``gamma`` over the curvature; its ``number`` among all loops decides its random numbers.
         """
         problem, threads = self.problem, self.settings.n_threads
         w = np.array(point.theta.reshape(len(point.theta), -1)[:, output], dtype=np.float64)
@@ -137,22 +112,12 @@ class Inner:
         """Take the steps, in calls short enough to be interrupted; whether all stayed finite."""
         settings = self.settings
         per_call = self.walkway.steps_per_call(min(settings.batch_size, self.n), self.width)
+        model = (derivative, lengths, self.l1, self.l2, settings.key, int(settings.slot))
+        sizes = (settings.batch_size, self.width, settings.n_threads)
         for first in range(0, settings.n_inner, per_call):
             count = min(per_call, settings.n_inner - first)
-            moves, finite = self.walkway.core.walk(
-                *given,
-                derivative,
-                lengths,
-                self.l1,
-                self.l2,
-                settings.key,
-                int(settings.slot),
-                number * settings.n_inner + first,
-                count,
-                settings.batch_size,
-                self.width,
-                settings.n_threads,
-            )
+            start = number * settings.n_inner + first
+            moves, finite = self.walkway.core.walk(*given, *model, start, count, *sizes)
             self.moves += moves
             self.steps += count
             if not finite:

@@ -124,16 +124,14 @@ class AsyncSVRG(Solver):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Correntropy
-    >>> from mercer.penalties import L1
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import AsyncSVRG
     >>> Z = np.random.default_rng(0).normal(size=(500, 3))
     >>> y = Z @ [1.0, 0.0, -1.0]
     >>> y[:100] += 50  # these targets are wrong
-    >>> problem = Problem(Dense(Z), y, Correntropy(), L1(0.01), None, False)
-    >>> AsyncSVRG(max_iter=50, n_jobs=1).solve(problem).coef.round(1)
+    >>> loss, penalty = losses.Correntropy(), penalties.L1(0.01)
+    >>> problem = Problem(designs.Dense(Z), y, loss, penalty, fit_intercept=False)
+    >>> solvers.AsyncSVRG(max_iter=50, n_jobs=1).solve(problem).coef.round(1)
     array([ 1.,  0., -1.])
     """
 

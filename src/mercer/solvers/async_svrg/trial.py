@@ -26,44 +26,17 @@ def part(problem: Problem, key: int) -> Problem:
     weights = None if problem.weights is None else problem.weights[rows]
     if weights is not None and not np.any(weights):
         weights = None
-    return Problem(
-        problem.design.rows(rows),
-        problem.y[rows],
-        problem.loss,
-        problem.penalty,
-        weights,
-        problem.fit_intercept,
-    )
+    design, y = problem.design.rows(rows), problem.y[rows]
+    return Problem(design, y, problem.loss, problem.penalty, weights, problem.fit_intercept)
 
 
 def try_lengths(
     problem: Problem, theta: NDArray, settings: Settings, gammas: tuple[float, ...]
 ) -> dict[float, float]:
-    """F after a few inner loops with every γ, of those that keep it from rising.
-
-    Parameters
-    ----------
-    problem : Problem
-    theta : array
-        Where all of them start.
-    settings : Settings
-    gammas : tuple of float
-
-    Returns
-    -------
-    dict of float to float
-        F, summed over the outputs, on at most 2000 rows, by γ.
-    """
+    """F on at most 2000 rows after a few inner loops from θ, by γ, of those that let it fall."""
     small = part(problem, settings.key)
-    inner = Inner(
-        small,
-        replace(
-            settings,
-            n_inner=min(settings.n_inner, small.n_rows),
-            n_threads=1,
-            slot=Slot.TRIAL,
-        ),
-    )
+    n_inner = min(settings.n_inner, small.n_rows)
+    inner = Inner(small, replace(settings, n_inner=n_inner, n_threads=1, slot=Slot.TRIAL))
     start = small.at(theta)
     values = {gamma: _value_after(inner, start, gamma) for gamma in gammas}
     return {gamma: value for gamma, value in values.items() if value is not None}

@@ -25,23 +25,12 @@ _STEP_BYTES = 2**30  # read by the steps of one call: a fraction of a second
 
 @dataclass
 class Walkway:
-    """The copy of a design that the core walks on.
+    """The copy of a design that the core walks on."""
 
-    Attributes
-    ----------
-    core : _core.AsyncSteps
-    keeps : bool
-        Whether the responses of all rows are kept, instead of computed whenever they are needed.
-    row_bytes : float
-        Bytes that a step reads for one row of its batch.
-    move_bytes : float
-        Bytes that a move of a coordinate costs besides.
-    """
-
-    core: Any
-    keeps: bool
-    row_bytes: float
-    move_bytes: float = 0.0
+    core: Any  # _core.AsyncSteps
+    keeps: bool  # the responses of all rows, instead of computing them whenever they are needed
+    row_bytes: float  # that a step reads for one row of its batch
+    move_bytes: float = 0.0  # that a move of a coordinate costs besides
 
     def steps_per_call(self, batch_size: int, width: int) -> int:
         """Steps that take a fraction of a second: between them a user can interrupt."""
@@ -50,15 +39,7 @@ class Walkway:
 
 
 def walkway(design: Design, margins: str, sampling: str, precision: str) -> Walkway:
-    """The design in the form that these choices need.
-
-    Parameters
-    ----------
-    design : Design
-        ``Dense``, ``Sparse`` or ``Binned``.
-    margins, sampling, precision : str
-        As in ``AsyncSVRG``, none of them "auto".
-    """
+    """The design in the form that these choices of ``AsyncSVRG`` need, none of them "auto"."""
     if precision == "bfloat16" and not (isinstance(design, Dense) and margins == "recomputed"):
         raise ValueError(
             "precision must be 'design' or 'float32' unless the design is dense and margins are "

@@ -12,15 +12,10 @@ __all__ = ["LocalSolves"]
 
 
 class LocalSolves:
-    """Solves blocks, and caches what serves in every epoch.
+    """Solves blocks, and caches what serves in every epoch, in at most ``budget`` bytes.
 
     That is a block's factors, one for each strength; where they do not fit, its Gram matrix; where
     that does not fit either, nothing.
-
-    Parameters
-    ----------
-    budget : float
-        Bytes of the cache.
     """
 
     def __init__(self, budget: float):

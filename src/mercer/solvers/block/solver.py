@@ -93,13 +93,11 @@ class BlockCoordinateDescent(Solver):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L2
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import BlockCoordinateDescent
-    >>> problem = Problem(Dense(np.eye(2)), [1.0, 3.0], Squared(), L2(0.5))
-    >>> BlockCoordinateDescent(tol=1e-10, block_size=1).solve(problem).coef.round(6)
+    >>> design = designs.Dense(np.eye(2))
+    >>> problem = Problem(design, [1.0, 3.0], losses.Squared(), penalties.L2(0.5))
+    >>> solvers.BlockCoordinateDescent(tol=1e-10, block_size=1).solve(problem).coef.round(6)
     array([-0.5,  0.5,  2. ])
     """
 
@@ -131,11 +129,7 @@ class BlockCoordinateDescent(Solver):
         return "residual"
 
     def _path(
-        self,
-        problem: Problem,
-        alphas: list[float],
-        start: ArrayLike | None,
-        callback: Callback | None,
+        self, problem: Problem, alphas: list[float], start: ArrayLike | None, callback: Callback
     ) -> list[Result]:
         clock = Clock()
         stopped = interrupted = False
@@ -206,7 +200,7 @@ class BlockCoordinateDescent(Solver):
             room -= _CACHE * bytes_of_block(design, size)
         return size, room
 
-    def _epoch(self, state: BlockState, callback: Callback | None) -> bool:
+    def _epoch(self, state: BlockState, callback: Callback) -> bool:
         """Minimise over every block once; whether the callback stops the solver."""
         n_blocks = len(state.blocks)
         order = permutation(state.key, state.iteration, n_blocks)
@@ -305,7 +299,7 @@ class BlockCoordinateDescent(Solver):
             residual = state.system.current_residual(state.blocks)
             return state.system.relative(residual).max(axis=1)
 
-    def _stops(self, state: BlockState, callback: Callback | None) -> bool:
+    def _stops(self, state: BlockState, callback: Callback) -> bool:
         with state.clock.pause():
             return callback is not None and bool(callback(state))
 

@@ -24,30 +24,16 @@ _FACTS = ("key", "block_size", "iteration", "position", "n_blocks", "rank", "est
 
 @dataclass(kw_only=True)
 class BlockState(State):
-    """Where block coordinate descent stands, for all strengths at once.
-
-    Attributes
-    ----------
-    alphas : ndarray of shape (q,)
-        All strengths, solved or not.
-    coefs : list of ndarray
-        θ of every strength.
-    relative : ndarray of shape (q,)
-        Relative residual of every strength, the largest over its outputs.
-    n_blocks : int
-        Blocks done so far, over all epochs.
-    position : int
-        Blocks done in this epoch.
-    """
+    """Where block coordinate descent stands, for all strengths at once."""
 
     system: Equations
-    alphas: NDArray[np.float64]
+    alphas: NDArray[np.float64]  # all strengths, solved or not
     key: int
     block_size: int
     rank: int  # number of functions that are combined with the last epochs
     blocks: list[NDArray]
     index: NDArray[np.int64]  # numbers of the strengths at work
-    relative: NDArray[np.float64]
+    relative: NDArray[np.float64]  # residual of every strength, the largest over its outputs
     n_iter: NDArray[np.int64]
     traces: list[list[TraceRow]]
     local: LocalSolves
@@ -56,8 +42,8 @@ class BlockState(State):
     finished: dict[int, NDArray] = field(default_factory=dict)
     squares: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     cached: bool = False  # whether all blocks are in memory from the first epoch on
-    position: int = 0
-    n_blocks: int = 0
+    position: int = 0  # blocks done in this epoch
+    n_blocks: int = 0  # over all epochs
     estimated: bool = True  # whether ``relative`` is a norm of block-wise residuals, not that at x
 
     @property

@@ -21,10 +21,7 @@ _POOL = 1000  # columns whose Gram matrix is cached even where fewer are asked f
 class Columns(Design):
     """A design in float64, and products of its columns under curvatures of the rows.
 
-    Attributes
-    ----------
-    curvature : ndarray of shape (n,) or None
-        h of ``products``, as it really is used; None stands for ones.
+    ``curvature`` is the h of ``products`` as it really is used, (n,); None stands for ones.
     """
 
     curvature: NDArray[np.float64] | None = None
@@ -95,9 +92,6 @@ class DenseColumns(Columns):
         out /= self.n
         return out
 
-    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
-        return self.design.column_sqnorms(weights)
-
     def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
         return self.design.array[rows][:, columns].astype(np.float64, copy=False)
 
@@ -155,15 +149,8 @@ class BinColumns(Columns):
 
     def __init__(self, design: Binned):
         if design.dtype != np.float64:
-            design = Binned(
-                design.codes,
-                design.offsets,
-                design.scale,
-                np.float64,
-                design.missing,
-                design.n_threads,
-                validate=False,
-            )
+            layout = (design.codes, design.offsets, design.scale, np.float64, design.missing)
+            design = Binned(*layout, design.n_threads, validate=False)
         super().__init__(design)
         self._order: NDArray[np.uint32] | None = None
         self._weights: NDArray[np.uint32] | None = None
@@ -234,10 +221,7 @@ class GramPool:
     With ``centred``, the columns are those of Z − 1m̄ᵀ with their means m̄ under the curvature, which
     eliminates an intercept without penalty from a quadratic.
 
-    Attributes
-    ----------
-    curvature : ndarray of shape (n,) or None
-        Weights of the rows as asked for; `Columns.curvature` are those that are used.
+    ``curvature`` are the weights of the rows as asked for, ``Columns.curvature`` those used.
     """
 
     def __init__(self, columns: Columns, centred: bool):

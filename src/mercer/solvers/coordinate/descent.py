@@ -39,11 +39,7 @@ class _Sweep:
 class DescentSteps(Steps):
     """Models by the slopes of the rows, minimised by sweeps with extrapolation.
 
-    Attributes
-    ----------
-    mode, order : str
-        As in ``CoordinateDescent``.
-    n_threads : int
+    ``mode`` and ``order`` are those of ``CoordinateDescent``.
     """
 
     mode: str = "auto"
@@ -105,55 +101,21 @@ class DescentSteps(Steps):
                 sweep.slope -= mass * (np.sum(sweep.slope) / total)
 
     def _sweeps(self, sweep: _Sweep) -> float:
-        output, columns = self.output, self.output.columns
+        output, lists = self.output, sweep.lists
         l1, l2 = np.full(len(sweep.ids), output.l1), np.full(len(sweep.ids), output.l2)
-        lists = sweep.lists
+        stand = (sweep.w, sweep.slope, sweep.h, _BATCH)
         if lists is None:
-            design: Any = columns.design
-            return _core.descend_grids(
-                design.codes,
-                design.offsets,
-                design.scale,
-                l1,
-                l2,
-                sweep.curvature,
-                sweep.w,
-                sweep.slope,
-                sweep.h,
-                _BATCH,
-                0.0,
-                self.n_threads,
-            )[1]
-        given = lists.arguments()
+            design: Any = output.columns.design
+            grids = (design.codes, design.offsets, design.scale, l1, l2, sweep.curvature, *stand)
+            return _core.descend_grids(*grids, 0.0, self.n_threads)[1]
         if self.mode == "async":
             before = sweep.w.copy()
-            _core.descend_async(
-                *given,
-                l1,
-                l2,
-                sweep.curvature,
-                sweep.w,
-                sweep.slope,
-                sweep.h,
-                _BATCH,
-                self.n_threads,
-            )
+            columns = (*lists.arguments(), l1, l2, sweep.curvature, *stand)
+            _core.descend_async(*columns, self.n_threads)
             return float(np.max(np.abs(sweep.w - before) * sweep.curvature, initial=0.0))
         bounds, order, factor = self._groups(sweep, lists)
-        return _core.descend_columns(
-            *given,
-            bounds,
-            order,
-            l1,
-            l2,
-            factor * sweep.curvature,
-            sweep.w,
-            sweep.slope,
-            sweep.h,
-            _BATCH,
-            0.0,
-            self.n_threads,
-        )[1]
+        groups = (*lists.arguments(), bounds, order, l1, l2, factor * sweep.curvature, *stand)
+        return _core.descend_columns(*groups, 0.0, self.n_threads)[1]
 
     def _groups(self, sweep: _Sweep, lists: ColumnLists) -> tuple[NDArray, NDArray | None, float]:
         """Bounds of groups that move together, the order of the columns, and the safety factor."""

@@ -15,23 +15,12 @@ __all__ = ["ColumnLists", "column_lists"]
 
 @dataclass
 class ColumnLists:
-    """Some columns: those of column k are entries starts[k] to starts[k + 1].
+    """Some columns: the entries of column k are starts[k] to starts[k + 1]."""
 
-    Attributes
-    ----------
-    starts : ndarray of shape (p + 1,), int64
-    rows : ndarray of shape (m,), uint32
-        Ascending within a column.
-    values : ndarray of shape (m,) or None
-        None stands for ones.
-    scale : float
-        Of every value.
-    """
-
-    starts: NDArray[np.int64]
-    rows: NDArray[np.uint32]
-    values: NDArray[np.float64] | None
-    scale: float
+    starts: NDArray[np.int64]  # (p + 1,)
+    rows: NDArray[np.uint32]  # ascending within a column
+    values: NDArray[np.float64] | None  # None stands for ones
+    scale: float  # of every value
 
     def arguments(
         self,

@@ -21,13 +21,7 @@ _RIDGE = 1e-4  # added to a curvature that may vanish, relative to the mean one
 
 @dataclass(kw_only=True)
 class NewtonSteps(Steps):
-    """Models by their Gram matrix, solved far beyond what sweeps reach.
-
-    Attributes
-    ----------
-    pool : GramPool
-        Where Gram matrices are kept.
-    """
+    """Models by their Gram matrix, which the pool keeps, solved far beyond what sweeps reach."""
 
     pool: GramPool
     last_gap: float = np.inf

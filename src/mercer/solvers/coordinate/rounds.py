@@ -15,12 +15,8 @@ def eso_factor(omega: int, tau: int, n_columns: int) -> float:
 
     Parameters
     ----------
-    omega : int
-        Most non-zeros of a row, at least 1.
-    tau : int
-        Columns moved at once, from 1 to D.
-    n_columns : int
-        D.
+    omega, tau, n_columns : int
+        ω, most non-zeros of a row; τ, columns moved at once; and D, all of them: from 1 to D.
 
     Returns
     -------

@@ -141,13 +141,11 @@ class CoordinateDescent(Solver):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L1
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import CoordinateDescent
-    >>> problem = Problem(Dense(np.eye(3)), [3.0, 0.5, -2.0], Squared(), L1(0.5), None, False)
-    >>> CoordinateDescent(tol=1e-9).solve(problem).coef
+    >>> design, y = designs.Dense(np.eye(3)), [3.0, 0.5, -2.0]
+    >>> problem = Problem(design, y, losses.Squared(), penalties.L1(0.5), None, False)
+    >>> solvers.CoordinateDescent(tol=1e-9).solve(problem).coef
     array([ 1.5,  0. , -0.5])
     """
 
@@ -264,13 +262,11 @@ def path(problem: Problem, alphas: Iterable[float], solver: Solver | None = None
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L1
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import path
-    >>> problem = Problem(Dense(np.eye(2)), [4.0, 2.0], Squared(), L1(), None, False)
-    >>> [result.coef.round(6).tolist() for result in path(problem, [1.5, 0.5])]
+    >>> design, y = designs.Dense(np.eye(2)), [4.0, 2.0]
+    >>> problem = Problem(design, y, losses.Squared(), penalties.L1(), None, False)
+    >>> [result.coef.round(6).tolist() for result in solvers.path(problem, [1.5, 0.5])]
     [[1.0, 0.0], [3.0, 1.0]]
     """
     return (solver or CoordinateDescent()).solve_path(problem, alphas)

@@ -22,12 +22,8 @@ _NOISE = 16.0  # rounding of F, in units of its precision
 class Steps:
     """Minimises one output: F at a working set is replaced by its quadratic model, again and again.
 
-    Attributes
-    ----------
-    output : Output
-    clock : Clock
-    caution : float
-        Share of the bound of the curvature in that of the model: 0 is Newton's, 1 never overshoots.
+    ``caution`` is the share of the bound of the curvature in that of the model: 0 is Newton's, 1
+    never overshoots.
     """
 
     output: Output
@@ -37,13 +33,8 @@ class Steps:
     def step(self, at: Iterate, gap: float, goal: float) -> Iterate | None:
         """A better iterate, or None where rounding allows none.
 
-        Parameters
-        ----------
-        at : Iterate
-        gap : float
-            An upper bound of how far F is above the minimum.
-        goal : float
-            The gap of the stopping test.
+        ``gap`` is an upper bound of how far F is above the minimum, ``goal`` that of the stopping
+        test.
         """
         raise NotImplementedError
 

@@ -72,23 +72,12 @@ class DualResult:
 
 @dataclass
 class DualState:
-    """Where a solver stands: what callbacks see.
-
-    Attributes
-    ----------
-    dual : BoxDual
-    b, sums : ndarray
-        Variables and responses so far, in the order of the solver.
-    n_iter : int
-    optimality : float
-    order : ndarray of shape (n,)
-        Which rows the solver's are.
-    """
+    """Where a solver stands: what callbacks see, in the solver's order of the rows."""
 
     dual: BoxDual
-    b: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    order: NDArray[np.int64]
+    b: NDArray[np.float64]  # the variables
+    sums: NDArray[np.float64]  # responses
+    order: NDArray[np.int64]  # which rows the solver's are
     n_iter: int = 0
     n_rows_made: int = 0
     optimality: float = np.inf
@@ -165,14 +154,7 @@ class DualSolver:
 
 
 class Machine:
-    """A solver with the rows of X and its cache of kernel rows.
-
-    Parameters
-    ----------
-    solver : DualSolver
-    kernel : Kernel or "precomputed"
-    X : array or CSR of shape (n, d), or of shape (n, n)
-    """
+    """A solver with the rows of X and its cache of kernel rows: see ``DualSolver.prepare``."""
 
     def __init__(self, solver: DualSolver, kernel: Kernel | str, X: Any):
         X = matrix(X, "X")
@@ -199,9 +181,7 @@ class Machine:
         self._descent = solver._descent(rows, starts, cache)
 
     def solve(
-        self,
-        dual: BoxDual,
-        callback: Callable[[DualState], bool | None] | None = None,
+        self, dual: BoxDual, callback: Callable[[DualState], bool | None] | None = None
     ) -> DualResult:
         """Minimise.
 
@@ -280,15 +260,10 @@ class Machine:
 
     def _sums(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
         """K coef, from rows of K that are made again."""
-        used = np.flatnonzero(coef)
         sums = np.zeros(len(coef))
-        for i in used:
-            row = (
-                self._X[i]
-                if isinstance(self._kernel, str)
-                else self._kernel(self._X[[i]], self._X)[0]
-            )
-            sums += coef[i] * row
+        for i in np.flatnonzero(coef):
+            kernel, X = self._kernel, self._X
+            sums += coef[i] * (X[i] if isinstance(kernel, str) else kernel(X[[i]], X)[0])
         return sums
 
     def _warn(self, state: DualState, limit: float) -> None:
