@@ -41,26 +41,25 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     """A support vector machine with the exact kernel, solved by several threads.
 
     Minimises ``|f|**2 / 2 + C sum_i loss(y_i f(x_i))`` over the functions of the kernel's space.
-    Time grows with the square of the number of rows, so that :class:`KernelClassifier` is the
-    choice from some ten thousand rows on; this one is for the exact solution and to compare with.
-    More than two classes are one machine each, one against all others, which share kernel rows.
+    Time grows with the square of the number of rows: from some ten thousand on,
+    :class:`KernelClassifier` is the choice. More than two classes are one machine each, one against
+    all others, which share kernel rows.
 
     Parameters
     ----------
     kernel : str, kernel, callable or "precomputed", default="gaussian"
         As for :func:`mercer.kernels.get`. With "precomputed", X is the kernel matrix (for
         predictions: of new rows and training rows), which is not scaled.
-    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
-        Scale of the kernel, > 0. "scale" and "median" follow the scaled inputs.
+    {gamma}
     C : float, default=1.0
         Weight of the losses, > 0.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         ``max(0, 1 - v)`` or its square.
     solver : {"pairs", "greedy"}, default="pairs"
-        "pairs" is sequential minimal optimisation with every step shared out among the threads, and
-        has an intercept that is not penalised, as scikit-learn's SVC; "greedy" is asynchronous
-        greedy coordinate descent and has no intercept. With smooth kernels and a large C the latter
-        takes several times as long.
+        "pairs" is sequential minimal optimisation, every step shared out among the threads, with an
+        intercept that is not penalised, as scikit-learn's SVC; "greedy" is asynchronous greedy
+        coordinate descent without one, which takes several times as long with smooth kernels and a
+        large C.
     partition : {"random", "kmeans"}, default="random"
         How "greedy" shares out the rows among several threads.
     {class_weight, scale}
@@ -79,8 +78,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Sorted; columns of decision values follow it.
+    {classes_}
     support_ : ndarray of shape (n_SV,)
         Rows with a coefficient, in any of the machines.
     support_vectors_ : array or CSR of shape (n_SV, n_features)

@@ -37,12 +37,11 @@ _PAIRED, _OTHERS = 400, 6  # rows of the median distance, each to one fewer than
 class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Inputs multiplied by how much the target changes along them.
 
-    A ridge fit f of random cosines is made on some rows; the root mean square of its derivative
-    along an input becomes the scale of that input; and again, from the scaled inputs. These are the
-    diagonal of the average gradient outer product M = mean(∇f ∇fᵀ), whose root takes their place
-    with ``full=True``: then inputs are also turned. Finally all are multiplied by one number that
-    brings the median distance between rows to 1, so that gamma of a kernel of that distance is
-    in units of it.
+    The scale of an input is the root mean square derivative along it of f, a ridge fit of random
+    cosines on some rows; then it is learned again from the scaled inputs. These are the roots of
+    the diagonal of the average gradient outer product M = mean(∇f ∇fᵀ), whose own root takes their
+    place with ``full=True``: then inputs are also turned. Finally all are multiplied by one number
+    that brings the median distance between rows to 1, so that gamma of a kernel is in units of it.
 
     Parameters
     ----------

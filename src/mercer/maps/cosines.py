@@ -81,10 +81,6 @@ class CosineMap(Endless):
     def _frequencies(self, streams: NDArray[np.int64]) -> NDArray[np.float64]:
         raise NotImplementedError
 
-    @property
-    def _kept(self) -> Any:
-        return self._remember()
-
     def _remember(self) -> Any:
         """The parameters of all columns, drawn once and never stored."""
         settings = [getattr(self, f"_{name}_") for name in self._kept_settings]

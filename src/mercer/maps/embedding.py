@@ -26,10 +26,10 @@ __all__ = ["SubspaceEmbedding"]
 class SubspaceEmbedding(Nested):
     """A few features that do what many random ones do: TEFM-G and TEFM-S.
 
-    Many features f of a base are generated and projected onto the l-dimensional subspace where the
-    training rows lie: z(x) = Q.T f(x), the columns of Q being an orthonormal basis of
-    (F.T F)**power F.T S, with F the base features of the training rows and S a random matrix of l
-    columns, a *sketch*. So Z Z.T never exceeds F F.T, and with the kernel matrix K
+    Many features f of a base are projected onto the l-dimensional subspace where the training rows
+    lie: z(x) = Q.T f(x), the columns of Q being an orthonormal basis of (F.T F)**power F.T S, with
+    F the base features of the training rows and S a random matrix of l columns, a *sketch*. So Z
+    Z.T never exceeds F F.T, and with the kernel matrix K
 
         ||K - Z Z.T|| <= ||K - F F.T|| + ||F (I - Q Q.T)||**2,
 
@@ -38,9 +38,8 @@ class SubspaceEmbedding(Nested):
     of F, a = (1 + sqrt(k / (p - 1))) s_(k+1)**e and b = 2.72 sqrt(l) / p times the root of the sum
     of s_i**(2 e) over i > k.
 
-    F is never in memory as a whole: its rows are generated in pieces, once to fit, once more for
-    each power, and once for the features themselves. Only where they take less than 256 MB are they
-    kept.
+    The rows of F are generated in pieces, once to fit, once more for each power, and once for the
+    features themselves; only where they take less than 256 MB are they kept.
 
     Parameters
     ----------

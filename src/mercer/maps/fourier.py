@@ -112,7 +112,7 @@ class RandomFourier(CosineMap):
     def _transform(self, X: Any) -> NDArray:
         self._check_transformed_memory(X)
         out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
-        kept = self._kept
+        kept = self._remember()
         if kept is not None:
             frequencies, phases = kept
             self._write(X, frequencies, phases, out)

@@ -128,7 +128,7 @@ class Fastfood(CosineMap):
     def _transform(self, X: Any) -> NDArray:
         self._check_transformed_memory(X)
         out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
-        self._write(X, self._kept, out)
+        self._write(X, self._remember(), out)
         return out
 
     def _features_of(self, X: Any, streams: NDArray[np.int64]) -> NDArray:

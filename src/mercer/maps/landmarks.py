@@ -1,7 +1,6 @@
 """Which landmarks stand for the data: rows drawn by what they add, or the centres of clusters.
 
-Every choice follows from the key of the map. ``X`` holds n checked rows, ``kernel`` is resolved and
-m is below n; kernels are computed in float64 whatever the data are.
+``X`` holds n checked rows, m is below n; kernels are computed in float64 whatever the data are.
 """
 
 from __future__ import annotations
@@ -174,7 +173,9 @@ def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
     )
 
     def columns(rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-        _columns(kernel, X, rows, out)
+        landmarks = wide(X[rows])
+        for part in row_chunks(n, 16.0 * len(rows) + 8.0 * X[:1].size):
+            out[:, part] = kernel(wide(X[part]), landmarks).T
 
     def corner(rows: NDArray[np.int64]) -> NDArray[np.float64]:
         return kernel(wide(X[rows]))
@@ -238,13 +239,6 @@ def _diagonal(kernel: Kernel, X: Any) -> NDArray[np.float64]:
     for rows in row_chunks(X.shape[0], 8.0 * X[:1].size):
         out[rows] = kernel.diag(X[rows])
     return out
-
-
-def _columns(kernel: Kernel, X: Any, rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-    """Write k(X[rows], X) into ``out``."""
-    landmarks = wide(X[rows])
-    for part in row_chunks(X.shape[0], 16.0 * len(rows) + 8.0 * X[:1].size):
-        out[:, part] = kernel(wide(X[part]), landmarks).T
 
 
 def _thinned(

@@ -10,9 +10,9 @@ from sklearn.base import clone
 
 from mercer._state import State
 from mercer._validation import column_indices, float_type
-from mercer.designs import Dense, Design
+from mercer.designs import Design
 from mercer.maps.base import FeatureMap
-from mercer.maps.sequence import FeatureSequence
+from mercer.maps.sequence import Excerpt, FeatureSequence
 
 __all__ = ["Endless", "Members"]
 
@@ -36,7 +36,7 @@ class Endless(FeatureSequence):
         return part, part.design(X)
 
 
-class Members(FeatureSequence):
+class Members(Excerpt):
     """The features at given places of the endless sequence of a map, and nothing else of it.
 
     A map of which few features matter is stored as their places and a key, however long the
@@ -109,10 +109,6 @@ class Members(FeatureSequence):
     def stream(self, X: Any, first: int, count: int) -> tuple[FeatureSequence, Design]:
         return self.base_.stream(X, first, count)
 
-    def bytes_per_row(self, dtype: Any) -> float:
-        # Features, and what maps use to make them.
-        return 8.0 * self.n_features_in_ + 24.0 * self.n_features_out_
-
     def excerpt(self, columns: ArrayLike) -> Members:
         return Members.of(self.base_, self._places[np.asarray(columns, dtype=np.int64)])
 
@@ -127,9 +123,6 @@ class Members(FeatureSequence):
 
     def _drawn_key(self) -> int:
         return self.base_.key_
-
-    def _design(self, X: Any) -> Design:
-        return Dense(self._transform(X), self._n_jobs)
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
         if not len(columns):

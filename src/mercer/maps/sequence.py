@@ -7,10 +7,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.designs import Design
+from mercer.designs import Dense, Design
 from mercer.maps.base import FeatureMap
 
-__all__ = ["FeatureSequence", "feature_sequence"]
+__all__ = ["Excerpt", "FeatureSequence", "feature_sequence"]
 
 
 class FeatureSequence(FeatureMap):
@@ -51,6 +51,17 @@ class FeatureSequence(FeatureMap):
     def addresses(self) -> NDArray:
         """(D, m) integers, by which every column of an excerpt differs from all of the sequence."""
         raise ValueError(f"feature_map must come from stream(); got {self!r}.")
+
+
+class Excerpt(FeatureSequence):
+    """A few features of a sequence: their design holds them."""
+
+    def bytes_per_row(self, dtype: Any) -> float:
+        # Features, and what maps use to make them.
+        return 8.0 * self.n_features_in_ + 24.0 * self.n_features_out_
+
+    def _design(self, X: Any) -> Design:
+        return Dense(self._transform(X), self._n_jobs)
 
 
 def feature_sequence(feature_map: FeatureMap) -> FeatureSequence:

@@ -53,13 +53,11 @@ class Signs(Endless):
 
     def _transform(self, X: Any) -> NDArray:
         self._check_transformed_memory(X)
+        kept = self._remember()
+        if kept is None:
+            return self._block(X, np.arange(self.n_features_out_))
         out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
-        kept = self._kept
-        if kept is not None:
-            self._write(X, kept, out)
-            return out
-        for part in row_chunks(self.n_features_out_, self._bytes_of_cuts(), _PARAMETER_BYTES):
-            self._write(X, self._cuts(np.arange(part.start, part.stop)), out[:, part])
+        self._write(X, kept, out)
         return out
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
@@ -67,10 +65,6 @@ class Signs(Endless):
         for part in row_chunks(len(columns), self._bytes_of_cuts(), _PARAMETER_BYTES):
             self._write(X, self._cuts(columns[part]), out[:, part])
         return out
-
-    @property
-    def _kept(self) -> Cuts | None:
-        return self._remember()
 
     def _remember(self) -> Cuts | None:
         """The parameters of all features where they are small: drawn once, and never stored."""

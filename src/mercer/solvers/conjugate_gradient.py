@@ -41,19 +41,16 @@ class ConjugateGradient(Solver):
                  z = M⁻¹ r,  b = rᵀz / (the one before),  p = z + b p
 
     Every output has its own a and b, and leaves the products when it is solved. The recurrence for
-    r drifts away from the truth in finite precision: it is compared with -∇F(θ) every
-    ``check_every`` iterations and before an output is called solved, replaced by it, and started
-    anew where the two differ much. An output that rounding keeps from its goal is given up, with a
-    warning.
-
-    All vectors are combinations of rows of Z. Where rows are few, vectors are their coefficients
-    (see ``RowSpace``): the same iterates without vectors of D entries.
+    r drifts away from -∇F(θ) in finite precision: the two are compared every ``check_every``
+    iterations and before an output is called solved, and where they differ much it starts anew. An
+    output that rounding keeps from its goal is given up, with a warning. Where rows are few,
+    vectors are coefficients of rows of Z (see ``RowSpace``): the same iterates without vectors of D
+    entries.
 
     With the norm of the function for a penalty (``RKHSNorm``) the equations are those of a kernel
-    machine: (K + n alpha I) a = y − b for all rows, where several strengths share each product
-    with K, or the normal equations in the span of landmarks. The kernel matrix is cached if it fits
-    and that pays, and otherwise generated for every product. Without a preconditioner such
-    equations take hundreds of iterations.
+    machine: (K + n alpha I) a = y − b for all rows, where several strengths share each product with
+    K, or the normal equations in the span of landmarks. Without a preconditioner such equations
+    take hundreds of iterations.
 
     Parameters
     ----------
@@ -66,15 +63,15 @@ class ConjugateGradient(Solver):
     preconditioner : "auto", "tempered", "jacobi", None or callable, default="auto"
         M is the fourth root of the diagonal of ∇²F, the diagonal, or nothing; or M⁻¹ is any
         symmetric positive definite linear function of residuals (D + 1,) or (D + 1, k), column by
-        column. The diagonal itself speeds up the first iterations over columns of very unequal
-        sizes, such as bins, and slows down the later ones; its fourth root has most of the gain and
-        none of the loss. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else
-        "tempered"; or nothing by rows.
+        column. Over columns of very unequal sizes, such as bins, the diagonal speeds up the first
+        iterations and slows down the later ones; its fourth root has most of the gain and none of
+        the loss. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else "tempered"; or
+        nothing by rows.
 
         For a kernel machine: "rpcholesky" for all rows, FᵀF + n alpha I with the factor F of a
         randomly pivoted Cholesky factorisation of K; "falkon" for landmarks, the equations with the
-        landmarks for rows; "auto" is the one that fits; None is nothing; a callable takes residuals
-        (m, C) and the alpha of each column (C,).
+        landmarks for rows; "auto" is the one that fits; a callable takes residuals (m, C) and the
+        alpha of each column (C,).
     check_every : int, default=50
         Iterations between two true residuals.
     rank : int or "auto", default="auto"

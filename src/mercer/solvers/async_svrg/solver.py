@@ -67,14 +67,11 @@ class AsyncSVRG(Solver):
                      w_j ← prox of the penalty at w_j − (γ/L) v, for a step of γ/L
 
     Along the way w may be a little old: threads learn of what others changed when they next look.
-    The loss need not be convex.
+    The loss need not be convex. One thread gives the same result every time; several do not.
 
-    For designs that are held in memory ``CoordinateDescent`` is several times faster to any
-    accuracy that matters, and for a quadratic penalty ``NewtonCG`` is (``benchmarks/async_svrg.py``
-    compares them), so that "auto" never chooses this solver. It gains where a pass over all rows is
-    dear and a rough solution will do.
-
-    One thread gives the same result every time; several do not.
+    "auto" never chooses this solver: for designs in memory ``CoordinateDescent`` is several times
+    faster, and for a quadratic penalty ``NewtonCG`` (``benchmarks/async_svrg.py`` compares them).
+    It gains where a pass over all rows is dear and a rough solution will do.
 
     Parameters
     ----------
@@ -99,9 +96,8 @@ class AsyncSVRG(Solver):
         Threads; None leaves it to the design.
     margins : {"auto", "recomputed", "kept"}, default="auto"
         Whether the responses z_iᵀw are computed from the rows of a batch whenever they are needed,
-        or kept for all rows and brought up to date after every move, which takes the column: cheap
-        where columns are sparse, dear on many dense rows and the more so on several threads. "auto"
-        is "recomputed" for dense designs, else "kept".
+        or kept for all rows and brought up to date after every move: cheap where columns are
+        sparse, dear on many dense rows. "auto" is "recomputed" for dense designs, else "kept".
     sampling : {"auto", "uniform", "column"}, default="auto"
         "uniform": rows from all, and L the largest second derivative of the loss of one row along a
         coordinate. "column": rows from those where column j is not zero, and L_j the second
@@ -110,7 +106,7 @@ class AsyncSVRG(Solver):
     precision : {"design", "float32", "bfloat16"}, default="design"
         Of the rows that responses are recomputed from: fewer bytes are read sooner. Snapshots are
         taken from the design itself, so that the steps lead to its own minimum (F to about 1e-7 of
-        it) and not to that of the rounded rows. "bfloat16" is for dense designs.
+        it). "bfloat16" is for dense designs.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the draws.
 

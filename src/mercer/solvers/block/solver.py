@@ -49,11 +49,10 @@ class BlockCoordinateDescent(Solver):
 
     A block is generated, used and forgotten; only vectors of one entry per row or column stay.
     Several outputs share a block and its factor, several strengths share the block and G. For the
-    kernel machine of all rows (``RKHSNorm`` with the design itself) it is Gauss-Seidel on
-    (K + n alpha I) a = y − b: no Gram matrix, and the residual is known after every block.
-
-    In the trace of other systems the residual is the norm of block-wise residuals, each before its
-    block moves, which is right to a factor of about two; the result has the true one.
+    kernel machine of all rows (``RKHSNorm`` with the design itself) it is Gauss-Seidel on (K + n
+    alpha I) a = y − b: no Gram matrix, and the residual is known after every block. In the trace of
+    other systems it is the norm of block-wise residuals, each before its block moves, which is
+    right to a factor of about two; the result has the true one.
 
     Parameters
     ----------
@@ -68,9 +67,8 @@ class BlockCoordinateDescent(Solver):
         Random blocks in a fresh random order every epoch; else blocks of neighbours in order.
     accelerated : bool, default=True
         After every epoch, minimise over the changes of the last ones together, and over functions
-        of a few rows or landmarks, which are smooth and lie in no single block. But for the
-        products with those few it needs no further look at the rows; without it, this is the
-        algorithm of the paper.
+        of a few rows or landmarks, which are smooth and lie in no single block; it needs products
+        with those few alone. Without it, this is the algorithm of the paper.
     hold : int or "auto", default="auto"
         Bytes for blocks, Gram matrices and factors that are kept from one epoch to the next; "auto"
         is half of the memory that is available.

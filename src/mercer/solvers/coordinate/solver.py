@@ -104,13 +104,12 @@ class _State(State):
 class CoordinateDescent(Solver):
     """Weights one by one, or a few at a time, for penalties with an l1 part.
 
-    Time goes to the few columns that matter. Of all columns only those with weights and those whose
-    gradient promises most are at work; on them a proximal Newton method replaces F by its quadratic
-    model, whose Gram matrix is kept from one working set to the next (on binned designs it is
-    counted in bitmaps), and the model is minimised by sweeps of coordinate descent followed by a
-    semismooth Newton method. A working set too large for that is swept column by column, or grid by
-    grid on binned designs: bins of one grid share no row, so that all of them are minimised at once
-    exactly.
+    Only columns with weights and those whose gradient promises most are at work. On them a proximal
+    Newton method replaces F by its quadratic model, whose Gram matrix is kept from one working set
+    to the next (on binned designs it is counted in bitmaps); the model is minimised by sweeps of
+    coordinate descent followed by a semismooth Newton method. A working set too large for that is
+    swept column by column, or grid by grid on binned designs: bins of one grid share no row, so
+    that all of them are minimised at once exactly.
 
     Parameters
     ----------
