@@ -21,7 +21,7 @@ from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
 from mercer.maps._documentation import SHARED, documented
 from mercer.maps.codes import buffers, in_bytes
-from mercer.maps.sequence import FeatureSequence
+from mercer.maps.members import FeatureSequence
 
 __all__ = ["RandomBinning"]
 

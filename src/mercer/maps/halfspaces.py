@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import row_chunks
 from mercer._state import State
-from mercer.maps.sequence import Excerpt
+from mercer.maps.members import Excerpt
 
 __all__ = ["Halfspaces"]
 

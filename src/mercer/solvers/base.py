@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -181,7 +181,7 @@ class Solver:
     requires: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        check_tolerance(self.tol)
+        number_at_least_0(self.tol, "tol")
         self.max_iter = positive_integer(self.max_iter, "max_iter")
 
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> Any:
@@ -367,11 +367,6 @@ def warn_unconverged(message: str) -> None:
     warnings.warn(message, ConvergenceWarning, stacklevel=level)
 
 
-def check_tolerance(tol: Any) -> None:
-    """Refuse a ``tol`` that is no number, negative or infinite."""
-    number_at_least_0(tol, "tol")
-
-
 class OutOfRange(ValueError):
     """Numbers have left the range of a problem's dtype."""
 
@@ -395,3 +390,43 @@ def start_of(problem: Problem, start: ArrayLike | None) -> NDArray:
     if not np.all(np.isfinite(theta)):
         raise ValueError("start must be finite; it holds NaN or infinity.")
     return theta
+
+
+def add_rows(
+    state: State,
+    traces: list[list[TraceRow]],
+    seconds: float,
+    numbers: NDArray[np.int64],
+    values: NDArray[np.float64],
+    relative: NDArray[np.float64],
+    unknowns: Iterable[NDArray],
+) -> None:
+    """Write a row into the trace of each of the numbered strengths, for that time."""
+    check_range(state.problem, values)
+    for number, value, residual, x in zip(numbers, values, relative, unknowns, strict=True):
+        n_nonzero = int(np.count_nonzero(x))
+        row = TraceRow(seconds, float(value), float(residual), n_nonzero, dict(state.clock.phases))
+        traces[number].append(row)
+
+
+def results_of(
+    coefs: list[NDArray],
+    n_iter: Sequence[int] | NDArray[np.int64],
+    relative: NDArray[np.float64],
+    tol: float,
+    traces: list[list[TraceRow]],
+    interrupted: bool,
+) -> list[Result]:
+    """One result for each strength; an interrupt concerns those that were not solved."""
+    return [
+        Result(
+            coef,
+            int(n_iter[number]),
+            bool(relative[number] <= tol),
+            float(relative[number]),
+            traces[number],
+            interrupted and bool(relative[number] > tol),
+            "residual",
+        )
+        for number, coef in enumerate(coefs)
+    ]

@@ -17,7 +17,7 @@ from mercer._array import check_memory
 from mercer._validation import float_type, name_from, positive_integer, positive_number
 from mercer.designs import Design, select
 from mercer.maps import FeatureMap, Halfspaces
-from mercer.maps.sequence import FeatureSequence, feature_sequence
+from mercer.maps.members import FeatureSequence, feature_sequence
 from mercer.solvers.working_set import WorkingSet
 
 __all__ = ["BestOfSome", "BestStump", "Boosting", "Perceptrons"]

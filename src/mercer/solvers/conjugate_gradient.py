@@ -14,10 +14,18 @@ from mercer._validation import is_name, name_from, positive_integer
 from mercer.equations import RowSpace, equations, spans_all_rows
 from mercer.problem import Problem
 from mercer.problem.rows import add_scaled
-from mercer.solvers.base import Callback, Clock, Result, Solver, TraceRow, check_range
+from mercer.solvers.base import (
+    Callback,
+    Clock,
+    Result,
+    Solver,
+    TraceRow,
+    add_rows,
+    check_range,
+    results_of,
+)
 from mercer.solvers.krylov import KrylovState, MachineSpace, RidgeSpace, with_cached_kernel
 from mercer.solvers.preconditioners import POWERS, of_diagonal, of_machine
-from mercer.solvers.strengths import add_rows, results_of
 
 __all__ = ["ConjugateGradient"]
 

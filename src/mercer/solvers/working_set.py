@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._validation import float_type, positive_integer
+from mercer._validation import float_type, number_at_least_0, positive_integer
 from mercer.designs import Dense, Design, select, side_by_side
 from mercer.maps import FeatureMap
-from mercer.maps.sequence import FeatureSequence, feature_sequence
+from mercer.maps.members import FeatureSequence, feature_sequence
 from mercer.problem import Point, Problem, dual_gap
-from mercer.solvers.base import Clock, Result, Solver, TraceRow, check_tolerance, warn_unconverged
+from mercer.solvers.base import Clock, Result, Solver, TraceRow, warn_unconverged
 
 __all__ = ["Round", "Selection", "Source", "Stream", "WorkingSet"]
 
@@ -183,7 +183,7 @@ class WorkingSet:
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Solver):
             raise TypeError(f"inner must be a solver; got {self.inner!r}.")
-        check_tolerance(self.tol)
+        number_at_least_0(self.tol, "tol")
         for name in ("n_new", "max_rounds", "patience"):
             setattr(self, name, positive_integer(getattr(self, name), name))
 

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import row_chunks
 from mercer._validation import positive_integer
 from mercer.problem import Problem
-from mercer.solvers.async_svrg.walkways import largest_squares
+from mercer.solvers.async_svrg.inner import largest_squares
 
 __all__ = ["StepBounds", "step_bounds"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -10,14 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import n_threads
-from mercer._random import key_from
+from mercer._random import Slot, distinct, key_from
 from mercer._validation import is_name, name_from, positive_integer, positive_number
 from mercer.designs import Dense
 from mercer.losses import LOSSES
 from mercer.problem import Point, Problem, dual_gaps
-from mercer.solvers.async_svrg.inner import Inner, Settings
-from mercer.solvers.async_svrg.trial import GRID, falling, try_lengths
-from mercer.solvers.async_svrg.walkways import MARGINS, PRECISIONS, SAMPLINGS, holds_matrix
+from mercer.solvers.async_svrg.inner import (
+    MARGINS,
+    PRECISIONS,
+    SAMPLINGS,
+    Inner,
+    Settings,
+    holds_matrix,
+)
 from mercer.solvers.base import PERFECT, Clock, Solver, State
 
 __all__ = ["AsyncSVRG"]
@@ -26,6 +31,8 @@ _TINY = float(np.finfo(np.float64).tiny)  # least reference
 _SMALLEST = 1e-8  # steps shorter than this share of the curvature's are none
 _IDLE = 3  # loops in a row without a better snapshot that end the search
 _NOISE = 16.0  # rounding of F, in units of the dtype's precision
+_GRID = tuple(10.0**-k for k in range(-2, 6))  # 100 … 0.00001
+_ROWS, _LOOPS = 2000, 2
 
 
 @dataclass(kw_only=True)
@@ -285,12 +292,12 @@ class AsyncSVRG(Solver):
     def _first_length(self, problem: Problem, theta: NDArray, settings: Settings) -> float:
         if not isinstance(self.step_size, str):
             return float(self.step_size)
-        reached = try_lengths(problem, theta, settings, GRID)
-        best = falling(reached)
-        if best is None:
-            return GRID[-1]
+        reached = try_lengths(problem, theta, settings, _GRID)
+        if not reached:
+            return _GRID[-1]
+        best = min(reached, key=lambda gamma: reached[gamma])
         reached |= try_lengths(problem, theta, settings, (3 * best, best / 3))
-        return falling(reached) or best
+        return min(reached, key=lambda gamma: reached[gamma])
 
     def _refusal(self, problem: Problem, state: _State) -> str:
         """That the step size is too large, and which is not."""
@@ -319,3 +326,48 @@ class AsyncSVRG(Solver):
 
 def _has_gap(problem: Problem) -> bool:
     return problem.loss.convex and problem.penalty.alpha > 0
+
+
+def part(problem: Problem, key: int) -> Problem:
+    """The problem on at most 2000 of its rows."""
+    n = problem.n_rows
+    if n <= _ROWS:
+        return problem
+    rows = np.sort(distinct(key, n, _ROWS, Slot.TRIAL))
+    weights = None if problem.weights is None else problem.weights[rows]
+    if weights is not None and not np.any(weights):
+        weights = None
+    design, y = problem.design.rows(rows), problem.y[rows]
+    return Problem(design, y, problem.loss, problem.penalty, weights, problem.fit_intercept)
+
+
+def try_lengths(
+    problem: Problem, theta: NDArray, settings: Settings, gammas: tuple[float, ...]
+) -> dict[float, float]:
+    """F on at most 2000 rows after a few inner loops from θ, by γ, of those that let it fall."""
+    small = part(problem, settings.key)
+    n_inner = min(settings.n_inner, small.n_rows)
+    inner = Inner(small, replace(settings, n_inner=n_inner, n_threads=1, slot=Slot.TRIAL))
+    start = small.at(theta)
+    values = {gamma: _value_after(inner, start, gamma) for gamma in gammas}
+    return {gamma: value for gamma, value in values.items() if value is not None}
+
+
+def _value_after(inner: Inner, point: Point, gamma: float) -> float | None:
+    """F after the loops, or None if it rose in one of them."""
+    problem = inner.problem
+    noise = 16 * float(np.finfo(problem.dtype).eps) * abs(point.value)
+    for loop in range(_LOOPS):
+        gradient, columns = inner.gradient(point), []
+        for output in range(problem.n_outputs):
+            w = inner.run(point, gradient, output, gamma, loop * problem.n_outputs + output)
+            if w is None:
+                return None
+            columns.append(w)
+        theta = np.stack(columns, axis=1).reshape(problem.shape).astype(problem.dtype)
+        if not np.all(np.isfinite(theta)):
+            return None
+        before, point = point.value, problem.at(theta)
+        if not point.value <= before + noise:
+            return None
+    return point.value

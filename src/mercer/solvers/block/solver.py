@@ -16,14 +16,12 @@ from mercer._validation import flag, is_name, name_from, positive_integer
 from mercer.designs import Design
 from mercer.equations import Equations, equations
 from mercer.problem import Problem
-from mercer.solvers.base import Callback, Clock, Result, Solver, check_range, start_of
+from mercer.solvers.base import Callback, Clock, Result, Solver, check_range, results_of, start_of
 from mercer.solvers.block.checkpoint import Checkpoint
 from mercer.solvers.block.fingerprint import examples_of, mark_of
-from mercer.solvers.block.local import LocalSolves
 from mercer.solvers.block.partition import bytes_of_block, partition, permutation, size_of_blocks
-from mercer.solvers.block.state import BlockState
+from mercer.solvers.block.state import BlockState, LocalSolves
 from mercer.solvers.block.subspace import Subspace
-from mercer.solvers.strengths import results_of
 
 __all__ = ["BlockCoordinateDescent"]
 

@@ -16,9 +16,8 @@ from mercer.problem import Problem
 from mercer.solvers.base import PERFECT, Clock, Result, Solver, State
 from mercer.solvers.coordinate.columns import Columns, GramPool, columns_of
 from mercer.solvers.coordinate.descent import DescentSteps
-from mercer.solvers.coordinate.newton import NewtonSteps
 from mercer.solvers.coordinate.output import Iterate, Output
-from mercer.solvers.coordinate.steps import Steps
+from mercer.solvers.coordinate.steps import NewtonSteps, Steps
 
 __all__ = ["CoordinateDescent", "path"]
 

@@ -12,10 +12,16 @@ from scipy import sparse
 
 from mercer import _core
 from mercer._array import check_memory, n_threads
-from mercer._validation import matrix, name_from, positive_integer, positive_number
+from mercer._validation import (
+    matrix,
+    name_from,
+    number_at_least_0,
+    positive_integer,
+    positive_number,
+)
 from mercer.kernels import Kernel
 from mercer.kernels.rows import row_source
-from mercer.solvers.base import Clock, TraceRow, check_tolerance, warn_unconverged
+from mercer.solvers.base import Clock, TraceRow, warn_unconverged
 from mercer.solvers.dual.box import BoxDual
 
 __all__ = ["DualResult", "DualSolver", "Machine"]
@@ -110,7 +116,7 @@ class DualSolver:
     has_intercept: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_tolerance(self.tol)
+        number_at_least_0(self.tol, "tol")
         self.max_iter = positive_integer(self.max_iter, "max_iter")
         self.cache_size = positive_number(self.cache_size, "cache_size")
         name_from(self.dtype, ("float32", "float64"), "dtype")
