@@ -206,7 +206,9 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         self._check_fitted()
-        X = self._validated(X)
+        X, accept = sound(X), False if self._has_matrix() else "csr"
+        options = {"accept_sparse": accept, "dtype": float_types(X), "order": "C"}
+        X = validate_data(self, X, reset=False, **options)
         out = np.empty((X.shape[0], *self.dual_coef_.shape[:-1]), dtype=X.dtype)
         # Support vectors are float64 where coefficients are so large that they cancel.
         coef = self.dual_coef_.T.astype(np.result_type(X.dtype, self.support_vectors_.dtype))
@@ -323,14 +325,6 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X), order="C")
         check_classification_targets(y)
         return X, y
-
-    def _validated(self, X: Any) -> Any:
-        """New rows as the fitted model takes them."""
-        accept = False if self._has_matrix() else "csr"
-        X = sound(X)
-        return validate_data(
-            self, X, accept_sparse=accept, dtype=float_types(X), order="C", reset=False
-        )
 
     def _has_matrix(self) -> bool:
         """True if the fitted model takes rows of a kernel matrix."""

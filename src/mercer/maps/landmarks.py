@@ -40,18 +40,14 @@ def chosen(name: str, kernel: Kernel, X: Any, m: int, key: int) -> Any:
         return X[:]
     if name == "kmeans":
         return _cluster_centres(kernel, X, m, key)
-    rows = {"uniform": _uniform_rows, "leverage": _leverage_rows, "rpcholesky": _pivots}[name]
-    return X[rows(kernel, X, m, key)]
+    if name == "uniform":  # without replacement; the first of more
+        return X[distinct(key, X.shape[0], m, Slot.LANDMARK)]
+    return X[(_leverage_rows if name == "leverage" else _pivots)(kernel, X, m, key)]
 
 
 def wide(X: Any) -> Any:
     """Numbers in float64; texts as they are."""
     return X if X.ndim == 1 else X.astype(np.float64, copy=False)
-
-
-def _uniform_rows(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
-    """Without replacement; the first of more."""
-    return distinct(key, X.shape[0], m, Slot.LANDMARK)
 
 
 def _cluster_centres(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.float64]:
@@ -180,7 +176,11 @@ def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
     def corner(rows: NDArray[np.int64]) -> NDArray[np.float64]:
         return kernel(wide(X[rows]))
 
-    return pivoted_cholesky(_diagonal(kernel, X), corner, columns, m, key)[0]
+    diagonal = np.empty(n)
+    whole = not isinstance(X, PreparedRows)
+    for part in [slice(n)] if whole else row_chunks(n, 8.0 * X[:1].size):
+        diagonal[part] = kernel.diag(X[part])
+    return pivoted_cholesky(diagonal, corner, columns, m, key)[0]
 
 
 def pivoted_cholesky(
@@ -229,16 +229,6 @@ def pivoted_cholesky(
     if not count:
         raise ValueError("kernel must be positive definite; its diagonal on X is 0.")
     return pivots[:count], factor[:count]
-
-
-def _diagonal(kernel: Kernel, X: Any) -> NDArray[np.float64]:
-    """k(x, x) of every row."""
-    if not isinstance(X, PreparedRows):
-        return kernel.diag(X).astype(np.float64)
-    out = np.empty(X.shape[0])
-    for rows in row_chunks(X.shape[0], 8.0 * X[:1].size):
-        out[rows] = kernel.diag(X[rows])
-    return out
 
 
 def _thinned(

@@ -119,7 +119,10 @@ class HadamardSketch(Sketch):
         # The transform of n' rows is one of ``length`` rows within every such part, and one across
         # parts of which only a sign is left: i & p falls into the bits of i's place within its
         # part and those of the part itself.
-        part = self._signed(piece, start, length)
+        n = piece.shape[0]
+        part = np.zeros((length, piece.shape[1]), dtype=piece.dtype)  # zeros beyond the rows
+        signs = self._signs(start, start + n).astype(piece.dtype)
+        np.multiply(piece.array, signs[:, None], out=part[:n])
         _core.hadamard_columns(part, self.n_threads)
         across = _character(self.positions, start) / np.sqrt(self.n_components)
         total += part[self.positions & (length - 1)].T * across
@@ -140,14 +143,6 @@ class HadamardSketch(Sketch):
     def _signs(self, start: int, stop: int) -> NDArray[np.float64]:
         bits = Streams(self.key, np.arange(start, stop)).bits(1, Slot.SIGN)[:, 0]
         return np.where(bits & 1, -1.0, 1.0)
-
-    def _signed(self, piece: Dense, start: int, length: int) -> NDArray:
-        """The rows of a piece with their signs, and rows of zeros up to ``length``."""
-        n = piece.shape[0]
-        out = np.zeros((length, piece.shape[1]), dtype=piece.dtype)
-        signs = self._signs(start, start + n).astype(piece.dtype)
-        np.multiply(piece.array, signs[:, None], out=out[:n])
-        return out
 
 
 _NAMES: dict[str, type[Sketch]] = {"gaussian": GaussianSketch, "srht": HadamardSketch}

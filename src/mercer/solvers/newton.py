@@ -151,7 +151,11 @@ class NewtonCG(Solver):
         point, at_work = state.point, (state.relative > self.tol) & ~state.lost
         outputs = np.flatnonzero(at_work)
         step = _Step(np.zeros_like(point.theta), np.zeros(len(at_work)), np.zeros(len(at_work)))
-        goal = self._goal(problem, state)[outputs]
+        # Norm of the residual to reach: at least half of that of the stopping test.
+        goal = 0.5 * self.tol * problem.reference()
+        if not problem.loss.quadratic:
+            goal = np.maximum(goal, self.inner_tol * problem.norm(point.gradient))
+        goal = goal[outputs]
         residual = -_columns(point.gradient, at_work)
         direction = residual.copy()
         slope = problem.dot(residual, residual)
@@ -186,13 +190,6 @@ class NewtonCG(Solver):
             direction *= turn.astype(problem.dtype)
             direction += residual
         return step
-
-    def _goal(self, problem: Problem, state: _State) -> NDArray:
-        """Norm of the inner residual to reach: at least half of that of the stopping test."""
-        enough = 0.5 * self.tol * problem.reference()
-        if problem.loss.quadratic:
-            return enough
-        return np.maximum(enough, self.inner_tol * problem.norm(state.point.gradient))
 
 
 def _new_radius(

@@ -69,21 +69,11 @@ class Stream:
 
 @dataclass(frozen=True)
 class Round(TraceRow):
-    """A line of the history: after one draw, one solution and the dropping of zeros.
+    """A line of the history: after one draw, one solution and the dropping of zeros."""
 
-    Attributes
-    ----------
-    n_drawn : int
-        Features drawn so far; grids, where whole grids are drawn.
-    n_active : int
-        Columns with a weight.
-    dual_gap : float or None
-        Of the problem on all columns of the round, before zeros are dropped.
-    """
-
-    n_drawn: int
-    n_active: int
-    dual_gap: float | None
+    n_drawn: int  # features drawn so far; grids, where whole grids are drawn
+    n_active: int  # columns with a weight
+    dual_gap: float | None  # of the problem on all columns of the round, before zeros are dropped
 
 
 @dataclass

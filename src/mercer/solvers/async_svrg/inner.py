@@ -12,7 +12,7 @@ from scipy import sparse
 from mercer import _core
 from mercer._array import check_memory, row_chunks
 from mercer._random import Slot
-from mercer.designs import Binned, Dense, Design, Sparse, Weighted
+from mercer.designs import Binned, Dense, Design, Weighted
 from mercer.problem import Point, Problem
 from mercer.solvers.coordinate.columns import ColumnLists
 
@@ -143,11 +143,6 @@ def largest_squares(design: Design, weights: NDArray | None) -> float:
     if weights is not None:
         squares *= np.repeat(weights, np.diff(matrix.indptr))
     return float(np.max(squares, initial=0.0))
-
-
-def holds_matrix(design: Design) -> bool:
-    """Whether steps can walk on the design."""
-    return isinstance(design, (Dense, Sparse, Binned))
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mercer._array import n_threads
 from mercer._random import Slot, distinct, key_from
 from mercer._validation import is_name, name_from, positive_integer, positive_number
-from mercer.designs import Dense
+from mercer.designs import Binned, Dense, Sparse
 from mercer.losses import LOSSES
 from mercer.problem import Point, Problem, dual_gaps
 from mercer.solvers.async_svrg.inner import (
@@ -21,7 +21,6 @@ from mercer.solvers.async_svrg.inner import (
     SAMPLINGS,
     Inner,
     Settings,
-    holds_matrix,
 )
 from mercer.solvers.base import PERFECT, Clock, Solver, State
 
@@ -315,7 +314,7 @@ class AsyncSVRG(Solver):
         if type(loss) is not LOSSES.get(loss.name) or loss.joint:
             known = ", ".join(repr(name) for name, cls in LOSSES.items() if not cls.joint)
             raise ValueError(f"AsyncSVRG needs one of the losses {known}; got {loss.name!r}.")
-        if not holds_matrix(problem.design):
+        if not isinstance(problem.design, (Dense, Sparse, Binned)):
             raise ValueError(
                 "AsyncSVRG needs a design that holds its matrix; got a "
                 f"{type(problem.design).__name__} one."

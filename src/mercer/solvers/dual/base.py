@@ -140,7 +140,32 @@ class DualSolver:
         X: Any,
         callback: Callable[[DualState], bool | None] | None = None,
     ) -> DualResult:
-        """``prepare(kernel, X).solve(dual, callback)``."""
+        """Minimise: ``prepare(kernel, X).solve(dual, callback)``.
+
+        Parameters
+        ----------
+        dual : BoxDual
+            Of as many rows as X.
+        kernel, X
+            As for ``prepare``.
+        callback : callable, optional
+            Called with the state several times a second; returning True stops the solver. Its time
+            is not counted.
+
+        Returns
+        -------
+        DualResult
+
+        Raises
+        ------
+        ValueError
+            If the problem has another number of rows, or numbers leave the range of floats.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If it stops, by itself, short of ``tol``.
+        """
         return self.prepare(kernel, X).solve(dual, callback)
 
     def _order(self, X: Any, precomputed: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -189,30 +214,7 @@ class Machine:
     def solve(
         self, dual: BoxDual, callback: Callable[[DualState], bool | None] | None = None
     ) -> DualResult:
-        """Minimise.
-
-        Parameters
-        ----------
-        dual : BoxDual
-            Of as many rows.
-        callback : callable, optional
-            Called with the state several times a second; returning True stops the solver. Its time
-            is not counted.
-
-        Returns
-        -------
-        DualResult
-
-        Raises
-        ------
-        ValueError
-            If the problem has another number of rows, or numbers leave the range of floats.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If it stops, by itself, short of ``tol``.
-        """
+        """As ``DualSolver.solve``."""
         n = len(self.order)
         if dual.n_rows != n:
             raise ValueError(f"dual must have {n} rows, as X does; got {dual.n_rows}.")
