@@ -9,7 +9,6 @@ from scipy import sparse
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer.maps.ensembles
-import mercer.maps.signs
 from mercer import KernelClassifier, KernelRegressor, maps, persistence
 from mercer.kernels import Laplacian, Perceptron, Stump
 from mercer.maps import RandomPerceptron, RandomStump, RandomTree
@@ -195,8 +194,8 @@ def test_constant_data_are_all_on_one_side(name, rows):
 def test_rows_and_parameters_are_chunked_without_changing_the_result(name, X, X_csr, monkeypatch):
     fitted = maps.get(name, n_components=50, random_state=0).fit(X)
     whole = fitted.transform(X)
-    monkeypatch.setattr(mercer.maps.signs, "_CHUNK_BYTES", 2000)
-    monkeypatch.setattr(mercer.maps.signs, "_PARAMETER_BYTES", 1000)
+    monkeypatch.setattr(mercer.maps.ensembles, "_CHUNK_BYTES", 2000)
+    monkeypatch.setattr(mercer.maps.ensembles, "_PARAMETER_BYTES", 1000)
     fitted.fit(X)
     for data in (X, X_csr):
         np.testing.assert_array_equal(fitted.transform(data), whole)

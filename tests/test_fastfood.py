@@ -121,7 +121,11 @@ def test_lengths_of_frequencies_are_those_of_the_kernels_law(kernel, d):
     fitted = Fastfood(kernel, n_components=2000, random_state=0).fit(np.zeros((1, d)))
     frequencies, _ = fitted.parameters(np.arange(2000))
     lengths = np.linalg.norm(frequencies, axis=1)
-    drawn = fitted._kept.lengths * np.linalg.norm(fitted._kept.gains, axis=1)[:, None] * np.sqrt(d)
+    drawn = (
+        fitted._remember().lengths
+        * np.linalg.norm(fitted._remember().gains, axis=1)[:, None]
+        * np.sqrt(d)
+    )
     np.testing.assert_allclose(lengths, drawn.ravel()[:2000] * kernel.input_scale(d)[0], rtol=1e-12)
     other = RandomFourier(kernel, n_components=2000, random_state=1).fit(np.zeros((1, d)))
     expected = np.linalg.norm(other.parameters(np.arange(2000))[0], axis=1)
@@ -131,7 +135,7 @@ def test_lengths_of_frequencies_are_those_of_the_kernels_law(kernel, d):
 
 def test_frequencies_are_the_product_of_the_paper():
     fitted = Fastfood(gamma=1.0, n_components=8, random_state=0).fit(np.zeros((1, 8)))
-    kept, H = fitted._kept, hadamard(8)
+    kept, H = fitted._remember(), hadamard(8)
     B, G, S = (np.diag(part[0]) for part in (kept.signs, kept.gains, kept.lengths))
     P = np.eye(8)[kept.order[0]]
     assert sorted(kept.order[0]) == list(range(8))

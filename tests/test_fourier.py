@@ -188,7 +188,7 @@ def test_frequencies_that_would_not_fit_are_regenerated(form, X, X_csr, monkeypa
         lambda n, *_: (slice(i, min(n, i + 13)) for i in range(0, n, 13)),
     )
     regenerated = RandomFourier(**settings).fit(X)
-    assert regenerated._kept is None
+    assert regenerated._remember() is None
     for data in (X, X_csr, X.astype(np.float32)):
         assert_equal_up_to_rounding(regenerated.transform(data), kept.transform(data))
 

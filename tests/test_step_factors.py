@@ -2,11 +2,11 @@
 
 import pytest
 
-from mercer.solvers.coordinate import eso_factor, rounds
+from mercer.solvers.coordinate import descent, eso_factor
 
 
 def test_examples(check_examples):
-    check_examples(rounds)
+    check_examples(descent)
 
 
 def test_the_factor_is_one_for_one_column_or_one_entry_a_row_and_tau_for_full_rows():

@@ -20,7 +20,7 @@ from mercer.maps import (
     RandomTree,
     members,
 )
-from mercer.maps.sequence import feature_sequence
+from mercer.maps.members import feature_sequence
 
 pytestmark = pytest.mark.rounding
 

@@ -2,52 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
-import re
-from collections.abc import Callable
-from typing import TypeVar
+from mercer._documentation import documented, entries
 
 __all__ = ["MACHINES", "SHARED", "documented", "entries"]
-
-Class = TypeVar("Class", bound=type)
-
-_PLACE = re.compile(r"^\{([\w, ]+)\}$", re.M)
-
-
-def documented(texts: dict[str, str]) -> Callable[[Class], Class]:
-    """A decorator that fills the docstring of a class with shared entries.
-
-    A line ``{kernel, gamma}`` of the docstring stands for the entries of these names. The docstring
-    is whole once the class is made: ``help``, documentation and HTML representations see no lines
-    of this kind.
-
-    Parameters
-    ----------
-    texts : dict
-        Entries by name, such as :func:`entries` makes.
-
-    Raises
-    ------
-    KeyError
-        If there is no entry of a name.
-    """
-
-    def fill(cls: Class) -> Class:
-        if cls.__doc__ is not None:  # ``python -OO`` has none
-            cls.__doc__ = _PLACE.sub(
-                lambda place: "\n".join(texts[name] for name in place[1].split(", ")),
-                inspect.cleandoc(cls.__doc__),
-            )
-        return cls
-
-    return fill
-
-
-def entries(text: str) -> dict[str, str]:
-    """Entries of a numpydoc section by the first word of each."""
-    parts = re.split(r"\n(?=\S)", inspect.cleandoc(text))
-    return {part[: re.match(r"\w+", part).end()]: part for part in parts}  # type: ignore[union-attr]
-
 
 SHARED = entries(
     """

@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from mercer._state import State
 from mercer._validation import float_type
 from mercer.estimators._documentation import SHARED, documented, entries
-from mercer.estimators.base import without
+from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
 from mercer.estimators.inputs import check_weights
+from mercer.estimators.precision import warn_of_rough_features
+from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.regression import Regression
-from mercer.estimators.streaming import StreamingMachine
 from mercer.estimators.targets import classification_loss, regression_loss
+from mercer.losses import Loss
+from mercer.maps import FeatureMap
+from mercer.maps.members import Endless
+from mercer.solvers.doubly import SETTINGS, DoublySGD, Expansion
 
 __all__ = ["DoublySGDClassifier", "DoublySGDRegressor"]
 
-
-_TEXTS = SHARED | entries(
+_TEXTS = {**SHARED, **SETTINGS} | entries(
     """
     feature_map : str or map, default="fourier"
         What features are drawn from: "fourier", "fastfood", "perceptron", "stump" or "tree", or
         such a map with settings of its own, reached as ``feature_map__form`` and so on.
-    alpha : float, default=0.0
-        Strength of the penalty ``alpha / 2 * ||f||^2``, >= 0. With a preconditioner it is the
-        ridge of every step as well, and regularises more loosely.
-    preconditioned : bool, default=True
-        Whether steps are multiplied by the inverse of the second moments of their features.
-    batch_size : int or None, default=None
-        Rows of a step, >= 1; None means 8192, or all if there are fewer.
-    block_size : int or None, default=None
-        New features of a step, >= 1; None means 1024, or if that is less an eighth of the batch.
-    step_size : float or None, default=None
-        θ of steps ``theta / (1 + decay t)``, > 0; None means one over the largest curvature of the
-        loss.
-    step_decay : float or None, default=None
-        ``decay``, >= 0; None means 1e-4 or, without a preconditioner, ``theta * alpha / 2`` if that
-        is more.
     max_iter : int, default=50
         Steps of ``fit``, >= 1.
-    scale : bool, default=True
-        Whether inputs are brought to one scale first: zero mean and unit variance, or a largest
-        absolute value of one for sparse inputs. ``scaler_`` records it and prediction applies it.
-        It follows the first rows that the model sees.
     n_jobs : int or None, default=None
         Threads of the map; None and -1 mean all that may be used.
     random_state : int, RandomState, Generator or None, default=None
@@ -62,17 +52,151 @@ _TEXTS = SHARED | entries(
         that the loss leaves the range of floats.
     """
 )
+_TEXTS["scale"] += "\n    It follows the first rows that the model sees."
+_TEXTS["method"] = """\
+Every step takes a batch of rows and a block of random features that were not seen before, and adds
+the features with coefficients that follow minus the gradient. Neither kernel matrix nor features
+are held: a model is the key of its features and their coefficients, ``partial_fit`` takes rows as
+they come, and memory does not depend on their number. Predictions take time in proportion to the
+steps made."""
+_TEXTS["paper"] = """\
+Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic gradients,
+NIPS 2014."""
+
+
+@dataclass(eq=False, repr=False)
+class StreamingMachine(FeatureModel):
+    """A kernel machine that is fitted by doubly stochastic gradients, in any number of calls.
+
+    ``feature_map_`` is the start of the sequence of features, and ``coef_`` has an entry for every
+    feature seen.
+    """
+
+    feature_map: str | FeatureMap = "fourier"
+    _: KW_ONLY
+    kernel: Any = None
+    gamma: float | ArrayLike | str = "scale"
+    loss: str | Loss = "squared"
+    alpha: float = 0.0
+    preconditioned: bool = True
+    batch_size: int | None = None
+    block_size: int | None = None
+    step_size: float | None = None
+    step_decay: float | None = None
+    max_iter: int = 50
+    fit_intercept: bool = True
+    scale: bool = True
+    n_jobs: int | None = None
+    random_state: Any = None
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
+        solver = self._solver()
+        scaled = self._begin(rows, loss)
+        f, losses = solver.solve(
+            self.feature_map_,
+            scaled,
+            rows.target,
+            loss,
+            sample_weight=rows.weights,
+            offset=self._constant_,
+            callback=listener,
+        )
+        self._adopt_steps(f, losses)
+
+    def _continue(self, X: Any, target: NDArray, weights: NDArray | None, loss: Loss) -> None:
+        """A step for every batch of these rows, in the order they came in."""
+        solver, rows = self._solver(), Rows(X, target, weights).weighted()
+        begins = not hasattr(self, "coef_")
+        scaled = self._begin(rows, loss) if begins else self._preprocessing.scaled(rows.X)
+        f = self._expansion(target.shape[1:], float_type(X))
+        losses = [] if begins else self.loss_curve_.tolist()
+        batch, _ = solver.sizes(len(rows))
+        for first in range(0, len(rows), batch):
+            part = slice(first, first + batch)
+            losses.append(
+                solver.step(
+                    f,
+                    len(losses),
+                    scaled[part],
+                    rows.target[part],
+                    loss,
+                    sample_weight=None if rows.weights is None else rows.weights[part],
+                    offset=self._constant_,
+                )
+            )
+        self._adopt_steps(f, np.array(losses))
+
+    def _begin(self, rows: Rows, loss: Loss) -> Any:
+        """Fix scaler, map and constant by the first rows; returns them scaled."""
+        prepared, scaled = Preprocessing.fitted(self._map(), rows, self.scale)
+        self.scaler_, self.feature_map_ = prepared.scaler, prepared.feature_map
+        warn_of_rough_features(self.feature_map_, scaled)
+        constant = np.zeros(rows.target.shape[1:])
+        if self.fit_intercept and loss.is_classification:
+            mean = np.average(rows.target, axis=0, weights=rows.weights)
+            constant = np.asarray(loss.constant(mean, len(rows)), dtype=np.float64)
+        self._constant_ = constant
+        return scaled
+
+    def _expansion(self, outputs: tuple[int, ...], dtype: DTypeLike) -> Expansion:
+        """The features and coefficients so far, if there are any."""
+        f = Expansion(self.feature_map_, outputs, dtype)
+        if hasattr(self, "coef_"):
+            f.append(self.coef_.T)
+        return f
+
+    def _map(self) -> FeatureMap:
+        """The start of the sequence of features."""
+        map_ = self._stated_map()
+        if not isinstance(map_, Endless):
+            raise ValueError(
+                "feature_map must be an endless sequence of random functions, such as 'fourier', "
+                f"'fastfood', 'perceptron', 'stump' or 'tree'; got {self.feature_map!r}."
+            )
+        return map_.set_params(scale=False, n_components=2)
+
+    def _solver(self) -> DoublySGD:
+        names = ("alpha", "preconditioned", "batch_size", "block_size", "step_size", "step_decay")
+        return DoublySGD(max_iter=self.max_iter, **{name: getattr(self, name) for name in names})
+
+    def _adopt_steps(self, f: Expansion, losses: NDArray[np.float64]) -> None:
+        """Make the expansion the fitted model."""
+        self.loss_curve_ = losses
+        self.n_steps_ = self.n_iter_ = len(losses)
+        self.n_features_seen_ = f.n_features
+        self.__dict__.update(self._coefficients(f.coef))
+
+    def _coefficients(self, theta: NDArray) -> dict[str, Any]:
+        intercept = self._constant_ + self._target_mean_
+        return {"coef_": theta.T, "intercept_": intercept.astype(theta.dtype)}
+
+    def _n_coefficients(self) -> int:
+        return State(self).integer("n_features_seen_")
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        state = State(self)
+        endless = state.instance("feature_map_", Endless)
+        state.check("feature_map_", "have scale=False", not endless._scale_)
+        constant = state.value("_constant_")
+        state.numbers("_constant_", self.coef_.shape[:-1] if np.ndim(constant) else ())
+        state.array("loss_curve_", (state.integer("n_steps_", 1),), "d")
+
+    # -- prediction --------------------------------------------------------------------------
+
+    def _responses(self, X: Any) -> NDArray:
+        X = self._checked(X)
+        f = self._expansion(self.coef_.shape[:-1], self.coef_.dtype)
+        return f.responses(self._preprocessing.scaled(X)) + self.intercept_
 
 
 @documented(_TEXTS)
 class DoublySGDRegressor(Regression, StreamingMachine):
     """Kernel regression by doubly stochastic gradients: as many rows and features as time allows.
 
-    Every step takes a batch of rows and a block of random features that were not seen before, and
-    adds the features with coefficients that follow minus the gradient. Neither kernel matrix nor
-    features are held: a model is the key of its features and their coefficients, ``partial_fit``
-    takes rows as they come, and memory does not depend on their number. Predictions take time in
-    proportion to the steps made.
+    {method}
 
     Parameters
     ----------
@@ -94,8 +218,7 @@ class DoublySGDRegressor(Regression, StreamingMachine):
 
     References
     ----------
-    Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic
-    gradients, NIPS 2014.
+    {paper}
 
     Examples
     --------
@@ -147,14 +270,11 @@ class DoublySGDRegressor(Regression, StreamingMachine):
 
 
 @documented(_TEXTS)
+@dataclass(eq=False, repr=False, kw_only=True)
 class DoublySGDClassifier(Classification, StreamingMachine):
     """Kernel classification by doubly stochastic gradients: as much data as time allows.
 
-    Every step takes a batch of rows and a block of random features that were not seen before, and
-    adds the features with coefficients that follow minus the gradient. Neither kernel matrix nor
-    features are held: a model is the key of its features and their coefficients, ``partial_fit``
-    takes rows as they come, and memory does not depend on their number. Predictions take time in
-    proportion to the steps made.
+    {method}
     More than two classes are one response each.
 
     Parameters
@@ -166,9 +286,9 @@ class DoublySGDClassifier(Classification, StreamingMachine):
     {alpha, preconditioned, batch_size, block_size, step_size, step_decay, max_iter}
     fit_intercept : bool, default=True
         Whether the model starts from the frequencies of the classes instead of zero.
+    {scale, n_jobs, random_state}
     class_weight : dict, "balanced" or None, default=None
         Weight of every class, multiplied into the sample weights; for ``fit`` alone.
-    {scale, n_jobs, random_state}
 
     Attributes
     ----------
@@ -181,8 +301,7 @@ class DoublySGDClassifier(Classification, StreamingMachine):
 
     References
     ----------
-    Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic
-    gradients, NIPS 2014.
+    {paper}
 
     Examples
     --------
@@ -197,28 +316,8 @@ class DoublySGDClassifier(Classification, StreamingMachine):
     ['inside', 'outside']
     """
 
-    def __init__(
-        self,
-        feature_map="fourier",
-        *,
-        kernel=None,
-        gamma="scale",
-        loss="multinomial",
-        alpha=0.0,
-        preconditioned=True,
-        batch_size=None,
-        block_size=None,
-        step_size=None,
-        step_decay=None,
-        max_iter=50,
-        fit_intercept=True,
-        class_weight=None,
-        scale=True,
-        n_jobs=None,
-        random_state=None,
-    ):
-        super().__init__(**without(locals(), "class_weight"))
-        self.class_weight = class_weight
+    loss: str | Loss = "multinomial"
+    class_weight: dict[Any, float] | str | None = None
 
     def partial_fit(self, X, y, classes=None, sample_weight=None):
         """Go on with these rows: a step for every batch of them, in their order.

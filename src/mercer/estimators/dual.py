@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.multiclass import check_classification_targets
@@ -35,30 +36,30 @@ _ENOUGH = 3e-3
 
 
 @documented(SHARED)
+@dataclass(eq=False, repr=False)
 class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     """A support vector machine with the exact kernel, solved by several threads.
 
     Minimises ``|f|**2 / 2 + C sum_i loss(y_i f(x_i))`` over the functions of the kernel's space.
-    Time grows with the square of the number of rows, so that :class:`KernelClassifier` is the
-    choice from some ten thousand rows on; this one is for the exact solution and to compare with.
-    More than two classes are one machine each, one against all others, which share kernel rows.
+    Time grows with the square of the number of rows: from some ten thousand on,
+    :class:`KernelClassifier` is the choice. More than two classes are one machine each, one against
+    all others, which share kernel rows.
 
     Parameters
     ----------
     kernel : str, kernel, callable or "precomputed", default="gaussian"
         As for :func:`mercer.kernels.get`. With "precomputed", X is the kernel matrix (for
         predictions: of new rows and training rows), which is not scaled.
-    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
-        Scale of the kernel, > 0. "scale" and "median" follow the scaled inputs.
+    {gamma}
     C : float, default=1.0
         Weight of the losses, > 0.
     loss : {"hinge", "squared_hinge"}, default="hinge"
         ``max(0, 1 - v)`` or its square.
     solver : {"pairs", "greedy"}, default="pairs"
-        "pairs" is sequential minimal optimisation with every step shared out among the threads, and
-        has an intercept that is not penalised, as scikit-learn's SVC; "greedy" is asynchronous
-        greedy coordinate descent and has no intercept. With smooth kernels and a large C the latter
-        takes several times as long.
+        "pairs" is sequential minimal optimisation, every step shared out among the threads, with an
+        intercept that is not penalised, as scikit-learn's SVC; "greedy" is asynchronous greedy
+        coordinate descent without one, which takes several times as long with smooth kernels and a
+        large C.
     partition : {"random", "kmeans"}, default="random"
         How "greedy" shares out the rows among several threads.
     {class_weight, scale}
@@ -77,8 +78,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Sorted; columns of decision values follow it.
+    {classes_}
     support_ : ndarray of shape (n_SV,)
         Rows with a coefficient, in any of the machines.
     support_vectors_ : array or CSR of shape (n_SV, n_features)
@@ -119,39 +119,23 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     True
     """
 
-    kernel_: Any
-    _fitted_by: ClassVar[str] = "dual_coef_"
+    kernel: str | kernels.Kernel | Callable[..., NDArray] = "gaussian"
+    _: KW_ONLY
+    gamma: float | ArrayLike | str = "scale"
+    C: float = 1.0
+    loss: str = "hinge"
+    solver: str = "pairs"
+    partition: str = "random"
+    class_weight: dict[Any, float] | str | None = None
+    scale: bool = True
+    cache_size: float = 200.0
+    tol: float = 1e-3
+    max_iter: int = 10_000_000
+    n_jobs: int | None = None
+    random_state: Any = None
 
-    def __init__(
-        self,
-        kernel="gaussian",
-        *,
-        gamma="scale",
-        C=1.0,
-        loss="hinge",
-        solver="pairs",
-        partition="random",
-        class_weight=None,
-        scale=True,
-        cache_size=200.0,
-        tol=1e-3,
-        max_iter=10_000_000,
-        n_jobs=None,
-        random_state=None,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.C = C
-        self.loss = loss
-        self.solver = solver
-        self.partition = partition
-        self.class_weight = class_weight
-        self.scale = scale
-        self.cache_size = cache_size
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    kernel_: Any = field(init=False)
+    _fitted_by: ClassVar[str] = "dual_coef_"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -222,7 +206,9 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         self._check_fitted()
-        X = self._validated(X)
+        X, accept = sound(X), False if self._has_matrix() else "csr"
+        options = {"accept_sparse": accept, "dtype": float_types(X), "order": "C"}
+        X = validate_data(self, X, reset=False, **options)
         out = np.empty((X.shape[0], *self.dual_coef_.shape[:-1]), dtype=X.dtype)
         # Support vectors are float64 where coefficients are so large that they cancel.
         coef = self.dual_coef_.T.astype(np.result_type(X.dtype, self.support_vectors_.dtype))
@@ -339,14 +325,6 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X), order="C")
         check_classification_targets(y)
         return X, y
-
-    def _validated(self, X: Any) -> Any:
-        """New rows as the fitted model takes them."""
-        accept = False if self._has_matrix() else "csr"
-        X = sound(X)
-        return validate_data(
-            self, X, accept_sparse=accept, dtype=float_types(X), order="C", reset=False
-        )
 
     def _has_matrix(self) -> bool:
         """True if the fitted model takes rows of a kernel matrix."""

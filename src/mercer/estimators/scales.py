@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,15 +33,15 @@ _ROWS = 1000  # rows that gradients are averaged over
 _PAIRED, _OTHERS = 400, 6  # rows of the median distance, each to one fewer than _OTHERS others
 
 
+@dataclass(eq=False, repr=False)
 class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Inputs multiplied by how much the target changes along them.
 
-    A ridge fit f of random cosines is made on some rows; the root mean square of its derivative
-    along an input becomes the scale of that input; and again, from the scaled inputs. These are the
-    diagonal of the average gradient outer product M = mean(∇f ∇fᵀ), whose root takes their place
-    with ``full=True``: then inputs are also turned. Finally all are multiplied by one number that
-    brings the median distance between rows to 1, so that gamma of a kernel of that distance is
-    in units of it.
+    The scale of an input is the root mean square derivative along it of f, a ridge fit of random
+    cosines on some rows; then it is learned again from the scaled inputs. These are the roots of
+    the diagonal of the average gradient outer product M = mean(∇f ∇fᵀ), whose own root takes their
+    place with ``full=True``: then inputs are also turned. Finally all are multiplied by one number
+    that brings the median distance between rows to 1, so that gamma of a kernel is in units of it.
 
     Parameters
     ----------
@@ -89,28 +89,17 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     array([0., 1., 0.])
     """
 
-    _fitted_by: ClassVar[str] = "matrix_"
+    power: float = 1.0
+    _: KW_ONLY
+    rounds: int = 2
+    full: bool = False
+    metric: str = "cityblock"
+    n_components: int = 300
+    max_rows: int = 1200
+    target: str = "auto"
+    random_state: Any = None
 
-    def __init__(
-        self,
-        power=1.0,
-        *,
-        rounds=2,
-        full=False,
-        metric="cityblock",
-        n_components=300,
-        max_rows=1200,
-        target="auto",
-        random_state=None,
-    ):
-        self.power = power
-        self.rounds = rounds
-        self.full = full
-        self.metric = metric
-        self.n_components = n_components
-        self.max_rows = max_rows
-        self.target = target
-        self.random_state = random_state
+    _fitted_by: ClassVar[str] = "matrix_"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

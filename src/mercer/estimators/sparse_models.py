@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+
+from mercer import penalties, solvers
+from mercer._validation import is_name, name_from, positive_integer
 from mercer.estimators._documentation import SHARED, documented, entries
-from mercer.estimators.base import without
+from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.classification import Classification
+from mercer.estimators.machine import checked_strength, with_default_strength
+from mercer.estimators.precision import warn_of_rough_features
+from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.regression import Regression
-from mercer.estimators.sparse import SparseMachine
+from mercer.estimators.selection import held_out, mean_loss, responses, split_key
+from mercer.losses import Loss
+from mercer.maps import FeatureMap, RandomBinning
+from mercer.maps.members import FeatureSequence, feature_sequence
+from mercer.problem import Problem
+from mercer.solvers import Selection, Solver, Stream, WorkingSet
 
 __all__ = ["SparseKernelClassifier", "SparseKernelRegressor"]
 
-
+_N_COLUMNS = 256  # drawn in a round, unless the map says otherwise
+_N_GRIDS = 64
+_CV_ALPHAS = 10.0 ** np.arange(-0.5, -3.75, -0.25)  # shares of the least that leaves no weights
 _TEXTS = SHARED | entries(
     """
     feature_map : str or map, default="fourier"
@@ -69,16 +90,233 @@ _TEXTS = SHARED | entries(
         What the solver's stopping test saw last.
     """
 )
+_TEXTS["method"] = """\
+Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1`` on
+them and those kept, and dropping the ones without a weight. The model is the key of the sequence
+with places and weights of the features that are left: its file takes kilobytes and its predictions
+microseconds, however many features were drawn."""
+_TEXTS["paper"] = """\
+Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
+Hilbert space, NIPS 2014."""
+
+
+@dataclass(eq=False, repr=False)
+class SparseMachine(FeatureModel):
+    """A kernel machine that keeps the features with weights and forgets the map they came from.
+
+    ``feature_map_`` is the map of those features alone, and the parameter ``feature_map`` is where
+    they are drawn from.
+    """
+
+    feature_map: str | FeatureMap = "fourier"
+    _: KW_ONLY
+    kernel: Any = None
+    gamma: float | ArrayLike | str = "scale"
+    loss: str | Loss = "squared"
+    penalty: str | penalties.Penalty = "l1"
+    alpha: float | str | None = None
+    l1_ratio: float | None = None
+    n_new: int | None = None
+    max_rounds: int = 20
+    solver: str | Solver = "auto"
+    fit_intercept: bool = True
+    scale: bool = True
+    tol: float = 1e-3
+    max_iter: int = 1000
+    n_jobs: int | None = None
+    random_state: Any = None
+    warm_start: bool = False
+    validation_fraction: float = 0.2
+
+    def path(
+        self, X: Any, y: Any, alphas: Iterable[float], sample_weight: Any = None
+    ) -> list[Self]:
+        """Models for several strengths of the penalty, each warm-started from the one before.
+
+        All see the same sequence of features from its start. Models of neighbouring strengths have
+        most features in common, so that a path costs little more than its weakest penalty does.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or, for regression, (n_samples, n_outputs)
+        alphas : iterable of float
+            Strengths, >= 0, in any order.
+        sample_weight : array of shape (n_samples,), default=None
+
+        Returns
+        -------
+        list of estimator
+            A fitted copy of this model for every strength, the largest first; this model stays as
+            it is.
+        """
+        models: list[Self] = []
+        for alpha in sorted(alphas, reverse=True):
+            model = clone(self).set_params(alpha=alpha, warm_start=False)
+            model._follows = models[-1] if models else None
+            try:
+                model.fit(X, y, sample_weight)
+            finally:
+                del model._follows
+            models.append(model)
+        return models
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
+        map_, n_new = self._map()
+        settings, width = described(map_, self.scale), rows.X.shape[1:]
+        previous, start = self._previous(settings, width), None
+        if previous is None:
+            prepared, scaled = Preprocessing.fitted(map_, rows, self.scale)
+            warn_of_rough_features(prepared.feature_map, scaled)
+        else:
+            prepared = previous._preprocessing
+            scaled = prepared.scaled(rows.X)
+        self.scaler_ = prepared.scaler
+        source, rows = Stream(prepared.feature_map, scaled), replace(rows, X=scaled)
+        if previous is not None:
+            start = self._continued(previous, source, rows.target)
+        if start is None:
+            self._forget()
+        search = WorkingSet(self._inner(), n_new, self.max_rounds, self.tol)
+        penalty = self._chosen_penalty(source, rows, loss, search)
+        problem_of = self._problems(rows, loss, penalty)
+        selection = search.solve(source, problem_of, start, listener)
+        self._settings_, self._width_ = settings, width
+        self.alpha_ = penalty.alpha
+        self._adopt_selection(selection, source, search)
+
+    def _map(self) -> tuple[FeatureMap, int]:
+        """The map that features are drawn from, raw and small, and the features of a round."""
+        map_ = self._stated_map()
+        settings = map_.get_params(deep=False)
+        if "scale" not in settings or "n_components" not in settings:
+            feature_sequence(map_).stream(None, 0, 1)  # refuses the map, and names those that do
+        n_new = self.n_new
+        if n_new is None and isinstance(self.feature_map, FeatureMap):
+            n_new = settings["n_components"]
+        elif n_new is None:
+            n_new = _N_GRIDS if isinstance(map_, RandomBinning) else _N_COLUMNS
+        # The features of a sequence do not depend on how many there are; two will do for its start.
+        return map_.set_params(scale=False, n_components=2), positive_integer(n_new, "n_new")
+
+    def _inner(self) -> Solver:
+        if isinstance(self.solver, Solver):
+            return self.solver
+        name = name_from(self.solver, ("auto", "cd", "async"), "solver")
+        return solvers.SOLVERS["cd" if name == "auto" else name](
+            tol=self.tol, max_iter=self.max_iter
+        )
+
+    def _previous(self, settings: str, width: tuple[int, ...]) -> Self | None:
+        """The fitted model whose scaler, map and features this fit begins with, if any."""
+        follows = getattr(self, "_follows", None)
+        if follows is not None:
+            return follows
+        if not self.warm_start or getattr(self, "_settings_", None) != settings:
+            return None
+        return self if getattr(self, "_width_", None) == width else None
+
+    def _continued(self, previous: Self, source: Stream, target: NDArray) -> Selection | None:
+        """The features of ``previous``, as the start of another search."""
+        if np.shape(previous.intercept_) != target.shape[1:]:
+            return None  # other outputs or classes than last time
+        design = previous.feature_map_.design(source.X)
+        n_drawn = previous.n_drawn_ if previous is self else 0
+        theta = previous._theta().astype(design.dtype)
+        return Selection(previous.feature_map_, design, theta, n_drawn, [])
+
+    def _problems(self, rows: Rows, loss: Loss, penalty: penalties.Penalty) -> partial[Problem]:
+        """The problem as a function of its design."""
+        return partial(
+            Problem,
+            y=rows.target,
+            loss=loss,
+            penalty=penalty,
+            sample_weight=rows.weights,
+            fit_intercept=self.fit_intercept,
+        )
+
+    def _chosen_penalty(
+        self, source: Stream, rows: Rows, loss: Loss, search: WorkingSet
+    ) -> penalties.Penalty:
+        """The penalty at a strength that is given, follows from the data, or is tried out."""
+        alpha: Any = self.alpha
+        follows = alpha is None or is_name(alpha, "cv")
+        penalty = penalties.get(self.penalty, 1.0 if follows else alpha, self.l1_ratio)
+        if not penalty.l1 and penalty.alpha:
+            raise ValueError(f"penalty must have an l1 part for a sparse model; got {penalty!r}.")
+        if isinstance(self.penalty, penalties.Penalty):
+            return checked_strength(penalty, self.alpha)
+        if not follows:
+            return penalty
+        problem = self._problems(rows, loss, penalty)(source.draw(0, search.n_new)[1])
+        default = with_default_strength(problem).penalty
+        if self.alpha is None or default.alpha == penalty.alpha:
+            return default
+        strongest = problem.alpha_max()
+        return self._best_penalty(source, rows, loss, search, strongest * _CV_ALPHAS)
+
+    def _best_penalty(
+        self, source: Stream, rows: Rows, loss: Loss, search: WorkingSet, alphas: NDArray
+    ) -> penalties.Penalty:
+        """The strength that predicts held-out rows best, along one path of warm starts."""
+        key = split_key(source.feature_map, self.random_state)
+        held = held_out(key, rows.target, self._strata(rows.target), self.validation_fraction)
+        fitted, judged = rows.taken(~held), rows.taken(held)
+        inside, selection = Stream(source.feature_map, fitted.X), None
+        scores, n_active = [], []
+        for alpha in alphas:
+            penalty = penalties.get(self.penalty, alpha, self.l1_ratio)
+            if selection is not None:
+                selection.n_drawn = 0
+            selection = search.solve(inside, self._problems(fitted, loss, penalty), selection)
+            map_ = _map_of(selection, source)
+            if selection.interrupted:
+                self._adopt_selection(selection, source, search)
+            predicted = responses(map_, selection.coef[None], self.fit_intercept, judged.X)[0]
+            scores.append(-mean_loss(predicted, judged, loss))
+            n_active.append(selection.n_active)
+        self.alpha_path_ = {
+            "alpha": np.array(alphas),
+            "score": np.array(scores),
+            "n_features_active": np.array(n_active),
+        }
+        return penalties.get(self.penalty, float(alphas[int(np.argmax(scores))]), self.l1_ratio)
+
+    def _adopt_selection(self, selection: Selection, source: Stream, search: WorkingSet) -> None:
+        """Make the selected features the fitted model."""
+        self.feature_map_, order = _map_of(selection, source).tidied()
+        # An intercept stays last.
+        order = np.append(order, np.arange(selection.n_active, len(selection.coef)))
+        self._adopt(search.inner.name, selection, selection.coef[order])
+        self.dual_gap_ = selection.dual_gap
+        self.n_drawn_ = selection.n_drawn
+        self.n_features_active_ = selection.n_active
+        self.rounds_ = {
+            name: np.array([getattr(row, name) for row in selection.rounds])
+            for name in ("time", "objective", "n_drawn", "n_active")
+        }
+        # None, of a loss that is not convex, becomes NaN.
+        gaps = [row.dual_gap for row in selection.rounds]
+        self.rounds_["dual_gap"] = np.array(gaps, dtype=float)
+        raise_if_interrupted(selection)
+
+
+def _map_of(selection: Selection, source: Stream) -> FeatureSequence:
+    """The map of the selected features, which may be none."""
+    if selection.feature_map is not None:
+        return selection.feature_map
+    sequence = feature_sequence(source.feature_map)
+    return sequence.stream(source.X[:1], 0, 1)[0].excerpt(np.empty(0, dtype=np.int64))
 
 
 @documented(_TEXTS)
 class SparseKernelRegressor(Regression, SparseMachine):
     """Kernel regression with few features, chosen from an endless sequence of random ones.
 
-    Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1``
-    on them and those kept, and dropping the ones without a weight. The model is the key of the
-    sequence with places and weights of the features that are left: its file takes kilobytes and
-    its predictions microseconds, however many features were drawn.
+    {method}
 
     Parameters
     ----------
@@ -98,8 +336,7 @@ class SparseKernelRegressor(Regression, SparseMachine):
 
     References
     ----------
-    Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
-    Hilbert space, NIPS 2014.
+    {paper}
 
     Examples
     --------
@@ -115,14 +352,13 @@ class SparseKernelRegressor(Regression, SparseMachine):
 
 
 @documented(_TEXTS)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SparseKernelClassifier(Classification, SparseMachine):
     """Kernel classification with few features, chosen from an endless sequence of random ones.
 
-    Rounds of drawing features, solving ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha * ||w||_1``
-    on them and those kept, and dropping the ones without a weight. The model is the key of the
-    sequence with places and weights of the features that are left: its file takes kilobytes and
-    its predictions microseconds, however many features were drawn. More than two classes are one
-    response each, one against all others, with one set of features for all.
+    {method}
+    More than two classes are one response each, one against all others, with one set of features
+    for all.
 
     Parameters
     ----------
@@ -130,11 +366,12 @@ class SparseKernelClassifier(Classification, SparseMachine):
     loss : str or a loss, default="squared_hinge"
         "squared_hinge", "smooth_hinge", "logistic" (which models probabilities), "squared", or
         "sigmoid", to which no row counts for more than 1 however wrong its label may be.
-    {penalty, alpha, l1_ratio, n_new, max_rounds, class_weight, solver, fit_intercept, scale}
-    {tol, max_iter, n_jobs, random_state, warm_start}
+    {penalty, alpha, l1_ratio, n_new, max_rounds, solver, fit_intercept, scale, tol, max_iter}
+    {n_jobs, random_state, warm_start}
     validation_fraction : float, default=0.2
-        Share of the rows held out for ``alpha="cv"``, above 0 and below 1; every
-        class has its share.
+        Share of the rows held out for ``alpha="cv"``, above 0 and below 1; every class has its
+        share.
+    {class_weight}
 
     Attributes
     ----------
@@ -147,8 +384,7 @@ class SparseKernelClassifier(Classification, SparseMachine):
 
     References
     ----------
-    Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
-    Hilbert space, NIPS 2014.
+    {paper}
 
     Examples
     --------
@@ -161,28 +397,5 @@ class SparseKernelClassifier(Classification, SparseMachine):
     ['inside', 'outside']
     """
 
-    def __init__(
-        self,
-        feature_map="fourier",
-        *,
-        kernel=None,
-        gamma="scale",
-        loss="squared_hinge",
-        penalty="l1",
-        alpha=None,
-        l1_ratio=None,
-        n_new=None,
-        max_rounds=20,
-        class_weight=None,
-        solver="auto",
-        fit_intercept=True,
-        scale=True,
-        tol=1e-3,
-        max_iter=1000,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        validation_fraction=0.2,
-    ):
-        super().__init__(**without(locals(), "class_weight"))
-        self.class_weight = class_weight
+    loss: str | Loss = "squared_hinge"
+    class_weight: dict[Any, float] | str | None = None

@@ -1,18 +1,15 @@
-"""Random binning: a random grid per feature group, one bin per point and grid.
-
-Wu, Yen, Chen and Yan, Revisiting random binning features, KDD 2016, Algorithm 1; Rahimi and Recht,
-Random features for large-scale kernel machines, NIPS 2007.
-"""
+"""Random binning: a random grid per feature group, one bin per point and grid."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from mercer import _core, kernels
@@ -22,8 +19,9 @@ from mercer._rows import PreparedRows
 from mercer._state import State
 from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
+from mercer.maps._documentation import SHARED, documented
 from mercer.maps.codes import buffers, in_bytes
-from mercer.maps.sequence import FeatureSequence
+from mercer.maps.members import FeatureSequence
 
 __all__ = ["RandomBinning"]
 
@@ -36,6 +34,8 @@ _SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREA
 _MUCH_SPREAD = 10.0  # factor of that variance from which a warning says so
 
 
+@documented(SHARED)
+@dataclass(eq=False, repr=False)
 class RandomBinning(FeatureSequence):
     """Random binning features of a product kernel.
 
@@ -52,8 +52,7 @@ class RandomBinning(FeatureSequence):
     kernel : str or kernel, default="laplacian"
         "smooth" or a product of one-dimensional profiles that are convex and non-increasing;
         others have no width law and are refused.
-    gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
-        Scale of the kernel, > 0; an array holds one scale per input.
+    {gamma}
     n_components : int, default=256
         Number R of grids, >= 1.
     bins : "exact" or int, default="exact"
@@ -63,7 +62,7 @@ class RandomBinning(FeatureSequence):
     scale : bool, default=True
         Whether non-zeros are ``1/sqrt(n_components)``, so that ``z(x) @ z(y)`` estimates the
         kernel, or 1; either times the root of the kernel's ``amplitude``.
-    random_state : int, RandomState, Generator or None, default=None
+    {random_state}
     n_jobs : int or None, default=None
         Threads; None and -1 mean all that this process may use. The result does not depend on it.
 
@@ -80,6 +79,15 @@ class RandomBinning(FeatureSequence):
     n_features_in_ : int
         Number of inputs.
 
+    Raises
+    ------
+    {ValueError}
+
+    References
+    ----------
+    Wu, Yen, Chen and Yan, Revisiting random binning features, KDD 2016, Algorithm 1. Rahimi and
+    Recht, Random features for large-scale kernel machines, NIPS 2007.
+
     Examples
     --------
     >>> import numpy as np
@@ -90,29 +98,19 @@ class RandomBinning(FeatureSequence):
     (100, {32})
     """
 
+    kernel: str | kernels.Kernel = "laplacian"
+    gamma: float | ArrayLike | str = "scale"
+    n_components: int = 256
+    bins: str | int = "exact"
+    _: KW_ONLY
+    scale: bool = True
+    random_state: Any = None
+    n_jobs: int | None = None
+
     _fitted_by: ClassVar[str] = "n_bins_"
     _kept_settings: ClassVar[tuple[str, ...]] = ("scale",)
-    n_bins_: NDArray[np.int64]
-    _scale_: bool
-
-    def __init__(
-        self,
-        kernel="laplacian",
-        gamma="scale",
-        n_components=256,
-        bins="exact",
-        *,
-        scale=True,
-        random_state=None,
-        n_jobs=None,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.bins = bins
-        self.scale = scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_bins_: NDArray[np.int64] = field(init=False)
+    _scale_: bool = field(init=False)
 
     def bytes_per_row(self, dtype):
         grids = self._n_grids * (4.0 + self._value_bytes)
@@ -122,17 +120,6 @@ class RandomBinning(FeatureSequence):
         self._fit_design(X)
 
     def fit_transform(self, X, y=None):
-        """Fit to X and transform it.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-        y : ignored
-
-        Returns
-        -------
-        csr_array of shape (n, D)
-        """
         return self.fit_design(X).tocsr()
 
     @property
@@ -341,11 +328,8 @@ class RandomBinning(FeatureSequence):
         streams = Streams(self.key_, self._grid_places()[first:stop])
 
         def draw(widths: Callable[..., NDArray]) -> tuple[NDArray, NDArray, NDArray]:
-            return (
-                widths(streams, d),
-                streams.uniform(d, Slot.SHIFT),
-                streams.bits(d, Slot.MULTIPLIER),
-            )
+            shifts = streams.uniform(d, Slot.SHIFT)
+            return widths(streams, d), shifts, streams.bits(d, Slot.MULTIPLIER)
 
         if not isinstance(kernel, kernels.Stationary):
             return draw(kernel.widths)
@@ -456,19 +440,10 @@ class RandomBinning(FeatureSequence):
     def _binned(self, X: Any, codes: NDArray, n_missing: int) -> Binned:
         entries = self._entries(X, 0, self._n_grids)
         if entries is not None:
-            return Weighted(
-                codes, entries, self._offsets, X.dtype, self.n_jobs, n_missing=n_missing
-            )
-        return Binned(
-            codes,
-            self._offsets,
-            self._value,
-            X.dtype,
-            n_missing > 0,
-            self.n_jobs,
-            validate=False,
-            n_missing=n_missing,
-        )
+            given = (codes, entries, self._offsets, X.dtype, self.n_jobs)
+            return Weighted(*given, n_missing=n_missing)
+        layout = (codes, self._offsets, self._value, X.dtype, n_missing > 0, self.n_jobs)
+        return Binned(*layout, validate=False, n_missing=n_missing)
 
     # -- a fitted map is its key and the boxes it met ----------------------------------------------
 

@@ -1,25 +1,26 @@
-"""Compact features: many features of a base, reduced by a random projection.
-
-Hamid, Xiao, Gittens and DeCoste, Compact random feature maps, ICML 2014.
-"""
+"""Compact features: many features of a base, reduced by a random projection."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mercer._array import n_threads
 from mercer._state import State
 from mercer.designs import Design
+from mercer.maps._documentation import NESTED, documented
 from mercer.maps.nested import Nested
 from mercer.maps.sketch import SKETCHES, Sketch, sketch_from
 
 __all__ = ["CompactFeatures"]
 
 
+@documented(NESTED)
+@dataclass(eq=False, repr=False, kw_only=True)
 class CompactFeatures(Nested):
     """Many features of a base, mixed at random into fewer: CRAFT.
 
@@ -32,39 +33,19 @@ class CompactFeatures(Nested):
 
     Parameters
     ----------
-    base : str or FeatureMap, default="fourier"
-        Where the features come from: a name as for :func:`mercer.maps.get`, or a map. Maps given by
-        name that know pairs of cosine and sine use those.
-    n_components : int, default=256
-        Number l of columns.
-    kernel : str, Kernel, callable or None, default=None
-        Kernel of a base given by name; None takes its own.
-    gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Scale of that kernel.
-    n_base : int or None, default=None
-        ``n_components`` of a base given by name; None means ``4 * n_components``.
+    {base, n_components, kernel, gamma, n_base, random_state, n_jobs}
     sketch : {"srht", "gaussian"}, default="srht"
         A subsampled randomised Hadamard transform along the features, or normal entries.
-    random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible. It also serves a base without one of its own.
-    n_jobs : int or None, default=None
-        Threads; None means all.
 
     Attributes
     ----------
-    base_ : FeatureMap
-        The base, fitted.
-    n_features_out_ : int
-        l.
-    kernel_ : Kernel
-        That of the base, if it has one.
+    {base_, n_features_out_, kernel_}
     key_ : int
         With it and the base every entry of S is fixed; S is never in memory as a whole.
 
     Raises
     ------
-    ValueError, TypeError
-        By ``fit``, if a parameter makes no sense.
+    {ValueError}
 
     References
     ----------
@@ -80,32 +61,11 @@ class CompactFeatures(Nested):
     True
     """
 
+    sketch: str = "srht"
+
     default_kernel: ClassVar[str] = "gaussian"
     _kept_settings: ClassVar[tuple[str, ...]] = ("sketch",)
-    _sketch_: str
-
-    def __init__(
-        self,
-        base: Any = "fourier",
-        n_components: int = 256,
-        *,
-        kernel: Any = None,
-        gamma: float | ArrayLike | str = "scale",
-        n_base: int | None = None,
-        sketch: str = "srht",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        super().__init__(
-            base,
-            n_components,
-            kernel=kernel,
-            gamma=gamma,
-            n_base=n_base,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.sketch = sketch
+    _sketch_: str = field(init=False)
 
     def _check_projection(self) -> None:
         sketch_from(self.sketch)

@@ -2,35 +2,63 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mercer._array import n_threads
 from mercer._random import Slot, Streams
 from mercer._state import State
-from mercer._validation import flag, name_from, positive_integer
+from mercer._validation import column_indices, flag, name_from, positive_integer
+from mercer.kernels import Kernel
 from mercer.maps.members import Endless
 
 __all__ = ["CosineMap"]
 
 
+@dataclass(eq=False, repr=False)
 class CosineMap(Endless):
     """Cosines of random frequencies, as ``sqrt(2/D) cos(w.x + b)`` or pairs of cosine and sine.
 
-    A subclass says ``_features_of(X, streams)``, the columns of some frequencies in the order asked
-    for, those of a pair side by side, and ``_all_drawn()``, which draws what all columns need.
+    A subclass says ``_frequencies(streams)``, ``_features_of(X, streams)``, the columns of some
+    frequencies in the order asked for, those of a pair side by side, and ``_all_drawn()``, which
+    draws what all columns need.
     Frequency s is made from stream s of the key, and so is its phase.
     """
 
+    kernel: str | Kernel = "gaussian"
+    gamma: float | ArrayLike | str = "scale"
+    n_components: int = 1000
+    form: str = "phase"
+    _: KW_ONLY
+    scale: bool = True
+    random_state: Any = None
+    n_jobs: int | None = None
+
     default_kernel: ClassVar[str] = "gaussian"
     _kept_settings: ClassVar[tuple[str, ...]] = ("form", "scale")
-    form: str
-    scale: bool
-    _form_: str
-    _scale_: bool
+    _form_: str = field(init=False)
+
+    def parameters(self, columns: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Frequencies and phases of some columns, regenerated from the key.
+
+        Parameters
+        ----------
+        columns : array of int of shape (b,)
+            Each at least 0 and below D.
+
+        Returns
+        -------
+        frequencies : ndarray of shape (b, d)
+        phases : ndarray of shape (b,)
+            Column j is proportional to ``cos(frequencies[j] . x + phases[j])``. In the pair form
+            columns 2s and 2s + 1 share a frequency, with phases 0 and -pi/2.
+        """
+        columns = column_indices(columns, self.n_features_out_)
+        return self._frequencies(columns // self._per_stream), self._phases_of_columns(columns)
 
     def _fit(self, X: Any) -> None:
         n_components = positive_integer(self.n_components, "n_components")
@@ -50,9 +78,8 @@ class CosineMap(Endless):
     def _all_drawn(self) -> Any:
         raise NotImplementedError
 
-    @property
-    def _kept(self) -> Any:
-        return self._remember()
+    def _frequencies(self, streams: NDArray[np.int64]) -> NDArray[np.float64]:
+        raise NotImplementedError
 
     def _remember(self) -> Any:
         """The parameters of all columns, drawn once and never stored."""

@@ -1,35 +1,35 @@
-"""The subspace that matters: features of a base, reduced to their leading directions.
-
-Chen, Yang, King and Lyu, Training-efficient feature map for shift-invariant kernels, IJCAI 2015;
-Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53, 2011.
-"""
+"""The subspace that matters: features of a base, reduced to their leading directions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from mercer._array import check_setting, n_threads
 from mercer._state import State
 from mercer._validation import integer
 from mercer.designs import Design
+from mercer.maps._documentation import NESTED, documented
 from mercer.maps.nested import Nested
 from mercer.maps.sketch import sketch_from
 
 __all__ = ["SubspaceEmbedding"]
 
 
+@documented(NESTED)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SubspaceEmbedding(Nested):
     """A few features that do what many random ones do: TEFM-G and TEFM-S.
 
-    Many features f of a base are generated and projected onto the l-dimensional subspace where the
-    training rows lie: z(x) = Q.T f(x), the columns of Q being an orthonormal basis of
-    (F.T F)**power F.T S, with F the base features of the training rows and S a random matrix of l
-    columns, a *sketch*. So Z Z.T never exceeds F F.T, and with the kernel matrix K
+    Many features f of a base are projected onto the l-dimensional subspace where the training rows
+    lie: z(x) = Q.T f(x), the columns of Q being an orthonormal basis of (F.T F)**power F.T S, with
+    F the base features of the training rows and S a random matrix of l columns, a *sketch*. So Z
+    Z.T never exceeds F F.T, and with the kernel matrix K
 
         ||K - Z Z.T|| <= ||K - F F.T|| + ||F (I - Q Q.T)||**2,
 
@@ -38,44 +38,25 @@ class SubspaceEmbedding(Nested):
     of F, a = (1 + sqrt(k / (p - 1))) s_(k+1)**e and b = 2.72 sqrt(l) / p times the root of the sum
     of s_i**(2 e) over i > k.
 
-    F is never in memory as a whole: its rows are generated in pieces, once to fit, once more for
-    each power, and once for the features themselves. Only where they take less than 256 MB are they
-    kept.
+    The rows of F are generated in pieces, once to fit, once more for each power, and once for the
+    features themselves; only where they take less than 256 MB are they kept.
 
     Parameters
     ----------
-    base : str or FeatureMap, default="fourier"
-        Where the features come from: a name as for :func:`mercer.maps.get`, or a map. Maps given by
-        name that know pairs of cosine and sine use those.
-    n_components : int, default=256
-        Number l of columns, at most those of the base.
-    kernel : str, Kernel, callable or None, default=None
-        Kernel of a base given by name; None takes its own.
-    gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Scale of that kernel.
-    n_base : int or None, default=None
-        ``n_components`` of a base given by name; None means ``4 * n_components``.
+    {base, n_components, kernel, gamma, n_base, random_state, n_jobs}
     sketch : {"gaussian", "srht"}, default="gaussian"
         Normal entries, or a subsampled randomised Hadamard transform along the rows: the same but
         for the time it takes where l is large.
     power : int or None, default=None
         How often F.T F is applied, at least 0: each time sharpens the subspace and takes two more
         products with F. None means 1 for "gaussian" and 0 for "srht", as in the paper.
-    random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible. It also serves a base without one of its own.
-    n_jobs : int or None, default=None
-        Threads; None means all.
 
     Attributes
     ----------
-    base_ : FeatureMap
-        The base, fitted.
+    {base_}
     basis_ : ndarray of shape (D, n_components), float64
         Q, for the D columns of the base.
-    n_features_out_ : int
-        l.
-    kernel_ : Kernel
-        That of the base, if it has one.
+    {n_features_out_, kernel_}
     key_ : int
 
     Raises
@@ -104,32 +85,10 @@ class SubspaceEmbedding(Nested):
     True
     """
 
-    default_kernel: ClassVar[str] = "gaussian"
+    sketch: str = "gaussian"
+    power: int | None = None
 
-    def __init__(
-        self,
-        base: Any = "fourier",
-        n_components: int = 256,
-        *,
-        kernel: Any = None,
-        gamma: float | ArrayLike | str = "scale",
-        n_base: int | None = None,
-        sketch: str = "gaussian",
-        power: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        super().__init__(
-            base,
-            n_components,
-            kernel=kernel,
-            gamma=gamma,
-            n_base=n_base,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
-        self.sketch = sketch
-        self.power = power
+    default_kernel: ClassVar[str] = "gaussian"
 
     def _check_projection(self) -> None:
         sketch_from(self.sketch)

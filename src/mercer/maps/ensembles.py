@@ -1,11 +1,9 @@
-"""Features +1 and -1 that cut space in two or more: planes, stumps, random trees.
-
-Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008: the kernels that
-infinitely many of them add up to.
-"""
+"""Features +1 and -1 that cut space in two or more: planes, stumps, random trees."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,13 +12,103 @@ from scipy import sparse
 from scipy.stats import poisson
 
 from mercer import kernels
+from mercer._array import n_threads, row_chunks
 from mercer._random import Slot, Streams
 from mercer._state import State
-from mercer.maps.signs import Cuts, Signs
+from mercer._validation import flag, positive_integer
+from mercer.maps._documentation import SIGNS, documented
+from mercer.maps.members import Endless
 
 __all__ = ["RandomPerceptron", "RandomStump", "RandomTree"]
 
+# Cuts by a plane or a threshold: below(X) says for rows X and each feature on which side they are.
+Cuts = Callable[[Any], NDArray[np.bool_]]
 
+_CHUNK_BYTES = 4 * 2**20  # bytes of rows of a chunk, which is passed over several times
+_PARAMETER_BYTES = 64 * 2**20  # bytes of parameters of the features that are made together
+
+
+@dataclass(eq=False, repr=False)
+class Signs(Endless):
+    """Features ±1, each from a stream of random numbers of its own."""
+
+    _: KW_ONLY
+    scale: bool = True
+    random_state: Any = None
+    n_jobs: int | None = None
+
+    _kept_settings: ClassVar[tuple[str, ...]] = ("scale",)
+    kernel_: Any = field(init=False)
+
+    def _fit(self, X: Any) -> None:
+        n_components = positive_integer(self.n_components, "n_components")
+        flag(self.scale, "scale")
+        n_threads(self.n_jobs)
+        self.key_ = self._drawn_key()
+        self._fit_kernel(X)
+        self.n_features_out_ = n_components
+        self._remember()
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        self._check_kernel()
+        state = State(self)
+        state.integer("n_features_out_", 1)
+        state.flag("_scale_")
+
+    def _transform(self, X: Any) -> NDArray:
+        self._check_transformed_memory(X)
+        kept = self._remember()
+        if kept is None:
+            return self._block(X, np.arange(self.n_features_out_))
+        out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
+        self._write(X, kept, out)
+        return out
+
+    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+        out = np.empty((X.shape[0], len(columns)), dtype=X.dtype)
+        for part in row_chunks(len(columns), self._bytes_of_cuts(), _PARAMETER_BYTES):
+            self._write(X, self._cuts(columns[part]), out[:, part])
+        return out
+
+    def _remember(self) -> Cuts | None:
+        """The parameters of all features where they are small: drawn once, and never stored."""
+        if self._bytes_of_cuts() * self.n_features_out_ > _PARAMETER_BYTES:
+            return None
+        what = self.key_, self.kernel_, self.n_features_out_, self.n_features_in_
+        return self._remembered(
+            (*what, *self._box()), lambda: self._cuts(np.arange(self.n_features_out_))
+        )
+
+    def _box(self) -> tuple[bytes, ...]:
+        """Fitted numbers that parameters follow from besides kernel and key."""
+        return ()
+
+    def _write(self, X: Any, below: Cuts, out: NDArray) -> None:
+        entry = out.dtype.type(self.n_features_out_**-0.5 if self._scale_ else 1.0)
+        minus_two = -2 * entry
+        bytes_per_row = 10.0 * out.shape[1] + 8.0 * self.n_features_in_
+        for rows in row_chunks(X.shape[0], bytes_per_row, _CHUNK_BYTES):
+            np.multiply(below(X[rows]), minus_two, out=out[rows])
+            out[rows] += entry
+
+    # What a subclass says.
+
+    def _fit_kernel(self, X: Any) -> None:
+        """Set ``kernel_`` and what else follows from the data."""
+        raise NotImplementedError
+
+    def _cuts(self, columns: NDArray[np.int64]) -> Cuts:
+        """On which side of these features rows are, (rows, len(columns))."""
+        raise NotImplementedError
+
+    def _bytes_of_cuts(self) -> float:
+        """Bytes that the parameters of one feature take."""
+        raise NotImplementedError
+
+
+@documented(SIGNS)
+@dataclass(eq=False, repr=False)
 class RandomPerceptron(Signs):
     """On which side of random planes a point lies: +1 or -1, over ``sqrt(n_components)``.
 
@@ -32,8 +120,7 @@ class RandomPerceptron(Signs):
 
     Parameters
     ----------
-    n_components : int, default=1000
-        Number of columns D, >= 1.
+    {n_components}
     radius : float or "max", default="max"
         Of the ball that thresholds are drawn for, > 0; "max" is the largest distance of a training
         row from the centre.
@@ -43,18 +130,11 @@ class RandomPerceptron(Signs):
         ``1 - 2/pi * angle((x, 1), (y, 1))``, without radius and centre.
     centre : "mean" or array of shape (d,), default="mean"
         Of the ball; "mean" is the mean of the training rows.
-    scale : bool, default=True
-        False leaves the entries at +1 and -1; columns then do not depend on D.
-    random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible.
-    n_jobs : int or None, default=None
-        Threads of its design; None means all. Projections run on the threads of the linear algebra
-        library.
+    {scale, random_state, n_jobs}
 
     Attributes
     ----------
-    n_features_out_ : int
-        D.
+    {n_features_out_}
     kernel_ : mercer.kernels.Perceptron
         With radius and centre in numbers.
     key_ : int
@@ -62,12 +142,11 @@ class RandomPerceptron(Signs):
 
     Raises
     ------
-    ValueError, TypeError
-        By ``fit``, if a parameter makes no sense.
+    {ValueError}
 
     References
     ----------
-    Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
+    {Lin}
 
     Examples
     --------
@@ -80,24 +159,10 @@ class RandomPerceptron(Signs):
     True
     """
 
-    def __init__(
-        self,
-        n_components: int = 1000,
-        radius: float | str = "max",
-        homogeneous: bool = False,
-        centre: ArrayLike | str = "mean",
-        *,
-        scale: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.n_components = n_components
-        self.radius = radius
-        self.homogeneous = homogeneous
-        self.centre = centre
-        self.scale = scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int = 1000
+    radius: float | str = "max"
+    homogeneous: bool = False
+    centre: ArrayLike | str = "mean"
 
     def parameters(self, columns: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Directions and thresholds of some columns, regenerated from the key.
@@ -238,6 +303,8 @@ class _Trees(Signs):
         return below
 
 
+@documented(SIGNS)
+@dataclass(eq=False, repr=False)
 class RandomStump(_Trees):
     """On which side of a random threshold one random input lies: +1 or -1, over ``sqrt(D)``.
 
@@ -248,34 +315,24 @@ class RandomStump(_Trees):
 
     Parameters
     ----------
-    n_components : int, default=1000
-        Number of columns D, >= 1.
-    scale : bool, default=True
-        False leaves the entries at +1 and -1; columns then do not depend on D.
-    random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible.
-    n_jobs : int or None, default=None
-        Threads of its design; None means all.
+    {n_components, scale, random_state, n_jobs}
 
     Attributes
     ----------
-    n_features_out_ : int
-        D.
+    {n_features_out_}
     kernel_ : mercer.kernels.Stump
         With the ranges in numbers.
-    low_, high_ : ndarray of shape (d,)
-        Range of every input in the training data.
+    {low_}
     key_ : int
         With it and the ranges every threshold is fixed.
 
     Raises
     ------
-    ValueError, TypeError
-        By ``fit``, if a parameter makes no sense.
+    {ValueError}
 
     References
     ----------
-    Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
+    {Lin}
 
     Examples
     --------
@@ -286,18 +343,7 @@ class RandomStump(_Trees):
            [ 1.,  1.,  1.]])
     """
 
-    def __init__(
-        self,
-        n_components: int = 1000,
-        *,
-        scale: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.n_components = n_components
-        self.scale = scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int = 1000
 
     def _fit_kernel(self, X: Any) -> None:
         self.kernel_ = kernels.Stump().resolve(X)
@@ -321,6 +367,8 @@ class RandomStump(_Trees):
         return 64.0
 
 
+@documented(SIGNS)
+@dataclass(eq=False, repr=False)
 class RandomTree(_Trees):
     """In which leaves of random trees a point lies, told as +1 or -1, over ``sqrt(n_components)``.
 
@@ -335,25 +383,16 @@ class RandomTree(_Trees):
     ----------
     gamma : float, array of shape (d,), "scale" or "median", default="scale"
         Scale of the Laplacian kernel, > 0; an array holds one scale per input.
-    n_components : int, default=1000
-        Number of columns D, >= 1.
-    scale : bool, default=True
-        False leaves the entries at +1 and -1; columns then do not depend on D.
-    random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible.
-    n_jobs : int or None, default=None
-        Threads of its design; None means all.
+    {n_components, scale, random_state, n_jobs}
 
     Attributes
     ----------
-    n_features_out_ : int
-        D.
+    {n_features_out_}
     kernel_ : mercer.kernels.Laplacian
         With its ``gamma`` as a number.
     depth_ : float
         Mean number of stumps of a tree.
-    low_, high_ : ndarray of shape (d,)
-        Range of every input in the training data.
+    {low_}
     key_ : int
         With it, gamma and the ranges every tree is fixed.
 
@@ -364,7 +403,7 @@ class RandomTree(_Trees):
 
     References
     ----------
-    Lin and Li, Support vector machinery for infinite ensemble learning, JMLR 2008.
+    {Lin}
 
     Examples
     --------
@@ -377,23 +416,11 @@ class RandomTree(_Trees):
     True
     """
 
+    gamma: float | ArrayLike | str = "scale"
+    n_components: int = 1000
+
     default_kernel: ClassVar[str] = "laplacian"
     _deepest: ClassVar[float] = 10_000.0
-
-    def __init__(
-        self,
-        gamma: float | ArrayLike | str = "scale",
-        n_components: int = 1000,
-        *,
-        scale: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.gamma = gamma
-        self.n_components = n_components
-        self.scale = scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
 
     def stated_kernel(self) -> kernels.Kernel:
         return kernels.Laplacian(self.gamma)

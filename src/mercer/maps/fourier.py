@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer import _core
 from mercer._array import available_memory, n_threads, row_chunks
 from mercer._state import State
-from mercer._validation import column_indices, name_from
+from mercer._validation import name_from
+from mercer.maps._documentation import COSINES, documented
 from mercer.maps.cosines import CosineMap, check_reach
 from mercer.maps.frequencies import SAMPLINGS, draw
 
@@ -22,6 +24,8 @@ __all__ = ["RandomFourier"]
 _WIDE = 128
 
 
+@documented(COSINES)
+@dataclass(eq=False, repr=False)
 class RandomFourier(CosineMap):
     """Cosines of random frequencies whose inner products approximate a stationary kernel.
 
@@ -36,12 +40,8 @@ class RandomFourier(CosineMap):
     kernel : str or Kernel, default="gaussian"
         Any kernel with a sampler of frequencies, such as "gaussian", "laplacian", "exponential",
         "cauchy" or "matern".
-    gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Scale of the kernel.
-    n_components : int, default=1000
-        Number of columns D; even for pairs.
-    form : {"phase", "pair"}, default="phase"
-        A column per frequency, or two.
+    {gamma, n_components, form}
+    {scale, random_state, n_jobs}
     sampling : {"iid", "orthogonal", "structured", "qmc"}, default="iid"
         How frequencies are drawn. "iid": one by one. "orthogonal": in blocks of d at right angles
         to each other, each with the law of one drawn by itself; kernels of the Euclidean distance
@@ -49,23 +49,10 @@ class RandomFourier(CosineMap):
         random signs, which is faster to draw but biased for few inputs. "qmc": quantiles of the
         points of a scrambled Sobol' sequence, which fill space more evenly the fewer the inputs;
         they are balanced best when the number of frequencies is a power of two.
-    scale : bool, default=True
-        False leaves out 1/sqrt(D): columns are then the raw basis, ``sqrt(2) cos(...)``, which does
-        not depend on D.
-    random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible.
-    n_jobs : int or None, default=None
-        Threads; None means all.
 
     Attributes
     ----------
-    n_features_out_ : int
-        D.
-    kernel_ : Kernel
-        The kernel with its ``gamma`` as a number.
-    key_ : int
-        With it and the hyper-parameters every frequency is fixed; pickles hold it instead of the
-        frequencies.
+    {n_features_out_, kernel_, key_}
 
     Raises
     ------
@@ -89,47 +76,10 @@ class RandomFourier(CosineMap):
     True
     """
 
+    sampling: str = field(default="iid", kw_only=True)
+
     _kept_settings: ClassVar[tuple[str, ...]] = ("form", "scale", "sampling")
-    _sampling_: str
-
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        gamma: float | ArrayLike | str = "scale",
-        n_components: int = 1000,
-        form: str = "phase",
-        *,
-        sampling: str = "iid",
-        scale: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.form = form
-        self.sampling = sampling
-        self.scale = scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def parameters(self, columns: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Frequencies and phases of some columns, regenerated from the key.
-
-        Parameters
-        ----------
-        columns : array of int of shape (b,)
-            Each at least 0 and below D.
-
-        Returns
-        -------
-        frequencies : ndarray of shape (b, d)
-        phases : ndarray of shape (b,)
-            Column j is proportional to ``cos(frequencies[j] . x + phases[j])``. In the pair form
-            columns 2s and 2s + 1 share a frequency, with phases 0 and -pi/2.
-        """
-        columns = column_indices(columns, self.n_features_out_)
-        return self._frequencies(columns // self._per_stream), self._phases_of_columns(columns)
+    _sampling_: str = field(init=False)
 
     def _fit(self, X: Any) -> None:
         name_from(self.sampling, SAMPLINGS, "sampling")
@@ -162,7 +112,7 @@ class RandomFourier(CosineMap):
     def _transform(self, X: Any) -> NDArray:
         self._check_transformed_memory(X)
         out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
-        kept = self._kept
+        kept = self._remember()
         if kept is not None:
             frequencies, phases = kept
             self._write(X, frequencies, phases, out)

@@ -1,8 +1,4 @@
-"""Ways to draw the frequencies of a kernel: one by one, in blocks at right angles, evenly spread.
-
-Every way gives frequency s from the key and s alone, so that any may be asked for by itself. A
-map with fewer frequencies than a block has draws no more of it than it needs.
-"""
+"""Ways to draw the frequencies of a kernel, each from the key and its number alone."""
 
 from __future__ import annotations
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer import _core
 from mercer._array import check_memory, n_threads, row_chunks
 from mercer._random import Slot, Streams
-from mercer._validation import column_indices
 from mercer.kernels.spectral import law_of
+from mercer.maps._documentation import COSINES, documented
 from mercer.maps.cosines import CosineMap, check_reach
 from mercer.maps.frequencies import next_power_of_two, signs
 
@@ -31,6 +31,7 @@ class _Blocks:
     phases: NDArray[np.float64] | None  # (b, p)
 
 
+@documented(COSINES)
 class Fastfood(CosineMap):
     """Random Fourier features at the cost of d log d, not d**2, for d of them.
 
@@ -46,28 +47,11 @@ class Fastfood(CosineMap):
     kernel : str or Kernel, default="gaussian"
         A kernel of the Euclidean distance with a known law of frequencies: "gaussian",
         "exponential", ``Cauchy(isotropic=True)``, "matern" or "rational_quadratic".
-    gamma : float, array of shape (d,), "scale" or "median", default="scale"
-        Scale of the kernel.
-    n_components : int, default=1000
-        Number of columns D; even for pairs.
-    form : {"phase", "pair"}, default="phase"
-        A column per frequency, or two.
-    scale : bool, default=True
-        False leaves out 1/sqrt(D): columns are then the raw basis, ``sqrt(2) cos(...)``, which does
-        not depend on D.
-    random_state : int, RandomState, Generator or None, default=None
-        An integer makes the map reproducible.
-    n_jobs : int or None, default=None
-        Threads; None means all.
+    {gamma, n_components, form, scale, random_state, n_jobs}
 
     Attributes
     ----------
-    n_features_out_ : int
-        D.
-    kernel_ : Kernel
-        The kernel with its ``gamma`` as a number.
-    key_ : int
-        With it and the hyper-parameters every frequency is fixed.
+    {n_features_out_, kernel_, key_}
 
     Raises
     ------
@@ -94,49 +78,15 @@ class Fastfood(CosineMap):
     True
     """
 
-    def __init__(
-        self,
-        kernel: Any = "gaussian",
-        gamma: float | ArrayLike | str = "scale",
-        n_components: int = 1000,
-        form: str = "phase",
-        *,
-        scale: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.form = form
-        self.scale = scale
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    def parameters(self, columns: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Frequencies and phases of some columns, written out.
-
-        Parameters
-        ----------
-        columns : array of int of shape (b,)
-            Each at least 0 and below D.
-
-        Returns
-        -------
-        frequencies : ndarray of shape (b, d)
-        phases : ndarray of shape (b,)
-            Column j is proportional to ``cos(frequencies[j] . x + phases[j])``. In the pair form
-            columns 2s and 2s + 1 share a frequency, with phases 0 and -pi/2.
-        """
-        columns = column_indices(columns, self.n_features_out_)
+    def _frequencies(self, streams: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Frequencies written out."""
         size, d = self._block_size, self.n_features_in_
-        streams = columns // self._per_stream
         check_memory(
-            8.0 * d * (len(columns) + 2 * size),
-            f"writing out {len(columns)} frequencies",
+            8.0 * d * (len(streams) + 2 * size),
+            f"writing out {len(streams)} frequencies",
             lambda room: f"ask for {max(1, int(room / (8.0 * d)) - 2 * size)} columns at a time",
         )
-        frequencies = np.empty((len(columns), d))
+        frequencies = np.empty((len(streams), d))
         for block in np.unique(streams // size):
             drawn = self._drawn(np.array([block]))
             rows = np.zeros((size, d))
@@ -147,7 +97,7 @@ class Fastfood(CosineMap):
             rows *= drawn.lengths[0][:, None]
             wanted = streams // size == block
             frequencies[wanted] = rows[streams[wanted] % size]
-        return frequencies * law_of(self.kernel_).input_scale(d), self._phases_of_columns(columns)
+        return frequencies * law_of(self.kernel_).input_scale(d)
 
     @property
     def _block_size(self) -> int:
@@ -178,7 +128,7 @@ class Fastfood(CosineMap):
     def _transform(self, X: Any) -> NDArray:
         self._check_transformed_memory(X)
         out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
-        self._write(X, self._kept, out)
+        self._write(X, self._remember(), out)
         return out
 
     def _features_of(self, X: Any, streams: NDArray[np.int64]) -> NDArray:

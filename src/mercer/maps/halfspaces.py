@@ -9,13 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import row_chunks
 from mercer._state import State
-from mercer.designs import Dense, Design
-from mercer.maps.sequence import FeatureSequence
+from mercer.maps.members import Excerpt
 
 __all__ = ["Halfspaces"]
 
 
-class Halfspaces(FeatureSequence):
+class Halfspaces(Excerpt):
     """On which side of given planes a point lies: +1 where ``direction . x >= threshold``, else -1.
 
     Parameters
@@ -41,9 +40,6 @@ class Halfspaces(FeatureSequence):
     def __init__(self, directions: ArrayLike, thresholds: ArrayLike):
         self.directions = directions
         self.thresholds = thresholds
-
-    def bytes_per_row(self, dtype: Any) -> float:
-        return 8.0 * self.n_features_in_ + 24.0 * self.n_features_out_
 
     def excerpt(self, columns: ArrayLike) -> Halfspaces:
         columns = np.asarray(columns, dtype=np.int64)
@@ -88,9 +84,6 @@ class Halfspaces(FeatureSequence):
         n_inputs = state.integer("n_features_in_", 1)
         thresholds = state.array("_thresholds", (None,), "d")
         state.array("_directions", (len(thresholds), n_inputs), "d")
-
-    def _design(self, X: Any) -> Design:
-        return Dense(self._transform(X), self._n_jobs)
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
         across = np.ascontiguousarray(self._directions[columns].T)

@@ -1,7 +1,6 @@
 """Which landmarks stand for the data: rows drawn by what they add, or the centres of clusters.
 
-Every choice follows from the key of the map. ``X`` holds n checked rows, ``kernel`` is resolved and
-m is below n; kernels are computed in float64 whatever the data are.
+``X`` holds n checked rows, m is below n; kernels are computed in float64 whatever the data are.
 """
 
 from __future__ import annotations
@@ -41,18 +40,14 @@ def chosen(name: str, kernel: Kernel, X: Any, m: int, key: int) -> Any:
         return X[:]
     if name == "kmeans":
         return _cluster_centres(kernel, X, m, key)
-    rows = {"uniform": _uniform_rows, "leverage": _leverage_rows, "rpcholesky": _pivots}[name]
-    return X[rows(kernel, X, m, key)]
+    if name == "uniform":  # without replacement; the first of more
+        return X[distinct(key, X.shape[0], m, Slot.LANDMARK)]
+    return X[(_leverage_rows if name == "leverage" else _pivots)(kernel, X, m, key)]
 
 
 def wide(X: Any) -> Any:
     """Numbers in float64; texts as they are."""
     return X if X.ndim == 1 else X.astype(np.float64, copy=False)
-
-
-def _uniform_rows(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
-    """Without replacement; the first of more."""
-    return distinct(key, X.shape[0], m, Slot.LANDMARK)
 
 
 def _cluster_centres(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.float64]:
@@ -174,12 +169,18 @@ def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
     )
 
     def columns(rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-        _columns(kernel, X, rows, out)
+        landmarks = wide(X[rows])
+        for part in row_chunks(n, 16.0 * len(rows) + 8.0 * X[:1].size):
+            out[:, part] = kernel(wide(X[part]), landmarks).T
 
     def corner(rows: NDArray[np.int64]) -> NDArray[np.float64]:
         return kernel(wide(X[rows]))
 
-    return pivoted_cholesky(_diagonal(kernel, X), corner, columns, m, key)[0]
+    diagonal = np.empty(n)
+    whole = not isinstance(X, PreparedRows)
+    for part in [slice(n)] if whole else row_chunks(n, 8.0 * X[:1].size):
+        diagonal[part] = kernel.diag(X[part])
+    return pivoted_cholesky(diagonal, corner, columns, m, key)[0]
 
 
 def pivoted_cholesky(
@@ -228,23 +229,6 @@ def pivoted_cholesky(
     if not count:
         raise ValueError("kernel must be positive definite; its diagonal on X is 0.")
     return pivots[:count], factor[:count]
-
-
-def _diagonal(kernel: Kernel, X: Any) -> NDArray[np.float64]:
-    """k(x, x) of every row."""
-    if not isinstance(X, PreparedRows):
-        return kernel.diag(X).astype(np.float64)
-    out = np.empty(X.shape[0])
-    for rows in row_chunks(X.shape[0], 8.0 * X[:1].size):
-        out[rows] = kernel.diag(X[rows])
-    return out
-
-
-def _columns(kernel: Kernel, X: Any, rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-    """Write k(X[rows], X) into ``out``."""
-    landmarks = wide(X[rows])
-    for part in row_chunks(X.shape[0], 16.0 * len(rows) + 8.0 * X[:1].size):
-        out[:, part] = kernel(wide(X[part]), landmarks).T
 
 
 def _thinned(

@@ -1,4 +1,4 @@
-"""Members of an endless sequence of random functions, told by their places in it."""
+"""Endless sequences of random functions: maps that are the start of one, and members of it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,76 @@ from mercer._state import State
 from mercer._validation import column_indices, float_type
 from mercer.designs import Dense, Design
 from mercer.maps.base import FeatureMap
-from mercer.maps.sequence import FeatureSequence
 
-__all__ = ["Endless", "Members"]
+__all__ = ["Endless", "Excerpt", "FeatureSequence", "Members", "feature_sequence"]
 
 _LAST = 2**53  # places beyond could not be told apart in a model file
+
+
+class FeatureSequence(FeatureMap):
+    """A map whose features are members of an endless sequence of random functions.
+
+    A feature follows from the key and its place in the sequence alone, so that those beyond
+    ``n_components`` are as well defined as those before.
+    """
+
+    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureSequence, Design]:
+        """Features of the sequence that this map is the start of, fitted to X, and their design.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+        first, count : int
+            Which places: columns or, for maps whose columns come in grids, grids.
+
+        Raises
+        ------
+        ValueError
+            If the columns of the map depend on their number, or on each other.
+        """
+        raise ValueError(_no_sequence(self))
+
+    def excerpt(self, columns: ArrayLike) -> Self:
+        """The map of increasing ``columns`` of a ``stream``, which stores what they need alone."""
+        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
+
+    def followed_by(self, other: Any) -> Self:
+        """The columns of this excerpt, then those of another one of the same fitted map."""
+        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
+
+    def tidied(self) -> tuple[Self, NDArray[np.int64]]:
+        """An excerpt with its columns in the order that is quickest to compute, and that order."""
+        return self, np.arange(self.n_features_out_)
+
+    def addresses(self) -> NDArray:
+        """(D, m) integers, by which every column of an excerpt differs from all of the sequence."""
+        raise ValueError(f"feature_map must come from stream(); got {self!r}.")
+
+
+class Excerpt(FeatureSequence):
+    """A few features of a sequence: their design holds them."""
+
+    def bytes_per_row(self, dtype: Any) -> float:
+        # Features, and what maps use to make them.
+        return 8.0 * self.n_features_in_ + 24.0 * self.n_features_out_
+
+    def _design(self, X: Any) -> Design:
+        return Dense(self._transform(X), self._n_jobs)
+
+
+def feature_sequence(feature_map: FeatureMap) -> FeatureSequence:
+    """The map itself if its features are those of a sequence; else a ValueError."""
+    if not isinstance(feature_map, FeatureSequence):
+        raise ValueError(_no_sequence(feature_map))
+    return feature_map
+
+
+def _no_sequence(feature_map: Any) -> str:
+    stated = " ".join(repr(feature_map).split())  # several lines of some maps
+    return (
+        "feature_map must be an endless sequence of random functions with scale=False, such as "
+        f"RandomFourier, RandomBinning or RandomPerceptron; got {stated}."
+    )
 
 
 class Endless(FeatureSequence):
@@ -25,6 +90,7 @@ class Endless(FeatureSequence):
     ``_block`` then takes any places, also those beyond ``n_features_out_``.
     """
 
+    n_components: int
     _scale_: bool
 
     def stream(self, X: Any, first: int, count: int) -> tuple[FeatureSequence, Design]:
@@ -35,7 +101,7 @@ class Endless(FeatureSequence):
         return part, part.design(X)
 
 
-class Members(FeatureSequence):
+class Members(Excerpt):
     """The features at given places of the endless sequence of a map, and nothing else of it.
 
     A map of which few features matter is stored as their places and a key, however long the
@@ -108,10 +174,6 @@ class Members(FeatureSequence):
     def stream(self, X: Any, first: int, count: int) -> tuple[FeatureSequence, Design]:
         return self.base_.stream(X, first, count)
 
-    def bytes_per_row(self, dtype: Any) -> float:
-        # Features, and what maps use to make them.
-        return 8.0 * self.n_features_in_ + 24.0 * self.n_features_out_
-
     def excerpt(self, columns: ArrayLike) -> Members:
         return Members.of(self.base_, self._places[np.asarray(columns, dtype=np.int64)])
 
@@ -126,9 +188,6 @@ class Members(FeatureSequence):
 
     def _drawn_key(self) -> int:
         return self.base_.key_
-
-    def _design(self, X: Any) -> Design:
-        return Dense(self._transform(X), self._n_jobs)
 
     def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
         if not len(columns):

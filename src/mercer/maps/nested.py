@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +25,7 @@ _CACHED_BYTES = 4 * CHUNK_BYTES  # base features up to this size are cached betw
 _SKETCH_BYTES = 24.0  # bytes that drawing and multiplying take for every row and component
 
 
+@dataclass(eq=False, repr=False)
 class Nested(FeatureMap):
     """Features z(x) = A.T f(x) of the features f of a base.
 
@@ -33,26 +34,16 @@ class Nested(FeatureMap):
     features of many rows are never cached: every pass over them generates them again.
     """
 
-    base_: FeatureMap
+    base: str | FeatureMap = "fourier"
+    n_components: int = 256
+    _: KW_ONLY
+    kernel: str | kernels.Kernel | Callable[..., NDArray] | None = None
+    gamma: float | ArrayLike | str = "scale"
+    n_base: int | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
-        base: Any = "fourier",
-        n_components: int = 256,
-        *,
-        kernel: Any = None,
-        gamma: float | ArrayLike | str = "scale",
-        n_base: int | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.base = base
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_base = n_base
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    base_: FeatureMap = field(init=False)
 
     @property
     def takes_text(self) -> bool:

@@ -1,10 +1,8 @@
-"""Random matrices with few columns that keep inner products on average.
-
-Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53, 2011; Tropp,
-Improved analysis of the subsampled randomized Hadamard transform, AADA 3, 2011.
-"""
+"""Random matrices with few columns that keep inner products on average."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,18 +14,12 @@ from mercer._validation import name_from
 from mercer.designs import Dense, Design
 from mercer.maps.frequencies import next_power_of_two
 
-__all__ = [
-    "SKETCHES",
-    "GaussianSketch",
-    "HadamardSketch",
-    "PassingGaussianSketch",
-    "Sketch",
-    "sketch_from",
-]
+__all__ = ["SKETCHES", "GaussianSketch", "HadamardSketch", "PassingGaussianSketch", "sketch_from"]
 
 _CACHE_BYTES = 2**20  # bytes of rows that are transformed together: they stay in the cache
 
 
+@dataclass
 class Sketch:
     """A random matrix S of ``size`` rows and l columns with E[S S.T] = I, drawn from its key.
 
@@ -35,11 +27,10 @@ class Sketch:
     columns, where ``project`` gives F @ S.
     """
 
-    def __init__(self, key: int, size: int, n_components: int, n_threads: int = 1):
-        self.key = key
-        self.size = size
-        self.n_components = n_components
-        self.n_threads = n_threads
+    key: int
+    size: int
+    n_components: int
+    n_threads: int = 1
 
     def rows(self, start: int, stop: int) -> NDArray[np.float64]:
         """Rows ``start`` to ``stop - 1`` of S, of shape (stop - start, l)."""
@@ -99,18 +90,21 @@ class PassingGaussianSketch(Sketch):
         return out[:, : self.n_components]
 
 
+@dataclass
 class HadamardSketch(Sketch):
     """Some columns of a Walsh-Hadamard matrix whose rows have random signs, scaled by 1/sqrt(l).
+
+    Halko, Martinsson and Tropp, Finding structure with randomness, SIAM Review 53, 2011; Tropp,
+    Improved analysis of the subsampled randomized Hadamard transform, AADA 3, 2011.
 
     With n' the power of two that ``size`` and l fit into, entry (i, s) is e_i (-1)**|i & p_s| /
     sqrt(l), where e_i is a random sign, |.| counts bits and p_s are l of n' numbers, drawn without
     replacement. So products with a dense F take a fast transform along its rows or columns.
     """
 
-    def __init__(self, key: int, size: int, n_components: int, n_threads: int = 1):
-        super().__init__(key, size, n_components, n_threads)
-        self.order = next_power_of_two(max(size, n_components))
-        self.positions = distinct(key, self.order, n_components, Slot.SKETCH_ROW)
+    def __post_init__(self) -> None:
+        self.order = next_power_of_two(max(self.size, self.n_components))
+        self.positions = distinct(self.key, self.order, self.n_components, Slot.SKETCH_ROW)
 
     def rows(self, start: int, stop: int) -> NDArray[np.float64]:
         index = np.arange(start, stop)
@@ -125,7 +119,10 @@ class HadamardSketch(Sketch):
         # The transform of n' rows is one of ``length`` rows within every such part, and one across
         # parts of which only a sign is left: i & p falls into the bits of i's place within its
         # part and those of the part itself.
-        part = self._signed(piece, start, length)
+        n = piece.shape[0]
+        part = np.zeros((length, piece.shape[1]), dtype=piece.dtype)  # zeros beyond the rows
+        signs = self._signs(start, start + n).astype(piece.dtype)
+        np.multiply(piece.array, signs[:, None], out=part[:n])
         _core.hadamard_columns(part, self.n_threads)
         across = _character(self.positions, start) / np.sqrt(self.n_components)
         total += part[self.positions & (length - 1)].T * across
@@ -146,14 +143,6 @@ class HadamardSketch(Sketch):
     def _signs(self, start: int, stop: int) -> NDArray[np.float64]:
         bits = Streams(self.key, np.arange(start, stop)).bits(1, Slot.SIGN)[:, 0]
         return np.where(bits & 1, -1.0, 1.0)
-
-    def _signed(self, piece: Dense, start: int, length: int) -> NDArray:
-        """The rows of a piece with their signs, and rows of zeros up to ``length``."""
-        n = piece.shape[0]
-        out = np.zeros((length, piece.shape[1]), dtype=piece.dtype)
-        signs = self._signs(start, start + n).astype(piece.dtype)
-        np.multiply(piece.array, signs[:, None], out=out[:n])
-        return out
 
 
 _NAMES: dict[str, type[Sketch]] = {"gaussian": GaussianSketch, "srht": HadamardSketch}

@@ -1,12 +1,9 @@
-"""Hashed n-grams: texts as sparse counts in a fixed number of columns, without a vocabulary.
-
-Weinberger, Dasgupta, Langford, Smola and Attenberg, Feature hashing for large scale multitask
-learning, ICML 2009.
-"""
+"""Hashed n-grams: texts as sparse counts in a fixed number of columns, without a vocabulary."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, field
 from hashlib import blake2b
 from typing import Any, ClassVar
 
@@ -21,6 +18,7 @@ from mercer._state import State
 from mercer._validation import flag, positive_integer
 from mercer.designs import Design, Sparse
 from mercer.kernels.text import checked_orders, checked_texts, tokenizer
+from mercer.maps._documentation import SHARED, documented
 from mercer.maps.base import FeatureMap
 from mercer.maps.drawn import LAST_KEY
 
@@ -34,6 +32,8 @@ _REMEMBERED = 2**20  # tokens whose hashes are cached
 _TURN = np.uint64(0x9E3779B97F4A7C15)  # multiplies the hash of a run when a token joins it
 
 
+@documented(SHARED)
+@dataclass(eq=False, repr=False)
 class HashedNGrams(FeatureMap):
     """Counts of n-grams in hashed columns: z(x) . z(y) estimates the n-gram kernel of two texts.
 
@@ -61,15 +61,13 @@ class HashedNGrams(FeatureMap):
     normalize : bool, default=True
         Whether counts are brought to length 1 before they are hashed, so that z(x) . z(y)
         estimates a cosine.
-    random_state : int, RandomState, Generator or None, default=None
-        An integer makes the hash function reproducible.
+    {random_state}
     n_jobs : int or None, default=None
         Kept for designs; texts are read by one thread.
 
     Attributes
     ----------
-    n_features_out_ : int
-        D.
+    {n_features_out_}
     kernel_ : mercer.kernels.NGram
         Absent if ``analyzer`` is a function.
     key_ : int
@@ -96,39 +94,22 @@ class HashedNGrams(FeatureMap):
            [3., 5.]])
     """
 
-    _kept_settings: ClassVar[tuple[str, ...]] = (
-        "orders",
-        "signed",
-        "analyzer",
-        "stop_words",
-        "normalize",
-    )
-    _orders_: Any
-    _signed_: bool
-    _analyzer_: Any
-    _stop_words_: str | None
-    _normalize_: bool
+    n_components: int = 2**18
+    orders: ArrayLike = (1, 2, 3)
+    signed: bool = True
+    analyzer: str | Callable[[str], list[str]] = "word"
+    _: KW_ONLY
+    stop_words: str | None = None
+    normalize: bool = True
+    random_state: Any = None
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
-        n_components: int = 2**18,
-        orders: ArrayLike = (1, 2, 3),
-        signed: bool = True,
-        analyzer: str | Callable[[str], list[str]] = "word",
-        *,
-        stop_words: str | None = None,
-        normalize: bool = True,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.n_components = n_components
-        self.orders = orders
-        self.signed = signed
-        self.analyzer = analyzer
-        self.stop_words = stop_words
-        self.normalize = normalize
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    _kept_settings: ClassVar = ("orders", "signed", "analyzer", "stop_words", "normalize")
+    _orders_: Any = field(init=False)
+    _signed_: bool = field(init=False)
+    _analyzer_: Any = field(init=False)
+    _stop_words_: str | None = field(init=False)
+    _normalize_: bool = field(init=False)
 
     @property
     def takes_text(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
@@ -125,35 +125,16 @@ class Clock:
 
 @dataclass(kw_only=True)
 class State:
-    """Where a solver stands; solvers add what they carry from step to step.
-
-    Attributes
-    ----------
-    problem : Problem
-    clock : Clock
-    x : ndarray
-        The variable of the iteration, θ itself unless the solver says otherwise.
-    coef : ndarray
-        θ.
-    objective : float
-        F at θ.
-    optimality : float
-        The quantity of the stopping test at θ.
-    iteration : int
-        Steps done.
-    stalled : str
-        Why no further step can help; empty while it can.
-    distance : float
-        How far the responses may be from those of the minimiser, as a share of the spread of the
-        targets; 0 where the solver does not bound it.
-    """
+    """Where a solver stands, what callbacks see; solvers add what they carry from step to step."""
 
     problem: Problem
     clock: Clock
-    x: NDArray
-    optimality: float = np.inf
-    iteration: int = 0
-    stalled: str = ""
+    x: NDArray  # the variable of the iteration, θ itself unless the solver says otherwise
+    optimality: float = np.inf  # the quantity of the stopping test at θ
+    iteration: int = 0  # steps done
+    stalled: str = ""  # why no further step can help; empty while it can
+    # How far the responses may be from those of the minimiser, as a share of the spread of the
+    # targets; 0 where the solver does not bound it.
     distance: float = 0.0
 
     @property
@@ -172,7 +153,7 @@ class State:
         return int(np.count_nonzero(self.coef))
 
 
-Callback = Callable[[Any], bool | None]
+Callback = Callable[[Any], bool | None] | None
 
 
 @dataclass
@@ -200,7 +181,7 @@ class Solver:
     requires: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
-        check_tolerance(self.tol)
+        number_at_least_0(self.tol, "tol")
         self.max_iter = positive_integer(self.max_iter, "max_iter")
 
     def init(self, problem: Problem, theta: NDArray, clock: Clock) -> Any:
@@ -226,7 +207,7 @@ class Solver:
         return "gradient"
 
     def solve(
-        self, problem: Problem, start: ArrayLike | None = None, callback: Callback | None = None
+        self, problem: Problem, start: ArrayLike | None = None, callback: Callback = None
     ) -> Result:
         """Minimise the problem.
 
@@ -259,7 +240,7 @@ class Solver:
         return self._path(problem, [problem.penalty.alpha], start, callback)[0]
 
     def solve_path(
-        self, problem: Problem, alphas: Iterable[float], callback: Callback | None = None
+        self, problem: Problem, alphas: Iterable[float], callback: Callback = None
     ) -> list[Result]:
         """Minimise the problem for several strengths of its penalty.
 
@@ -286,11 +267,7 @@ class Solver:
         return self._path(problem, [float(alpha) for alpha in alphas], None, callback)
 
     def _path(
-        self,
-        problem: Problem,
-        alphas: list[float],
-        start: ArrayLike | None,
-        callback: Callback | None,
+        self, problem: Problem, alphas: list[float], start: ArrayLike | None, callback: Callback
     ) -> list[Result]:
         """Results for every strength; the first begins at ``start``, each other at the last θ."""
         clock = Clock()
@@ -314,17 +291,16 @@ class Solver:
         self,
         problem: Problem,
         start: ArrayLike | None,
-        callback: Callback | None,
+        callback: Callback,
         clock: Clock,
-        shared: tuple[Any, ...],
+        shared: Any,
     ) -> Result:
         """The loop of steps at one strength."""
         stopped = interrupted = False
         if start is None and problem.loss.surrogate is not None:
             # Without weights a loss that is not convex may be flat: begin where a convex one ends.
-            design, y, weights = problem.design, problem.y, problem.weights
-            loss, intercept = problem.loss.surrogate, problem.fit_intercept
-            easier = Problem(design, y, loss, problem.penalty, weights, intercept)
+            given = (problem.penalty, problem.weights, problem.fit_intercept)
+            easier = Problem(problem.design, problem.y, problem.loss.surrogate, *given)
             with clock.phase("start"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 convex = self._minimise(easier, None, None, Clock(), shared)
@@ -391,11 +367,6 @@ def warn_unconverged(message: str) -> None:
     warnings.warn(message, ConvergenceWarning, stacklevel=level)
 
 
-def check_tolerance(tol: Any) -> None:
-    """Refuse a ``tol`` that is no number, negative or infinite."""
-    number_at_least_0(tol, "tol")
-
-
 class OutOfRange(ValueError):
     """Numbers have left the range of a problem's dtype."""
 
@@ -419,3 +390,43 @@ def start_of(problem: Problem, start: ArrayLike | None) -> NDArray:
     if not np.all(np.isfinite(theta)):
         raise ValueError("start must be finite; it holds NaN or infinity.")
     return theta
+
+
+def add_rows(
+    state: State,
+    traces: list[list[TraceRow]],
+    seconds: float,
+    numbers: NDArray[np.int64],
+    values: NDArray[np.float64],
+    relative: NDArray[np.float64],
+    unknowns: Iterable[NDArray],
+) -> None:
+    """Write a row into the trace of each of the numbered strengths, for that time."""
+    check_range(state.problem, values)
+    for number, value, residual, x in zip(numbers, values, relative, unknowns, strict=True):
+        n_nonzero = int(np.count_nonzero(x))
+        row = TraceRow(seconds, float(value), float(residual), n_nonzero, dict(state.clock.phases))
+        traces[number].append(row)
+
+
+def results_of(
+    coefs: list[NDArray],
+    n_iter: Sequence[int] | NDArray[np.int64],
+    relative: NDArray[np.float64],
+    tol: float,
+    traces: list[list[TraceRow]],
+    interrupted: bool,
+) -> list[Result]:
+    """One result for each strength; an interrupt concerns those that were not solved."""
+    return [
+        Result(
+            coef,
+            int(n_iter[number]),
+            bool(relative[number] <= tol),
+            float(relative[number]),
+            traces[number],
+            interrupted and bool(relative[number] > tol),
+            "residual",
+        )
+        for number, coef in enumerate(coefs)
+    ]

@@ -1,9 +1,4 @@
-"""Fully corrective boosting: features found one by one where the loss falls most, then solved for.
-
-The baseline of Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate
-descent in Hilbert space, NIPS 2014, section 3.3. The features are told apart by what looks for
-them: perceptrons through a convex surrogate, stumps exactly, any random functions by trying some.
-"""
+"""Fully corrective boosting: features found where the loss falls most, then solved for."""
 
 from __future__ import annotations
 
@@ -22,7 +17,7 @@ from mercer._array import check_memory
 from mercer._validation import float_type, name_from, positive_integer, positive_number
 from mercer.designs import Design, select
 from mercer.maps import FeatureMap, Halfspaces
-from mercer.maps.sequence import FeatureSequence, feature_sequence
+from mercer.maps.members import FeatureSequence, feature_sequence
 from mercer.solvers.working_set import WorkingSet
 
 __all__ = ["BestOfSome", "BestStump", "Boosting", "Perceptrons"]
@@ -49,18 +44,19 @@ class Boosting(WorkingSet):
     patience : int, default=1
         Idle rounds in a row that end the search.
 
+    References
+    ----------
+    Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
+    Hilbert space, NIPS 2014, section 3.3.
+
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L1
-    >>> from mercer.problem import Problem
-    >>> from mercer.solvers import BestStump, Boosting, CoordinateDescent
+    >>> from mercer import losses, penalties, problem, solvers
     >>> X = np.linspace(-3, 3, 200)[:, None]
-    >>> boosting = Boosting(CoordinateDescent(tol=1e-6), max_rounds=5)
-    >>> selection = boosting.solve(
-    ...     BestStump(X), lambda Z: Problem(Z, np.sign(X[:, 0]), Squared(), L1(0.01))
-    ... )
+    >>> given = {"y": np.sign(X[:, 0]), "loss": losses.Squared(), "penalty": penalties.L1(0.01)}
+    >>> boosting = solvers.Boosting(solvers.CoordinateDescent(tol=1e-6), max_rounds=5)
+    >>> selection = boosting.solve(solvers.BestStump(X), lambda Z: problem.Problem(Z, **given))
     >>> selection.n_active
     1
     """
@@ -71,7 +67,25 @@ class Boosting(WorkingSet):
     patience: int = 1
 
 
-class Perceptrons:
+class _HalfspaceSearch:
+    """A source that looks for a half-space for every output in all rows of X."""
+
+    def __init__(self, X: Any):
+        self.X, self.n_rows, self.dtype = X, X.shape[0], float_type(X)
+
+    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
+        """A half-space for every output; ``count`` beyond one finds nothing new."""
+        best = [self._best(column) for column in slopes.reshape(self.n_rows, -1).T]
+        directions, thresholds = (np.array(part) for part in zip(*best, strict=True))
+        feature_map = Halfspaces(directions, thresholds).fit(self.X)
+        return feature_map, feature_map.design(self.X)
+
+    def _best(self, slopes: NDArray) -> tuple[NDArray, float]:
+        """Direction and threshold."""
+        raise NotImplementedError
+
+
+class Perceptrons(_HalfspaceSearch):
     """Half-spaces found by a linear classifier of the signs of the slopes, weighted by their size.
 
     The half-space with the largest ``|sum_i slopes_i sign(t . x_i - a)|`` is hard to find; the
@@ -86,19 +100,9 @@ class Perceptrons:
     """
 
     def __init__(self, X: Any, surrogate: str = "logistic", ridge: float = 1e-4):
-        self.X = X
+        super().__init__(X)
         self.surrogate = name_from(surrogate, ("logistic", "hinge", "squared_hinge"), "surrogate")
         self.ridge = positive_number(ridge, "ridge")
-        self.n_rows = X.shape[0]
-        self.dtype = float_type(X)
-
-    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
-        """A half-space for every output; ``count`` beyond one finds nothing new."""
-        best = [self._best(column) for column in slopes.reshape(self.n_rows, -1).T]
-        feature_map = Halfspaces(
-            np.array([direction for direction, _ in best]), np.array([a for _, a in best])
-        ).fit(self.X)
-        return feature_map, feature_map.design(self.X)
 
     def _best(self, slopes: NDArray) -> tuple[NDArray, float]:
         labels, sizes = slopes < 0, np.abs(slopes).astype(np.float64)
@@ -123,7 +127,7 @@ class Perceptrons:
         )
 
 
-class BestStump:
+class BestStump(_HalfspaceSearch):
     """The threshold on one input with the largest ``|sum_i slopes_i sign(x_ij - a)|``, exactly.
 
     Parameters
@@ -136,30 +140,21 @@ class BestStump:
         if sparse.issparse(X):
             raise TypeError("X must be dense for stumps to be searched; got a sparse matrix.")
         check_memory(16.0 * X.size, "the order of the rows along every input", "use Perceptrons")
-        self.X = X
-        self.n_rows = X.shape[0]
-        self.dtype = float_type(X)
+        super().__init__(X)
         self._order = np.argsort(X, axis=0, kind="stable")
         ordered = np.take_along_axis(X, self._order, axis=0)
         self._cuts = np.diff(ordered, axis=0) > 0  # a threshold lies between different values
 
-    def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
-        """A stump for every output; ``count`` beyond one finds nothing new."""
-        best = [self._best(column) for column in slopes.reshape(self.n_rows, -1).T]
-        directions = np.zeros((len(best), self.X.shape[1]))
-        directions[np.arange(len(best)), [column for column, _ in best]] = 1.0
-        feature_map = Halfspaces(directions, np.array([a for _, a in best])).fit(self.X)
-        return feature_map, feature_map.design(self.X)
-
-    def _best(self, slopes: NDArray) -> tuple[int, float]:
+    def _best(self, slopes: NDArray) -> tuple[NDArray, float]:
+        inputs = np.arange(self.X.shape[1])
         below = np.cumsum(slopes.astype(np.float64)[self._order], axis=0)
         scores = np.where(self._cuts, np.abs(below[-1] - 2 * below[:-1]), -1.0)
         if not scores.size or scores.max() < np.abs(below[-1]).max():
-            return 0, float(self.X[:, 0].min())  # none beats the constant +1
+            return (inputs == 0) * 1.0, float(self.X[:, 0].min())  # none beats the constant +1
         row, column = np.unravel_index(int(np.argmax(scores)), scores.shape)
         low, high = (float(self.X[self._order[row + i, column], column]) for i in (0, 1))
         middle = 0.5 * low + 0.5 * high
-        return int(column), middle if low < middle else high
+        return (inputs == column) * 1.0, middle if low < middle else high
 
 
 class BestOfSome:
@@ -176,10 +171,8 @@ class BestOfSome:
 
     def __init__(self, feature_map: FeatureMap, X: Any, n_candidates: int = 100):
         self.feature_map = feature_map
-        self.X = X
+        self.X, self.n_rows, self.dtype = X, X.shape[0], float_type(X)
         self.n_candidates = positive_integer(n_candidates, "n_candidates")
-        self.n_rows = X.shape[0]
-        self.dtype = float_type(X)
 
     def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
         """The ``count`` best of the next candidates, for every output."""

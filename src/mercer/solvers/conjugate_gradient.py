@@ -14,10 +14,18 @@ from mercer._validation import is_name, name_from, positive_integer
 from mercer.equations import RowSpace, equations, spans_all_rows
 from mercer.problem import Problem
 from mercer.problem.rows import add_scaled
-from mercer.solvers.base import Callback, Clock, Result, Solver, TraceRow, check_range
+from mercer.solvers.base import (
+    Callback,
+    Clock,
+    Result,
+    Solver,
+    TraceRow,
+    add_rows,
+    check_range,
+    results_of,
+)
 from mercer.solvers.krylov import KrylovState, MachineSpace, RidgeSpace, with_cached_kernel
 from mercer.solvers.preconditioners import POWERS, of_diagonal, of_machine
-from mercer.solvers.strengths import add_rows, results_of
 
 __all__ = ["ConjugateGradient"]
 
@@ -41,19 +49,16 @@ class ConjugateGradient(Solver):
                  z = M⁻¹ r,  b = rᵀz / (the one before),  p = z + b p
 
     Every output has its own a and b, and leaves the products when it is solved. The recurrence for
-    r drifts away from the truth in finite precision: it is compared with -∇F(θ) every
-    ``check_every`` iterations and before an output is called solved, replaced by it, and started
-    anew where the two differ much. An output that rounding keeps from its goal is given up, with a
-    warning.
-
-    All vectors are combinations of rows of Z. Where rows are few, vectors are their coefficients
-    (see ``RowSpace``): the same iterates without vectors of D entries.
+    r drifts away from -∇F(θ) in finite precision: the two are compared every ``check_every``
+    iterations and before an output is called solved, and where they differ much it starts anew. An
+    output that rounding keeps from its goal is given up, with a warning. Where rows are few,
+    vectors are coefficients of rows of Z (see ``RowSpace``): the same iterates without vectors of D
+    entries.
 
     With the norm of the function for a penalty (``RKHSNorm``) the equations are those of a kernel
-    machine: (K + n alpha I) a = y − b for all rows, where several strengths share each product
-    with K, or the normal equations in the span of landmarks. The kernel matrix is cached if it fits
-    and that pays, and otherwise generated for every product. Without a preconditioner such
-    equations take hundreds of iterations.
+    machine: (K + n alpha I) a = y − b for all rows, where several strengths share each product with
+    K, or the normal equations in the span of landmarks. Without a preconditioner such equations
+    take hundreds of iterations.
 
     Parameters
     ----------
@@ -66,15 +71,15 @@ class ConjugateGradient(Solver):
     preconditioner : "auto", "tempered", "jacobi", None or callable, default="auto"
         M is the fourth root of the diagonal of ∇²F, the diagonal, or nothing; or M⁻¹ is any
         symmetric positive definite linear function of residuals (D + 1,) or (D + 1, k), column by
-        column. The diagonal itself speeds up the first iterations over columns of very unequal
-        sizes, such as bins, and slows down the later ones; its fourth root has most of the gain and
-        none of the loss. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else
-        "tempered"; or nothing by rows.
+        column. Over columns of very unequal sizes, such as bins, the diagonal speeds up the first
+        iterations and slows down the later ones; its fourth root has most of the gain and none of
+        the loss. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else "tempered"; or
+        nothing by rows.
 
         For a kernel machine: "rpcholesky" for all rows, FᵀF + n alpha I with the factor F of a
         randomly pivoted Cholesky factorisation of K; "falkon" for landmarks, the equations with the
-        landmarks for rows; "auto" is the one that fits; None is nothing; a callable takes residuals
-        (m, C) and the alpha of each column (C,).
+        landmarks for rows; "auto" is the one that fits; a callable takes residuals (m, C) and the
+        alpha of each column (C,).
     check_every : int, default=50
         Iterations between two true residuals.
     rank : int or "auto", default="auto"
@@ -95,14 +100,11 @@ class ConjugateGradient(Solver):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L2
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import ConjugateGradient
-    >>> design = Dense(np.array([[1.0, 0.0], [0.0, 2.0]]))
-    >>> problem = Problem(design, [1.0, 1.0], Squared(), L2(0.5), fit_intercept=False)
-    >>> ConjugateGradient(tol=1e-10).solve(problem).coef.round(6)
+    >>> design = designs.Dense(np.array([[1.0, 0.0], [0.0, 2.0]]))
+    >>> problem = Problem(design, [1.0, 1.0], losses.Squared(), penalties.L2(0.5), None, False)
+    >>> solvers.ConjugateGradient(tol=1e-10).solve(problem).coef.round(6)
     array([0.5, 0.4])
     """
 
@@ -169,19 +171,13 @@ class ConjugateGradient(Solver):
         return machine, inverse
 
     def _path(
-        self,
-        problem: Problem,
-        alphas: list[float],
-        start: ArrayLike | None,
-        callback: Callback | None,
+        self, problem: Problem, alphas: list[float], start: ArrayLike | None, callback: Callback
     ) -> list[Result]:
         if len(alphas) < 2 or not spans_all_rows(problem):
             return super()._path(problem, alphas, start, callback)
         return self._together(problem, alphas, callback)
 
-    def _together(
-        self, problem: Problem, alphas: list[float], callback: Callback | None
-    ) -> list[Result]:
+    def _together(self, problem: Problem, alphas: list[float], callback: Callback) -> list[Result]:
         """A machine of all rows for several strengths that share every product."""
         clock = Clock()
         stopped = interrupted = False

@@ -1,8 +1,4 @@
-"""Doubly stochastic gradients: every step sees some rows and random features nobody saw before.
-
-Dai, Xie, He, Liang, Raj, Balcan and Song, Scalable kernel methods via doubly stochastic gradients,
-NIPS 2014.
-"""
+"""Doubly stochastic gradients: every step sees some rows and random features nobody saw before."""
 
 from __future__ import annotations
 
@@ -15,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer._array import check_setting, chunk_bytes, row_chunks
+from mercer._documentation import documented, entries
 from mercer._random import Slot, Streams
 from mercer._validation import (
     flag,
@@ -27,13 +24,38 @@ from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.maps.members import Endless
 
-__all__ = ["DoublySGD", "Expansion", "batches"]
+__all__ = ["SETTINGS", "DoublySGD", "Expansion", "batches"]
 
 _PIECE = 512  # features regenerated together
 _LEAST_SCALE = 1e-12  # of a model before it is multiplied in
 _ROWS_PER_FEATURE = 8  # of a batch, for a preconditioner that can be trusted
 _BATCH, _BLOCK = 8192, 1024
 _DECAY = 1e-4
+
+
+SETTINGS = entries(
+    """
+    alpha : float, default=0.0
+        Strength of the penalty ``alpha / 2 * |f|**2`` beside the mean loss, >= 0. With a
+        preconditioner it is the ridge of every step as well, and regularises more loosely.
+    preconditioned : bool, default=True
+        Whether the gradient of a block is multiplied by the inverse of the second moments of its
+        features on the batch, plus alpha and a jitter on the diagonal. Each step is then a ridge
+        regression of the derivatives on the block, which needs several rows per feature and gets
+        there in far fewer steps. Without it, and with a decaying step, the limit is kernel ridge
+        regression with strength alpha.
+    batch_size : int or None, default=None
+        Rows of a step, >= 1; None means 8192, or all if there are fewer.
+    block_size : int or None, default=None
+        New features of a step, >= 1; None means 1024, or if that is less an eighth of the batch.
+    step_size : float or None, default=None
+        θ of the step ``theta / (1 + decay t)``, > 0. None means one over the largest curvature of
+        the loss (and over k(x, x), without a preconditioner).
+    step_decay : float or None, default=None
+        ``decay``, >= 0. None means 1e-4 or, without a preconditioner, ``theta * alpha / 2`` if that
+        is more: the law 1 / t with which errors fall as 1 / t.
+    """
+)
 
 
 @dataclass
@@ -119,6 +141,7 @@ class Expansion:
         return out
 
 
+@documented(SETTINGS)
 @dataclass
 class DoublySGD:
     """Functional gradient descent on batches of rows and blocks of fresh random features.
@@ -130,24 +153,7 @@ class DoublySGD:
 
     Parameters
     ----------
-    alpha : float, default=0.0
-        ν of the penalty ``nu / 2 |f|**2`` beside the mean loss, >= 0.
-    preconditioned : bool, default=True
-        Whether the gradient of a block is multiplied by the inverse of the second moments of its
-        features on the batch, plus ``alpha + jitter`` on the diagonal. Each step is then a ridge
-        regression of the derivatives on the block, which needs several rows per feature and gets
-        there in far fewer steps. Without it, and with a decaying step, the limit is kernel ridge
-        regression with strength ``alpha``; with it, ``alpha`` regularises more loosely.
-    batch_size : int or None, default=None
-        Rows of a step, >= 1; None means 8192, or all if there are fewer.
-    block_size : int or None, default=None
-        Features of a step, >= 1; None means 1024, or if that is less an eighth of the batch.
-    step_size : float or None, default=None
-        θ of the step ``theta / (1 + decay t)``, > 0. None means one over the largest curvature of
-        the loss (and over k(x, x), without a preconditioner).
-    step_decay : float or None, default=None
-        ``decay``, >= 0. None means 1e-4 or, without a preconditioner, ``theta * alpha / 2`` if that
-        is more: the law 1 / t with which errors fall as 1 / t.
+    {alpha, preconditioned, batch_size, block_size, step_size, step_decay}
     max_iter : int, default=50
         Steps of ``solve``.
     jitter : float, default=1e-7
@@ -394,13 +400,7 @@ class DoublySGD:
 
 
 def batches(key: int, n_rows: int, batch_size: int) -> Iterator[NDArray[np.int64]]:
-    """Batches without an end: all rows in one random order, then in another one, and so on.
-
-    Parameters
-    ----------
-    key : int
-        Decides the orders.
-    n_rows, batch_size : int
+    """Batches without an end: all rows in one random order of the key, then in another one.
 
     Examples
     --------

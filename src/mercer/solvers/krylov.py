@@ -1,9 +1,6 @@
-"""The state and the spaces of conjugate gradients.
+"""The state and the spaces of conjugate gradients: what vectors, products and norms are.
 
-A space knows vectors, products and norms: those of the columns or rows of a ridge problem, or of
-the unknowns of a kernel machine. The loop in ``conjugate_gradient`` knows the algorithm. Vectors
-have one column per right-hand side. Groups of columns are solved, and leave, together: every output
-of a ridge problem is a group, and so are all columns of one strength of a kernel machine.
+Vectors have one column per right-hand side. Groups of columns are solved, and leave, together.
 """
 
 from __future__ import annotations
@@ -34,38 +31,22 @@ _MISS = 2.0  # ratio of the true residual of a machine to the recurrence that is
 class KrylovState(State):
     """Where conjugate gradients stand.
 
-    Attributes
-    ----------
-    groups : int array
-        Numbers of the groups at work; ``residual``, ``direction`` and ``slope`` have their columns
-        alone.
-    slope : ndarray
-        rᵀ M⁻¹ r of every column at work.
-    relative : ndarray of shape (n_groups,)
-        Relative residuals, by the recurrence between two true ones.
-    best : ndarray of shape (n_groups,)
-        The last true one that was at most half of the one before.
-    strikes : ndarray of shape (n_groups,)
-        True residuals since then that show rounding to rule.
-    values : ndarray of shape (n_groups,)
-        F.
-    lost : ndarray of shape (n_groups,)
-        Whether rounding keeps a group from the goal.
-    kept : dict
-        The least true residual of every group of a machine, and its x.
+    ``residual``, ``direction`` and ``slope`` have the columns of the groups at work alone, other
+    arrays an entry for every group.
     """
 
     space: RidgeSpace | MachineSpace
-    groups: NDArray[np.int64]
+    groups: NDArray[np.int64]  # numbers of those at work
     residual: NDArray
     direction: NDArray
-    slope: NDArray[np.float64]
-    relative: NDArray[np.float64]
-    best: NDArray[np.float64]
-    strikes: NDArray[np.float64]
-    values: NDArray[np.float64]
-    lost: NDArray[np.bool_]
+    slope: NDArray[np.float64]  # rᵀ M⁻¹ r of every column
+    relative: NDArray[np.float64]  # residuals, by the recurrence between two true ones
+    best: NDArray[np.float64]  # the last true one that was at most half of the one before
+    strikes: NDArray[np.float64]  # true residuals since then that show rounding to rule
+    values: NDArray[np.float64]  # F
+    lost: NDArray[np.bool_]  # whether rounding keeps the group from the goal
     first: float  # optimality at the start
+    # The least true residual of every group of a machine, and its x.
     kept: dict[int, tuple[float, NDArray]] = field(default_factory=dict)
 
     @property
@@ -122,14 +103,9 @@ class _Groups:
 class RidgeSpace(_Groups):
     """A ridge problem by its columns, or by its rows; every independent output is a group.
 
-    Parameters
-    ----------
-    problem : Problem
-    view : Problem or RowSpace
-        The problem itself, or its rows: their ``dot`` is the inner product of two vectors,
-        ``curvature`` vᵀ M v from v and M v, ``subtract`` takes a multiple of M v from a residual.
-    inverse : callable
-        The preconditioner, a function of residuals.
+    ``view`` is the problem itself or its rows: their ``dot`` is the inner product of two vectors,
+    ``curvature`` vᵀ M v from v and M v, ``subtract`` takes a multiple of M v from a residual.
+    ``inverse`` is the preconditioner, a function of residuals.
     """
 
     def __init__(
@@ -191,17 +167,9 @@ class RidgeSpace(_Groups):
 class MachineSpace(_Groups):
     """The equations of a kernel machine; all columns of one strength are a group.
 
-    Its methods are those of ``RidgeSpace``.
-
-    Parameters
-    ----------
-    equations : Equations
-    theta : ndarray
-        Where all strengths begin.
-    inverse : callable
-        The preconditioner, a function of residuals and the strength of each column.
-    tol : float
-        Relative residual that is to be reached.
+    Its methods are those of ``RidgeSpace``. ``theta`` is where all strengths begin, ``inverse`` the
+    preconditioner, a function of residuals and the strength of each column, ``tol`` the relative
+    residual that is to be reached.
     """
 
     by_rows = False

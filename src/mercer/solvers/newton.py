@@ -79,13 +79,11 @@ class NewtonCG(Solver):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Logistic
-    >>> from mercer.penalties import L2
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import NewtonCG
-    >>> problem = Problem(Dense(np.array([[-1.0], [1.0]])), [-1.0, 1.0], Logistic(), L2(0.1))
-    >>> NewtonCG(tol=1e-8).solve(problem).coef.round(4)
+    >>> design = designs.Dense(np.array([[-1.0], [1.0]]))
+    >>> problem = Problem(design, [-1.0, 1.0], losses.Logistic(), penalties.L2(0.1))
+    >>> solvers.NewtonCG(tol=1e-8).solve(problem).coef.round(4)
     array([1.6335, 0.    ])
     """
 
@@ -153,7 +151,11 @@ class NewtonCG(Solver):
         point, at_work = state.point, (state.relative > self.tol) & ~state.lost
         outputs = np.flatnonzero(at_work)
         step = _Step(np.zeros_like(point.theta), np.zeros(len(at_work)), np.zeros(len(at_work)))
-        goal = self._goal(problem, state)[outputs]
+        # Norm of the residual to reach: at least half of that of the stopping test.
+        goal = 0.5 * self.tol * problem.reference()
+        if not problem.loss.quadratic:
+            goal = np.maximum(goal, self.inner_tol * problem.norm(point.gradient))
+        goal = goal[outputs]
         residual = -_columns(point.gradient, at_work)
         direction = residual.copy()
         slope = problem.dot(residual, residual)
@@ -188,13 +190,6 @@ class NewtonCG(Solver):
             direction *= turn.astype(problem.dtype)
             direction += residual
         return step
-
-    def _goal(self, problem: Problem, state: _State) -> NDArray:
-        """Norm of the inner residual to reach: at least half of that of the stopping test."""
-        enough = 0.5 * self.tol * problem.reference()
-        if problem.loss.quadratic:
-            return enough
-        return np.maximum(enough, self.inner_tol * problem.norm(state.point.gradient))
 
 
 def _new_radius(

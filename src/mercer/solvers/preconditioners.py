@@ -21,15 +21,7 @@ from mercer.equations.factor import lower
 from mercer.maps.landmarks import pivoted_cholesky
 from mercer.problem import Problem
 
-__all__ = [
-    "POWERS",
-    "LowRank",
-    "Restricted",
-    "low_rank",
-    "of_diagonal",
-    "of_machine",
-    "rank_for",
-]
+__all__ = ["POWERS", "LowRank", "Restricted", "low_rank", "of_diagonal", "of_machine", "rank_for"]
 
 POWERS = {"tempered": 0.25, "jacobi": 1.0}  # of the diagonal of ∇²F
 
@@ -57,17 +49,8 @@ def of_machine(
 ) -> Inverse:
     """The preconditioner of a kernel machine, a function of residuals and the alpha of each column.
 
-    Parameters
-    ----------
-    problem : Problem
-    wanted : bool
-        Without it, the identity.
-    rank : int or "auto"
-        Most pivots for a machine of all rows.
-    key : int
-        Of the pivots.
-    least_alpha : float
-        The least strength of any product.
+    It is the identity unless ``wanted``; for a machine of all rows it has at most ``rank`` pivots,
+    which ``key`` decides. No product has a strength below ``least_alpha``.
     """
     if not wanted:
         return lambda residual, strengths: residual
@@ -83,17 +66,11 @@ def of_machine(
 
 
 class LowRank:
-    """(FᵀF + shift I)⁻¹, for a factor of a kernel matrix and a shift for every column.
-
-    Parameters
-    ----------
-    factor : ndarray of shape (rank, n), float32 or float64
-        F; K is about FᵀF.
+    """(FᵀF + shift I)⁻¹ with F of shape (rank, n), float32 or float64, and a shift per column.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.solvers.preconditioners import LowRank
     >>> LowRank(np.array([[1.0, 0.0]]))(np.ones((2, 1)), np.array([1.0]))
     array([[0.5],
            [1. ]])
@@ -134,25 +111,9 @@ def low_rank(
 ) -> LowRank:
     """The preconditioner of a factor of √S K √S by randomly pivoted Cholesky.
 
-    Parameters
-    ----------
-    design : KernelColumns of shape (n, n)
-        K, symmetric.
-    rank : int
-        At most this many pivots.
-    key : int
-    root : ndarray of shape (n,), optional
-        √s, the square roots of the weights.
-    shift : float, default=0.0
-        The least shift of any product. Large ones need fewer pivots.
+    ``root`` are √s, the square roots of the weights. There are at most ``rank`` pivots, and fewer
+    for a large ``shift``, the least of any product.
 
-    Raises
-    ------
-    MemoryError
-        If the factor does not fit.
-
-    References
-    ----------
     Díaz, Epperly, Frangella, Tropp and Webber (2023), Robust, randomized preconditioning for kernel
     ridge regression.
     """
@@ -188,25 +149,9 @@ class Restricted:
         (1/p) (M, 1)ᵀ (M, 1) + alpha diag(M, 0) = RᵀR,    R = A diag(T, 1),    M = k(L, L) = TᵀT
 
     where AᵀA is (1/p) T Tᵀ + alpha I with the intercept. The inverse of R is computed as such:
-    products with it run on the threads of the products with the kernel.
+    products with it run on the threads of the products with the kernel. ``jitter`` is the penalty's
+    addition to the diagonal of M, and ``dtype`` that of the columns of all rows.
 
-    Parameters
-    ----------
-    matrix : Design of shape (p, p)
-        M.
-    jitter : float
-        The penalty's addition to its diagonal.
-    fit_intercept : bool
-    dtype : dtype, default=None
-        That of the columns of all rows, where it is shorter than that of M.
-
-    Raises
-    ------
-    MemoryError
-        If its factors do not fit.
-
-    References
-    ----------
     Rudi, Carratino and Rosasco (2017), FALKON: an optimal large scale kernel method.
     """
 

@@ -1,9 +1,4 @@
-"""A working set that draws features, solves, drops those without weight, and draws again.
-
-Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
-Hilbert space, NIPS 2014. With whole grids as draws it is the fully corrective randomised block
-coordinate descent of Wu, Yen, Chen and Yan, Revisiting random binning features, KDD 2016.
-"""
+"""A working set that draws features, solves, drops those without weight, and draws again."""
 
 from __future__ import annotations
 
@@ -16,26 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._validation import float_type, positive_integer
+from mercer._validation import float_type, number_at_least_0, positive_integer
 from mercer.designs import Dense, Design, select, side_by_side
 from mercer.maps import FeatureMap
-from mercer.maps.sequence import FeatureSequence, feature_sequence
+from mercer.maps.members import FeatureSequence, feature_sequence
 from mercer.problem import Point, Problem, dual_gap
-from mercer.solvers.base import Clock, Result, Solver, TraceRow, check_tolerance, warn_unconverged
+from mercer.solvers.base import Clock, Result, Solver, TraceRow, warn_unconverged
 
 __all__ = ["Round", "Selection", "Source", "Stream", "WorkingSet"]
 
 
 class Source(Protocol):
-    """Where new features come from.
-
-    Attributes
-    ----------
-    n_rows : int
-        Rows of the data.
-    dtype : numpy.dtype
-        Of the features.
-    """
+    """Where new features come from: it has the rows of the data and the dtype of the features."""
 
     n_rows: int
     dtype: Any
@@ -71,9 +58,7 @@ class Stream:
 
     def __init__(self, feature_map: FeatureMap, X: Any):
         self.feature_map = feature_map
-        self.X = X
-        self.n_rows = X.shape[0]
-        self.dtype = float_type(X)
+        self.X, self.n_rows, self.dtype = X, X.shape[0], float_type(X)
 
     def draw(
         self, first: int, count: int, slopes: NDArray | None = None
@@ -84,21 +69,11 @@ class Stream:
 
 @dataclass(frozen=True)
 class Round(TraceRow):
-    """A line of the history: after one draw, one solution and the dropping of zeros.
+    """A line of the history: after one draw, one solution and the dropping of zeros."""
 
-    Attributes
-    ----------
-    n_drawn : int
-        Features drawn so far; grids, where whole grids are drawn.
-    n_active : int
-        Columns with a weight.
-    dual_gap : float or None
-        Of the problem on all columns of the round, before zeros are dropped.
-    """
-
-    n_drawn: int
-    n_active: int
-    dual_gap: float | None
+    n_drawn: int  # features drawn so far; grids, where whole grids are drawn
+    n_active: int  # columns with a weight
+    dual_gap: float | None  # of the problem on all columns of the round, before zeros are dropped
 
 
 @dataclass
@@ -154,7 +129,8 @@ class WorkingSet:
 
     The objective never rises from round to round, and a feature that is dropped satisfies the
     optimality condition of a zero weight when it is. With one round it solves the problem on
-    ``n_new`` features.
+    ``n_new`` features, and with whole grids as draws it is the fully corrective randomised block
+    coordinate descent of Wu, Yen, Chen and Yan (2016).
 
     Parameters
     ----------
@@ -169,20 +145,21 @@ class WorkingSet:
     patience : int, default=2
         Idle rounds in a row that end the search.
 
+    References
+    ----------
+    Yen, Lin, Lin, Ravikumar and Dhillon, Sparse random features algorithm as coordinate descent in
+    Hilbert space, NIPS 2014. Wu, Yen, Chen and Yan, Revisiting random binning features, KDD 2016.
+
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.losses import Squared
-    >>> from mercer.maps import RandomFourier
-    >>> from mercer.penalties import L1
-    >>> from mercer.problem import Problem
-    >>> from mercer.solvers import CoordinateDescent, Stream, WorkingSet
+    >>> from mercer import losses, maps, penalties, problem, solvers
     >>> X = np.linspace(-3, 3, 200)[:, None]
-    >>> fourier = RandomFourier(n_components=1, scale=False, random_state=0).fit(X)
-    >>> search = WorkingSet(CoordinateDescent(tol=1e-6), n_new=50, max_rounds=4)
-    >>> selection = search.solve(
-    ...     Stream(fourier, X), lambda Z: Problem(Z, np.sin(X[:, 0]), Squared(), L1(0.01))
-    ... )
+    >>> given = {"y": np.sin(X[:, 0]), "loss": losses.Squared(), "penalty": penalties.L1(0.01)}
+    >>> fourier = maps.RandomFourier(n_components=1, scale=False, random_state=0).fit(X)
+    >>> search = solvers.WorkingSet(solvers.CoordinateDescent(tol=1e-6), n_new=50, max_rounds=4)
+    >>> stream = solvers.Stream(fourier, X)
+    >>> selection = search.solve(stream, lambda Z: problem.Problem(Z, **given))
     >>> selection.n_active < 20 < selection.n_drawn
     True
     """
@@ -196,7 +173,7 @@ class WorkingSet:
     def __post_init__(self) -> None:
         if not isinstance(self.inner, Solver):
             raise TypeError(f"inner must be a solver; got {self.inner!r}.")
-        check_tolerance(self.tol)
+        number_at_least_0(self.tol, "tol")
         for name in ("n_new", "max_rounds", "patience"):
             setattr(self, name, positive_integer(getattr(self, name), name))
 

@@ -10,7 +10,7 @@ import numpy as np
 from mercer._array import row_chunks
 from mercer._validation import positive_integer
 from mercer.problem import Problem
-from mercer.solvers.async_svrg.walkways import largest_squares
+from mercer.solvers.async_svrg.inner import largest_squares
 
 __all__ = ["StepBounds", "step_bounds"]
 
@@ -69,13 +69,11 @@ def step_bounds(problem: Problem, delay: int = 1, n_inner: int | None = None) ->
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L1
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import step_bounds
-    >>> problem = Problem(Dense(np.eye(4)), np.ones(4), Squared(), L1(0.1), None, False)
-    >>> step_bounds(problem, delay=0, n_inner=1).convex
+    >>> design, loss = designs.Dense(np.eye(4)), losses.Squared()
+    >>> problem = Problem(design, np.ones(4), loss, penalties.L1(0.1), fit_intercept=False)
+    >>> solvers.step_bounds(problem, delay=0, n_inner=1).convex
     1.0
     """
     if not isinstance(delay, Integral) or isinstance(delay, bool):

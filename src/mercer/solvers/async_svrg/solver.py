@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any, ClassVar
 
@@ -10,14 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import n_threads
-from mercer._random import key_from
+from mercer._random import Slot, distinct, key_from
 from mercer._validation import is_name, name_from, positive_integer, positive_number
-from mercer.designs import Dense
+from mercer.designs import Binned, Dense, Sparse
 from mercer.losses import LOSSES
 from mercer.problem import Point, Problem, dual_gaps
-from mercer.solvers.async_svrg.inner import Inner, Settings
-from mercer.solvers.async_svrg.trial import GRID, falling, try_lengths
-from mercer.solvers.async_svrg.walkways import MARGINS, PRECISIONS, SAMPLINGS, holds_matrix
+from mercer.solvers.async_svrg.inner import (
+    MARGINS,
+    PRECISIONS,
+    SAMPLINGS,
+    Inner,
+    Settings,
+)
 from mercer.solvers.base import PERFECT, Clock, Solver, State
 
 __all__ = ["AsyncSVRG"]
@@ -26,6 +30,8 @@ _TINY = float(np.finfo(np.float64).tiny)  # least reference
 _SMALLEST = 1e-8  # steps shorter than this share of the curvature's are none
 _IDLE = 3  # loops in a row without a better snapshot that end the search
 _NOISE = 16.0  # rounding of F, in units of the dtype's precision
+_GRID = tuple(10.0**-k for k in range(-2, 6))  # 100 … 0.00001
+_ROWS, _LOOPS = 2000, 2
 
 
 @dataclass(kw_only=True)
@@ -67,14 +73,11 @@ class AsyncSVRG(Solver):
                      w_j ← prox of the penalty at w_j − (γ/L) v, for a step of γ/L
 
     Along the way w may be a little old: threads learn of what others changed when they next look.
-    The loss need not be convex.
+    The loss need not be convex. One thread gives the same result every time; several do not.
 
-    For designs that are held in memory ``CoordinateDescent`` is several times faster to any
-    accuracy that matters, and for a quadratic penalty ``NewtonCG`` is (``benchmarks/async_svrg.py``
-    compares them), so that "auto" never chooses this solver. It gains where a pass over all rows is
-    dear and a rough solution will do.
-
-    One thread gives the same result every time; several do not.
+    "auto" never chooses this solver: for designs in memory ``CoordinateDescent`` is several times
+    faster, and for a quadratic penalty ``NewtonCG`` (``benchmarks/async_svrg.py`` compares them).
+    It gains where a pass over all rows is dear and a rough solution will do.
 
     Parameters
     ----------
@@ -99,9 +102,8 @@ class AsyncSVRG(Solver):
         Threads; None leaves it to the design.
     margins : {"auto", "recomputed", "kept"}, default="auto"
         Whether the responses z_iᵀw are computed from the rows of a batch whenever they are needed,
-        or kept for all rows and brought up to date after every move, which takes the column: cheap
-        where columns are sparse, dear on many dense rows and the more so on several threads. "auto"
-        is "recomputed" for dense designs, else "kept".
+        or kept for all rows and brought up to date after every move: cheap where columns are
+        sparse, dear on many dense rows. "auto" is "recomputed" for dense designs, else "kept".
     sampling : {"auto", "uniform", "column"}, default="auto"
         "uniform": rows from all, and L the largest second derivative of the loss of one row along a
         coordinate. "column": rows from those where column j is not zero, and L_j the second
@@ -110,7 +112,7 @@ class AsyncSVRG(Solver):
     precision : {"design", "float32", "bfloat16"}, default="design"
         Of the rows that responses are recomputed from: fewer bytes are read sooner. Snapshots are
         taken from the design itself, so that the steps lead to its own minimum (F to about 1e-7 of
-        it) and not to that of the rounded rows. "bfloat16" is for dense designs.
+        it). "bfloat16" is for dense designs.
     random_state : int, RandomState, Generator or None, default=0
         Seed of the draws.
 
@@ -124,16 +126,14 @@ class AsyncSVRG(Solver):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Correntropy
-    >>> from mercer.penalties import L1
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import AsyncSVRG
     >>> Z = np.random.default_rng(0).normal(size=(500, 3))
     >>> y = Z @ [1.0, 0.0, -1.0]
     >>> y[:100] += 50  # these targets are wrong
-    >>> problem = Problem(Dense(Z), y, Correntropy(), L1(0.01), None, False)
-    >>> AsyncSVRG(max_iter=50, n_jobs=1).solve(problem).coef.round(1)
+    >>> loss, penalty = losses.Correntropy(), penalties.L1(0.01)
+    >>> problem = Problem(designs.Dense(Z), y, loss, penalty, fit_intercept=False)
+    >>> solvers.AsyncSVRG(max_iter=50, n_jobs=1).solve(problem).coef.round(1)
     array([ 1.,  0., -1.])
     """
 
@@ -291,12 +291,12 @@ class AsyncSVRG(Solver):
     def _first_length(self, problem: Problem, theta: NDArray, settings: Settings) -> float:
         if not isinstance(self.step_size, str):
             return float(self.step_size)
-        reached = try_lengths(problem, theta, settings, GRID)
-        best = falling(reached)
-        if best is None:
-            return GRID[-1]
+        reached = try_lengths(problem, theta, settings, _GRID)
+        if not reached:
+            return _GRID[-1]
+        best = min(reached, key=lambda gamma: reached[gamma])
         reached |= try_lengths(problem, theta, settings, (3 * best, best / 3))
-        return falling(reached) or best
+        return min(reached, key=lambda gamma: reached[gamma])
 
     def _refusal(self, problem: Problem, state: _State) -> str:
         """That the step size is too large, and which is not."""
@@ -314,7 +314,7 @@ class AsyncSVRG(Solver):
         if type(loss) is not LOSSES.get(loss.name) or loss.joint:
             known = ", ".join(repr(name) for name, cls in LOSSES.items() if not cls.joint)
             raise ValueError(f"AsyncSVRG needs one of the losses {known}; got {loss.name!r}.")
-        if not holds_matrix(problem.design):
+        if not isinstance(problem.design, (Dense, Sparse, Binned)):
             raise ValueError(
                 "AsyncSVRG needs a design that holds its matrix; got a "
                 f"{type(problem.design).__name__} one."
@@ -325,3 +325,48 @@ class AsyncSVRG(Solver):
 
 def _has_gap(problem: Problem) -> bool:
     return problem.loss.convex and problem.penalty.alpha > 0
+
+
+def part(problem: Problem, key: int) -> Problem:
+    """The problem on at most 2000 of its rows."""
+    n = problem.n_rows
+    if n <= _ROWS:
+        return problem
+    rows = np.sort(distinct(key, n, _ROWS, Slot.TRIAL))
+    weights = None if problem.weights is None else problem.weights[rows]
+    if weights is not None and not np.any(weights):
+        weights = None
+    design, y = problem.design.rows(rows), problem.y[rows]
+    return Problem(design, y, problem.loss, problem.penalty, weights, problem.fit_intercept)
+
+
+def try_lengths(
+    problem: Problem, theta: NDArray, settings: Settings, gammas: tuple[float, ...]
+) -> dict[float, float]:
+    """F on at most 2000 rows after a few inner loops from θ, by γ, of those that let it fall."""
+    small = part(problem, settings.key)
+    n_inner = min(settings.n_inner, small.n_rows)
+    inner = Inner(small, replace(settings, n_inner=n_inner, n_threads=1, slot=Slot.TRIAL))
+    start = small.at(theta)
+    values = {gamma: _value_after(inner, start, gamma) for gamma in gammas}
+    return {gamma: value for gamma, value in values.items() if value is not None}
+
+
+def _value_after(inner: Inner, point: Point, gamma: float) -> float | None:
+    """F after the loops, or None if it rose in one of them."""
+    problem = inner.problem
+    noise = 16 * float(np.finfo(problem.dtype).eps) * abs(point.value)
+    for loop in range(_LOOPS):
+        gradient, columns = inner.gradient(point), []
+        for output in range(problem.n_outputs):
+            w = inner.run(point, gradient, output, gamma, loop * problem.n_outputs + output)
+            if w is None:
+                return None
+            columns.append(w)
+        theta = np.stack(columns, axis=1).reshape(problem.shape).astype(problem.dtype)
+        if not np.all(np.isfinite(theta)):
+            return None
+        before, point = point.value, problem.at(theta)
+        if not point.value <= before + noise:
+            return None
+    return point.value

@@ -24,21 +24,8 @@ _ROUNDING = {"f": 1e-4, "d": 1e-9}  # rounding of examples, relative to the larg
 class Checkpoint:
     """The state of one fit in a folder, replaced as a whole or not at all.
 
-    Parameters
-    ----------
-    folder : str or path
-        Made if it is not there.
-    mark : str
-        A digest of everything given to the fit; the file of another fit is refused.
-    examples : ndarray
-        Entries of the design; the same fit has them too, up to rounding.
-
-    Raises
-    ------
-    ValueError
-        If the folder holds the state of another fit, or a file from which none can go on.
-    OSError
-        If the folder cannot be made, or the file not be written.
+    ``mark`` is a digest of everything given to the fit, ``examples`` are entries of its design,
+    compared up to rounding. The file of another fit, or one that is damaged, is a ValueError.
     """
 
     def __init__(self, folder: str | os.PathLike[str], mark: str, examples: NDArray):

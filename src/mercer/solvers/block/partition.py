@@ -39,13 +39,8 @@ def size_of_blocks(system: Equations, vectors: float = 0.0, cache: float = np.in
     for the kernel machine and a Gram matrix of n b² for normal equations, may be as much as the
     columns of ten epochs if it is cached, and of one epoch if it does not fit.
 
-    Parameters
-    ----------
-    system : Equations
-    vectors : float, default=0.0
-        Bytes that are taken besides the blocks.
-    cache : float, default=inf
-        Bytes for factors and Gram matrices from one epoch to the next.
+    Besides the blocks ``vectors`` bytes are taken; ``cache`` bytes are there for factors and Gram
+    matrices from one epoch to the next.
     """
     size = _balanced(system, _EPOCHS)
     design = system.problem.design

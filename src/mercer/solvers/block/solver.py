@@ -16,14 +16,12 @@ from mercer._validation import flag, is_name, name_from, positive_integer
 from mercer.designs import Design
 from mercer.equations import Equations, equations
 from mercer.problem import Problem
-from mercer.solvers.base import Callback, Clock, Result, Solver, check_range, start_of
+from mercer.solvers.base import Callback, Clock, Result, Solver, check_range, results_of, start_of
 from mercer.solvers.block.checkpoint import Checkpoint
 from mercer.solvers.block.fingerprint import examples_of, mark_of
-from mercer.solvers.block.local import LocalSolves
 from mercer.solvers.block.partition import bytes_of_block, partition, permutation, size_of_blocks
-from mercer.solvers.block.state import BlockState
+from mercer.solvers.block.state import BlockState, LocalSolves
 from mercer.solvers.block.subspace import Subspace
-from mercer.solvers.strengths import results_of
 
 __all__ = ["BlockCoordinateDescent"]
 
@@ -49,11 +47,10 @@ class BlockCoordinateDescent(Solver):
 
     A block is generated, used and forgotten; only vectors of one entry per row or column stay.
     Several outputs share a block and its factor, several strengths share the block and G. For the
-    kernel machine of all rows (``RKHSNorm`` with the design itself) it is Gauss-Seidel on
-    (K + n alpha I) a = y − b: no Gram matrix, and the residual is known after every block.
-
-    In the trace of other systems the residual is the norm of block-wise residuals, each before its
-    block moves, which is right to a factor of about two; the result has the true one.
+    kernel machine of all rows (``RKHSNorm`` with the design itself) it is Gauss-Seidel on (K + n
+    alpha I) a = y − b: no Gram matrix, and the residual is known after every block. In the trace of
+    other systems it is the norm of block-wise residuals, each before its block moves, which is
+    right to a factor of about two; the result has the true one.
 
     Parameters
     ----------
@@ -68,9 +65,8 @@ class BlockCoordinateDescent(Solver):
         Random blocks in a fresh random order every epoch; else blocks of neighbours in order.
     accelerated : bool, default=True
         After every epoch, minimise over the changes of the last ones together, and over functions
-        of a few rows or landmarks, which are smooth and lie in no single block. But for the
-        products with those few it needs no further look at the rows; without it, this is the
-        algorithm of the paper.
+        of a few rows or landmarks, which are smooth and lie in no single block; it needs products
+        with those few alone. Without it, this is the algorithm of the paper.
     hold : int or "auto", default="auto"
         Bytes for blocks, Gram matrices and factors that are kept from one epoch to the next; "auto"
         is half of the memory that is available.
@@ -93,13 +89,11 @@ class BlockCoordinateDescent(Solver):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L2
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import BlockCoordinateDescent
-    >>> problem = Problem(Dense(np.eye(2)), [1.0, 3.0], Squared(), L2(0.5))
-    >>> BlockCoordinateDescent(tol=1e-10, block_size=1).solve(problem).coef.round(6)
+    >>> design = designs.Dense(np.eye(2))
+    >>> problem = Problem(design, [1.0, 3.0], losses.Squared(), penalties.L2(0.5))
+    >>> solvers.BlockCoordinateDescent(tol=1e-10, block_size=1).solve(problem).coef.round(6)
     array([-0.5,  0.5,  2. ])
     """
 
@@ -131,11 +125,7 @@ class BlockCoordinateDescent(Solver):
         return "residual"
 
     def _path(
-        self,
-        problem: Problem,
-        alphas: list[float],
-        start: ArrayLike | None,
-        callback: Callback | None,
+        self, problem: Problem, alphas: list[float], start: ArrayLike | None, callback: Callback
     ) -> list[Result]:
         clock = Clock()
         stopped = interrupted = False
@@ -206,7 +196,7 @@ class BlockCoordinateDescent(Solver):
             room -= _CACHE * bytes_of_block(design, size)
         return size, room
 
-    def _epoch(self, state: BlockState, callback: Callback | None) -> bool:
+    def _epoch(self, state: BlockState, callback: Callback) -> bool:
         """Minimise over every block once; whether the callback stops the solver."""
         n_blocks = len(state.blocks)
         order = permutation(state.key, state.iteration, n_blocks)
@@ -305,7 +295,7 @@ class BlockCoordinateDescent(Solver):
             residual = state.system.current_residual(state.blocks)
             return state.system.relative(residual).max(axis=1)
 
-    def _stops(self, state: BlockState, callback: Callback | None) -> bool:
+    def _stops(self, state: BlockState, callback: Callback) -> bool:
         with state.clock.pause():
             return callback is not None and bool(callback(state))
 

@@ -1,4 +1,4 @@
-"""The state of block coordinate descent, and what a checkpoint keeps of it."""
+"""The state of block coordinate descent, its cache of factors, and what a checkpoint keeps."""
 
 from __future__ import annotations
 
@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.equations import Equations
-from mercer.solvers.base import State, TraceRow
+from mercer.equations import EquationBlock, Equations
+from mercer.equations.factor import Factor
+from mercer.solvers.base import State, TraceRow, add_rows
 from mercer.solvers.block.checkpoint import Checkpoint
-from mercer.solvers.block.local import LocalSolves
 from mercer.solvers.block.subspace import Subspace
-from mercer.solvers.strengths import add_rows
 
 __all__ = ["BlockState"]
 
@@ -22,32 +21,70 @@ _ARRAYS = ("index", "relative", "n_iter", "squares")
 _FACTS = ("key", "block_size", "iteration", "position", "n_blocks", "rank", "estimated")
 
 
-@dataclass(kw_only=True)
-class BlockState(State):
-    """Where block coordinate descent stands, for all strengths at once.
+class LocalSolves:
+    """Solves blocks, and caches what serves in every epoch, in at most ``budget`` bytes.
 
-    Attributes
-    ----------
-    alphas : ndarray of shape (q,)
-        All strengths, solved or not.
-    coefs : list of ndarray
-        θ of every strength.
-    relative : ndarray of shape (q,)
-        Relative residual of every strength, the largest over its outputs.
-    n_blocks : int
-        Blocks done so far, over all epochs.
-    position : int
-        Blocks done in this epoch.
+    That is a block's factors, one for each strength; where they do not fit, its Gram matrix; where
+    that does not fit either, nothing.
     """
 
+    def __init__(self, budget: float):
+        self.budget = budget
+        self._factors: dict[int, dict[int, Factor]] = {}
+        self._blocks: dict[int, EquationBlock] = {}
+
+    def needs_gram(self, number: int) -> bool:
+        """Whether block ``number`` must come with its Gram matrix."""
+        return number not in self._factors and number not in self._blocks
+
+    def solve(
+        self, system: Equations, number: int, block: EquationBlock, strengths: NDArray
+    ) -> NDArray[np.float64]:
+        """Δ of a block for all columns; ``strengths`` numbers the strengths at work."""
+        delta = np.empty_like(block.rhs)
+        if self.needs_gram(number):
+            self._admit(number, block, len(strengths))
+        factors = self._factors.get(number)
+        for place, strength in enumerate(strengths):
+            columns = system.of(place)
+            factor = None if factors is None else factors.get(int(strength))
+            if factor is None:
+                factor = Factor(self._blocks.get(number, block).matrix(system.alphas[place]))
+                if factors is not None:
+                    factors[int(strength)] = factor
+            delta[:, columns] = factor.solve(block.rhs[:, columns])
+        return delta
+
+    def forget(self, strengths: NDArray) -> None:
+        """Drop the factors of all strengths but these."""
+        for factors in self._factors.values():
+            for strength in set(factors).difference(strengths.tolist()):
+                self.budget += factors.pop(strength).nbytes
+
+    def _admit(self, number: int, block: EquationBlock, n_strengths: int) -> None:
+        """Decide what is cached of a block that comes for the first time."""
+        square = 8.0 * len(block.rows) ** 2
+        penalty = 0.0 if block.penalty is None else float(block.penalty.nbytes)
+        if n_strengths * square <= self.budget:
+            self._factors[number] = {}
+            self.budget -= n_strengths * square
+        elif square + penalty <= self.budget:
+            self._blocks[number] = block
+            self.budget -= square + penalty
+
+
+@dataclass(kw_only=True)
+class BlockState(State):
+    """Where block coordinate descent stands, for all strengths at once."""
+
     system: Equations
-    alphas: NDArray[np.float64]
+    alphas: NDArray[np.float64]  # all strengths, solved or not
     key: int
     block_size: int
     rank: int  # number of functions that are combined with the last epochs
     blocks: list[NDArray]
     index: NDArray[np.int64]  # numbers of the strengths at work
-    relative: NDArray[np.float64]
+    relative: NDArray[np.float64]  # residual of every strength, the largest over its outputs
     n_iter: NDArray[np.int64]
     traces: list[list[TraceRow]]
     local: LocalSolves
@@ -56,8 +93,8 @@ class BlockState(State):
     finished: dict[int, NDArray] = field(default_factory=dict)
     squares: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     cached: bool = False  # whether all blocks are in memory from the first epoch on
-    position: int = 0
-    n_blocks: int = 0
+    position: int = 0  # blocks done in this epoch
+    n_blocks: int = 0  # over all epochs
     estimated: bool = True  # whether ``relative`` is a norm of block-wise residuals, not that at x
 
     @property

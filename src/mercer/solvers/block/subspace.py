@@ -21,16 +21,7 @@ class Subspace:
     it. It is a Krylov method without parameters, whose preconditioner, the blocks in their order,
     may differ from epoch to epoch.
 
-    Parameters
-    ----------
-    system : Equations
-    depth : int
-        Number of epochs whose changes are combined.
-
-    Attributes
-    ----------
-    functions : Functions or None
-        Directions that are combined with them in every epoch.
+    ``functions`` are directions that are combined with the changes of ``depth`` epochs.
     """
 
     def __init__(self, system: Equations, depth: int):

@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer.solvers.coordinate.columns import BinColumns
-from mercer.solvers.coordinate.lists import ColumnLists, column_lists
+from mercer._validation import positive_integer
+from mercer.solvers.coordinate.columns import BinColumns, ColumnLists, column_lists
 from mercer.solvers.coordinate.output import Iterate
-from mercer.solvers.coordinate.rounds import eso_factor
 from mercer.solvers.coordinate.steps import Steps
 
-__all__ = ["DescentSteps"]
+__all__ = ["DescentSteps", "eso_factor"]
 
 _BATCH, _BATCHES = 5, 60  # sweeps between two looks at their largest step, and most such batches
 _MEMORY = 5  # iterates that an extrapolation combines
@@ -39,11 +38,7 @@ class _Sweep:
 class DescentSteps(Steps):
     """Models by the slopes of the rows, minimised by sweeps with extrapolation.
 
-    Attributes
-    ----------
-    mode, order : str
-        As in ``CoordinateDescent``.
-    n_threads : int
+    ``mode`` and ``order`` are those of ``CoordinateDescent``.
     """
 
     mode: str = "auto"
@@ -105,55 +100,21 @@ class DescentSteps(Steps):
                 sweep.slope -= mass * (np.sum(sweep.slope) / total)
 
     def _sweeps(self, sweep: _Sweep) -> float:
-        output, columns = self.output, self.output.columns
+        output, lists = self.output, sweep.lists
         l1, l2 = np.full(len(sweep.ids), output.l1), np.full(len(sweep.ids), output.l2)
-        lists = sweep.lists
+        stand = (sweep.w, sweep.slope, sweep.h, _BATCH)
         if lists is None:
-            design: Any = columns.design
-            return _core.descend_grids(
-                design.codes,
-                design.offsets,
-                design.scale,
-                l1,
-                l2,
-                sweep.curvature,
-                sweep.w,
-                sweep.slope,
-                sweep.h,
-                _BATCH,
-                0.0,
-                self.n_threads,
-            )[1]
-        given = lists.arguments()
+            design: Any = output.columns.design
+            grids = (design.codes, design.offsets, design.scale, l1, l2, sweep.curvature, *stand)
+            return _core.descend_grids(*grids, 0.0, self.n_threads)[1]
         if self.mode == "async":
             before = sweep.w.copy()
-            _core.descend_async(
-                *given,
-                l1,
-                l2,
-                sweep.curvature,
-                sweep.w,
-                sweep.slope,
-                sweep.h,
-                _BATCH,
-                self.n_threads,
-            )
+            columns = (*lists.arguments(), l1, l2, sweep.curvature, *stand)
+            _core.descend_async(*columns, self.n_threads)
             return float(np.max(np.abs(sweep.w - before) * sweep.curvature, initial=0.0))
         bounds, order, factor = self._groups(sweep, lists)
-        return _core.descend_columns(
-            *given,
-            bounds,
-            order,
-            l1,
-            l2,
-            factor * sweep.curvature,
-            sweep.w,
-            sweep.slope,
-            sweep.h,
-            _BATCH,
-            0.0,
-            self.n_threads,
-        )[1]
+        groups = (*lists.arguments(), bounds, order, l1, l2, factor * sweep.curvature, *stand)
+        return _core.descend_columns(*groups, 0.0, self.n_threads)[1]
 
     def _groups(self, sweep: _Sweep, lists: ColumnLists) -> tuple[NDArray, NDArray | None, float]:
         """Bounds of groups that move together, the order of the columns, and the safety factor."""
@@ -206,3 +167,38 @@ class DescentSteps(Steps):
         rows = slope * slope if h is None else slope * slope / h
         smooth = 0.5 * float(np.sum(rows)) / len(slope)
         return smooth + float(self.output.problem.penalty.value(w))
+
+
+def eso_factor(omega: int, tau: int, n_columns: int) -> float:
+    """How much larger curvatures have to be for τ random columns to move at once.
+
+    β = 1 + (ω − 1)(τ − 1) / max(1, D − 1), if no row has more than ω entries: then the objective
+    does not rise on average over the choice of the columns.
+
+    Parameters
+    ----------
+    omega, tau, n_columns : int
+        ω, most non-zeros of a row; τ, columns moved at once; and D, all of them: from 1 to D.
+
+    Returns
+    -------
+    float
+        1 for τ = 1 or ω = 1, and τ for ω = D.
+
+    References
+    ----------
+    Richtárik and Takáč (2016), Parallel coordinate descent methods for big data optimization.
+
+    Examples
+    --------
+    >>> from mercer.solvers.coordinate import eso_factor
+    >>> eso_factor(omega=11, tau=11, n_columns=101)
+    2.0
+    """
+    omega, tau = positive_integer(omega, "omega"), positive_integer(tau, "tau")
+    n_columns = positive_integer(n_columns, "n_columns")
+    if max(omega, tau) > n_columns:
+        raise ValueError(
+            f"omega and tau must be at most n_columns={n_columns}; got {omega} and {tau}."
+        )
+    return 1.0 + (omega - 1) * (tau - 1) / max(1, n_columns - 1)

@@ -22,25 +22,13 @@ _CLOSE = 1e-2  # residual of an inner problem relative to its step
 
 @dataclass
 class Model:
-    """½ wᵀGw − cᵀw + l1 ‖w‖₁ + ½ l2 ‖w‖².
+    """½ wᵀGw − cᵀw + l1 ‖w‖₁ + ½ l2 ‖w‖²."""
 
-    Attributes
-    ----------
-    gram : ndarray of shape (p, p)
-        G, positive semidefinite.
-    linear : ndarray of shape (p,)
-        c.
-    l1, l2 : float
-        At least 0.
-    reach : float
-        A bound of ‖w‖₁ at the minimum, which turns violations into objective.
-    """
-
-    gram: NDArray[np.float64]
-    linear: NDArray[np.float64]
+    gram: NDArray[np.float64]  # G, positive semidefinite
+    linear: NDArray[np.float64]  # c
     l1: float
     l2: float
-    reach: float
+    reach: float  # a bound of ‖w‖₁ at the minimum, which turns violations into objective
 
     def excess(self, w: NDArray, gradient: NDArray) -> float:
         """A bound of how far w is above the minimum, given Gw − c."""
@@ -60,8 +48,6 @@ def minimise(model: Model, w: NDArray, goal: float) -> NDArray[np.float64]:
     A few sweeps of coordinate descent; then proximal points of growing steps, each found by a
     semismooth Newton method on its dual, whose system has as many rows as w has non-zeros.
 
-    References
-    ----------
     Li, Sun and Toh (2018), A highly efficient semismooth Newton augmented Lagrangian method for
     solving lasso problems.
     """

@@ -17,34 +17,18 @@ __all__ = ["Iterate", "Output"]
 
 @dataclass
 class Iterate:
-    """Weights with an intercept, the best for them if the loss is convex, and what follows.
-
-    Attributes
-    ----------
-    w : ndarray of shape (D,)
-    intercept : float
-    linear : ndarray of shape (n,)
-        Z w, without the intercept.
-    objective : float
-    slopes : ndarray of shape (n,)
-        s_i ℓ'(y_i, u_i), of sum zero with an intercept if the loss is convex.
-    gradient : ndarray of shape (D,)
-        Of the mean loss.
-    lean : float
-        Derivative of the mean loss with respect to the intercept; 0 if there is none.
-    bound : float
-        A lower bound of the minimum, from the dual point share · slopes; −∞ if the loss is not
-        convex.
-    share : float
-    """
+    """Weights with an intercept, the best for them if the loss is convex, and what follows."""
 
     w: NDArray[np.float64]
     intercept: float
-    linear: NDArray[np.float64]
+    linear: NDArray[np.float64]  # Z w, without the intercept
     objective: float
+    # s_i ℓ'(y_i, u_i), of sum zero with an intercept if the loss is convex, and the gradient of the
+    # mean loss with respect to the weights and to the intercept, 0 if there is none.
     slopes: NDArray[np.float64]
     gradient: NDArray[np.float64]
     lean: float
+    # A lower bound of the minimum, from the dual point share · slopes; −∞ if F is not convex.
     bound: float
     share: float
 
@@ -52,18 +36,7 @@ class Iterate:
 class Output:
     """(1/n) Σ s_i ℓ(y_i, z_iᵀw + b) + l1 ‖w‖₁ + ½ l2 ‖w‖² for one column of the targets.
 
-    Parameters
-    ----------
-    problem : Problem
-    columns : Columns
-        Of its design.
-    index : int
-        Number of the output.
-
-    Attributes
-    ----------
-    problem : Problem
-        That output alone, in float64.
+    Its ``problem`` is that output alone, number ``index`` of the given one, in float64.
     """
 
     def __init__(self, problem: Problem, columns: Columns, index: int):

@@ -16,9 +16,8 @@ from mercer.problem import Problem
 from mercer.solvers.base import PERFECT, Clock, Result, Solver, State
 from mercer.solvers.coordinate.columns import Columns, GramPool, columns_of
 from mercer.solvers.coordinate.descent import DescentSteps
-from mercer.solvers.coordinate.newton import NewtonSteps
 from mercer.solvers.coordinate.output import Iterate, Output
-from mercer.solvers.coordinate.steps import Steps
+from mercer.solvers.coordinate.steps import NewtonSteps, Steps
 
 __all__ = ["CoordinateDescent", "path"]
 
@@ -104,13 +103,12 @@ class _State(State):
 class CoordinateDescent(Solver):
     """Weights one by one, or a few at a time, for penalties with an l1 part.
 
-    Time goes to the few columns that matter. Of all columns only those with weights and those whose
-    gradient promises most are at work; on them a proximal Newton method replaces F by its quadratic
-    model, whose Gram matrix is kept from one working set to the next (on binned designs it is
-    counted in bitmaps), and the model is minimised by sweeps of coordinate descent followed by a
-    semismooth Newton method. A working set too large for that is swept column by column, or grid by
-    grid on binned designs: bins of one grid share no row, so that all of them are minimised at once
-    exactly.
+    Only columns with weights and those whose gradient promises most are at work. On them a proximal
+    Newton method replaces F by its quadratic model, whose Gram matrix is kept from one working set
+    to the next (on binned designs it is counted in bitmaps); the model is minimised by sweeps of
+    coordinate descent followed by a semismooth Newton method. A working set too large for that is
+    swept column by column, or grid by grid on binned designs: bins of one grid share no row, so
+    that all of them are minimised at once exactly.
 
     Parameters
     ----------
@@ -141,13 +139,11 @@ class CoordinateDescent(Solver):
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L1
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import CoordinateDescent
-    >>> problem = Problem(Dense(np.eye(3)), [3.0, 0.5, -2.0], Squared(), L1(0.5), None, False)
-    >>> CoordinateDescent(tol=1e-9).solve(problem).coef
+    >>> design, y = designs.Dense(np.eye(3)), [3.0, 0.5, -2.0]
+    >>> problem = Problem(design, y, losses.Squared(), penalties.L1(0.5), None, False)
+    >>> solvers.CoordinateDescent(tol=1e-9).solve(problem).coef
     array([ 1.5,  0. , -0.5])
     """
 
@@ -264,13 +260,11 @@ def path(problem: Problem, alphas: Iterable[float], solver: Solver | None = None
     Examples
     --------
     >>> import numpy as np
-    >>> from mercer.designs import Dense
-    >>> from mercer.losses import Squared
-    >>> from mercer.penalties import L1
+    >>> from mercer import designs, losses, penalties, solvers
     >>> from mercer.problem import Problem
-    >>> from mercer.solvers import path
-    >>> problem = Problem(Dense(np.eye(2)), [4.0, 2.0], Squared(), L1(), None, False)
-    >>> [result.coef.round(6).tolist() for result in path(problem, [1.5, 0.5])]
+    >>> design, y = designs.Dense(np.eye(2)), [4.0, 2.0]
+    >>> problem = Problem(design, y, losses.Squared(), penalties.L1(), None, False)
+    >>> [result.coef.round(6).tolist() for result in solvers.path(problem, [1.5, 0.5])]
     [[1.0, 0.0], [3.0, 1.0]]
     """
     return (solver or CoordinateDescent()).solve_path(problem, alphas)

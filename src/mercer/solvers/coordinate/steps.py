@@ -1,4 +1,4 @@
-"""The parts of steps of all kinds: the model's curvature, the working set, the line search."""
+"""Steps on working sets: what all kinds have in common, and proximal Newton steps."""
 
 from __future__ import annotations
 
@@ -8,26 +8,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.solvers.base import Clock
+from mercer.solvers.coordinate.columns import GramPool
+from mercer.solvers.coordinate.model import Model, minimise
 from mercer.solvers.coordinate.output import Iterate, Output
 
-__all__ = ["Steps"]
+__all__ = ["NewtonSteps", "Steps"]
 
 _SMALLEST, _NEW = 100, 50  # least number of columns in the first working set, and of new ones
 _ARMIJO, _HALVINGS = 1e-3, 30
 _NEAR = 0.5  # share of l1 below which gradients are looked at only if there are too few others
 _NOISE = 16.0  # rounding of F, in units of its precision
+_EXACT, _SHARE = 0.3, 0.1  # excess allowed to a model: shares of the final goal and of the gap
+_STALE = 0.1  # relative change of the curvatures from which on the Gram matrix is made again
+_SLOW = 0.1  # a step that leaves more than this share of the gap has the Gram matrix made again
+_RIDGE = 1e-4  # added to a curvature that may vanish, relative to the mean one
 
 
 @dataclass
 class Steps:
     """Minimises one output: F at a working set is replaced by its quadratic model, again and again.
 
-    Attributes
-    ----------
-    output : Output
-    clock : Clock
-    caution : float
-        Share of the bound of the curvature in that of the model: 0 is Newton's, 1 never overshoots.
+    ``caution`` is the share of the bound of the curvature in that of the model: 0 is Newton's, 1
+    never overshoots.
     """
 
     output: Output
@@ -37,13 +39,8 @@ class Steps:
     def step(self, at: Iterate, gap: float, goal: float) -> Iterate | None:
         """A better iterate, or None where rounding allows none.
 
-        Parameters
-        ----------
-        at : Iterate
-        gap : float
-            An upper bound of how far F is above the minimum.
-        goal : float
-            The gap of the stopping test.
+        ``gap`` is an upper bound of how far F is above the minimum, ``goal`` that of the stopping
+        test.
         """
         raise NotImplementedError
 
@@ -133,6 +130,41 @@ class Steps:
         else:
             nearer = output.violation(trial) < output.violation(at)
         return trial if nearer and trial.objective <= at.objective + noise else None
+
+
+@dataclass(kw_only=True)
+class NewtonSteps(Steps):
+    """Models by their Gram matrix, which the pool keeps, solved far beyond what sweeps reach."""
+
+    pool: GramPool
+    last_gap: float = np.inf
+
+    def step(self, at: Iterate, gap: float, goal: float) -> Iterate | None:
+        output = self.output
+        with self.clock.phase("gram"):
+            self._set_curvature(at, _STALE if gap <= _SLOW * self.last_gap else 0.0)
+            self.last_gap = gap
+            ids, gram = self.pool.gram(self.candidates(at))
+        with self.clock.phase("model"):
+            w = at.w[ids]
+            # The model eliminates the intercept, which is not the best one unless F is convex.
+            lean = 0.0 if output.loss.convex else at.lean * self.pool.centre()
+            linear = gram @ w - (at.gradient - lean)[ids]
+            reach = at.objective / output.l1 if output.l1 > 0 else np.sum(np.abs(w)) + 1.0
+            model = Model(gram, linear, output.l1, output.l2, float(reach))
+            target = minimise(model, w, max(_EXACT * goal, _SHARE * gap))
+        with self.clock.phase("rows"):
+            return self.search(at, ids, target - w, self.pool.columns.curvature)
+
+    def _set_curvature(self, at: Iterate, stale: float) -> None:
+        output, pool = self.output, self.pool
+        h = self.curvature(at)
+        if h is None:
+            pool.set_curvature(None)
+            return
+        used = pool.curvature
+        if used is None or np.sum(np.abs(h - used)) > stale * float(np.sum(used)):
+            pool.set_curvature(h, 0.0 if output.loss.quadratic else _RIDGE)
 
 
 def _spread(ids: NDArray, values: NDArray, size: int) -> NDArray[np.float64]:

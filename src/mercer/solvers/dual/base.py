@@ -12,10 +12,16 @@ from scipy import sparse
 
 from mercer import _core
 from mercer._array import check_memory, n_threads
-from mercer._validation import matrix, name_from, positive_integer, positive_number
+from mercer._validation import (
+    matrix,
+    name_from,
+    number_at_least_0,
+    positive_integer,
+    positive_number,
+)
 from mercer.kernels import Kernel
 from mercer.kernels.rows import row_source
-from mercer.solvers.base import Clock, TraceRow, check_tolerance, warn_unconverged
+from mercer.solvers.base import Clock, TraceRow, warn_unconverged
 from mercer.solvers.dual.box import BoxDual
 
 __all__ = ["DualResult", "DualSolver", "Machine"]
@@ -72,23 +78,12 @@ class DualResult:
 
 @dataclass
 class DualState:
-    """Where a solver stands: what callbacks see.
-
-    Attributes
-    ----------
-    dual : BoxDual
-    b, sums : ndarray
-        Variables and responses so far, in the order of the solver.
-    n_iter : int
-    optimality : float
-    order : ndarray of shape (n,)
-        Which rows the solver's are.
-    """
+    """Where a solver stands: what callbacks see, in the solver's order of the rows."""
 
     dual: BoxDual
-    b: NDArray[np.float64]
-    sums: NDArray[np.float64]
-    order: NDArray[np.int64]
+    b: NDArray[np.float64]  # the variables
+    sums: NDArray[np.float64]  # responses
+    order: NDArray[np.int64]  # which rows the solver's are
     n_iter: int = 0
     n_rows_made: int = 0
     optimality: float = np.inf
@@ -121,7 +116,7 @@ class DualSolver:
     has_intercept: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        check_tolerance(self.tol)
+        number_at_least_0(self.tol, "tol")
         self.max_iter = positive_integer(self.max_iter, "max_iter")
         self.cache_size = positive_number(self.cache_size, "cache_size")
         name_from(self.dtype, ("float32", "float64"), "dtype")
@@ -145,7 +140,32 @@ class DualSolver:
         X: Any,
         callback: Callable[[DualState], bool | None] | None = None,
     ) -> DualResult:
-        """``prepare(kernel, X).solve(dual, callback)``."""
+        """Minimise: ``prepare(kernel, X).solve(dual, callback)``.
+
+        Parameters
+        ----------
+        dual : BoxDual
+            Of as many rows as X.
+        kernel, X
+            As for ``prepare``.
+        callback : callable, optional
+            Called with the state several times a second; returning True stops the solver. Its time
+            is not counted.
+
+        Returns
+        -------
+        DualResult
+
+        Raises
+        ------
+        ValueError
+            If the problem has another number of rows, or numbers leave the range of floats.
+
+        Warns
+        -----
+        ConvergenceWarning
+            If it stops, by itself, short of ``tol``.
+        """
         return self.prepare(kernel, X).solve(dual, callback)
 
     def _order(self, X: Any, precomputed: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -165,14 +185,7 @@ class DualSolver:
 
 
 class Machine:
-    """A solver with the rows of X and its cache of kernel rows.
-
-    Parameters
-    ----------
-    solver : DualSolver
-    kernel : Kernel or "precomputed"
-    X : array or CSR of shape (n, d), or of shape (n, n)
-    """
+    """A solver with the rows of X and its cache of kernel rows: see ``DualSolver.prepare``."""
 
     def __init__(self, solver: DualSolver, kernel: Kernel | str, X: Any):
         X = matrix(X, "X")
@@ -199,34 +212,9 @@ class Machine:
         self._descent = solver._descent(rows, starts, cache)
 
     def solve(
-        self,
-        dual: BoxDual,
-        callback: Callable[[DualState], bool | None] | None = None,
+        self, dual: BoxDual, callback: Callable[[DualState], bool | None] | None = None
     ) -> DualResult:
-        """Minimise.
-
-        Parameters
-        ----------
-        dual : BoxDual
-            Of as many rows.
-        callback : callable, optional
-            Called with the state several times a second; returning True stops the solver. Its time
-            is not counted.
-
-        Returns
-        -------
-        DualResult
-
-        Raises
-        ------
-        ValueError
-            If the problem has another number of rows, or numbers leave the range of floats.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If it stops, by itself, short of ``tol``.
-        """
+        """As ``DualSolver.solve``."""
         n = len(self.order)
         if dual.n_rows != n:
             raise ValueError(f"dual must have {n} rows, as X does; got {dual.n_rows}.")
@@ -280,15 +268,10 @@ class Machine:
 
     def _sums(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
         """K coef, from rows of K that are made again."""
-        used = np.flatnonzero(coef)
         sums = np.zeros(len(coef))
-        for i in used:
-            row = (
-                self._X[i]
-                if isinstance(self._kernel, str)
-                else self._kernel(self._X[[i]], self._X)[0]
-            )
-            sums += coef[i] * row
+        for i in np.flatnonzero(coef):
+            kernel, X = self._kernel, self._X
+            sums += coef[i] * (X[i] if isinstance(kernel, str) else kernel(X[[i]], X)[0])
         return sums
 
     def _warn(self, state: DualState, limit: float) -> None:

@@ -29,9 +29,8 @@ class AsyncGreedyCD(DualSolver):
     step would move furthest, moves them to the minimum over them, adds their kernel rows times the
     changes to the sums that all threads share, and goes on. There is no intercept. With one thread
     the objective falls with every update and the result is the same every time; with more it
-    depends on the threads' timing in ways that the stopping rule bounds. Threads that have to share
-    a processor work against each other, each with its own part at a time, and take several times
-    the updates.
+    depends on their timing in ways that the stopping rule bounds. Threads that share a processor
+    work against each other and take several times the updates.
 
     Parameters
     ----------
@@ -49,13 +48,12 @@ class AsyncGreedyCD(DualSolver):
     n_jobs : int or None, default=None
         Threads; None means all, but none for fewer than 256 rows.
     partition : {"random", "kmeans"}, default="random"
-        How rows are shared out among several threads: at random, or in clusters, so that what one
-        thread does concerns others less. Clusters differ in size.
+        How rows are shared out among several threads: at random, or in clusters, which differ in
+        size, so that what one thread does concerns others less.
     block_size : int, default=16
         Variables that a thread moves at once, >= 1: the worst ones, half of them to grow and half
-        to shrink, to the minimum over all of them. 1 is the algorithm of the paper, where threads
-        add to the sums by an atomic addition for every number; otherwise one of them at a time has
-        a thousand sums for as long as adding to them takes.
+        to shrink. 1 is the algorithm of the paper, where threads add to the sums by atomic
+        additions; otherwise one of them at a time has a thousand sums while it adds to them.
     random_state : int, RandomState, Generator or None, default=None
         Decides the parts.
 

@@ -22,9 +22,9 @@ class PairwiseCD(DualSolver):
 
     An intercept makes the variables sum to zero, so that two have to move at a time: the one that
     violates the conditions of optimality most, and the one with which it gains most by a second
-    order model. It is the algorithm of LIBSVM without shrinking. Each thread owns a range of rows
-    and does there what a step asks for: it makes that part of the kernel columns, moves the sums,
-    and looks for the next pair. Results do not depend on the threads beyond rounding.
+    order model, as in LIBSVM without shrinking. Each thread makes its range of the kernel columns,
+    moves its sums, and looks there for the next pair. Results do not depend on the threads beyond
+    rounding.
 
     Parameters
     ----------
