@@ -125,14 +125,14 @@ class AutoKernelMachine(Checked, BaseEstimator):
         if self._is_exact(search, n, end - time.perf_counter()):
             search.on_all_rows(n_inputs)
             return None
-        worth = search.on_leaves(cut_for(n))
+        worth = search.on_leaves(cut_for(n, n_inputs))
         last = search.records[-1] if search.records else None
         seconds_left = _RESERVE * (end - time.perf_counter())
         if last is None or not np.isfinite(seconds_left):
-            return cut_for(n, worth)
+            return cut_for(n, n_inputs, worth)
         threads = min(n_threads(self.n_jobs), len(search.parts))
         leaf_seconds = last.seconds / len(search.parts) / threads
-        return cut_for(n, worth, seconds_left, leaf_seconds, last.rows)
+        return cut_for(n, n_inputs, worth, seconds_left, leaf_seconds, last.rows)
 
     def _treatments(self, X: Any, key: int) -> list[tuple[str, int]]:
         """Settings of the ``TablePreparer`` to try, the likeliest first."""

@@ -20,10 +20,11 @@ _LARGEST, _LEAST_TREES = (
     8000,
     2,
 )  # the same, and trees, where leaves are worth little more than others
-_GLOBAL_ROWS = 20_000  # of the whole table that a leaf is to be worth
+_GLOBAL_ROWS = 30_000  # of the whole table that a leaf is to be worth
 _SMALLEST = 100  # the same where time is short
-# Rows times the square of the leaf's: of so many, factors of four trees take some seconds.
-_WORK = 3.2e11
+# Rows times the square of the leaf's: of so many, factors of four trees take some seconds. Wide
+# rows, which take all methods longer, get more.
+_WORK, _WIDE = 3.2e11, 50
 # Overlap of cuts, at most, and rows of all leaves of a tree that it may make, in units of the rows.
 _OVERLAP, _GROWTH = 0.05, 1.6
 
@@ -54,6 +55,7 @@ class Cut:
 
 def cut_for(
     n: int,
+    n_inputs: int,
     worth: float = _GLOBAL_ROWS,
     seconds_left: float = np.inf,
     leaf_seconds: float = 0.0,
@@ -63,7 +65,7 @@ def cut_for(
 
     Parameters
     ----------
-    n : int
+    n, n_inputs : int
     worth : float
         Rows of the whole table that a row of a leaf is worth. Leaves are to be worth as many as the
         exact machine would take, or more rows could do harm.
@@ -72,11 +74,13 @@ def cut_for(
     leaf_seconds, leaf_rows :
         What a leaf of so many rows took, divided by the threads at work.
     """
-    leaf_size = int(np.clip(np.sqrt(_WORK / n), _LEAST, _MOST))
+    work = _WORK * max(1.0, n_inputs / _WIDE) ** 0.5
+    leaf_size = int(np.clip(np.sqrt(work / n), _LEAST, _MOST))
     n_trees = _TREES if n < _MANY_ROWS else _FEWER_TREES
     wanted = int(min(_GLOBAL_ROWS / worth, _LARGEST))
     if wanted > leaf_size:
-        leaf_size, n_trees = wanted, _LEAST_TREES
+        n_trees = max(_LEAST_TREES, round(n_trees * (leaf_size / wanted) ** 2))
+        leaf_size = wanted
     if not np.isfinite(seconds_left):
         return Cut(n, leaf_size, n_trees)
     cuts = [Cut(n, leaf_size, trees) for trees in range(_MOST_TREES, 0, -1)]
