@@ -36,6 +36,8 @@ from mercer import (
     GradientScaler,
     KernelClassifier,
     KernelRegressor,
+    LocalKernelClassifier,
+    LocalKernelRegressor,
     SparseKernelClassifier,
     SparseKernelRegressor,
     TablePreparer,
@@ -50,6 +52,7 @@ from mercer import (
 # --- where rows come in --------------------------------------------------------------------
 
 SMALL = {"n_components": 4, "random_state": 0}
+LEAVES = {"leaf_size": 8, "n_trees": 2, "random_state": 0}
 MAPS: dict[str, Callable[[], Any]] = {
     "RandomBinning": lambda: maps.RandomBinning(**SMALL),
     "RandomBinning(bins)": lambda: maps.RandomBinning(bins=8, **SMALL),
@@ -57,6 +60,7 @@ MAPS: dict[str, Callable[[], Any]] = {
     "Fastfood": lambda: maps.Fastfood(**SMALL),
     "Nystroem": lambda: maps.Nystroem(**SMALL),
     "ExactKernel": lambda: maps.ExactKernel(),
+    "LocalKernel": lambda: maps.LocalKernel(**LEAVES),
     "IdentityMap": lambda: maps.IdentityMap(),
     "RandomPerceptron": lambda: maps.RandomPerceptron(**SMALL),
     "RandomStump": lambda: maps.RandomStump(**SMALL),
@@ -85,11 +89,13 @@ REGRESSORS: dict[str, Callable[[], Any]] = {
     "KernelRegressor(nystroem)": lambda: KernelRegressor("nystroem", **SMALL),
     "KernelRegressor(linear)": lambda: KernelRegressor("linear", scale=False),
     "SparseKernelRegressor": lambda: SparseKernelRegressor(n_new=4, max_rounds=2, random_state=0),
+    "LocalKernelRegressor": lambda: LocalKernelRegressor(**LEAVES),
     "DoublySGDRegressor": lambda: DoublySGDRegressor(max_iter=2, block_size=4, random_state=0),
 }
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
     "KernelClassifier": lambda: KernelClassifier(**SMALL),
     "SparseKernelClassifier": lambda: SparseKernelClassifier(n_new=4, max_rounds=2, random_state=0),
+    "LocalKernelClassifier": lambda: LocalKernelClassifier(**LEAVES),
     "DoublySGDClassifier": lambda: DoublySGDClassifier(max_iter=2, block_size=4, random_state=0),
     "DualKernelSVC": lambda: DualKernelSVC(random_state=0),
 }

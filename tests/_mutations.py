@@ -244,7 +244,7 @@ def uses(model: Any, X: Any) -> dict[str, Callable[[], Any]]:
         scaled = X
         found["block"] = lambda: feature_map.transform_block(scaled, [0])
         found["features"] = lambda: feature_map.transform(scaled)
-    if isinstance(vars(model).get("path_"), dict):
+    if isinstance(vars(model).get("path_"), dict) and hasattr(model, "at_alpha"):
         found["at_alpha"] = lambda: model.at_alpha(1.0).predict(X)
     return found
 

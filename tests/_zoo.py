@@ -37,6 +37,7 @@ def all_maps() -> dict[str, Callable[[], Any]]:
         "span": lambda: maps.Nystroem(n_components=8, whiten=False, random_state=0),
         "exact": lambda: maps.ExactKernel(gamma=np.array([0.5, 1.0, 2.0])),
         "whitened": lambda: maps.ExactKernel(whiten=True),
+        "local": lambda: maps.LocalKernel(leaf_size=10, n_trees=2, random_state=0),
         "linear": lambda: maps.IdentityMap(),
         "perceptron": lambda: maps.RandomPerceptron(n_components=8, random_state=0),
         "stump": lambda: maps.RandomStump(n_components=8, random_state=0),
@@ -58,6 +59,7 @@ def _machines() -> dict[str, Callable[[], Any]]:
     binning = all_maps()["binning"]
     raw = {"random_state": 0, "max_rounds": 2}
     steps = {"random_state": 0, "max_iter": 2, "block_size": 8}
+    leaves = {"leaf_size": 10, "n_trees": 2, "random_state": 0}
     table = np.column_stack([X.astype(object), label])
     table[3, 1] = np.nan
     many = np.array([f"label {i % 30}" for i in range(len(X))], dtype=object)
@@ -70,6 +72,10 @@ def _machines() -> dict[str, Callable[[], Any]]:
         "joint": lambda: mercer.KernelClassifier(binning(), loss="multinomial").fit(X, three),
         "sparse": lambda: mercer.SparseKernelRegressor(**raw).fit(X, y),
         "boxes": lambda: mercer.SparseKernelClassifier("binning", **raw).fit(X, three),
+        "leaves": lambda: mercer.LocalKernelRegressor(alphas=[0.1, 1.0], **leaves).fit(X, y),
+        "leaf classes": lambda: mercer.LocalKernelClassifier(loss="logistic", **leaves).fit(
+            X, three
+        ),
         "steps": lambda: mercer.DoublySGDRegressor(**steps).fit(X, y),
         "passes": lambda: mercer.DoublySGDClassifier("tree", **steps).fit(X, three),
         "dual": lambda: mercer.DualKernelSVC(n_jobs=1).fit(X, three),
@@ -90,7 +96,8 @@ def _machines() -> dict[str, Callable[[], Any]]:
 
 def _with(make: Callable[[], Any], name: str) -> Callable[[], Any]:
     X = texts() if name == "ngrams" else rows()
-    if name == "members":  # features that were chosen are no part of such a model
+    # Features that were chosen are no part of such a model, and leaves have models of their own.
+    if name in ("members", "local"):
         return lambda: make().fit(X)
     return lambda: mercer.KernelRegressor(make(), warm_start=True).fit(X, rows()[:, 0])
 

@@ -179,15 +179,15 @@ class Local(Design):
 
     def rows(self, index: Any) -> Local:
         chosen = np.arange(self.shape[0])[index]
-        place = np.full(self.shape[0], -1)
-        if len(np.unique(chosen)) < len(chosen):
-            raise ValueError("rows must be chosen at most once each for a local design.")
-        place[chosen] = np.arange(len(chosen))
+        of_block = np.full(self.shape[0], -1)
         blocks = []
         for b in self.blocks:
-            kept = place[b.rows] >= 0
-            rows = place[b.rows[kept]]
-            blocks.append(LeafBlock(b.leaf, rows, b.shares[kept], b.members, b.first))
+            of_block[b.rows] = np.arange(len(b.rows))
+            places = of_block[chosen]
+            rows = np.flatnonzero(places >= 0)
+            shares = b.shares[places[rows]]
+            blocks.append(LeafBlock(b.leaf, rows, shares, b.members, b.first))
+            of_block[b.rows] = -1
         sizes = self.n_members, self.n_leaves, self.n_threads
         return Local(self.X[chosen], self.kernel, self.landmarks, blocks, *sizes)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import check_memory
-from mercer._validation import positive_number
+from mercer._validation import positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener, without
 from mercer.estimators.classification import Classification
@@ -21,14 +21,13 @@ from mercer.estimators.regression import Regression
 from mercer.estimators.selection import checked_path, held_out, mean_loss, responses
 from mercer.losses import Loss
 from mercer.maps import LocalKernel
-from mercer.solvers.local import LocalSolution, solve_leaves
+from mercer.solvers.local import LeafProgress, LocalSolution, solve_leaves
 
 __all__ = ["LocalKernelClassifier", "LocalKernelMachine", "LocalKernelRegressor"]
 
 _RIDGE = 0.3  # default n alpha, as of the machines of all rows
 # Below this ridge, in units of k(x, x), rounding of float32 entries would show in responses.
 _ROUGH_RIDGE = 1e-3
-_EXPECTED_GROWTH = 3.0  # rows of all leaves of a tree, in units of the rows: an estimate for memory
 
 _TEXTS = SHARED | entries(
     """
@@ -129,23 +128,29 @@ class LocalKernelMachine(FeatureModel):
         return LocalKernel(**{name: getattr(self, name) for name in names})
 
     def _takes_text(self) -> bool:
-        return False  # such a kernel is refused by the map
+        return False
+
+    def _begin_fit(self) -> None:
+        super()._begin_fit()
+        self._stated_map().check_kernel()
 
     def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         map_ = self._stated_map()
         alphas = self._strengths(rows)
         positive_number(self.tol, "tol")
+        positive_integer(self.max_iter, "max_iter")
         self._forget()
         self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
         rows = replace(rows, X=Preprocessing(self.scaler_).scaled(rows.X))
-        self._check_memory(rows)
+        self._check_memory(map_, rows, len(alphas))
         if min(alphas) * len(rows) < _ROUGH_RIDGE:
             rows = replace(rows, X=rows.X.astype(np.float64))
         map_ = with_resolved_gamma(map_, rows.X, rows.weights)
         if self.alphas is not None:
             alphas = [self._chosen(map_, rows, loss, alphas)]
         self.alpha_ = alphas[0]
-        solution = self._solved(map_.fit(rows.X), rows, loss, alphas, listener)
+        self.feature_map_ = map_.fit(rows.X)  # of which a listener's coefficients are
+        solution = self._solved(map_, rows, loss, alphas, listener)
         self.feature_map_ = map_.with_trees(solution.n_trees)
         self._adopt_solution(solution, rows)
 
@@ -158,15 +163,16 @@ class LocalKernelMachine(FeatureModel):
             return [positive_number(self.alpha, "alpha")]
         return [_RIDGE / (len(rows) if rows.weights is None else float(np.sum(rows.weights)))]
 
-    def _check_memory(self, rows: Rows) -> None:
-        outputs = rows.target.size // len(rows)
-        per_tree = _EXPECTED_GROWTH * len(rows) * (8.0 + 2.0 * rows.X.dtype.itemsize * outputs)
-        needed = per_tree * self.n_trees if isinstance(self.n_trees, int) else 0.0
-        check_memory(
-            needed,
-            f"the coefficients of {self.n_trees} trees of {len(rows)} rows",
-            lambda room: f"n_trees={max(1, int(room / per_tree))} would fit",
-        )
+    def _check_memory(self, map_: LocalKernel, rows: Rows, n_alphas: int) -> None:
+        numbers = rows.target.size // len(rows) * max(2, n_alphas)
+        needed = map_.expected_members(len(rows)) * (16.0 + rows.X.dtype.itemsize * numbers)
+
+        def remedy(room: int) -> str:
+            fitting = int(room / needed * self.n_trees)
+            return f"n_trees={fitting} would fit" if fitting else "raise leaf_size or lower overlap"
+
+        what = f"the coefficients of n_trees={self.n_trees} trees of {len(rows)} rows"
+        check_memory(needed, what, remedy)
 
     def _chosen(self, map_: LocalKernel, rows: Rows, loss: Loss, alphas: Sequence[float]) -> float:
         """The strength whose model of most rows has the least loss on the others."""
@@ -194,6 +200,10 @@ class LocalKernelMachine(FeatureModel):
         alphas: Sequence[float],
         listener: Listener | None,
     ) -> LocalSolution:
+        def told(progress: LeafProgress) -> bool:
+            theta = progress.coef if rows.target.ndim == 2 else progress.coef[:, 0]
+            return bool(listener and listener(replace(progress, coef=theta)))
+
         return solve_leaves(
             map_,
             rows.target,
@@ -203,7 +213,7 @@ class LocalKernelMachine(FeatureModel):
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
-            listener=listener,
+            listener=None if listener is None else told,
         )
 
     def _adopt_solution(self, solution: LocalSolution, rows: Rows) -> None:
@@ -211,12 +221,12 @@ class LocalKernelMachine(FeatureModel):
         self.__dict__.update(self._coefficients(theta))
         self.n_iter_ = solution.n_iter
         self.optimality_ = float(solution.optimality[0])
-        self.converged_ = self.optimality_ <= self.tol and not solution.interrupted
+        self.converged_ = self.optimality_ <= self.tol and not solution.stopped
         if solution.interrupted:
             raise KeyboardInterrupt(
                 "fit was interrupted; the model holds the trees finished so far"
             )
-        if not self.converged_:
+        if not (self.converged_ or solution.stopped):
             warnings.warn(
                 f"a leaf has a relative residual of {self.optimality_:.2g} above tol={self.tol:g}; "
                 "raise alpha or max_iter.",

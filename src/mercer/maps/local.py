@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer._array import n_threads
+from mercer._array import check_memory, n_threads
 from mercer._state import State
 from mercer._validation import positive_integer, real_number
 from mercer.designs import Design
 from mercer.designs.local import LeafBlock, Local
 from mercer.maps.base import FeatureMap
-from mercer.maps.partition import Members, Partition, grown
+from mercer.maps.partition import Members, Partition, expected_growth, grown
 
 __all__ = ["LocalKernel"]
 
@@ -123,6 +123,9 @@ default="laplacian"
         count : int
             At least 1 and at most the number of trees.
         """
+        trees = len(self.partition_.roots)
+        if positive_integer(count, "count") > trees:
+            raise ValueError(f"count must be at most the number of trees, {trees}; got {count}.")
         other = LocalKernel(**self.get_params())
         other.__dict__.update(vars(self))
         other.partition_ = self.partition_.first_trees(count)
@@ -137,7 +140,8 @@ default="laplacian"
 
     def _check_state(self) -> None:
         state = State(self)
-        self._check_kernel()
+        kernel = self._check_kernel()
+        state.check("kernel_", "be one of rows of numbers", not kernel.takes_text)
         d = state.integer("n_features_in_", 1)
         n = state.rows("landmarks_", d).shape[0]
         partition: Partition = state.instance("partition_", Partition)
@@ -148,8 +152,19 @@ default="laplacian"
         whole = starts[0] == 0 and starts[-1] == len(order) and np.all(np.diff(starts) > 0)
         members.check("starts", "divide the rows of the leaves", whole)
 
-    def _fit(self, X: Any) -> None:
-        n_threads(self.n_jobs)
+    def expected_members(self, n: int) -> float:
+        """About how many rows the leaves of all trees would have together.
+
+        Parameters
+        ----------
+        n : int
+            Rows to fit to.
+        """
+        leaf_size, n_trees, overlap = self._shape()
+        return n * n_trees * expected_growth(n, leaf_size, overlap)
+
+    def _shape(self) -> tuple[int, int, float]:
+        """Size of the leaves, number of the trees and overlap, as they make sense."""
         leaf_size = positive_integer(self.leaf_size, "leaf_size")
         if leaf_size < 2:
             raise ValueError(f"leaf_size must be at least 2; got {self.leaf_size!r}.")
@@ -157,11 +172,29 @@ default="laplacian"
         overlap = real_number(self.overlap, "overlap")
         if not 0 <= overlap <= _MOST_OVERLAP:
             raise ValueError(f"overlap must be from 0 to {_MOST_OVERLAP}; got {self.overlap!r}.")
+        return leaf_size, n_trees, overlap
+
+    def _checked(self, X: Any, reset: bool) -> Any:
+        if reset:
+            self.check_kernel()
+        return super()._checked(X, reset)
+
+    def check_kernel(self) -> None:
+        """Refuse a kernel of texts, which no projection cuts."""
+        if self.stated_kernel().takes_text:
+            raise ValueError(f"kernel must be one of rows of numbers; got {self.kernel!r}.")
+
+    def _fit(self, X: Any) -> None:
+        n_threads(self.n_jobs)
+        shape = self._shape()
+        check_memory(
+            16.0 * self.expected_members(X.shape[0]),
+            f"n_trees={self.n_trees} with overlap={self.overlap} of {X.shape[0]} rows",
+            "use fewer trees, less overlap or larger leaves",
+        )
         self.key_ = self._drawn_key()
         self.kernel_ = self._resolved_kernel(X)
-        self.partition_, self.members_ = grown(
-            X, leaf_size, n_trees, overlap, self.key_, self.n_jobs
-        )
+        self.partition_, self.members_ = grown(X, *shape, self.key_, self.n_jobs)
         self.landmarks_ = X
 
     def _design(self, X: Any) -> Design:

@@ -16,11 +16,11 @@ from mercer._rows import bytes_per_row
 from mercer._state import State
 from mercer._threads import side_by_side
 
-__all__ = ["Members", "Partition", "Route", "grown"]
+__all__ = ["Members", "Partition", "Route", "expected_growth", "grown"]
 
 _SAMPLE = 1000  # rows of a node whose covariance a cut is drawn from
 _DRAWS = 4  # directions tried where many rows lie on the cut itself
-_ATOM = 0.1  # share of the rows, besides the overlap, that may lie on a cut unless all draws fail
+_ATOM = 0.1  # share of the rows that a side may have beyond its own unless all draws fail
 _NARROWEST = 1e-5  # width of a blend, in units of the spread: it has to outlast float32 rounding
 _GATHERED_BYTES = 2**20  # of rows that are projected at a time
 
@@ -58,7 +58,8 @@ class Partition:
     """Several trees of cuts; a cut compares a projection of a row with two numbers.
 
     A row whose projection is at most ``low`` goes to the left, at least ``high`` to the right, and
-    in between to both, in shares that change linearly.
+    in between to both, in shares that change linearly. A row too large to be projected goes to both
+    in equal shares.
 
     Attributes
     ----------
@@ -102,8 +103,9 @@ class Partition:
 
     def _left_shares(self, node: int, X: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         values = projections(X, rows, self.directions[node])
-        width = self.high[node] - self.low[node]
-        return np.clip((self.high[node] - values) / width, 0.0, 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            shares = (self.high[node] - values) / (self.high[node] - self.low[node])
+        return np.clip(np.nan_to_num(shares, nan=0.5), 0.0, 1.0)
 
     def first_trees(self, count: int) -> Partition:
         """The partition of the first trees alone."""
@@ -146,9 +148,16 @@ def projections(X: Any, rows: NDArray[np.int64], direction: NDArray) -> NDArray[
     direction = direction.astype(X.dtype)
     # ``take`` leaves Python's lock, unlike an index, so that trees can grow side by side.
     taken = partial(X.take, axis=0) if isinstance(X, np.ndarray) else X.__getitem__
-    for part in row_chunks(len(rows), bytes_per_row(X), _GATHERED_BYTES):
-        out[part] = taken(rows[part]) @ direction
+    with np.errstate(over="ignore", invalid="ignore"):
+        for part in row_chunks(len(rows), bytes_per_row(X), _GATHERED_BYTES):
+            out[part] = taken(rows[part]) @ direction
     return out
+
+
+def expected_growth(n: int, leaf_size: int, overlap: float) -> float:
+    """About how many rows the leaves of a tree of n rows have together, in units of n."""
+    depth = np.ceil(max(0.0, np.log(n / leaf_size) / -np.log(0.5 + overlap)))
+    return float((1 + 2 * overlap) ** depth)
 
 
 def grown(
@@ -229,18 +238,19 @@ class _Tree:
     def _cut(self, rows: NDArray[np.int64], node: int) -> tuple[NDArray, NDArray]:
         """Rows of the left and of the right side of a new cut."""
         streams = Streams(self.key, np.array([self.number << 32 | node % 2**32]))
+        most = min((0.5 + self.overlap + _ATOM) * len(rows) + 1, len(rows) - 1)
         for draw in range(_DRAWS):
             direction = self._direction(rows, streams, draw)
             values = projections(self.X, rows, direction)
             low, high = _ends(values, self.overlap)
-            inside = (values >= low) & (values <= high)
-            if inside.mean() <= 2 * self.overlap + _ATOM:
-                left, right = values <= high, values >= low
+            left, right = values < high, values > low
+            if max(left.sum(), right.sum()) <= most:
                 break
-        else:  # rows are alike: those on the cut are shared out, and the left side answers
-            turn = np.cumsum(inside) % 2 == 0
-            left, right = (values < low) | (inside & turn), (values > high) | (inside & ~turn)
-            low, high = high, high + max(high - low, float(np.spacing(np.float32(abs(high)))))
+        else:  # rows are alike: each of those on the cut is fitted on one side
+            left = _half(values <= low, left & right)
+            right = ~left
+            # The left side answers for them: many leaves would if both did at every such cut.
+            low, high = high, high + (high - low)
         self.directions.append(direction)
         self.low.append(low)
         self.high.append(high)
@@ -254,7 +264,8 @@ class _Tree:
         sample = self.X[rows[np.sort(places)]]
         weights = streams.normal(_SAMPLE, Slot.SKETCH + 32 * draw)[0]
         # The weights sum to zero, so that the sample need not be centred.
-        direction = np.asarray((weights - weights.mean()) @ sample, dtype=np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            direction = np.asarray((weights - weights.mean()) @ sample, dtype=np.float64)
         length = float(np.linalg.norm(direction))
         if not 0 < length < np.inf:
             direction, length = np.ones(len(direction)), float(len(direction)) ** 0.5
@@ -263,11 +274,23 @@ class _Tree:
 
 def _ends(values: NDArray[np.float64], overlap: float) -> tuple[float, float]:
     """Between which projections both sides of a cut answer, around the median."""
+    if not np.isfinite(values.max() - values.min()):
+        raise ValueError("X is too large to be cut: projections overflow; rescale it.")
     n = len(values)
-    places = np.clip([int((0.5 - overlap) * n), n // 2, int((0.5 + overlap) * n)], 0, n - 1)
-    low, middle, high = np.partition(values, np.unique(places))[places].tolist()
+    places = [int((0.5 - overlap) * n), n // 2 - 1, n // 2, int((0.5 + overlap) * n)]
+    low, below, above, high = np.partition(values, np.unique(places))[places].tolist()
+    middle = below + (above - below) / 2
     spread = float(values.max() - values.min()) or max(1.0, abs(middle))
-    least = _NARROWEST * spread
+    least = max(_NARROWEST * spread, 4 * float(np.spacing(abs(middle))))
     if high - low < least:
         low, high = middle - least / 2, middle + least / 2
     return low, high
+
+
+def _half(first: NDArray[np.bool_], either: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Rows of one half: the ``first``, and so many of the others, evenly taken, as fill it."""
+    wanted = min(max(len(first) // 2 - int(first.sum()), 0), int(either.sum()))
+    marks = np.arange(either.sum() + 1) * wanted // max(either.sum(), 1)
+    half = first.copy()
+    half[either] = np.diff(marks) > 0
+    return half

@@ -64,14 +64,17 @@ class LocalSolution:
         Most Newton steps that a leaf took; 1 for the squared loss.
     n_trees : int
         Trees whose leaves are all solved.
-    interrupted : bool
+    stopped : bool
         Whether the user or a listener stopped before all were.
+    interrupted : bool
+        Whether it was the user.
     """
 
     coef: NDArray
     optimality: NDArray[np.float64]
     n_iter: int
     n_trees: int
+    stopped: bool
     interrupted: bool
 
 
@@ -109,7 +112,7 @@ def solve_leaves(
     """
     target = np.asarray(target, dtype=np.float64).reshape(len(target), -1)
     work = _Leaves(map_, target, weights, loss, list(alphas), fit_intercept, tol, max_iter)
-    stopped = False
+    stopped = interrupted = False
     try:
         with blas_threads(1):
             for first in range(0, work.n_leaves, _BATCH):
@@ -118,8 +121,8 @@ def solve_leaves(
                     stopped = work.n_solved < work.n_leaves
                     break
     except KeyboardInterrupt:
-        stopped = True
-    return work.solution(stopped)
+        stopped = interrupted = True
+    return work.solution(stopped, interrupted)
 
 
 class _Leaves:
@@ -256,7 +259,7 @@ class _Leaves:
         """What a listener is told."""
         return LeafProgress(self.n_solved, self.n_leaves, self.coef[0])
 
-    def solution(self, stopped: bool) -> LocalSolution:
+    def solution(self, stopped: bool, interrupted: bool) -> LocalSolution:
         """The trees that are whole; at least the first, with constants for the rest of it."""
         trees = [
             self.map.partition_.first_trees(count + 1).n_leaves
@@ -269,5 +272,6 @@ class _Leaves:
             members = int(self.members.starts[n_leaves])
             constants = coef[:, self._constant(0) : self._constant(n_leaves)]
             coef = np.concatenate([coef[:, :members], constants], axis=1)
-        optimality = self.optimality[:, : self.n_solved].max(axis=1, initial=0.0)
-        return LocalSolution(coef, optimality, self.n_iter, whole, stopped)
+        left = 1.0 if self.n_solved < trees[whole - 1] else 0.0  # what constants leave
+        optimality = self.optimality[:, : self.n_solved].max(axis=1, initial=left)
+        return LocalSolution(coef, optimality, self.n_iter, whole, stopped, interrupted)
