@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mercer.designs import Binned, Dense, Lazy, Sparse, Weighted
+from mercer.designs import Binned, Dense, Lazy, Local, Sparse, Weighted
+from mercer.designs.local import LeafBlock
+from mercer.kernels import Laplacian
 
 pytestmark = pytest.mark.rounding
 
@@ -52,11 +54,29 @@ def _case(name, dtype):
     if name == "lazy":
         X = np.arange(N, dtype=dtype)[:, None]
         return Lazy(X, _Columns(Z), D, dtype, block_size=4), Z
+    if name == "local":
+        return _local(Z)
     design = _binned(rng, dtype, "missing" in name, "weighted" in name)
     return design, _truth_of_binned(design)
 
 
+def _local(X):
+    """Two leaves of four and three landmarks that share some of the rows, and one without rows."""
+    shares = np.linspace(0, 1, N)
+    members = [np.array([0, 4, 7, 5]), np.array([4, 2, 9]), np.array([1])]
+    rows = [np.arange(N - 3), np.arange(N // 2, N), np.arange(0)]
+    firsts, leaves = [0, 4, 7], zip(range(3), rows, members, strict=True)
+    blocks = [LeafBlock(i, r, shares[r], m, firsts[i]) for i, r, m in leaves]
+    Z = np.zeros((N, D), dtype=X.dtype)
+    for b in blocks:
+        own = Laplacian(0.3)(X[b.rows], X[b.members]) if len(b.rows) else np.zeros((0, 1))
+        Z[b.rows, b.columns] = b.shares[:, None] * own
+        Z[b.rows, 8 + b.leaf] = b.shares
+    return Local(X, Laplacian(0.3), X, blocks, 8, 3), Z
+
+
 CASES = ["dense", "sparse", "lazy", "binned", "binned-missing", "weighted", "weighted-missing"]
+CASES += ["local"]
 
 
 @pytest.fixture(params=CASES)

@@ -42,7 +42,9 @@ def _blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.M | re.S)
 
 
-@pytest.mark.parametrize("example", _blocks("python"), ids=["first", "exact", "raw", "sparse"])
+@pytest.mark.parametrize(
+    "example", _blocks("python"), ids=["first", "raw", "exact", "local", "sparse"]
+)
 def test_the_python_examples_of_the_readme_run_and_are_short(example):
     assert len([line for line in example.splitlines() if line.strip()]) <= 8
     done = subprocess.run(

@@ -99,7 +99,8 @@ class Local(Design):
         n_jobs: int | None = None,
     ):
         self.X, self.kernel, self.landmarks = X, kernel, landmarks
-        self.blocks, self.n_members, self.n_leaves = list(blocks), n_members, n_leaves
+        self.blocks = [block for block in blocks if len(block.rows)]
+        self.n_members, self.n_leaves = n_members, n_leaves
         self.shape = (X.shape[0], n_members + n_leaves)
         self.dtype = np.dtype(float_type(X))
         self.n_threads = n_threads(n_jobs)
