@@ -24,7 +24,7 @@ from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.solvers import DualResult, Result, Selection
 
-__all__ = ["FeatureModel", "Listener", "described", "raise_if_interrupted", "without"]
+__all__ = ["FeatureModel", "Listener", "described", "raise_if_interrupted"]
 
 Listener: TypeAlias = Callable[[Any], bool]  # sees a solver's state, and may stop it
 
@@ -224,12 +224,6 @@ def described(map_: FeatureMap, *settings: Any) -> str:
     """Settings to the last digit: a warm start goes on from a fit with the same ones."""
     with np.printoptions(threshold=sys.maxsize, precision=17):
         return repr((type(map_).__name__, map_.get_params(), *settings))
-
-
-def without(arguments: dict[str, Any], *names: str) -> dict[str, Any]:
-    """The arguments of an ``__init__``, told by its ``locals()``, for the next one."""
-    names = ("self", "__class__", *names)
-    return {name: value for name, value in arguments.items() if name not in names}
 
 
 def raise_if_interrupted(result: Result | Selection | DualResult) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from mercer import losses
 from mercer._state import State
 from mercer._validation import float_type, name_from
 from mercer.estimators._documentation import MACHINES, documented
-from mercer.estimators.base import FeatureModel, without
+from mercer.estimators.base import FeatureModel
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.state import check_classes
@@ -133,6 +134,7 @@ class Classification(ClassifierMixin, FeatureModel):
 
 
 @documented(MACHINES)
+@dataclass(eq=False, repr=False, kw_only=True)
 class KernelClassifier(Classification, KernelMachine):
     """Kernel classification through an explicit feature map.
 
@@ -146,13 +148,14 @@ class KernelClassifier(Classification, KernelMachine):
     loss : str or a loss, default="squared"
         "squared", "logistic", "squared_hinge", "smooth_hinge", "multinomial", or "sigmoid", to
         which no row counts for more than 1 however wrong its label may be.
-    {penalty, alpha, l1_ratio, class_weight, solver, fit_intercept, scale, tol, max_iter, n_jobs}
-    {random_state, warm_start, alphas, gamma_path, selection}
+    {penalty, alpha, l1_ratio, solver, fit_intercept, scale, tol, max_iter, n_jobs, random_state}
+    {warm_start, alphas, gamma_path, selection}
+    validation_fraction : float, default=0.2
+        Share of the rows held out, above 0 and below 1; every class has its share.
+    {class_weight}
     scoring : {"loss", "accuracy"}, default="loss"
         What choices are made by: the least mean loss on rows not seen, or the largest share of
         right labels, by their weights.
-    validation_fraction : float, default=0.2
-        Share of the rows held out, above 0 and below 1; every class has its share.
 
     Attributes
     ----------
@@ -183,35 +186,8 @@ class KernelClassifier(Classification, KernelMachine):
     ['inside', 'outside']
     """
 
-    def __init__(
-        self,
-        feature_map="binning",
-        *,
-        kernel=None,
-        gamma="scale",
-        n_components=None,
-        loss="squared",
-        penalty="l2",
-        alpha=None,
-        l1_ratio=None,
-        class_weight=None,
-        solver="auto",
-        fit_intercept=True,
-        scale=True,
-        tol=1e-2,
-        max_iter=1000,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        alphas=None,
-        gamma_path=None,
-        selection="auto",
-        scoring="loss",
-        validation_fraction=0.2,
-    ):
-        super().__init__(**without(locals(), "class_weight", "scoring"))
-        self.class_weight = class_weight
-        self.scoring = scoring
+    class_weight: dict[Any, float] | str | None = None
+    scoring: str = "loss"
 
     def _scoring(self) -> str:
         return name_from(self.scoring, ("loss", "accuracy"), "scoring")

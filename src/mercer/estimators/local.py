@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import check_memory
 from mercer._validation import positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
-from mercer.estimators.base import FeatureModel, Listener, without
+from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
 from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
 from mercer.estimators.regression import Regression
@@ -78,45 +78,27 @@ _TEXTS = SHARED | entries(
 )
 
 
+@dataclass(eq=False, repr=False)
 class LocalKernelMachine(FeatureModel):
     """A kernel machine in every leaf of some trees, each solved by itself."""
 
-    path_: dict[str, NDArray]
-
-    def __init__(
-        self,
-        kernel="laplacian",
-        *,
-        gamma="scale",
-        loss="squared",
-        alpha=None,
-        leaf_size=1000,
-        n_trees=4,
-        overlap=0.05,
-        fit_intercept=True,
-        scale=True,
-        tol=1e-2,
-        max_iter=1000,
-        n_jobs=None,
-        random_state=None,
-        alphas=None,
-        validation_fraction=0.2,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.loss = loss
-        self.alpha = alpha
-        self.leaf_size = leaf_size
-        self.n_trees = n_trees
-        self.overlap = overlap
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.alphas = alphas
-        self.validation_fraction = validation_fraction
+    kernel: Any = "laplacian"
+    _: KW_ONLY
+    gamma: float | ArrayLike | str = "scale"
+    loss: str | Loss = "squared"
+    alpha: float | None = None
+    leaf_size: int = 1000
+    n_trees: int = 4
+    overlap: float = 0.05
+    fit_intercept: bool = True
+    scale: bool = True
+    tol: float = 1e-2
+    max_iter: int = 1000
+    n_jobs: int | None = None
+    random_state: Any = None
+    alphas: ArrayLike | None = None
+    validation_fraction: float = 0.2
+    path_: dict[str, NDArray] = field(init=False)
 
     @property
     def n_leaves_(self) -> int:
@@ -284,6 +266,7 @@ class LocalKernelRegressor(Regression, LocalKernelMachine):
 
 
 @documented(_TEXTS)
+@dataclass(eq=False, repr=False, kw_only=True)
 class LocalKernelClassifier(Classification, LocalKernelMachine):
     """Classification by exact kernel machines of nearby rows, in time that is linear in the rows.
 
@@ -297,8 +280,8 @@ class LocalKernelClassifier(Classification, LocalKernelMachine):
     {kernel, gamma}
     loss : str or a loss, default="squared"
         "squared", "logistic", "squared_hinge", "smooth_hinge" or "multinomial".
-    {alpha, leaf_size, n_trees, overlap, class_weight, fit_intercept, scale, tol, max_iter, n_jobs}
-    {random_state, alphas, validation_fraction}
+    {alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter, n_jobs, random_state}
+    {alphas, validation_fraction, class_weight}
 
     Attributes
     ----------
@@ -329,25 +312,4 @@ class LocalKernelClassifier(Classification, LocalKernelMachine):
     ['inside', 'outside']
     """
 
-    def __init__(
-        self,
-        kernel="laplacian",
-        *,
-        gamma="scale",
-        loss="squared",
-        alpha=None,
-        leaf_size=1000,
-        n_trees=4,
-        overlap=0.05,
-        class_weight=None,
-        fit_intercept=True,
-        scale=True,
-        tol=1e-2,
-        max_iter=1000,
-        n_jobs=None,
-        random_state=None,
-        alphas=None,
-        validation_fraction=0.2,
-    ):
-        super().__init__(**without(locals(), "class_weight"))
-        self.class_weight = class_weight
+    class_weight: dict[Any, float] | str | None = None

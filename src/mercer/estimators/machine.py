@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mercer import maps, penalties, solvers
 from mercer._array import check_memory
@@ -41,55 +41,32 @@ _L1_SHARE = 0.01
 _SOLVER_VECTORS = 5.0
 
 
+@dataclass(eq=False, repr=False)
 class KernelMachine(FeatureModel):
     """A feature map, a loss, a penalty and a solver."""
 
-    path_: dict[str, NDArray]
-
-    def __init__(
-        self,
-        feature_map="binning",
-        *,
-        kernel=None,
-        gamma="scale",
-        n_components=None,
-        loss="squared",
-        penalty="l2",
-        alpha=None,
-        l1_ratio=None,
-        solver="auto",
-        fit_intercept=True,
-        scale=True,
-        tol=1e-2,
-        max_iter=1000,
-        n_jobs=None,
-        random_state=None,
-        warm_start=False,
-        alphas=None,
-        gamma_path=None,
-        selection="auto",
-        validation_fraction=0.2,
-    ):
-        self.feature_map = feature_map
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.loss = loss
-        self.penalty = penalty
-        self.alpha = alpha
-        self.l1_ratio = l1_ratio
-        self.solver = solver
-        self.fit_intercept = fit_intercept
-        self.scale = scale
-        self.tol = tol
-        self.max_iter = max_iter
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.alphas = alphas
-        self.gamma_path = gamma_path
-        self.selection = selection
-        self.validation_fraction = validation_fraction
+    feature_map: str | maps.FeatureMap = "binning"
+    _: KW_ONLY
+    kernel: Any = None
+    gamma: float | ArrayLike | str = "scale"
+    n_components: int | None = None
+    loss: str | Loss = "squared"
+    penalty: str | Penalty = "l2"
+    alpha: float | None = None
+    l1_ratio: float | None = None
+    solver: str | solvers.Solver = "auto"
+    fit_intercept: bool = True
+    scale: bool = True
+    tol: float = 1e-2
+    max_iter: int = 1000
+    n_jobs: int | None = None
+    random_state: Any = None
+    warm_start: bool = False
+    alphas: ArrayLike | None = None
+    gamma_path: ArrayLike | None = None
+    selection: str = "auto"
+    validation_fraction: float = 0.2
+    path_: dict[str, NDArray] = field(init=False)
 
     def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         design, continues, thetas = self._prepare(rows, loss)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,6 +22,7 @@ __all__ = ["LocalKernel"]
 _MOST_OVERLAP = 0.25
 
 
+@dataclass(eq=False, repr=False)
 class LocalKernel(FeatureMap):
     """The kernel against the rows that share a leaf, and one constant per leaf.
 
@@ -88,28 +90,17 @@ default="laplacian"
 
     default_kernel: ClassVar[str] = "laplacian"
     _fitted_by: ClassVar[str] = "landmarks_"
-    landmarks_: Any
-    partition_: Partition
-    members_: Members
-
-    def __init__(
-        self,
-        kernel: Any = "laplacian",
-        gamma: float | ArrayLike | str = "scale",
-        leaf_size: int = 1000,
-        n_trees: int = 4,
-        overlap: float = 0.05,
-        *,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.leaf_size = leaf_size
-        self.n_trees = n_trees
-        self.overlap = overlap
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    kernel: Any = "laplacian"
+    gamma: float | ArrayLike | str = "scale"
+    leaf_size: int = 1000
+    n_trees: int = 4
+    overlap: float = 0.05
+    _: KW_ONLY
+    random_state: Any = None
+    n_jobs: int | None = None
+    landmarks_: Any = field(init=False)
+    partition_: Partition = field(init=False)
+    members_: Members = field(init=False)
 
     @property
     def n_features_out_(self) -> int:  # type: ignore[override]
