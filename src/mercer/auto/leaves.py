@@ -16,10 +16,8 @@ _TRIAL_ROWS = 16_000  # of all of these leaves
 _TREES, _FEWER_TREES, _MOST_TREES = 4, 3, 8
 _MANY_ROWS = 100_000  # from which fewer trees have to do
 _LEAST, _MOST = 1000, 4000  # rows of a leaf
-_LARGEST, _LEAST_TREES = (
-    8000,
-    2,
-)  # the same, and trees, where leaves are worth little more than others
+# The same, and trees, where rows of a leaf are worth little more than others.
+_LARGEST, _LARGER, _LEAST_TREES = 8000, 2, 2
 _GLOBAL_ROWS = 30_000  # of the whole table that a leaf is to be worth
 _SMALLEST = 100  # the same where time is short
 # Rows times the square of the leaf's: of so many, factors of four trees take some seconds. Wide
@@ -77,7 +75,7 @@ def cut_for(
     work = _WORK * max(1.0, n_inputs / _WIDE) ** 0.5
     leaf_size = int(np.clip(np.sqrt(work / n), _LEAST, _MOST))
     n_trees = _TREES if n < _MANY_ROWS else _FEWER_TREES
-    wanted = int(min(_GLOBAL_ROWS / worth, _LARGEST))
+    wanted = int(min(_GLOBAL_ROWS / worth, _LARGEST, _LARGER * leaf_size))
     if wanted > leaf_size:
         n_trees = max(_LEAST_TREES, round(n_trees * (leaf_size / wanted) ** 2))
         leaf_size = wanted

@@ -57,12 +57,11 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     The treatment of the columns, scales of the inputs learned from the target, the kernel, its
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
-    hundred rows with the exact kernel, the better ones on more, gamma and strength once more with
-    the random features that replace the kernel beyond 20 000 rows: bins, with faded edges where
-    these serve a few inputs, or cosines. Sparse rows get features, and with thousands of inputs a
-    linear model is tried as well. Targets that vary by factors are fitted as logarithms where that
-    serves. Then one model is fitted to all rows. Whatever is chosen is judged on rows held out of
-    the training data.
+    hundred rows with the exact kernel, the better ones on more. Up to 20 000 rows the model is the
+    exact kernel machine; beyond, a local one, whose settings are chosen once more on leaves of that
+    size. Sparse rows get random features, and with thousands of inputs a linear model is tried as
+    well. Targets that vary by factors are fitted as logarithms where that serves. Then one model is
+    fitted to all rows. Whatever is chosen is judged on rows held out of the training data.
 
     Parameters
     ----------
@@ -191,11 +190,11 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     The treatment of the columns, scales of the inputs learned from the labels, the kernel, its
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
-    hundred rows with the exact kernel, the better ones on more, gamma and strength once more with
-    the random features that replace the kernel beyond 20 000 rows: bins, with faded edges where
-    these serve a few inputs, or cosines. Sparse rows get features, and with thousands of inputs a
-    linear model is tried as well. Then one model is fitted to all rows. Whatever is chosen is
-    judged on rows held out of the training data, which calibrate the probabilities, too.
+    hundred rows with the exact kernel, the better ones on more. Up to 20 000 rows the model is the
+    exact kernel machine; beyond, a local one, whose settings are chosen once more on leaves of that
+    size. Sparse rows get random features, and with thousands of inputs a linear model is tried as
+    well. Then one model is fitted to all rows. Whatever is chosen is judged on rows held out of the
+    training data, which calibrate the probabilities, too.
 
     Parameters
     ----------
