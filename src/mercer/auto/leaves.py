@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from mercer.auto.trials import Settings
 __all__ = ["Cut", "cut_for", "neighbours", "trial_leaves"]
 
 _LARGEST_TRIAL = 1000  # rows of a leaf that settings are tried on
-_TRIAL_ROWS = 16_000  # of all of these leaves
+_TRIAL_ROWS = 32_000  # of all of these leaves
 _TREES, _FEWER_TREES, _MOST_TREES = 4, 3, 8
 _MANY_ROWS = 100_000  # from which fewer trees have to do
 _LEAST, _MOST = 1000, 4000  # rows of a leaf
@@ -94,8 +94,13 @@ def trial_leaves(leaf_size: int) -> tuple[int, int]:
     return size, _TRIAL_ROWS // size
 
 
-def neighbours(settings: Settings) -> Iterator[tuple[Settings, list[float]]]:
-    """Settings one step away, each with the ridges to try it at."""
+def neighbours(
+    settings: Settings, treatments: Sequence[tuple[str, int]] = ()
+) -> Iterator[tuple[Settings, list[float]]]:
+    """Settings one step away, each with the ridges to try it at.
+
+    ``treatments`` are those of the columns that may take the place of the one in ``settings``.
+    """
     factor = _FACTOR[settings.kernel]
     weaker = max(settings.ridge / _RIDGE_STEP, _LEAST_RIDGE)
     near = [settings.ridge, weaker]
@@ -105,3 +110,6 @@ def neighbours(settings: Settings) -> Iterator[tuple[Settings, list[float]]]:
     for power in _POWERS[settings.kernel]:
         if power != settings.power and not settings.turned:
             yield replace(settings, power=power), near[:1]
+    for numbers, max_integers in treatments:
+        if (numbers, max_integers) != (settings.numbers, settings.max_integers):
+            yield replace(settings, numbers=numbers, max_integers=max_integers), near[:1]

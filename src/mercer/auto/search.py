@@ -46,6 +46,7 @@ _FEATURE_RIDGES = (0.3, 0.07)
 _LINEAR_RIDGES = (1.0, 0.1)
 _NARROWER, _STEP, _STEPS = 1.5, 2.0, 3  # first factor of gamma, factor of a step, most steps
 _LEAF_TABLE_ROWS = 100_000  # rows that leaves of a search are cut from
+_MOST_TREATED = 60  # inputs with which all treatments are tried on leaves once more
 _LEAF_STEPS = 6  # of gamma, ridge and power, at most
 _MOST_WORTH = 1000.0  # rows that a row of a leaf may be worth
 _LEAF_GAIN = 0.995  # times the loss that another step has to reach to be followed by one more
@@ -77,12 +78,14 @@ class Search:
         self.held_responses, self.held_rows = None, np.arange(0)
         self.n_components = _FEATURES
         self._finalists: list[Settings] = []
+        self._treatments: Sequence[tuple[str, int]] = []
         n = self._n_rows = len(y)
         self.parts: Sequence[Part | LeafPart] = [
             Part(table, y, goal.kind, fitted, held, key) for fitted, held in splits(goal, key, n)
         ]
         self.first_rows = self.parts[0].fitted
         self._held = np.concatenate([part.held for part in self.parts])
+        self._answered: NDArray | None = None  # which of these every response of the parts is to
 
     @property
     def settings(self) -> Settings:
@@ -96,6 +99,7 @@ class Search:
 
     def run(self, treatments: Sequence[tuple[str, int]], n_inputs: int) -> None:
         """Try everything on few rows, the better part on more."""
+        self._treatments = treatments if n_inputs <= _MOST_TREATED else []
         records = self._first(treatments, n_inputs)
         kept = _promising(records, list(records), _KEPT, _NEAR)
         more = self._shrunk(_SECOND_ROWS, n_inputs)
@@ -193,12 +197,13 @@ class Search:
             again = leading is not None and leading.stage == "leaves"
             if again and leading and self.best.loss > _LEAF_GAIN * leading.loss:
                 break
-            trials = list(neighbours(self.best.settings))
+            trials = list(neighbours(self.best.settings, self._treatments))
         return self._worth_of_a_leaf()
 
     def _judge_by(self, parts: Sequence[LeafPart]) -> None:
         self.parts, self._n_rows = parts, max(len(part.fitted) for part in parts)
-        self._held = np.concatenate([part.held for part in parts])
+        held = np.concatenate([part.held for part in parts])
+        self._held, self._answered = np.unique(held, return_inverse=True)
 
     def _worth_of_a_leaf(self) -> float:
         """Rows of the whole table that a row of a leaf is worth, by how the loss falls with both.
@@ -345,13 +350,21 @@ class Search:
         seconds = (time.perf_counter() - start) / max(1, len(responses))
         outcomes = []
         for settings, pieces in responses.items():
-            joined = np.concatenate(pieces)
+            joined = self._per_row(np.concatenate(pieces))
             losses, error = self.goal.losses(joined, self._held, settings.transform)
             record = Record(
                 self._stage.name, n_rows, settings, float(losses.mean()), error, seconds
             )
             outcomes.append(Outcome(record, joined, losses))
         return outcomes
+
+    def _per_row(self, responses: NDArray) -> NDArray:
+        """The mean response to every held-out row, of which leaves may have answered several."""
+        if self._answered is None:
+            return responses
+        sums = np.zeros((len(self._held), responses.shape[1]))
+        np.add.at(sums, self._answered, responses)
+        return sums / np.bincount(self._answered)[:, None]
 
     def _record(self, outcomes: Iterable[Outcome]) -> Record | None:
         """The best of some records; all are kept."""
