@@ -126,6 +126,19 @@ def test_rows_beyond_the_exact_kernel_get_leaves(monkeypatch):
     assert r2(model, X[2000:], y[2000:]) > 0.9
 
 
+def test_more_rows_do_no_harm_where_leaves_take_the_place_of_the_exact_kernel(monkeypatch):
+    monkeypatch.setattr(base, "_EXACT_ROWS", 1000)
+    monkeypatch.setattr(leaves, "_MOST", 600)
+    monkeypatch.setattr(leaves, "_LEAST", 600)
+    X, y = friedman(6000)
+    scores = [
+        r2(AutoKernelRegressor(random_state=0).fit(X[:n], y[:n]), X[4000:], y[4000:])
+        for n in (1000, 2000, 4000)
+    ]
+    assert scores[1] > scores[0] - 0.01
+    assert scores[2] > scores[1] - 0.01
+
+
 def test_sparse_rows_get_features():
     X, y = friedman(2400)
     X = sparse.csr_array(np.where(X > 0.3, X, 0))

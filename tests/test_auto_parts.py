@@ -1,6 +1,7 @@
 """The parts of the automatic choice: targets, splits, trials and what held-out rows tell."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,7 +14,8 @@ from mercer.auto import LogTargetRegressor
 from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage
-from mercer.auto.parts import splits
+from mercer.auto.leaves import cut_for
+from mercer.auto.parts import leaf_parts, splits
 from mercer.auto.search import Search
 from mercer.auto.targets import log_shift, smeared
 from mercer.auto.trials import Settings, exact_responses, feature_responses
@@ -268,3 +270,48 @@ def test_the_leader_does_not_depend_on_the_order_of_trials():
             stage.add(outcome)
         leaders.add(stage.leader.record.settings)
     assert len(leaders) == 1
+
+
+# leaves
+
+
+def test_leaves_get_smaller_with_more_rows_and_larger_with_more_inputs():
+    sizes = [cut_for(n, 10).leaf_size for n in (25_000, 50_000, 100_000, 1_000_000)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert cut_for(100_000, 500).leaf_size > cut_for(100_000, 10).leaf_size
+
+
+def test_leaves_that_are_worth_little_more_than_other_rows_are_larger_and_fewer_trees():
+    plain, wanted = cut_for(100_000, 10), cut_for(100_000, 10, worth=2.0)
+    assert plain.leaf_size < wanted.leaf_size <= 2 * plain.leaf_size
+    assert wanted.n_trees < plain.n_trees
+    assert cut_for(100_000, 10, worth=1000.0) == plain
+
+
+def test_a_cut_takes_no_more_time_than_there_is():
+    for seconds in (0.1, 1.0, 10.0, 100.0):
+        cut = cut_for(200_000, 10, np.inf, seconds, leaf_seconds=0.01, leaf_rows=800)
+        assert cut.seconds(0.01, 800) <= seconds or cut.leaf_size == 100
+    assert cut_for(200_000, 10, np.inf, 1e6, 0.01, 800).n_trees == 8
+
+
+@pytest.mark.parametrize("n", [20_001, 300_000, 10**7])
+def test_overlap_bounds_the_rows_of_all_leaves(n):
+    cut = cut_for(n, 10)
+    depth = np.log2(n / cut.leaf_size)
+    assert 0 < cut.overlap <= 0.05
+    assert (1 + 2 * cut.overlap) ** depth <= 1.6 * (1 + 1e-9)
+
+
+def test_mean_response_of_all_leaves_that_answer_for_a_row():
+    n = 3000
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    search = Search(X, X[:, 0], Numbers(X[:, :1]), 3, 1, np.inf)
+    whole = replace(search.parts[0], fitted=np.arange(n), held=np.arange(1))
+    parts = leaf_parts(whole, Settings(), 200, 16, 0.05)
+    search._judge_by(parts)
+    truth = np.concatenate([X[part.held, :1] for part in parts])
+    np.testing.assert_allclose(search._per_row(truth), X[search._held, :1])
+    assert np.unique(search._answered, return_counts=True)[1].max() >= 2
+    for part in parts:
+        assert not set(part.fitted) & set(part.held)

@@ -475,3 +475,12 @@ def test_coefficients_that_do_not_fit_in_memory_are_refused_with_what_would():
             LocalKernelRegressor(n_trees=99).fit(X, y)
         with pytest.raises(MemoryError, match=r"raise leaf_size or lower overlap\.$"):
             LocalKernelRegressor(leaf_size=50, overlap=0.25, n_trees=1).fit(X, y)
+
+
+def test_leaves_too_large_for_memory_are_refused_with_the_size_that_fits():
+    X, y = np.random.default_rng(0).normal(size=(3000, 2)).astype(np.float32), np.zeros(3000)
+    with (
+        config_context(max_memory=2**26),
+        pytest.raises(MemoryError, match=r"2 leaves of 3000 rows .*leaf_size=\d+ would fit\.$"),
+    ):
+        LocalKernelRegressor(leaf_size=3000, n_trees=2, n_jobs=2).fit(X, y)

@@ -54,7 +54,7 @@ class Cut:
 def cut_for(
     n: int,
     n_inputs: int,
-    worth: float = _GLOBAL_ROWS,
+    worth: float = np.inf,
     seconds_left: float = np.inf,
     leaf_seconds: float = 0.0,
     leaf_rows: int = 1,
@@ -66,7 +66,7 @@ def cut_for(
     n, n_inputs : int
     worth : float
         Rows of the whole table that a row of a leaf is worth. Leaves are to be worth as many as the
-        exact machine would take, or more rows could do harm.
+        exact machine would take, or more rows could do harm. Infinite where nobody knows.
     seconds_left : float
         Infinite where there is no limit.
     leaf_seconds, leaf_rows :

@@ -48,7 +48,6 @@ _NARROWER, _STEP, _STEPS = 1.5, 2.0, 3  # first factor of gamma, factor of a ste
 _LEAF_TABLE_ROWS = 100_000  # rows that leaves of a search are cut from
 _MOST_TREATED = 60  # inputs with which all treatments are tried on leaves once more
 _LEAF_STEPS = 6  # of gamma, ridge and power, at most
-_MOST_WORTH = 1000.0  # rows that a row of a leaf may be worth
 _LEAF_GAIN = 0.995  # times the loss that another step has to reach to be followed by one more
 _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 
@@ -174,10 +173,11 @@ class Search:
         Returns
         -------
         float
-            How many rows of the whole table a row of a leaf is worth; 1 if there was no time.
+            How many rows of the whole table a row of a leaf is worth; infinite if there was no time
+            to tell.
         """
         if not self._finalists or self._is_late():
-            return 1.0
+            return np.inf
         order = np.concatenate(splits(self.goal, self.key, self._n_rows, self._n_rows)[0][::-1])
         whole = self._whole(order[:_LEAF_TABLE_ROWS])
         size, count = trial_leaves(cut.leaf_size)
@@ -213,7 +213,7 @@ class Search:
         """
         parts, best = [part for part in self.parts if isinstance(part, LeafPart)], self.best
         if best is None or best.stage != "leaves" or self._is_late():
-            return 1.0
+            return np.inf
         few = best.rows
         self._judge_by([spread_out(parts, 4 * few)])
         losses = []
@@ -223,9 +223,9 @@ class Search:
             losses.append(same[0].record.loss if same else best.loss)
         self._judge_by(parts)
         if not losses[0] > losses[1] > 0 < best.loss:
-            return 1.0 if best.loss >= losses[0] else _MOST_WORTH
+            return 1.0 if best.loss >= losses[0] else np.inf
         power = np.log(losses[0] / losses[1]) / np.log(4)
-        return float(np.clip((losses[0] / best.loss) ** (1 / power), 1.0, _MOST_WORTH))
+        return float(max((losses[0] / best.loss) ** (1 / power), 1.0))
 
     def _whole(self, rows: NDArray) -> Part:
         """Rows to cut leaves from; one has to be held out."""

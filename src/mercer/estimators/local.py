@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import check_memory
+from mercer._array import check_memory, n_threads
 from mercer._validation import positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
@@ -28,6 +28,7 @@ __all__ = ["LocalKernelClassifier", "LocalKernelMachine", "LocalKernelRegressor"
 _RIDGE = 0.3  # default n alpha, as of the machines of all rows
 # Below this ridge, in units of k(x, x), rounding of float32 entries would show in responses.
 _ROUGH_RIDGE = 1e-3
+_LEAF_MATRICES = 3.0  # of the size of a leaf that its thread works with
 
 _TEXTS = SHARED | entries(
     """
@@ -146,15 +147,25 @@ class LocalKernelMachine(FeatureModel):
         return [_RIDGE / (len(rows) if rows.weights is None else float(np.sum(rows.weights)))]
 
     def _check_memory(self, map_: LocalKernel, rows: Rows, n_alphas: int) -> None:
-        numbers = rows.target.size // len(rows) * max(2, n_alphas)
-        needed = map_.expected_members(len(rows)) * (16.0 + rows.X.dtype.itemsize * numbers)
+        """Refuse coefficients, or matrices of the leaves at work, that would not fit."""
+        n = len(rows)
+        numbers = rows.target.size // n * max(2, n_alphas)
+        needed = map_.expected_members(n) * (16.0 + rows.X.dtype.itemsize * numbers)
 
         def remedy(room: int) -> str:
             fitting = int(room / needed * self.n_trees)
             return f"n_trees={fitting} would fit" if fitting else "raise leaf_size or lower overlap"
 
-        what = f"the coefficients of n_trees={self.n_trees} trees of {len(rows)} rows"
+        what = f"the coefficients of n_trees={self.n_trees} trees of {n} rows"
         check_memory(needed, what, remedy)
+        side = min(n, self.leaf_size)
+        at_work = min(n_threads(self.n_jobs), self.n_trees * -(-n // side))
+        of_entry = at_work * _LEAF_MATRICES * rows.X.dtype.itemsize
+        check_memory(
+            of_entry * side**2,
+            f"{at_work} leaves of {side} rows side by side",
+            lambda room: f"leaf_size={max(2, int((room / of_entry) ** 0.5))} would fit",
+        )
 
     def _chosen(self, map_: LocalKernel, rows: Rows, loss: Loss, alphas: Sequence[float]) -> float:
         """The strength whose model of most rows has the least loss on the others."""
