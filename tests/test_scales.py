@@ -159,3 +159,14 @@ def test_scaled_inputs_beyond_the_dtype_are_refused_in_one_sentence():
     scaler = GradientScaler(random_state=0).fit(X, X[:, 0])
     with pytest.raises(ValueError, match="X must have scaled inputs within the range of float64"):
         scaler.transform(np.full((2, 2), 1e308))
+
+
+@pytest.mark.parametrize("largest", [4.4942328371557893e307, 1.7e308, 1e-300])
+@pytest.mark.parametrize("metric", ["cityblock", "sqeuclidean"])
+def test_one_huge_number_leaves_scales_finite(largest, metric):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 1)), rng.normal(size=90)
+    X[27] = largest
+    scaler = GradientScaler(n_components=16, metric=metric, random_state=0).fit(X, y)
+    assert np.isfinite(scaler.matrix_).all()
+    assert (scaler.matrix_ > 0).all()

@@ -206,7 +206,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
 def _unit(rows: Any) -> float:
     """The power of two next to the largest number, by which rows are divided without rounding."""
     values = rows.data if sparse.issparse(rows) else rows
-    return float(2.0 ** np.frexp(np.max(np.abs(values), initial=0.0))[1] / 2)
+    return float(np.ldexp(1.0, np.frexp(np.max(np.abs(values), initial=0.0))[1] - 1))
 
 
 def at_unit_distance(X: Any, matrix: NDArray, metric: str) -> NDArray:
@@ -224,7 +224,10 @@ def at_unit_distance(X: Any, matrix: NDArray, metric: str) -> NDArray:
     ]
     apart = np.concatenate([np.zeros(1), *distances])
     apart = apart[apart > 0]
-    return matrix * (float(np.median(apart)) if len(apart) else 1.0) ** (-1 / power)
+    with np.errstate(over="ignore"):  # beside one huge number, distances may be next to nothing
+        factor = (np.median(apart) if len(apart) else np.float64(1.0)) ** (-1 / power)
+    most = np.finfo(np.float64).max / max(1.0, float(np.max(np.abs(matrix), initial=0.0)))
+    return matrix * min(float(factor), most)
 
 
 @dataclass
