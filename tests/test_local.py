@@ -432,6 +432,7 @@ def test_leaves_are_almost_as_accurate_as_all_rows():
         ({"overlap": np.nan}, "overlap must be from 0 to 0.25; got nan"),
         ({"overlap": "wide"}, "overlap must be a number; got 'wide'"),
         ({"n_trees": 0}, "n_trees must be at least 1; got 0"),
+        ({"n_trees": 1001}, "n_trees must be at most 1000; got 1001"),
         ({"n_trees": True}, "n_trees must be an integer; got True"),
         ({"n_trees": 10**400}, r"n_trees must be below 2\*\*63; got one of 1329 bits"),
         ({"alpha": 0}, "alpha must be positive and finite; got 0"),

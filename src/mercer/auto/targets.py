@@ -142,6 +142,6 @@ class LogTargetRegressor(Checked, RegressorMixin, BaseEstimator):
             shift.number(name)
         shift.check("unit", "be positive", shift.number("unit") > 0)
         shift.check("high", "be at least low", self.shift_.low <= self.shift_.high)
-        residuals = np.asarray(self._residuals_)
+        residuals = np.asarray(state.value("_residuals_"))
         are_numbers = residuals.ndim == 1 and residuals.size and residuals.dtype.kind in "fiu"
         state.check("_residuals_", "be finite numbers", are_numbers and is_finite(residuals))

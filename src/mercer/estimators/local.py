@@ -41,7 +41,7 @@ _TEXTS = SHARED | entries(
     leaf_size : int, default=1000
         Most rows of a leaf, >= 2. Larger leaves are more accurate; time grows with the square.
     n_trees : int, default=4
-        Trees whose models are averaged, >= 1.
+        Trees whose models are averaged, from 1 to 1000.
     overlap : float, default=0.05
         Share of the rows to either side of a cut that both sides are fitted to and answer for, from
         0 to 0.25; responses are continuous unless it is 0.

@@ -20,6 +20,7 @@ from mercer.maps.partition import Members, Partition, expected_growth, grown
 __all__ = ["LocalKernel"]
 
 _MOST_OVERLAP = 0.25
+_MOST_TREES = 1000  # more change no mean that anybody could tell
 
 
 @dataclass(eq=False, repr=False)
@@ -45,7 +46,7 @@ default="laplacian"
     leaf_size : int, default=1000
         Most rows of a leaf, >= 2. Time grows with its square, for a given number of rows.
     n_trees : int, default=4
-        Trees that are averaged, >= 1.
+        Trees that are averaged, from 1 to 1000.
     overlap : float, default=0.05
         Share of the rows of a node to either side of a cut that both sides are fitted to, and
         answer for; from 0 to 0.25.
@@ -160,6 +161,8 @@ default="laplacian"
         if leaf_size < 2:
             raise ValueError(f"leaf_size must be at least 2; got {self.leaf_size!r}.")
         n_trees = positive_integer(self.n_trees, "n_trees")
+        if n_trees > _MOST_TREES:
+            raise ValueError(f"n_trees must be at most {_MOST_TREES}; got {self.n_trees!r}.")
         overlap = real_number(self.overlap, "overlap")
         if not 0 <= overlap <= _MOST_OVERLAP:
             raise ValueError(f"overlap must be from 0 to {_MOST_OVERLAP}; got {self.overlap!r}.")
