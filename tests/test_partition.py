@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from mercer import config_context
 from mercer.designs import Local
 from mercer.kernels import Laplacian
 from mercer.maps import LocalKernel
@@ -320,5 +321,8 @@ def test_rows_whose_projections_overflow_are_refused_by_a_fit_and_halved_later()
 
 
 def test_trees_that_would_not_fit_in_memory_are_refused_before_they_grow():
-    with pytest.raises(MemoryError, match=r"n_trees=1000000 with overlap=0\.25 of 600 rows needs"):
-        LocalKernel(leaf_size=2, n_trees=10**6, overlap=0.25).fit(cloud())
+    with (
+        config_context(max_memory="16MB"),
+        pytest.raises(MemoryError, match=r"n_trees=1000 with overlap=0\.25 of 600 rows needs"),
+    ):
+        LocalKernel(leaf_size=2, n_trees=1000, overlap=0.25).fit(cloud())
