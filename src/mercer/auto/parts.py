@@ -91,16 +91,25 @@ class LeafPart:
     """Rows of a leaf, some of them held out, treated and scaled with all rows."""
 
     whole: Part
-    fitted: NDArray[np.int64]  # of the table
-    held: NDArray[np.int64]
-    places: tuple[NDArray[np.int64], NDArray[np.int64]]  # the same among the rows of ``whole``
+    fitted_places: NDArray[np.int64]  # among the rows of ``whole``
+    held_places: NDArray[np.int64]
+
+    @property
+    def fitted(self) -> NDArray[np.int64]:
+        """The rows to fit, of the table."""
+        return self.whole.fitted[self.fitted_places]
+
+    @property
+    def held(self) -> NDArray[np.int64]:
+        """The rows held out, of the table."""
+        return self.whole.fitted[self.held_places]
 
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
         """The first rows to fit, and all to predict, in learned scales."""
         treated, _ = self.whole.rows(settings)
         matrix = self.whole.scales(settings)
-        fitted, held = self.places
-        return scaled(treated[fitted[:n_rows]], matrix), scaled(treated[held], matrix)
+        fitted = treated[self.fitted_places[:n_rows]]
+        return scaled(fitted, matrix), scaled(treated[self.held_places], matrix)
 
 
 def leaf_parts(
@@ -127,18 +136,17 @@ def leaf_parts(
             for side in map(sides.of, range(len(sides))):
                 held, fitted = own[side[is_held[side]]], own[side[~is_held[side]]]
                 if len(held) and len(fitted):
-                    table_rows = whole.fitted[fitted], whole.fitted[held]
-                    parts.append(LeafPart(whole, *table_rows, (fitted, held)))
+                    parts.append(LeafPart(whole, fitted, held))
     return parts
 
 
 def spread_out(leaves: list[LeafPart], n_rows: int) -> LeafPart:
     """Rows from anywhere in the table beside the rows that the leaves hold out."""
     whole = leaves[0].whole
-    held = np.unique(np.concatenate([leaf.places[1] for leaf in leaves]))
+    held = np.unique(np.concatenate([leaf.held_places for leaf in leaves]))
     free = np.setdiff1d(np.arange(len(whole.fitted)), held)
     fitted = free[np.argsort(random_order(whole.key, len(free)))[:n_rows]]
-    return LeafPart(whole, whole.fitted[fitted], whole.fitted[held], (fitted, held))
+    return LeafPart(whole, fitted, held)
 
 
 def rows_of(table: Any, rows: NDArray) -> Any:

@@ -77,6 +77,20 @@ _TEXTS = SHARED | entries(
         Passed on after an interruption; the trees finished so far are in place and can predict.
     """
 )
+_TEXTS["method"] = """\
+Rows are cut in two in random directions until no leaf has more than ``leaf_size`` of them; a
+kernel machine is solved in each, ``min_f sum_i loss(y_i, f(x_i) + b) + n_samples * alpha / 2 *
+|f|^2`` over the rows i of the leaf, and several trees are averaged. With one leaf that is the
+exact kernel machine of all rows."""
+_TEXTS["sources"] = """\
+See Also
+--------
+mercer.maps.LocalKernel : the cuts and the features.
+
+References
+----------
+Thomann, Blaschzyk, Meister and Steinwart, Spatial decompositions for large scale SVMs,
+AISTATS 2017."""
 
 
 @dataclass(eq=False, repr=False)
@@ -236,10 +250,7 @@ class LocalKernelMachine(FeatureModel):
 class LocalKernelRegressor(Regression, LocalKernelMachine):
     """Regression by exact kernel machines of nearby rows, in time that is linear in the rows.
 
-    Rows are cut in two in random directions until no leaf has more than ``leaf_size`` of them; a
-    kernel machine is solved in each, ``min_f sum_i loss(y_i, f(x_i) + b) + n_samples * alpha / 2 *
-    |f|^2`` over the rows i of the leaf, and several trees are averaged. With one leaf that is the
-    exact kernel machine of all rows.
+    {method}
 
     Parameters
     ----------
@@ -255,14 +266,7 @@ class LocalKernelRegressor(Regression, LocalKernelMachine):
     ------
     {ValueError, MemoryError, KeyboardInterrupt}
 
-    See Also
-    --------
-    mercer.maps.LocalKernel : the cuts and the features.
-
-    References
-    ----------
-    Thomann, Blaschzyk, Meister and Steinwart, Spatial decompositions for large scale SVMs,
-    AISTATS 2017.
+    {sources}
 
     Examples
     --------
@@ -281,10 +285,8 @@ class LocalKernelRegressor(Regression, LocalKernelMachine):
 class LocalKernelClassifier(Classification, LocalKernelMachine):
     """Classification by exact kernel machines of nearby rows, in time that is linear in the rows.
 
-    Rows are cut in two in random directions until no leaf has more than ``leaf_size`` of them; a
-    kernel machine is solved in each, ``min_f sum_i loss(y_i, f(x_i) + b) + n_samples * alpha / 2 *
-    |f|^2`` over the rows i of the leaf, and several trees are averaged. With one leaf that is the
-    exact kernel machine of all rows. More than two classes are one response each.
+    {method}
+    More than two classes are one response each.
 
     Parameters
     ----------
@@ -303,14 +305,7 @@ class LocalKernelClassifier(Classification, LocalKernelMachine):
     ------
     {ValueError, MemoryError, KeyboardInterrupt}
 
-    See Also
-    --------
-    mercer.maps.LocalKernel : the cuts and the features.
-
-    References
-    ----------
-    Thomann, Blaschzyk, Meister and Steinwart, Spatial decompositions for large scale SVMs,
-    AISTATS 2017.
+    {sources}
 
     Examples
     --------

@@ -20,7 +20,7 @@ __all__ = ["Members", "Partition", "Route", "expected_growth", "grown"]
 
 _SAMPLE = 1000  # rows of a node whose covariance a cut is drawn from
 _DRAWS = 4  # directions tried where many rows lie on the cut itself
-_ATOM = 0.1  # share of the rows that a side may have beyond its own unless all draws fail
+_EXCESS = 0.1  # share of the rows that a side may have beyond its own unless all draws fail
 _NARROWEST = 1e-5  # width of a blend, in units of the spread: it has to outlast float32 rounding
 _GATHERED_BYTES = 2**20  # of rows that are projected at a time
 
@@ -46,7 +46,7 @@ class Members:
 
     def of(self, leaf: int) -> NDArray[np.int64]:
         """The rows of a leaf, in increasing order."""
-        return self.order[self.starts[leaf] : self.starts[leaf + 1]]
+        return self.order[self.places(leaf)]
 
     def places(self, leaf: int) -> slice:
         """Where they stand in ``order``."""
@@ -109,10 +109,8 @@ class Partition:
 
     def first_trees(self, count: int) -> Partition:
         """The partition of the first trees alone."""
-        if count == len(self.roots):
-            return self
-        root = int(self.roots[count])
-        cuts = root if root >= 0 else self._n_cuts_before(count)
+        later = [int(root) for root in self.roots[count:] if root >= 0]
+        cuts = min(later, default=len(self.low))  # they are numbered tree by tree
         return Partition(
             self.directions[:cuts],
             self.low[:cuts],
@@ -120,10 +118,6 @@ class Partition:
             self.children[:cuts],
             self.roots[:count],
         )
-
-    def _n_cuts_before(self, tree: int) -> int:
-        later = [int(root) for root in self.roots[tree:] if root >= 0]
-        return min(later, default=len(self.low))
 
     def check(self, d: int) -> None:
         """Refuse arrays that no growth leaves, so that every walk ends in a leaf."""
@@ -238,7 +232,7 @@ class _Tree:
     def _cut(self, rows: NDArray[np.int64], node: int) -> tuple[NDArray, NDArray]:
         """Rows of the left and of the right side of a new cut."""
         streams = Streams(self.key, np.array([self.number << 32 | node % 2**32]))
-        most = min((0.5 + self.overlap + _ATOM) * len(rows) + 1, len(rows) - 1)
+        most = min((0.5 + self.overlap + _EXCESS) * len(rows) + 1, len(rows) - 1)
         for draw in range(_DRAWS):
             direction = self._direction(rows, streams, draw)
             values = projections(self.X, rows, direction)
