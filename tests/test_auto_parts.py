@@ -9,16 +9,16 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import log_loss
 
-from mercer import kernels
 from mercer.auto import LogTargetRegressor
 from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.leaves import cut_for
+from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.parts import leaf_parts, splits
 from mercer.auto.search import Search
 from mercer.auto.targets import log_shift, smeared
-from mercer.auto.trials import Settings, exact_responses, feature_responses
+from mercer.auto.trials import Settings, feature_responses
 from mercer.maps import IdentityMap
 
 # trials
@@ -27,10 +27,41 @@ from mercer.maps import IdentityMap
 def test_exact_responses_are_kernel_ridge():
     rng = np.random.default_rng(0)
     X, target, held = rng.normal(size=(40, 3)), rng.normal(size=(40, 2)), rng.normal(size=(7, 3))
-    kernel = kernels.Laplacian(0.5)
-    for ridge, responses in exact_responses(kernel, X, held, target, [0.1, 0.001]):
+    ridges = [0.1, 0.001, 0.0001]
+    [found] = exact_responses("laplacian", [Machine(0.5, X, held, target)], ridges, 1)
+    for ridge, responses in zip(ridges, found, strict=True):
         theirs = KernelRidge(alpha=ridge, kernel="laplacian", gamma=0.5)
         np.testing.assert_allclose(responses, theirs.fit(X, target).predict(held), rtol=1e-6)
+
+
+@pytest.mark.parametrize(("kernel", "theirs"), [("laplacian", "laplacian"), ("gaussian", "rbf")])
+def test_machines_solved_together_are_kernel_ridge(kernel, theirs):
+    rng, ridges = np.random.default_rng(0), [0.3, 0.01]
+    machines = [
+        Machine(
+            gamma,
+            rng.normal(size=(m, d)).astype(np.float32),
+            rng.normal(size=(h, d)).astype(np.float32),
+            rng.normal(size=(m, 2)),
+        )
+        for gamma, m, h, d in [(0.5, 40, 7, 3), (1.7, 90, 1, 2), (0.5, 1, 30, 3)]
+    ]
+    for machine, found in zip(machines, exact_responses(kernel, machines, ridges, 2), strict=True):
+        for ridge, responses in zip(ridges, found, strict=True):
+            model = KernelRidge(alpha=ridge, kernel=theirs, gamma=machine.gamma)
+            expected = model.fit(machine.fitted, machine.target).predict(machine.held)
+            np.testing.assert_allclose(responses, expected, atol=2e-4)
+
+
+def test_machines_are_solved_alike_alone_and_together():
+    rng = np.random.default_rng(0)
+    machines = [
+        Machine(1.0, X[:300], X[300:], rng.normal(size=(300, 1)))
+        for X in rng.normal(size=(3, 320, 4)).astype(np.float32)
+    ]
+    together = list(exact_responses("laplacian", machines, [0.1], 1))
+    alone = [next(exact_responses("laplacian", [machine], [0.1], 1)) for machine in machines]
+    np.testing.assert_array_equal(together, alone)
 
 
 def test_feature_responses_are_ridge_of_the_features():

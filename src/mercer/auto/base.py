@@ -22,9 +22,9 @@ from mercer.auto.deadline import Deadline
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.parts import MOST_DENSE, rows_of
-from mercer.auto.search import Search, feature_map
+from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
-from mercer.auto.trials import METRICS, Settings
+from mercer.auto.trials import METRICS, Settings, feature_map
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler

@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 
 from mercer.auto.trials import Settings
 
-__all__ = ["Outcome", "Record", "Stage"]
+__all__ = ["Outcome", "Record", "Stage", "better", "promising", "rank_loss"]
 
+_MARGIN = 0.02  # share of the loss that a transformed target has to gain
+_SMOOTH_MARGIN = 0.03  # the same for the Gaussian
 _SURE = 2.0  # standard errors that a step away from what serves most tables has to gain
 _MUCH = 0.2  # share of the loss whose gain is enough in any case
 _AHEAD = 0.12  # share of the loss, per doubling of rows, that the Gaussian has to gain on classes
@@ -101,3 +103,37 @@ def _fanciness(settings: Settings) -> int:
 
 def _is_smooth(settings: Settings) -> bool:
     return settings.kernel == "gaussian"
+
+
+def promising(
+    losses: dict[Settings, Record], groups: list[Settings], most: dict[str, int], near: float
+) -> list[Settings]:
+    """The best groups of each kernel, the best first; the Gaussian only if it is near the best.
+
+    Few rows favour smooth kernels, so the Laplacian is not given up early.
+    """
+    ranked = sorted(groups, key=lambda group: rank_loss(losses[group]))
+    enough = near * rank_loss(losses[ranked[0]]) if ranked else 0.0
+    kept: list[Settings] = []
+    for kernel, count in most.items():
+        of_kernel = [group for group in ranked if group.kernel == kernel]
+        if of_kernel and (kernel == "laplacian" or rank_loss(losses[of_kernel[0]]) <= enough):
+            kept += of_kernel[:count]
+    return sorted(kept, key=lambda group: rank_loss(losses[group]))
+
+
+def better(record: Record | None, other: Record | None) -> Record | None:
+    """The one of less loss, the first of equal ones; None if there is none."""
+    if record is None or other is None:
+        return other if record is None else record
+    return min(record, other, key=rank_loss)
+
+
+def rank_loss(record: Record) -> float:
+    """The loss with the handicaps of transformed targets and of smooth kernels.
+
+    The latter gain less from rows still to come.
+    """
+    settings = record.settings
+    handicap = _MARGIN * (settings.transform != "identity")
+    return record.loss * (1 + handicap + _SMOOTH_MARGIN * (settings.kernel == "gaussian"))

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.trials import METRICS, Settings
-from mercer.estimators.scales import GradientScaler, at_unit_distance, scaled
+from mercer.estimators.scales import at_unit_distance, learned_scales, scaled
 from mercer.estimators.selection import random_order
 from mercer.maps.partition import grown
-from mercer.preparation import TablePreparer
+from mercer.preparation import Columns, TablePreparer, column_names, read, treated
 
 __all__ = ["MOST_DENSE", "LeafPart", "Part", "leaf_parts", "rows_of", "splits", "spread_out"]
 
@@ -52,6 +53,11 @@ class Part:
 
     def scales(self, settings: Settings) -> NDArray[np.float32]:
         """What brings rows to learned scales, at a median distance of 1."""
+        which = settings.numbers, settings.max_integers, settings.turned, settings.power
+        metric = METRICS[settings.kernel]
+        return self._once((*which, metric), lambda: self._scales(settings, metric))
+
+    def _scales(self, settings: Settings, metric: str) -> NDArray[np.float32]:
         fitted, _ = self.rows(settings)
         learned = np.ones(fitted.shape[1])
         if settings.power:
@@ -59,7 +65,7 @@ class Part:
             learned = self._once(which, lambda: self._learned(settings.turned, fitted))
         if not settings.turned:
             learned = learned**settings.power
-        return at_unit_distance(fitted, learned, METRICS[settings.kernel]).astype(np.float32)
+        return at_unit_distance(fitted, learned, metric).astype(np.float32)
 
     def _once(self, key: Any, make: Callable[[], Any]) -> Any:
         """The result of ``make``, which the first thread that asks for it calls."""
@@ -75,15 +81,23 @@ class Part:
             target=self.kind,
             random_state=np.random.default_rng(self.key),
         )
-        fitted = preparer.fit_transform(rows_of(self.table, self.fitted), self.y[self.fitted])
-        held = preparer.transform(rows_of(self.table, self.held))
+        y = self.y[self.fitted]
+        if sparse.issparse(self.table):
+            fitted = preparer.fit_transform(rows_of(self.table, self.fitted), y)
+            held = preparer.transform(rows_of(self.table, self.held))
+        else:
+            columns = self._once("columns", self._columns)
+            fitted, held = treated(preparer, columns[0], columns[1], y)
         return _short(fitted), _short(held)
 
+    def _columns(self) -> tuple[Columns, Columns]:
+        """The columns of the rows to fit and of those to predict, read once for all treatments."""
+        names = column_names(self.table)
+        fitted = read(rows_of(self.table, self.fitted), names)
+        return fitted, read(rows_of(self.table, self.held), names, fitted.kinds())
+
     def _learned(self, turned: bool, fitted: Any) -> NDArray:
-        scaler = GradientScaler(
-            full=turned, target=self.kind, random_state=np.random.default_rng(self.key)
-        ).fit(fitted, self.y[self.fitted])
-        return scaler.matrix_ if turned else scaler.scales_
+        return learned_scales(fitted, self.y[self.fitted], self.kind, self.key, turned)
 
 
 @dataclass

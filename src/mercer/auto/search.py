@@ -7,23 +7,25 @@ import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer import kernels
+from mercer._array import n_threads
 from mercer._blas import blas_threads
 from mercer._threads import side_by_side
-from mercer.auto.goals import Classes, Numbers
-from mercer.auto.leading import Outcome, Record, Stage
+from mercer.auto.goals import Classes, Encoding, Numbers
+from mercer.auto.leading import Outcome, Record, Stage, better, promising, rank_loss
 from mercer.auto.leaves import Cut, neighbours, trial_leaves
+from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits, spread_out
-from mercer.auto.trials import Settings, exact_responses, feature_responses
-from mercer.maps import FeatureMap, IdentityMap, RandomBinning, RandomFourier
+from mercer.auto.trials import Settings, feature_map, feature_responses
+from mercer.maps import FeatureMap
 
-__all__ = ["Record", "Search", "feature_map"]
+__all__ = ["Record", "Search"]
 
 # What is tried on the first rung, in units of the median distance and of the kernel matrix.
 _GAMMAS = {"laplacian": (0.5, 2.0), "gaussian": (0.3, 1.0)}
@@ -38,8 +40,6 @@ _COLUMNS = 40  # columns from which a table gets fewer rows on the first rungs
 _KEPT = {"laplacian": 2, "gaussian": 1}  # groups of the first rung that go on
 _ONE = {"laplacian": 1, "gaussian": 1}
 _NEAR = 1.1  # times the least loss, up to which a smooth kernel is tried once more
-_MARGIN = 0.02  # share of the loss that a transformed target has to gain
-_SMOOTH_MARGIN = 0.03  # the same for the Gaussian
 _FEATURES = 512
 _FEATURE_ROWS, _FEATURE_HELD_ROWS, _FEATURE_SECONDS = 8000, 2500, 1.0  # of trials with features
 _FEATURE_RIDGES = (0.3, 0.07)
@@ -50,6 +50,10 @@ _MOST_TREATED = 60  # inputs with which all treatments are tried on leaves once 
 _LEAF_STEPS = 6  # of gamma, ridge and power, at most
 _LEAF_GAIN = 0.995  # times the loss that another step has to reach to be followed by one more
 _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
+
+_CHUNK = 1e9  # multiplications of factors that are one piece of work: some 10 ms
+
+_Work: TypeAlias = tuple[Settings, Settings, tuple[float, ...]]  # group, settings to try, ridges
 
 
 class Search:
@@ -100,10 +104,10 @@ class Search:
         """Try everything on few rows, the better part on more."""
         self._treatments = treatments if n_inputs <= _MOST_TREATED else []
         records = self._first(treatments, n_inputs)
-        kept = _promising(records, list(records), _KEPT, _NEAR)
+        kept = promising(records, list(records), _KEPT, _NEAR)
         more = self._shrunk(_SECOND_ROWS, n_inputs)
         records |= self._refine(more, {group: records[group].settings for group in kept})
-        kept = _promising(records, kept, _ONE, _NEAR)
+        kept = promising(records, kept, _ONE, _NEAR)
         self._finalists = [records[group].settings for group in kept]
 
     def _first(
@@ -120,7 +124,7 @@ class Search:
             trials = [(g, _GAMMAS[g.kernel], _RIDGES[g.kernel]) for g in groups]
             records.update(self._try("rung 1", rows, trials))
             plain = Settings(*treatments[0])
-            return min(records, key=lambda group: _rank_loss(records[group]), default=plain)
+            return min(records, key=lambda group: rank_loss(records[group]), default=plain)
 
         if n_inputs > MOST_DENSE:  # all that is quick, above all for sparse rows
             best_of(Settings(*treatment, kernel="gaussian") for treatment in treatments[:2])
@@ -148,7 +152,7 @@ class Search:
             for group, s in ((group, record.settings) for group, record in records.items())
         ]
         for group, record in self._try("rung 2", n_rows, sides).items():
-            records[group] = min(records[group], record, key=_rank_loss)
+            records[group] = min(records[group], record, key=rank_loss)
         return records
 
     def on_all_rows(self, n_inputs: int) -> None:
@@ -269,15 +273,15 @@ class Search:
         for turn in range(_STEPS):
             factor *= _STEP
             more = self._on_features(settings, factor, [first])
-            if turn == 0 and _better(best, more) is best:
-                best = _better(best, self._on_features(settings, _NARROWER / _STEP, [first]))
+            if turn == 0 and better(best, more) is best:
+                best = better(best, self._on_features(settings, _NARROWER / _STEP, [first]))
                 break
-            if _better(best, more) is best:
+            if better(best, more) is best:
                 break
             best = more
         if best is None:
             return
-        best = _better(best, self._on_features(best.settings, 1.0, [second])) or best
+        best = better(best, self._on_features(best.settings, 1.0, [second])) or best
         if faded:
             rows = self.parts[0].scaled(best.settings, _SECOND_ROWS)[0]
             unit = float(kernels.get("smooth", "median").resolve(rows).gamma)
@@ -311,22 +315,44 @@ class Search:
         """
         self._enter(stage)
         best: dict[Settings, Record] = {}
-        groups, works = [], []
-        for group, gammas, ridges in trials:
-            for gamma in gammas:
-                groups.append(group)
-                works.append((replace(group, gamma=float(gamma)), ridges))
+        works = [
+            (group, replace(group, gamma=float(gamma)), tuple(ridges))
+            for group, gammas, ridges in trials
+            for gamma in gammas
+        ]
+        chunks = self._chunks(n_rows, works)
+        threads = -(-n_threads(self.n_jobs) // max(1, len(chunks)))
 
-        def outcome(work: tuple[Settings, Sequence[float]]) -> list[Outcome]:
-            return [] if self._is_late() else self._tried(n_rows, *work)
+        def outcomes(chunk: list[_Work]) -> list[list[Outcome]]:
+            if self._is_late():
+                return []
+            return self._tried_together(n_rows, [work[1] for work in chunk], chunk[0][2], threads)
 
         # Matrices are so small that threads of BLAS would wait for each other most of the time.
-        with blas_threads(1), closing(side_by_side(outcome, works, self.n_jobs)) as results:
-            for group, outcomes in zip(groups, results, strict=True):
-                record = self._record(outcomes)
-                if record is not None:
-                    best[group] = min(best.get(group, record), record, key=_rank_loss)
+        with blas_threads(1), closing(side_by_side(outcomes, chunks, self.n_jobs)) as results:
+            for chunk, of_chunk in zip(chunks, results, strict=True):
+                for (group, _, _), of_work in zip(
+                    chunk, of_chunk, strict=False
+                ):  # or none, if late
+                    record = self._record(of_work)
+                    if record is not None:
+                        best[group] = min(best.get(group, record), record, key=rank_loss)
         return best
+
+    def _chunks(self, n_rows: int, works: Iterable[_Work]) -> list[list[_Work]]:
+        """Neighbours that share what takes time to prepare, of no more work than pays."""
+        chunks: list[list[_Work]] = []
+        same, room = None, 0.0
+        for work in works:
+            _, settings, ridges = work
+            needs = settings.numbers, settings.max_integers, settings.turned, settings.kernel
+            factors = len(ridges) * sum(min(n_rows, len(part.fitted)) ** 3 for part in self.parts)
+            if (needs, ridges) != same or factors > room:
+                chunks.append([])
+                same, room = (needs, ridges), _CHUNK
+            chunks[-1].append(work)
+            room -= factors
+        return chunks
 
     def _enter(self, name: str) -> None:
         """Records of a new stage are compared with each other alone."""
@@ -345,18 +371,81 @@ class Search:
         map_: FeatureMap | None = None,
     ) -> list[Outcome]:
         """Outcomes of the settings of one gamma; nothing of the search is changed."""
+        if map_ is None:
+            return self._tried_together(n_rows, [group], ridges, n_threads(self.n_jobs))[0]
         start = time.perf_counter()
-        responses = self._responses(n_rows, group, ridges, map_)
-        seconds = (time.perf_counter() - start) / max(1, len(responses))
+        pieces = [self._by_features(part, n_rows, group, ridges, map_) for part in self.parts]
+        seconds = (time.perf_counter() - start) / len(ridges)
+        return self._outcomes(n_rows, group, ridges, pieces, seconds)
+
+    def _tried_together(
+        self, n_rows: int, groups: Sequence[Settings], ridges: Sequence[float], threads: int
+    ) -> list[list[Outcome]]:
+        """Outcomes of the exact machines of some groups of one kernel; nothing is changed."""
+        start = time.perf_counter()
+        machines = (
+            Machine(group.gamma, *part.scaled(group, n_rows), self._target(part, n_rows)[1])
+            for group in groups
+            for part in self.parts
+        )
+        threads = min(threads, len(groups) * len(self.parts))
+        found = list(exact_responses(groups[0].kernel, machines, ridges, threads))
+        seconds = (time.perf_counter() - start) * threads / (len(groups) * len(ridges))
+        n = len(self.parts)
+        return [
+            self._outcomes(n_rows, group, ridges, found[i * n : (i + 1) * n], seconds)
+            for i, group in enumerate(groups)
+        ]
+
+    def _by_features(
+        self,
+        part: Part | LeafPart,
+        n_rows: int,
+        group: Settings,
+        ridges: Sequence[float],
+        map_: FeatureMap,
+    ) -> list[NDArray | None]:
+        """Responses to the held rows of a part for every ridge, with random features."""
+        fitted, held = part.scaled(group, n_rows)
+        target = self._target(part, n_rows)[1].astype(np.float32)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return [out for _, out in feature_responses(map_, fitted, held, target, ridges)]
+
+    def _outcomes(
+        self,
+        n_rows: int,
+        group: Settings,
+        ridges: Sequence[float],
+        pieces: Sequence[Sequence[NDArray | None]],  # responses of every part for every ridge
+        seconds: float,  # for a ridge
+    ) -> list[Outcome]:
+        """How good responses are, for every ridge that all parts have some for."""
         outcomes = []
-        for settings, pieces in responses.items():
-            joined = self._per_row(np.concatenate(pieces))
-            losses, error = self.goal.losses(joined, self._held, settings.transform)
-            record = Record(
-                self._stage.name, n_rows, settings, float(losses.mean()), error, seconds
-            )
-            outcomes.append(Outcome(record, joined, losses))
+        encoded = [self._target(part, n_rows)[0] for part in self.parts]
+        for ridge, of_ridge in zip(ridges, zip(*pieces, strict=True), strict=True):
+            for t, first in enumerate(encoded[0]):
+                answers = [
+                    encodings[t].responses(np.split(piece, len(encodings), axis=1)[t])
+                    for piece, encodings in zip(of_ridge, encoded, strict=True)
+                    if piece is not None
+                ]
+                if len(answers) < len(self.parts):
+                    continue
+                joined = self._per_row(np.concatenate(answers))
+                settings = replace(group, ridge=float(ridge), transform=first.transform)
+                losses, error = self.goal.losses(joined, self._held, settings.transform)
+                record = Record(
+                    *(self._stage.name, n_rows, settings, float(losses.mean()), error),
+                    seconds / len(encoded[0]),
+                )
+                outcomes.append(Outcome(record, joined, losses))
         return outcomes
+
+    def _target(self, part: Part | LeafPart, n_rows: int) -> tuple[list[Encoding], NDArray]:
+        """Encodings of the targets of the first rows to fit, and these beside each other."""
+        encodings = list(self.goal.encodings(part.fitted[:n_rows]))
+        return encodings, np.column_stack([encoding.target for encoding in encodings])
 
     def _per_row(self, responses: NDArray) -> NDArray:
         """The mean response to every held-out row, of which leaves may have answered several."""
@@ -372,77 +461,10 @@ class Search:
         for outcome in outcomes:
             record = outcome.record
             self.records.append(record)
-            best = record if best is None else min(best, record, key=_rank_loss)
+            best = record if best is None else min(best, record, key=rank_loss)
             self._stage.add(outcome)
         leader = self._stage.leader
         if leader is not None:
             self.best = leader.record
             self.held_responses, self.held_rows = leader.responses, self._held
         return best
-
-    def _responses(
-        self, n_rows: int, group: Settings, ridges: Sequence[float], map_: FeatureMap | None
-    ) -> dict[Settings, list[NDArray]]:
-        """Responses to the held rows of every part, for every ridge and transform."""
-        made: dict[Settings, list[NDArray]] = {}
-        for part in self.parts:
-            fitted, held = part.scaled(group, n_rows)
-            encodings = list(self.goal.encodings(part.fitted[:n_rows]))
-            target = np.column_stack([encoding.target for encoding in encodings])
-            if map_ is None:
-                kernel = kernels.get(group.kernel, group.gamma)
-                tried = exact_responses(kernel, fitted, held, target.astype(np.float32), ridges)
-            else:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", ConvergenceWarning)
-                    single = target.astype(np.float32)
-                    tried = iter(list(feature_responses(map_, fitted, held, single, ridges)))
-            for ridge, responses in tried:
-                pieces = np.split(responses, len(encodings), axis=1)
-                for encoding, piece in zip(encodings, pieces, strict=True):
-                    at_ridge = replace(group, ridge=float(ridge), transform=encoding.transform)
-                    made.setdefault(at_ridge, []).append(encoding.responses(piece))
-        return {s: pieces for s, pieces in made.items() if len(pieces) == len(self.parts)}
-
-
-def feature_map(settings: Settings, n_components: int, key: int, n_jobs: int | None) -> FeatureMap:
-    """The map of random features that stands for a kernel."""
-    seed = int(key % 2**31)
-    if settings.kernel == "linear":
-        return IdentityMap(n_jobs=n_jobs)
-    make = RandomFourier if settings.kernel == "gaussian" else RandomBinning
-    return make(settings.kernel, settings.gamma, n_components, random_state=seed, n_jobs=n_jobs)
-
-
-def _promising(
-    losses: dict[Settings, Record], groups: list[Settings], most: dict[str, int], near: float
-) -> list[Settings]:
-    """The best groups of each kernel, the best first; the Gaussian only if it is near the best.
-
-    Few rows favour smooth kernels, so the Laplacian is not given up early.
-    """
-    ranked = sorted(groups, key=lambda group: _rank_loss(losses[group]))
-    enough = near * _rank_loss(losses[ranked[0]]) if ranked else 0.0
-    kept: list[Settings] = []
-    for kernel, count in most.items():
-        of_kernel = [group for group in ranked if group.kernel == kernel]
-        if of_kernel and (kernel == "laplacian" or _rank_loss(losses[of_kernel[0]]) <= enough):
-            kept += of_kernel[:count]
-    return sorted(kept, key=lambda group: _rank_loss(losses[group]))
-
-
-def _better(record: Record | None, other: Record | None) -> Record | None:
-    """The one of less loss, the first of equal ones; None if there is none."""
-    if record is None or other is None:
-        return other if record is None else record
-    return min(record, other, key=_rank_loss)
-
-
-def _rank_loss(record: Record) -> float:
-    """The loss with the handicaps of transformed targets and of smooth kernels.
-
-    The latter gain less from rows still to come.
-    """
-    settings = record.settings
-    handicap = _MARGIN * (settings.transform != "identity")
-    return record.loss * (1 + handicap + _SMOOTH_MARGIN * (settings.kernel == "gaussian"))

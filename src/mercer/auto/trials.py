@@ -6,21 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
-from mercer import kernels
-from mercer.designs.kernel_rows import times
-from mercer.estimators.scales import ridge_factor
 from mercer.estimators.selection import responses
 from mercer.losses import Squared
-from mercer.maps import FeatureMap
+from mercer.maps import FeatureMap, IdentityMap, RandomBinning, RandomFourier
 from mercer.penalties import L2
 from mercer.problem import Problem
 from mercer.solvers import ConjugateGradient
 
-__all__ = ["METRICS", "Settings", "exact_responses", "feature_responses"]
+__all__ = ["METRICS", "Settings", "feature_map", "feature_responses"]
 
 METRICS = {
     "laplacian": "cityblock",
@@ -29,7 +24,6 @@ METRICS = {
     "linear": "sqeuclidean",
 }
 
-_ROUGH, _SMALL = 0.02, 7e-4  # ridges below which float32 needs a second step, and serves no more
 _TOL = 1e-2
 _MAX_ITER = 300
 
@@ -49,32 +43,13 @@ class Settings:
     transform: str = "identity"  # of the target, or "log"
 
 
-def exact_responses(
-    kernel: kernels.Kernel, fitted: Any, held: Any, target: NDArray, ridges: Sequence[float]
-) -> Iterator[tuple[float, NDArray]]:
-    """Responses to the held rows of the exact kernel machine, for every ridge: (h, k)."""
-    matrix, across = kernel(fitted), kernel(held, fitted)
-    for ridge in ridges:
-        coef = None if ridge < _SMALL else _solved(matrix, target, ridge, 1 + (ridge < _ROUGH))
-        if coef is None:
-            coef = _solved(matrix.astype(np.float64), target, ridge)
-        if coef is not None:
-            yield ridge, times(across, coef)
-
-
-def _solved(matrix: NDArray, target: NDArray, ridge: float, steps: int = 1) -> NDArray | None:
-    """(matrix + ridge I)⁻¹ target, if the matrix has a factor; more steps mend its rounding."""
-    factor = ridge_factor(matrix, ridge)
-    if factor is None:
-        return None
-    coef = np.zeros(target.shape)
-    left = target
-    for step in range(steps):
-        if step:
-            left = target - times(matrix, coef) - ridge * coef
-        left = left.astype(matrix.dtype, copy=False)
-        coef += linalg.cho_solve(factor, left, check_finite=False)
-    return coef
+def feature_map(settings: Settings, n_components: int, key: int, n_jobs: int | None) -> FeatureMap:
+    """The map of random features that stands for a kernel."""
+    seed = int(key % 2**31)
+    if settings.kernel == "linear":
+        return IdentityMap(n_jobs=n_jobs)
+    make = RandomFourier if settings.kernel == "gaussian" else RandomBinning
+    return make(settings.kernel, settings.gamma, n_components, random_state=seed, n_jobs=n_jobs)
 
 
 def feature_responses(

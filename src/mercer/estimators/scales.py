@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +23,7 @@ from mercer.estimators.targets import signs
 from mercer.kernels import Gaussian
 from mercer.maps import RandomFourier
 
-__all__ = ["GradientScaler", "at_unit_distance", "ridge_factor", "scaled"]
+__all__ = ["GradientScaler", "at_unit_distance", "learned_scales", "ridge_factor", "scaled"]
 
 _METRICS = ("cityblock", "euclidean", "sqeuclidean")
 _WIDTHS = (0.35, 1.0)  # of the frequencies, in units of one over the typical length of a row
@@ -128,18 +129,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             X = validate_data(self, X, **options)
         else:
             X, y = validate_data(self, X, y, multi_output=True, **options)
-        key = key_from(self.random_state)
-        rows = shuffled(key, X.shape[0], int(self.max_rows), Slot.SHUFFLE)
-        sample = X[rows]
-        unit = _unit(sample)  # squares of large numbers leave the range of float32
-        sample = sample / X.dtype.type(unit)
-        matrix = np.ones(X.shape[1])
-        if self.power != 0 and len(rows) > 3:
-            dense = sample.toarray() if sparse.issparse(sample) else sample
-            target = _as_columns(np.asarray(y)[rows], self.target)
-            with blas_threads(1):  # threads would wait for each other
-                products = self._learned(dense.astype(np.float32), target.astype(np.float32), key)
-            matrix = _root(products, float(self.power))
+        sample, unit, matrix = self._learned(X, y)
         self.matrix_ = at_unit_distance(sample, matrix, self.metric) / unit
         lengths = np.abs(matrix) if matrix.ndim == 1 else np.sqrt(np.sum(matrix**2, axis=1))
         self.scales_ = lengths / lengths.max()
@@ -186,12 +176,25 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         name_from(self.metric, _METRICS, "metric")
         name_from(self.target, ("auto", "continuous", "classes"), "target")
 
-    def _learned(self, X: NDArray, target: NDArray, key: int) -> NDArray:
+    def _learned(self, X: Any, y: Any) -> tuple[Any, float, NDArray]:
+        """Sampled rows in some unit, the unit, and what the scales of these rows are in proportion
+        to; X and y are checked."""
+        key = key_from(self.random_state)
+        rows = shuffled(key, X.shape[0], int(self.max_rows), Slot.SHUFFLE)
+        sample = X[rows]
+        unit = _unit(sample)  # squares of large numbers leave the range of float32
+        sample = sample / X.dtype.type(unit)
+        if self.power == 0 or len(rows) <= 3:
+            return sample, unit, np.ones(X.shape[1])
+        dense = sample.toarray() if sparse.issparse(sample) else sample
+        target = _as_columns(np.asarray(y)[rows], self.target)
+        with blas_threads(1):  # threads would wait for each other
+            products = self._products(dense.astype(np.float32), target.astype(np.float32), key)
+        return sample, unit, _root(products, float(self.power))
+
+    def _products(self, X: NDArray, target: NDArray, key: int) -> NDArray:
         """M, or its diagonal."""
-        map_ = RandomFourier(Gaussian(0.5), n_components=self.n_components)
-        map_.random_state = np.random.default_rng(key)
-        frequencies, phases = map_.fit(X).parameters(np.arange(self.n_components))
-        drawn = frequencies.T.astype(X.dtype), phases.astype(X.dtype)
+        drawn = _cosines(key, X.shape[1], int(self.n_components))
         products = np.ones(X.shape[1])
         for _ in range(self.rounds):
             matrix = _root(products, 1.0)
@@ -201,6 +204,25 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
                 slopes = scaled(slopes, matrix.T)  # along the inputs as they came
                 products += slopes.T @ slopes if self.full else np.sum(slopes**2, axis=0)
         return products
+
+
+@lru_cache(maxsize=16)
+def _cosines(key: int, d: int, n_components: int) -> tuple[NDArray, NDArray]:
+    """Frequencies (d, D) and phases (D,), which the fits of a search have in common."""
+    map_ = RandomFourier(Gaussian(0.5), n_components=n_components)
+    map_.random_state = np.random.default_rng(key)
+    map_.fit(np.zeros((1, d), dtype=np.float32))
+    frequencies, phases = map_.parameters(np.arange(n_components))
+    return frequencies.T.astype(np.float32), phases.astype(np.float32)
+
+
+def learned_scales(X: NDArray, y: Any, target: str, key: int, full: bool) -> NDArray:
+    """What a ``GradientScaler`` learns from checked rows: scales (d,), or a matrix (d, d) if full.
+
+    The distance of these rows is any.
+    """
+    rng = np.random.default_rng(key)
+    return GradientScaler(full=full, target=target, random_state=rng)._learned(X, y)[2]
 
 
 def _unit(rows: Any) -> float:
@@ -252,18 +274,29 @@ def _smooth_fit(X: NDArray, target: NDArray, frequencies: NDArray, phases: NDArr
     best: tuple[float, NDArray, Any, NDArray] | None = None
     for width in _WIDTHS:
         scaled = frequencies * X.dtype.type(width / length)
-        Z = np.cos(X @ scaled + phases)
+        Z = X @ scaled
+        Z += phases
+        np.cos(Z, out=Z)
         unit = X.dtype.type(0.5 * len(phases))  # mean square of a row's features
-        gram, sums = Z[:n_first].T @ Z[:n_first], Z[:n_first].T @ target[:n_first]
-        for ridge in _RIDGES:
-            strength = X.dtype.type(ridge) * unit
-            coef = _solved(gram, strength, sums)
+        strengths = [X.dtype.type(ridge) * unit for ridge in _RIDGES]
+        fits = _ridge_fits(Z[:n_first], target[:n_first], strengths)
+        for strength, coef in zip(strengths, fits, strict=True):
             error = float(np.mean(np.square(Z[n_first:] @ coef - target[n_first:])))
             if best is None or error < best[0] or not np.isfinite(best[0]):
                 best = error, scaled, strength, Z
     _, scaled, strength, Z = best  # type: ignore[misc]
-    coef = _solved(Z.T @ Z, strength, Z.T @ target)
+    (coef,) = _ridge_fits(Z, target, [strength])
     return _SmoothFit(scaled, phases, coef)
+
+
+def _ridge_fits(Z: NDArray, target: NDArray, strengths: list[Any]) -> Iterator[NDArray]:
+    """Coefficients of ridge regression on Z for every strength, by the smaller Gram matrix."""
+    if len(Z) < Z.shape[1]:  # (ZᵀZ + s I)⁻¹ Zᵀ t = Zᵀ (Z Zᵀ + s I)⁻¹ t
+        gram = Z @ Z.T
+        yield from (Z.T @ _solved(gram, strength, target) for strength in strengths)
+    else:
+        gram, sums = Z.T @ Z, Z.T @ target
+        yield from (_solved(gram, strength, sums) for strength in strengths)
 
 
 def ridge_factor(matrix: NDArray, ridge: float) -> tuple[NDArray, bool] | None:

@@ -1,6 +1,6 @@
 """From raw tables to numbers that kernels can compare."""
 
-from mercer.preparation.columns import checked_table
-from mercer.preparation.preparer import TablePreparer
+from mercer.preparation.columns import Columns, checked_table, column_names, read
+from mercer.preparation.preparer import TablePreparer, treated
 
-__all__ = ["TablePreparer", "checked_table"]
+__all__ = ["Columns", "TablePreparer", "checked_table", "column_names", "read", "treated"]

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._sparse import sound
 
-__all__ = ["Columns", "Labels", "checked_table", "read"]
+__all__ = ["Columns", "Labels", "checked_table", "column_names", "read"]
 
 _SHORT = ("f2", "f4", "i1", "i2", "u1", "u2", "b1")  # held exactly by float32
 
@@ -41,6 +41,7 @@ class Labels:
 class Columns:
     """The columns of a table by kind, those of labels and dates by their places in it."""
 
+    names: list[str]  # of all columns of the table
     numbers: NDArray  # (n, p), NaN where nothing is known
     places: NDArray[np.int64]  # of these p columns in the table
     labels: dict[int, Labels] = field(default_factory=dict)
@@ -88,6 +89,13 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     )
 
 
+def column_names(X: Any) -> list[str]:
+    """Names of the columns of a frame, or x0, x1 and so on."""
+    return (
+        [str(name) for name in X.columns] if _is_frame(X) else [f"x{j}" for j in range(X.shape[1])]
+    )
+
+
 def _is_frame(X: Any) -> bool:
     """Whether X is a table of pandas or polars."""
     return type(X).__module__.partition(".")[0] in ("pandas", "polars") and (
@@ -103,9 +111,9 @@ def read(X: Any, names: list[str], kinds: list[str] | None = None) -> Columns:
     """
     all_numbers = kinds is None or all(kind == "number" for kind in kinds)
     if all_numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
-        return Columns(_floats(X), np.arange(X.shape[1]))
+        return Columns(names, _floats(X), np.arange(X.shape[1]))
     numbers, places = [], []
-    columns = Columns(np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
+    columns = Columns(names, np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
     for place, column in enumerate(_each(X)):
         value = _as_numbers_or_more(column, names[place])
         if kinds is not None:

@@ -22,7 +22,7 @@ from mercer.preparation.columns import Columns, Labels, checked_table, read
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
 from mercer.preparation.numeric import TREATMENTS, Numbers, Values
 
-__all__ = ["TablePreparer"]
+__all__ = ["TablePreparer", "treated"]
 
 _COPIES = 4  # of a table that are there at once while it is treated
 _FOLDS = 5
@@ -153,7 +153,6 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         self._check_settings()
         self._forget()
         X = checked_table(self, X, reset=True)
-        self.sparse_scaler_ = None
         if sparse.issparse(X):
             self.sparse_scaler_ = MaxAbsScaler().fit(X)
             self.kinds_ = ["number"] * X.shape[1]
@@ -166,11 +165,7 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         columns = read(X, self._names())
         if y is not None:
             check_consistent_length(columns.numbers, y)
-        self.kinds_ = columns.kinds()
-        self._key = key_from(self.random_state)
-        out = np.column_stack(self._fit_pieces(columns, y))
-        self._kept_ = _worth_keeping(out)
-        return self._finished(out, columns)
+        return self._fit_columns(columns, y)
 
     def transform(self, X: Any) -> Any:
         """Rows on the scales that were learnt; labels that were not met have no column.
@@ -189,7 +184,10 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
             return self._in_dtype(self.sparse_scaler_.transform(sparse.csr_array(X)))
         if sparse.issparse(X):
             X = X.toarray()
-        columns = read(X, self._names(), self.kinds_)
+        return self._transform_columns(read(X, self._names(), self.kinds_))
+
+    def _transform_columns(self, columns: Columns) -> NDArray:
+        """What ``transform`` makes of columns that are read and checked."""
         pieces = [self.numbers_.transform(self._block(columns))]
         for place, part in self.parts_:
             pieces.append(part.transform(self._of(columns, place, part)))
@@ -241,6 +239,15 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
             name_from(self.dtype, ("float32", "float64"), "dtype")
         for name in ("max_labels", "max_integers"):
             integer(getattr(self, name), name, least=0)
+
+    def _fit_columns(self, columns: Columns, y: Any) -> NDArray:
+        """What ``fit_transform`` learns and makes of columns that are read and checked."""
+        self.sparse_scaler_ = None
+        self.kinds_ = columns.kinds()
+        self._key = key_from(self.random_state)
+        out = np.column_stack(self._fit_pieces(columns, y))
+        self._kept_ = _worth_keeping(out)
+        return self._finished(out, columns)
 
     def _fit_pieces(self, columns: Columns, y: Any) -> list[NDArray]:
         n = columns.n_rows
@@ -359,7 +366,7 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         if np.isinf(block).any():
             at = self._number_places_[int(np.flatnonzero(np.isinf(block).any(axis=0))[0])]
             raise ValueError(
-                f"X must not hold infinity; column {self._names()[at]!r} does (NaN may stand for "
+                f"X must not hold infinity; column {columns.names[at]!r} does (NaN may stand for "
                 "what is missing)."
             )
         return block
@@ -385,6 +392,17 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         short = columns.numbers.dtype == np.float32 and not columns.dates
         dtype = np.dtype(self._dtype_ or ("float32" if short else "float64"))
         return np.ascontiguousarray(out if self._kept_.all() else out[:, self._kept_], dtype=dtype)
+
+
+def treated(
+    preparer: TablePreparer, fitted: Columns, others: Columns, y: Any
+) -> tuple[NDArray, NDArray]:
+    """Columns of the rows that a preparer is fitted to, and of others, as it treats them.
+
+    They are read and checked already: the same columns may be treated in several ways.
+    """
+    preparer._forget()
+    return preparer._fit_columns(fitted, y), preparer._transform_columns(others)
 
 
 def _worth_keeping(out: NDArray) -> NDArray[np.bool_]:

@@ -1,0 +1,166 @@
+"""Exact kernel machines on few rows, many of them together: what trials are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg, sparse
+
+from mercer import _core, kernels
+from mercer.designs.kernel_rows import times
+from mercer.estimators.scales import ridge_factor
+
+__all__ = ["Machine", "exact_responses"]
+
+_SMALL = 7e-4  # ridge below which float32 serves no more
+_ROUGH = 0.02  # the same for one step in float32; below, another one mends its rounding
+_ACCURATE = 1e-4  # relative residual above which a machine is solved again in float64
+_ROOT = {"laplacian": 1.0, "gaussian": 0.5}  # of gamma, by which it scales rows
+_TOGETHER = 2**23  # numbers that the rows of machines solved together hold, at most: 32 MB
+
+
+@dataclass(frozen=True)
+class Machine:
+    """An exact kernel machine: the rows it is fitted to, and those it answers for."""
+
+    gamma: float
+    fitted: Any  # (m, d), an array or CSR of float32
+    held: Any  # (h, d)
+    target: NDArray[np.float64]  # (m, k)
+
+
+def exact_responses(
+    kernel: str, machines: Iterable[Machine], ridges: Sequence[float], threads: int
+) -> Iterator[list[NDArray[np.float64] | None]]:
+    """Responses of every machine to its held rows, (h, k) for every ridge.
+
+    They are None where the matrix has no factor. Machines are made, and forgotten, a number at a
+    time: the core solves these together, one on each thread.
+
+    Parameters
+    ----------
+    kernel : str
+        "laplacian" or "gaussian".
+    machines : iterable of Machine
+        All with the same number k of targets.
+    ridges : sequence of float
+    threads : int
+        If there are more of them than machines, BLAS may have several for each instead.
+    """
+    for batch in _batches(machines):
+        alike = not any(sparse.issparse(machine.fitted) for machine in batch)
+        if alike and len(batch) >= threads and min(ridges) >= _SMALL:
+            found = _in_core(kernel, batch, ridges, threads)
+        else:
+            found = [[None] * len(ridges) for _ in batch]
+        for machine, responses in zip(batch, found, strict=True):
+            yield _completed(kernel, machine, ridges, responses)
+
+
+def _batches(machines: Iterable[Machine]) -> Iterator[list[Machine]]:
+    """Machines whose rows may be held together."""
+    batch: list[Machine] = []
+    size = 0
+    for machine in machines:
+        of_machine = (machine.fitted.shape[0] + machine.held.shape[0]) * machine.fitted.shape[1]
+        if batch and size + of_machine > _TOGETHER:
+            yield batch
+            batch, size = [], 0
+        batch.append(machine)
+        size += of_machine
+    if batch:
+        yield batch
+
+
+def _in_core(
+    kernel: str, machines: Sequence[Machine], ridges: Sequence[float], threads: int
+) -> list[list[NDArray[np.float64] | None]]:
+    """Responses by factors in float32, refined; None where these do not serve."""
+    factors = [machine.gamma ** _ROOT[kernel] for machine in machines]
+    fitted = _stacked([machine.fitted for machine in machines], factors)
+    held = _stacked([machine.held for machine in machines], factors)
+    target = np.concatenate([machine.target for machine in machines])
+    starts = np.cumsum([0, *(machine.fitted.shape[0] for machine in machines)])
+    ends = np.cumsum([machine.held.shape[0] for machine in machines])
+    order, scale = np.arange(len(fitted)), np.ones(fitted.shape[1])
+    q, k, n = len(ridges), target.shape[1], len(machines)
+    coef, constants, residual = np.empty((q, len(order), k)), np.empty((q, n, k)), np.empty((q, n))
+    _core.solve_leaves(
+        *(fitted, order, starts, kernel, 1.0, scale, target, None),
+        *(np.array(ridges, dtype=np.float64), False, coef, constants, residual, threads),
+    )
+    # All ridges share the kernels of the held rows.
+    beside = np.ascontiguousarray(np.moveaxis(coef, 0, 1).reshape(len(order), q * k))
+    of_rows = np.repeat(np.arange(n), np.diff(ends, prepend=0))
+    sums = np.zeros((len(held), q * k))
+    small = _core.predict_leaves(
+        *(held, np.arange(len(held)), of_rows, np.ones(len(held)), fitted, order, starts),
+        *(kernel, 1.0, scale, beside, np.zeros((n, q * k)), sums, threads),
+    )
+    serves = (residual <= _ACCURATE) & small
+    of_ridges = np.moveaxis(sums.reshape(len(held), q, k), 1, 0)
+    return [
+        [responses if fits else None for responses, fits in zip(piece, served, strict=True)]
+        for piece, served in zip(np.split(of_ridges, ends[:-1], axis=1), serves.T, strict=True)
+    ]
+
+
+def _stacked(rows: Sequence[NDArray], factors: Sequence[float]) -> NDArray[np.float32]:
+    """Rows of all machines below each other, multiplied so that gamma is 1 for all.
+
+    Columns of zeros, which no distance feels, stand for those that some parts of a table lack.
+    """
+    ends = np.cumsum([len(own) for own in rows])
+    stack = np.zeros((ends[-1], max(own.shape[1] for own in rows)), dtype=np.float32)
+    for own, end, factor in zip(rows, ends, factors, strict=True):
+        own_place = stack[end - len(own) : end, : own.shape[1]]
+        np.multiply(own, np.float32(factor), out=own_place)
+    return stack
+
+
+def _completed(
+    kernel: str,
+    machine: Machine,
+    ridges: Sequence[float],
+    responses: list[NDArray[np.float64] | None],
+) -> list[NDArray[np.float64] | None]:
+    """Responses for all ridges that the matrix has a factor for, those at hand among them."""
+    if all(at_ridge is not None for at_ridge in responses):
+        return responses
+    of_rows = kernels.get(kernel, machine.gamma)
+    matrix, across = of_rows(machine.fitted), of_rows(machine.held, machine.fitted)
+    completed = []
+    for ridge, at_ridge in zip(ridges, responses, strict=True):
+        if at_ridge is None:
+            coef = _solved(matrix, machine.target, ridge)
+            at_ridge = None if coef is None else times(across, coef)
+        completed.append(at_ridge)
+    return completed
+
+
+def _solved(matrix: NDArray, target: NDArray, ridge: float) -> NDArray | None:
+    """(matrix + ridge I)⁻¹ target, in float32 where that serves; None if there is no factor."""
+    if ridge >= _SMALL:
+        coef = _refined(matrix, target.astype(matrix.dtype), ridge, 1 + (ridge < _ROUGH))
+        if coef is not None:
+            return coef
+    return _refined(matrix.astype(np.float64), target, ridge, 1)
+
+
+def _refined(matrix: NDArray, target: NDArray, ridge: float, steps: int) -> NDArray | None:
+    """(matrix + ridge I)⁻¹ target by a factor in the dtype of the matrix, if that has one."""
+    factor = ridge_factor(matrix, ridge)
+    if factor is None:
+        return None
+    coef = np.zeros(target.shape)
+    left = target
+    for step in range(steps):
+        if step:
+            left = target - times(matrix, coef) - ridge * coef
+        left = left.astype(matrix.dtype, copy=False)
+        coef += linalg.cho_solve(factor, left, check_finite=False)
+    return coef
