@@ -24,7 +24,7 @@ def ridge_of_one_direction(n=800, d=6, seed=0):
     return X, np.sin(2 * X @ direction), direction
 
 
-def test_gradients_are_those_of_the_fit():
+def test_gradient_products_are_those_of_the_fit():
     rng = np.random.default_rng(0)
     X, target = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     fit = _smooth_fit(X, target, rng.normal(size=(3, 20)), rng.uniform(size=20))
@@ -32,11 +32,16 @@ def test_gradients_are_those_of_the_fit():
     def value(rows):
         return np.cos(rows @ fit.frequencies + fit.phases) @ fit.coef
 
-    for j in range(3):
-        step = 1e-6 * np.eye(3)[j]
-        slope = (value(X + step) - value(X - step)) / 2e-6
-        for output, gradient in enumerate(fit.gradients(X)):
-            np.testing.assert_allclose(gradient[:, j], slope[:, output], atol=1e-6)
+    steps = 1e-6 * np.eye(3)
+    slopes = np.stack([(value(X + step) - value(X - step)) / 2e-6 for step in steps])
+    turned = rng.normal(size=(3, 3))
+    for matrix in (turned, turned[0]):
+        before = np.einsum("ij,jnk->ink", np.diag(matrix) if matrix.ndim == 1 else matrix, slopes)
+        expected = np.einsum("ink,jnk->ij", before, before)
+        found = fit.gradient_products(X, matrix, full=True)
+        np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+        diagonal = fit.gradient_products(X, matrix, full=False)
+        np.testing.assert_allclose(diagonal, np.diag(expected), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["continuous", "classes"])

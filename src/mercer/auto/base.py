@@ -50,7 +50,7 @@ _MOST_EXACT_ROWS = 30_000  # rows whose kernel matrix may be dense, if there is 
 # are, and ranks of their preconditioner per root of the rows.
 _TOL = {"continuous": 0.02, "classes": 0.07}
 _RANK = {"laplacian": 3.0, "gaussian": 10.0}
-_EXACT_COST = {"laplacian": 1.5, "gaussian": 8.0}  # of iterations, in trials of as many pairs
+_EXACT_COST = {"laplacian": 3.0, "gaussian": 16.0}  # of iterations, in trials of as many pairs
 _MORE = 4  # times the default features are worth their time where there is a time budget
 _LOOK = 2000  # sampled rows that tell the kinds of columns
 _FEATURES = {"laplacian": 1024, "smooth": 1024, "gaussian": 2048, "linear": 1}  # without a budget
@@ -130,8 +130,9 @@ class AutoKernelMachine(Checked, BaseEstimator):
         seconds_left = _RESERVE * (end - time.perf_counter())
         if last is None or not np.isfinite(seconds_left):
             return cut_for(n, n_inputs, worth)
-        threads = min(n_threads(self.n_jobs), len(search.parts))
-        leaf_seconds = last.seconds / len(search.parts) / threads
+        n_leaves = len(search.parts) if last.stage == "leaves" else 1
+        threads = min(n_threads(self.n_jobs), n_leaves)
+        leaf_seconds = last.seconds / n_leaves / threads
         return cut_for(n, n_inputs, worth, seconds_left, leaf_seconds, last.rows)
 
     def _treatments(self, X: Any, key: int) -> list[tuple[str, int]]:

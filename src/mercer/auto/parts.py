@@ -45,6 +45,10 @@ class Part:
         treatment = settings.numbers, settings.max_integers
         return self._once(treatment, lambda: self._prepared(*treatment))
 
+    def prepare(self, settings: Settings) -> None:
+        """Treat rows and learn scales now rather than when they are asked for."""
+        self.scales(settings)
+
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
         """The same in learned scales: the first rows to fit, and all to predict."""
         fitted, held = self.rows(settings)
@@ -117,6 +121,10 @@ class LeafPart:
     def held(self) -> NDArray[np.int64]:
         """The rows held out, of the table."""
         return self.whole.fitted[self.held_places]
+
+    def prepare(self, settings: Settings) -> None:
+        """Treat rows and learn scales now rather than when they are asked for."""
+        self.whole.prepare(settings)
 
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
         """The first rows to fit, and all to predict, in learned scales."""

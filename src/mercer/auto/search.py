@@ -53,6 +53,15 @@ _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 
 _CHUNK = 1e9  # multiplications of factors that are one piece of work: some 10 ms
 
+
+class _Targets:
+    """Targets of some rows in all their encodings, also beside each other: (m, k) for all k."""
+
+    def __init__(self, encodings: list[Encoding]):
+        self.encodings = encodings
+        self.beside = np.column_stack([encoding.target for encoding in encodings])
+
+
 _Work: TypeAlias = tuple[Settings, Settings, tuple[float, ...]]  # group, settings to try, ridges
 
 
@@ -374,78 +383,83 @@ class Search:
         if map_ is None:
             return self._tried_together(n_rows, [group], ridges, n_threads(self.n_jobs))[0]
         start = time.perf_counter()
-        pieces = [self._by_features(part, n_rows, group, ridges, map_) for part in self.parts]
+        targets = self._targets(n_rows)
+        pieces = [
+            self._by_features(part.scaled(group, n_rows), target.beside, ridges, map_)
+            for part, target in zip(self.parts, targets, strict=True)
+        ]
         seconds = (time.perf_counter() - start) / len(ridges)
-        return self._outcomes(n_rows, group, ridges, pieces, seconds)
+        return self._outcomes(n_rows, group, ridges, targets, pieces, seconds)
 
     def _tried_together(
         self, n_rows: int, groups: Sequence[Settings], ridges: Sequence[float], threads: int
     ) -> list[list[Outcome]]:
         """Outcomes of the exact machines of some groups of one kernel; nothing is changed."""
+        for group in groups:  # what trials share is not in the time of each
+            for part in self.parts:
+                part.prepare(group)
         start = time.perf_counter()
+        targets = self._targets(n_rows)
         machines = (
-            Machine(group.gamma, *part.scaled(group, n_rows), self._target(part, n_rows)[1])
+            Machine(group.gamma, *part.scaled(group, n_rows), target.beside)
             for group in groups
-            for part in self.parts
+            for part, target in zip(self.parts, targets, strict=True)
         )
         threads = min(threads, len(groups) * len(self.parts))
         found = list(exact_responses(groups[0].kernel, machines, ridges, threads))
         seconds = (time.perf_counter() - start) * threads / (len(groups) * len(ridges))
         n = len(self.parts)
         return [
-            self._outcomes(n_rows, group, ridges, found[i * n : (i + 1) * n], seconds)
+            self._outcomes(n_rows, group, ridges, targets, found[i * n : (i + 1) * n], seconds)
             for i, group in enumerate(groups)
         ]
 
+    @staticmethod
     def _by_features(
-        self,
-        part: Part | LeafPart,
-        n_rows: int,
-        group: Settings,
-        ridges: Sequence[float],
-        map_: FeatureMap,
+        rows: tuple[Any, Any], target: NDArray, ridges: Sequence[float], map_: FeatureMap
     ) -> list[NDArray | None]:
-        """Responses to the held rows of a part for every ridge, with random features."""
-        fitted, held = part.scaled(group, n_rows)
-        target = self._target(part, n_rows)[1].astype(np.float32)
+        """Responses to held rows for every ridge, with random features."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return [out for _, out in feature_responses(map_, fitted, held, target, ridges)]
+            found = feature_responses(map_, *rows, target.astype(np.float32), ridges)
+            return [responses for _, responses in found]
 
     def _outcomes(
         self,
         n_rows: int,
         group: Settings,
         ridges: Sequence[float],
+        targets: Sequence[_Targets],  # of every part
         pieces: Sequence[Sequence[NDArray | None]],  # responses of every part for every ridge
         seconds: float,  # for a ridge
     ) -> list[Outcome]:
         """How good responses are, for every ridge that all parts have some for."""
         outcomes = []
-        encoded = [self._target(part, n_rows)[0] for part in self.parts]
+        encodings = targets[0].encodings
         for ridge, of_ridge in zip(ridges, zip(*pieces, strict=True), strict=True):
-            for t, first in enumerate(encoded[0]):
+            answered = [piece for piece in of_ridge if piece is not None]
+            if len(answered) < len(targets):
+                continue
+            for place, encoding in enumerate(encodings):
                 answers = [
-                    encodings[t].responses(np.split(piece, len(encodings), axis=1)[t])
-                    for piece, encodings in zip(of_ridge, encoded, strict=True)
-                    if piece is not None
+                    target.encodings[place].responses(
+                        np.split(piece, len(encodings), axis=1)[place]
+                    )
+                    for piece, target in zip(answered, targets, strict=True)
                 ]
-                if len(answers) < len(self.parts):
-                    continue
                 joined = self._per_row(np.concatenate(answers))
-                settings = replace(group, ridge=float(ridge), transform=first.transform)
+                settings = replace(group, ridge=float(ridge), transform=encoding.transform)
                 losses, error = self.goal.losses(joined, self._held, settings.transform)
                 record = Record(
                     *(self._stage.name, n_rows, settings, float(losses.mean()), error),
-                    seconds / len(encoded[0]),
+                    seconds / len(encodings),
                 )
                 outcomes.append(Outcome(record, joined, losses))
         return outcomes
 
-    def _target(self, part: Part | LeafPart, n_rows: int) -> tuple[list[Encoding], NDArray]:
-        """Encodings of the targets of the first rows to fit, and these beside each other."""
-        encodings = list(self.goal.encodings(part.fitted[:n_rows]))
-        return encodings, np.column_stack([encoding.target for encoding in encodings])
+    def _targets(self, n_rows: int) -> list[_Targets]:
+        """Targets of the first rows to fit, for every part."""
+        return [_Targets(list(self.goal.encodings(part.fitted[:n_rows]))) for part in self.parts]
 
     def _per_row(self, responses: NDArray) -> NDArray:
         """The mean response to every held-out row, of which leaves may have answered several."""

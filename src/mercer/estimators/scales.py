@@ -198,11 +198,9 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         products = np.ones(X.shape[1])
         for _ in range(self.rounds):
             matrix = _root(products, 1.0)
-            fit = _smooth_fit(scaled(X, matrix), target, *drawn)
-            products = np.zeros((X.shape[1],) * (2 if self.full else 1))
-            for slopes in fit.gradients(scaled(X[:_ROWS], matrix)):
-                slopes = scaled(slopes, matrix.T)  # along the inputs as they came
-                products += slopes.T @ slopes if self.full else np.sum(slopes**2, axis=0)
+            rows = scaled(X, matrix)
+            fit = _smooth_fit(rows, target, *drawn)
+            products = fit.gradient_products(rows[:_ROWS], matrix, self.full)
         return products
 
 
@@ -260,11 +258,22 @@ class _SmoothFit:
     phases: NDArray
     coef: NDArray  # A, (D, k)
 
-    def gradients(self, X: NDArray) -> Iterator[NDArray]:
-        """∇f at the rows of X, (n, d), for every output."""
-        sines = -np.sin(X @ self.frequencies + self.phases)
-        for weights in self.coef.T:
-            yield (sines * weights) @ self.frequencies.T
+    def gradient_products(self, X: NDArray, matrix: NDArray, full: bool) -> NDArray[np.float64]:
+        """Sum of ∇f ∇fᵀ over the rows of X and all outputs, or its diagonal.
+
+        Of derivatives along the inputs that were scaled, or turned, by ``matrix`` to make X: with
+        sines S it is V (SᵀS ∘ A Aᵀ) Vᵀ, however many outputs there are, where V is ``matrix`` W.
+        """
+        along = self.frequencies.astype(np.float64)
+        along = matrix[:, None] * along if matrix.ndim == 1 else matrix @ along
+        sines = X @ self.frequencies
+        sines += self.phases
+        np.sin(sines, out=sines)
+        coef = self.coef.astype(np.float64)
+        products = along @ ((sines.T @ sines) * (coef @ coef.T))
+        if full:
+            return products @ along.T
+        return np.maximum(np.einsum("jk,jk->j", products, along), 0)  # but for rounding
 
 
 def _smooth_fit(X: NDArray, target: NDArray, frequencies: NDArray, phases: NDArray) -> _SmoothFit:

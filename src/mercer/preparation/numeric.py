@@ -58,7 +58,7 @@ class Numbers:
             if self.treatment == "robust":
                 self._spread(few)
             elif self.treatment == "quantile":
-                self.tables = [_ranks(column) for column in few.T]
+                self.tables = _ranks(few)
             self.unit = np.where((self.unit > 0) & np.isfinite(self.unit), self.unit, 1.0)
             self.centre = np.where(np.isfinite(self.centre), self.centre, 0.0)
             bent = self._bent(X)
@@ -112,7 +112,7 @@ class Numbers:
         unit = np.zeros(few.shape[1])
         if not few.size:
             return
-        quantiles = dict(zip(levels, np.nanquantile(few, levels, axis=0), strict=True))
+        quantiles = dict(zip(levels, _quantiles(few, levels), strict=True))
         for low, high in _SPREADS:
             spread = quantiles[high] - quantiles[low]
             unit = np.where(unit > 0, unit, spread)
@@ -140,14 +140,25 @@ def _is_table(table: Any) -> bool:
     return alike and is_finite(values) and is_finite(ranks)
 
 
-def _ranks(column: NDArray) -> tuple[NDArray, NDArray]:
-    """Values of a column and their ranks in [0, 1]; a value that many rows have gets its middle."""
+def _quantiles(X: NDArray, levels: Any) -> NDArray:
+    """Quantiles of the known numbers of every column, (levels, p)."""
+    if np.isnan(X).any():
+        return np.nanquantile(X, levels, axis=0)
+    return np.quantile(X, levels, axis=0)
+
+
+def _ranks(X: NDArray) -> list[tuple[NDArray, NDArray]]:
+    """Values of every column and their ranks in [0, 1]; a value of many rows gets its middle."""
     levels = np.linspace(0, 1, _LEVELS)
-    known = column[~np.isnan(column)]
-    if not len(known):
-        return np.zeros(1), np.zeros(1)
-    values, group = np.unique(np.quantile(known, levels), return_inverse=True)
-    return values, np.bincount(group, levels) / np.bincount(group)
+    tables = []
+    for quantiles in _quantiles(X, levels).T if len(X) else np.full((X.shape[1], 1), np.nan):
+        if np.isnan(quantiles).any():  # nothing is known
+            tables.append((np.zeros(1), np.zeros(1)))
+            continue
+        starts = np.flatnonzero(np.diff(quantiles, prepend=-np.inf) > 0)
+        counts = np.diff(starts, append=len(levels))
+        tables.append((quantiles[starts], np.add.reduceat(levels, starts) / counts))
+    return tables
 
 
 @dataclass
