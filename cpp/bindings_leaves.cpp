@@ -49,7 +49,7 @@ const double* positive(Arrays& arrays, Doubles numbers, const char* name, std::s
 
 void solve(Array<Type::f32> X, Integers order, Integers starts, const std::string& kernel,
            double parameter, Doubles scale, Doubles targets_, Doubles weights, Doubles ridges_,
-           bool fit_intercept, Doubles coef_, Doubles intercept_, Doubles residual_,
+           bool fit_intercept, double tol, Doubles coef_, Doubles intercept_, Doubles residual_,
            Threads n_threads) {
     Arrays arrays;
     const Buffer& x = arrays.read(X, "X", 2);
@@ -80,6 +80,7 @@ void solve(Array<Type::f32> X, Integers order, Integers starts, const std::strin
                         ridges.data<const double>(),
                         q,
                         fit_intercept,
+                        tol,
                         coef.data<double>(),
                         intercept.data<double>(),
                         residual.data<double>()};
@@ -137,8 +138,8 @@ bool predict(Array<Type::f32> X, Integers rows_, Integers leaves_, Doubles share
 
 void add_leaves(nb::module_& m) {
     m.def("solve_leaves", &solve, "X"_a, "order"_a, "starts"_a, "kernel"_a, "parameter"_a,
-          "scale"_a, "targets"_a, "weights"_a.none(), "ridges"_a, "fit_intercept"_a, "coef"_a,
-          "intercept"_a, "residual"_a, "n_threads"_a,
+          "scale"_a, "targets"_a, "weights"_a.none(), "ridges"_a, "fit_intercept"_a, "tol"_a,
+          "coef"_a, "intercept"_a, "residual"_a, "n_threads"_a,
           R"(Solve an exact kernel machine for every leaf and every one of q ridges.
 
 Leaf l has the rows order[starts[l]:starts[l + 1]] of X (n, d); a row may be in several
@@ -148,11 +149,13 @@ sum of a being 0; without ``fit_intercept`` b is 0 and the sum is free. The rows
 stand in coef[r] (q, len(order), k) in the order of ``order``, b in intercept (q,
 leaves, k).
 
-The factor is float32, and refined until residual (q, leaves) is at most 1e-6 or falls no
-more: the largest norm, over outputs, of what is left of y relative to that of y without
+The factor is float32, and refined until residual (q, leaves) is at most ``tol`` or falls
+no more: the largest norm, over outputs, of what is left of y relative to that of y without
 its mean (without ``fit_intercept``, of y). It is infinite, with coefficients of 0, where
-there is no factor in float32 or squared distances overflow. The number of threads
-changes no bit; each has memory for about n^2 float32 numbers of the largest leaf.)");
+there is no factor in float32 or squared distances overflow. With a ``tol`` of 1e-4 or
+more, few outputs and no intercept, the factor of a large leaf also serves, in iterations,
+for the next ridges that are near. The number of threads changes no bit; each has memory for
+about n^2 float32 numbers of the largest leaf.)");
     m.def("predict_leaves", &predict, "X"_a, "rows"_a, "leaves"_a, "shares"_a, "landmarks"_a,
           "order"_a, "starts"_a, "kernel"_a, "parameter"_a, "scale"_a, "coef"_a, "intercept"_a,
           "out"_a, "n_threads"_a,

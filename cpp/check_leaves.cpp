@@ -47,8 +47,8 @@ bool machines_are_right(const Leaves& leaves, KernelKind kind, std::size_t k, bo
     const std::size_t m = leaves.order.size(), q = ridges.size();
     std::vector<double> coef(q * m * k), b(q * rows.count * k), residual(q * rows.count);
     solve_leaves({leaves.x.data(), leaves.kernel(kind), rows, targets.data(), k,
-                  weighted ? weights.data() : nullptr, ridges.data(), q, intercept, coef.data(),
-                  b.data(), residual.data()},
+                  weighted ? weights.data() : nullptr, ridges.data(), q, intercept, 1e-6,
+                  coef.data(), b.data(), residual.data()},
                  3);
     double worst = *std::max_element(residual.begin(), residual.end()) - 1e-6;
     for (std::size_t leaf = 0; leaf < rows.count; ++leaf) {

@@ -343,7 +343,7 @@ def _leaves() -> Iterator[Call]:
         of_kernel = {"kernel": name, "parameter": 1.5, "scale": np.ones(D)}
         yield Call("solve_leaves", lambda of_kernel=of_kernel, weights=weights: {
             "X": _rows(np.float32), **leaves, **of_kernel, "targets": _rows()[:, :2].copy(),
-            "weights": weights, "ridges": np.array([0.1, 1.0]), "fit_intercept": True,
+            "weights": weights, "ridges": np.array([0.1, 1.0]), "fit_intercept": True, "tol": 1e-6,
             "coef": np.zeros((2, N, 2)), "intercept": np.zeros((2, 3, 2)),
             "residual": np.zeros((2, 3)), "n_threads": 2,
         }, frozenset({"coef", "intercept", "residual"}))  # fmt: skip

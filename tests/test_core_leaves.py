@@ -31,14 +31,16 @@ class Problem:
     def rows(self, leaf):
         return self.order[self.starts[leaf] : self.starts[leaf + 1]]
 
-    def solve(self, name="gaussian", ridges=(0.1, 2.0), *, weighted=True, fit=True, n_threads=2):
+    def solve(
+        self, name="gaussian", ridges=(0.1, 2.0), *, weighted=True, fit=True, n_threads=2, tol=1e-6
+    ):
         m, count, k, q = len(self.order), len(self.starts) - 1, self.targets.shape[1], len(ridges)
         coef, intercept = np.full((q, m, k), np.nan), np.full((q, count, k), np.nan)
         residual = np.full((q, count), np.nan)
         _core.solve_leaves(
             self.X, self.order, self.starts, name, PARAMETER, self.scale, self.targets,
-            self.weights if weighted else None, np.array(ridges, float), fit, coef, intercept,
-            residual, n_threads,
+            self.weights if weighted else None, np.array(ridges, float), fit, tol, coef,
+            intercept, residual, n_threads,
         )  # fmt: skip
         return coef, intercept, residual
 
@@ -52,6 +54,39 @@ def exact(K, y, diagonal, fit):
     whole = np.block([[A, ones], [ones.T, np.zeros((1, 1))]])
     found = np.linalg.solve(whole, np.vstack([y, np.zeros((1, y.shape[1]))]))
     return found[:-1], found[-1]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("name", ["gaussian", "laplacian"])
+def test_a_factor_serves_for_near_ridges_to_the_residual_asked_for(rng, name, weighted):
+    problem = Problem(rng, sizes=[350, 40, 0, 500], n=600)
+    ridges, tol = (0.3, 0.1, 1.0, 0.01, 0.5), 1e-3
+    rough, _, residual = problem.solve(name, ridges, weighted=weighted, fit=False, tol=tol)
+    fine, _, _ = problem.solve(name, ridges, weighted=weighted, fit=False)
+    assert (residual <= tol).all()
+    for leaf in (0, 1, 3):
+        rows = problem.rows(leaf)
+        K = twin(name, problem.X[rows], problem.X[rows], problem.scale).astype(float)
+        part = slice(problem.starts[leaf], problem.starts[leaf + 1])
+        for r, ridge in enumerate(ridges):
+            diagonal = np.full(len(rows), ridge)
+            if weighted:
+                diagonal /= problem.weights[rows]
+            y = problem.targets[rows]
+            left = y - K @ rough[r, part] - diagonal[:, None] * rough[r, part]
+            sizes = np.linalg.norm(left, axis=0) / np.linalg.norm(y, axis=0)
+            assert (sizes <= 1.01 * tol + 1e-4).all()
+            np.testing.assert_allclose(sizes.max(), residual[r, leaf], atol=1e-4)
+            scale = np.abs(K @ fine[r, part]).max()
+            np.testing.assert_allclose(K @ rough[r, part], K @ fine[r, part], atol=0.02 * scale)
+
+
+def test_iterations_are_the_same_with_any_number_of_threads(rng):
+    problem = Problem(rng, sizes=[350, 40, 400, 500], n=600)
+    alone, together = (
+        problem.solve(ridges=(0.3, 0.1), fit=False, tol=1e-3, n_threads=n)[0] for n in (1, 3)
+    )
+    np.testing.assert_array_equal(alone, together)
 
 
 @pytest.mark.parametrize("fit", [False, True])
@@ -278,7 +313,7 @@ for kernel in ("gaussian", "rational_power", "laplacian"):
     coef, intercept = np.empty((1, 400, 5)), np.empty((1, 3, 5))
     residual = np.empty((1, 3))
     _core.solve_leaves(X, np.arange(400), starts, kernel, 1.5, np.full(7, 0.3), y, None,
-                       np.array([0.1]), True, coef, intercept, residual, 2)
+                       np.array([0.1]), True, 1e-6, coef, intercept, residual, 2)
     worst = max(worst, residual.max(), np.abs(coef[0, 60:].sum(axis=0)).max())
     for rows in (np.arange(60, 63), np.arange(60, 400)):
         out = np.zeros_like(y)

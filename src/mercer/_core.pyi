@@ -657,6 +657,7 @@ def solve_leaves(
     weights: NDArray[np.float64] | None,
     ridges: NDArray[np.float64],
     fit_intercept: bool,
+    tol: float,
     coef: NDArray[np.float64],
     intercept: NDArray[np.float64],
     residual: NDArray[np.float64],
@@ -671,11 +672,13 @@ def solve_leaves(
     stand in coef[r] (q, len(order), k) in the order of ``order``, b in intercept (q,
     leaves, k).
 
-    The factor is float32, and refined until residual (q, leaves) is at most 1e-6 or falls no
-    more: the largest norm, over outputs, of what is left of y relative to that of y without
+    The factor is float32, and refined until residual (q, leaves) is at most ``tol`` or falls
+    no more: the largest norm, over outputs, of what is left of y relative to that of y without
     its mean (without ``fit_intercept``, of y). It is infinite, with coefficients of 0, where
-    there is no factor in float32 or squared distances overflow. The number of threads
-    changes no bit; each has memory for about n^2 float32 numbers of the largest leaf.
+    there is no factor in float32 or squared distances overflow. With a ``tol`` of 1e-4 or
+    more, few outputs and no intercept, the factor of a large leaf also serves, in iterations,
+    for the next ridges that are near. The number of threads changes no bit; each has memory for
+    about n^2 float32 numbers of the largest leaf.
     """
 
 def predict_leaves(

@@ -18,7 +18,8 @@ __all__ = ["Machine", "exact_responses"]
 
 _SMALL = 7e-4  # ridge below which float32 serves no more
 _ROUGH = 0.02  # the same for one step in float32; below, another one mends its rounding
-_ACCURATE = 1e-4  # relative residual above which a machine is solved again in float64
+_TOL = 1e-3  # relative residual of a machine that serves to be judged
+_ACCURATE = 2e-3  # the same above which a machine is solved again in float64
 _ROOT = {"laplacian": 1.0, "gaussian": 0.5}  # of gamma, by which it scales rows
 _TOGETHER = 2**23  # numbers that the rows of machines solved together hold, at most: 32 MB
 
@@ -80,6 +81,8 @@ def _in_core(
     kernel: str, machines: Sequence[Machine], ridges: Sequence[float], threads: int
 ) -> list[list[NDArray[np.float64] | None]]:
     """Responses by factors in float32, refined; None where these do not serve."""
+    # From the middle one on: its factor also serves for ridges that are near.
+    from_middle = np.argsort(np.abs(np.log(ridges) - np.log(ridges).mean()), kind="stable")
     factors = [machine.gamma ** _ROOT[kernel] for machine in machines]
     fitted = _stacked([machine.fitted for machine in machines], factors)
     held = _stacked([machine.held for machine in machines], factors)
@@ -91,7 +94,15 @@ def _in_core(
     coef, constants, residual = np.empty((q, len(order), k)), np.empty((q, n, k)), np.empty((q, n))
     _core.solve_leaves(
         *(fitted, order, starts, kernel, 1.0, scale, target, None),
-        *(np.array(ridges, dtype=np.float64), False, coef, constants, residual, threads),
+        *(
+            np.array(ridges, dtype=np.float64)[from_middle],
+            False,
+            _TOL,
+            coef,
+            constants,
+            residual,
+            threads,
+        ),
     )
     # All ridges share the kernels of the held rows.
     beside = np.ascontiguousarray(np.moveaxis(coef, 0, 1).reshape(len(order), q * k))
@@ -101,8 +112,9 @@ def _in_core(
         *(held, np.arange(len(held)), of_rows, np.ones(len(held)), fitted, order, starts),
         *(kernel, 1.0, scale, beside, np.zeros((n, q * k)), sums, threads),
     )
-    serves = (residual <= _ACCURATE) & small
-    of_ridges = np.moveaxis(sums.reshape(len(held), q, k), 1, 0)
+    in_turn = np.argsort(from_middle)
+    serves = (residual[in_turn] <= _ACCURATE) & small
+    of_ridges = np.moveaxis(sums.reshape(len(held), q, k), 1, 0)[in_turn]
     return [
         [responses if fits else None for responses, fits in zip(piece, served, strict=True)]
         for piece, served in zip(np.split(of_ridges, ends[:-1], axis=1), serves.T, strict=True)

@@ -36,6 +36,7 @@ from mercer.solvers.newton import NewtonCG
 
 __all__ = ["LeafProgress", "LocalSolution", "solve_leaves"]
 
+_TOL = 1e-6  # relative residual at which factors in float32 need no more refinement
 _ACCURATE = 1e-4  # relative residual above which leaves are solved again in float64
 _BATCH = 64  # leaves between two looks at the clock and at the user's wish to stop
 
@@ -191,6 +192,7 @@ class _Leaves:
             self.weights,
             len(self.target) * np.array(self.alphas),
             self.fit_intercept,
+            _TOL,
             coef,
             constants,
             residual,
