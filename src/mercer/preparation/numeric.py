@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._array import row_chunks
 from mercer._state import State, is_array, is_finite
 
 __all__ = ["TREATMENTS", "Numbers", "Values"]
@@ -17,6 +18,7 @@ TREATMENTS = ("robust", "standard", "quantile")
 
 _LEVELS = 201
 _BEND = 3.0  # robust values are bent so that none is beyond this
+_CACHED = 2**19  # bytes of rows that are bent together
 _FAR = 1e150  # what has a square
 # Shares of the rows whose spread is one unit, the first pair that has any.
 _SPREADS = ((0.25, 0.75), (0.1, 0.9), (0.05, 0.95), (0.01, 0.99), (0.0, 1.0))
@@ -43,8 +45,8 @@ class Numbers:
     tables: list[tuple[NDArray, NDArray]] = field(default_factory=list)
     marked: NDArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
 
-    def fit(self, X: NDArray, rows: NDArray) -> Numbers:
-        """Learn from X, of shape (n, p); quantiles from ``rows`` of it."""
+    def fit_transform(self, X: NDArray, rows: NDArray) -> NDArray:
+        """Learn from X, of shape (n, p), quantiles from ``rows`` of it; and ``transform`` it."""
         unknown = np.isnan(X)
         self.marked = np.flatnonzero(unknown.any(axis=0)) if self.indicators else np.arange(0)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -62,16 +64,26 @@ class Numbers:
             self.unit = np.where((self.unit > 0) & np.isfinite(self.unit), self.unit, 1.0)
             self.centre = np.where(np.isfinite(self.centre), self.centre, 0.0)
             bent = self._bent(X)
-            self.mean, self.deviation = np.nanmean(bent, axis=0), np.nanstd(bent, axis=0)
+            if unknown.any():
+                self.mean, self.deviation = np.nanmean(bent, axis=0), np.nanstd(bent, axis=0)
+            else:
+                self.mean, self.deviation = bent.mean(axis=0), bent.std(axis=0)
         self.mean = np.where(self.binary | ~np.isfinite(self.mean), 0.0, self.mean)
         usable = ~self.binary & (self.deviation > 0)
         self.deviation = np.where(usable, self.deviation, 1.0)
-        return self
+        return self._on_scale(bent, X)
 
     def transform(self, X: NDArray) -> NDArray:
         """The columns of numbers, then a column of 0 and 1 for each where some were missing."""
         with np.errstate(over="ignore", invalid="ignore"):
-            out = (self._bent(X) - self.mean) / self.deviation
+            bent = self._bent(X)
+        return self._on_scale(bent, X)
+
+    def _on_scale(self, out: NDArray, X: NDArray) -> NDArray:
+        """Bent numbers, which are overwritten, as ``transform`` gives them."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            out -= self.mean
+            out /= self.deviation
         if len(self.marked):
             marks = np.isnan(X[:, self.marked])
         unknown = np.isnan(out)
@@ -121,10 +133,18 @@ class Numbers:
         self.unit = np.where(self.binary, self.unit, width)
 
     def _bent(self, X: NDArray) -> NDArray[np.float64]:
-        z = (X.astype(np.float64) - self.centre) / self.unit
+        z = X.astype(np.float64)
+        z -= self.centre
+        z /= self.unit
         if self.treatment == "robust":
-            z = np.clip(z, -_FAR, _FAR)
-            z = np.where(self.binary, z, z / np.sqrt(1 + np.square(z / _BEND)))
+            np.clip(z, -_FAR, _FAR, out=z)
+            for some in row_chunks(len(z), 8.0 * z.shape[1], _CACHED):
+                curve = z[some] / _BEND
+                curve *= curve
+                curve += 1
+                np.sqrt(curve, out=curve)
+                curve[:, self.binary] = 1
+                z[some] /= curve
         if self.treatment == "quantile":
             for j in np.flatnonzero(~self.binary):
                 z[:, j] = np.interp(X[:, j], *self.tables[j])

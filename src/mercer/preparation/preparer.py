@@ -255,8 +255,8 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         self.parts_: list[tuple[int, Any]] = [(place, Values(v)) for place, v in few.items()]
         block = self._block(columns)
         rows = np.arange(n) if n <= _SAMPLE else distinct(self._key, n, _SAMPLE, Slot.SHUFFLE)
-        self.numbers_ = Numbers(self.numbers, bool(self.indicators)).fit(block, rows)
-        pieces = [self.numbers_.transform(block)]
+        self.numbers_ = Numbers(self.numbers, bool(self.indicators))
+        pieces = [self.numbers_.fit_transform(block, rows)]
         for place, part in self.parts_:
             pieces.append(part.transform(self._of(columns, place, part)))
         for place, labels in columns.labels.items():
