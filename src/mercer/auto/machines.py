@@ -50,11 +50,11 @@ def exact_responses(
         All with the same number k of targets.
     ridges : sequence of float
     threads : int
-        If there are more of them than machines, BLAS may have several for each instead.
+        They change no bit.
     """
     for batch in _batches(machines):
-        alike = not any(sparse.issparse(machine.fitted) for machine in batch)
-        if alike and len(batch) >= threads and min(ridges) >= _SMALL:
+        is_dense = not any(sparse.issparse(machine.fitted) for machine in batch)
+        if is_dense and min(ridges) >= _SMALL:
             found = _in_core(kernel, batch, ridges, threads)
         else:
             found = [[None] * len(ridges) for _ in batch]

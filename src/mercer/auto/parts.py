@@ -13,7 +13,7 @@ from scipy import sparse
 
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.trials import METRICS, Settings
-from mercer.estimators.scales import at_unit_distance, learned_scales, scaled
+from mercer.estimators.scales import GradientScaler, at_unit_distance, learned_scales, scaled
 from mercer.estimators.selection import random_order
 from mercer.maps.partition import grown
 from mercer.preparation import Columns, TablePreparer, column_names, read, treated
@@ -101,7 +101,10 @@ class Part:
         return fitted, read(rows_of(self.table, self.held), names, fitted.kinds())
 
     def _learned(self, turned: bool, fitted: Any) -> NDArray:
-        return learned_scales(fitted, self.y[self.fitted], self.kind, self.key, turned)
+        scaler = GradientScaler(
+            full=turned, target=self.kind, random_state=np.random.default_rng(self.key)
+        )
+        return learned_scales(scaler, fitted, self.y[self.fitted])
 
 
 @dataclass

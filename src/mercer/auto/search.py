@@ -340,9 +340,8 @@ class Search:
         # Matrices are so small that threads of BLAS would wait for each other most of the time.
         with blas_threads(1), closing(side_by_side(outcomes, chunks, self.n_jobs)) as results:
             for chunk, of_chunk in zip(chunks, results, strict=True):
-                for (group, _, _), of_work in zip(
-                    chunk, of_chunk, strict=False
-                ):  # or none, if late
+                # There are no outcomes of what would have begun too late.
+                for (group, _, _), of_work in zip(chunk, of_chunk, strict=False):
                     record = self._record(of_work)
                     if record is not None:
                         best[group] = min(best.get(group, record), record, key=rank_loss)

@@ -214,13 +214,12 @@ def _cosines(key: int, d: int, n_components: int) -> tuple[NDArray, NDArray]:
     return frequencies.T.astype(np.float32), phases.astype(np.float32)
 
 
-def learned_scales(X: NDArray, y: Any, target: str, key: int, full: bool) -> NDArray:
-    """What a ``GradientScaler`` learns from checked rows: scales (d,), or a matrix (d, d) if full.
+def learned_scales(scaler: GradientScaler, X: NDArray, y: Any) -> NDArray:
+    """What a scaler learns of rows that are checked: scales (d,), or (d, d) if ``full``.
 
-    The distance of these rows is any.
+    They do not bring the median distance between rows to 1.
     """
-    rng = np.random.default_rng(key)
-    return GradientScaler(full=full, target=target, random_state=rng)._learned(X, y)[2]
+    return scaler._learned(X, y)[2]
 
 
 def _unit(rows: Any) -> float:
