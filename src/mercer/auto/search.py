@@ -49,9 +49,6 @@ _LEAF_TABLE_ROWS = 100_000  # rows that leaves of a search are cut from
 _MOST_TREATED = 60  # inputs with which all treatments are tried on leaves once more
 _LEAF_STEPS = 6  # of gamma, ridge and power, at most
 _LEAF_GAIN = 0.995  # times the loss that another step has to reach to be followed by one more
-# Times the loss of the best settings, that a mean with others may have: the rows held out do not
-# show what a second set of trees gains, about a hundredth on ten tables of 15 000 to 60 000 rows.
-_PAIR_LOSS = 1.005
 _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 
 
@@ -203,21 +200,19 @@ class Search:
                 break
             trials = list(neighbours(self.best.settings, self._treatments))
         worth = self._worth_of_a_leaf()
-        self._pair_up()
+        if self.best is not None and self.best.stage == "leaves":
+            self._pair_up()
         return worth
 
     def _pair_up(self) -> None:
         """Choose the settings of other trees, by the held-out rows' loss of the mean of both."""
-        leader = self._stage.leader
-        if leader is None or self._stage.name != "leaves":
-            return
-        transform, loss = leader.record.settings.transform, _PAIR_LOSS * leader.record.loss
-        for other in self._stage.beside(leader):
-            mean = (leader.responses + other.responses) / 2
-            losses, _ = self.goal.losses(mean, self._held, transform)
-            if losses.mean() < loss:
-                loss, self.partner = float(losses.mean()), other.record.settings
-                self.held_responses = mean
+
+        def loss(responses: NDArray, transform: str) -> float:
+            return float(self.goal.losses(responses, self._held, transform)[0].mean())
+
+        partner, mean = self._stage.partner(loss)
+        if partner is not None:
+            self.partner, self.held_responses = partner, mean
 
     def _judge_by(self, parts: Sequence[LeafPart]) -> None:
         self.parts, self._n_rows = parts, max(len(part.fitted) for part in parts)
