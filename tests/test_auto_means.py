@@ -29,6 +29,7 @@ def small_leaves(monkeypatch):
     monkeypatch.setattr(leaves, "_MOST", 400)
     monkeypatch.setattr(leaves, "_LEAST", 400)
     monkeypatch.setattr(parts, "_MANY_ROWS", 800)
+    monkeypatch.setattr(parts, "_SCALE_SHARE", 1)
 
 
 def rows(n=400, seed=0):
