@@ -2,9 +2,10 @@
 
 Every contender gets the same rows with its defaults, in one process; what is chosen is chosen on a
 part of the training rows. Sets of the registry are used where they are at hand (a folder named by
-MERCER_DATA, or the cache); scikit-learn's own always. LightGBM and XGBoost take part if they are
-installed. Errors are shares of wrong classes or root mean squares in units of the deviation. Who
-refuses a set, as scikit-learn's boosting refuses classes of a single row, is left out of its line.
+MERCER_DATA, or the cache); scikit-learn's own always. LightGBM, XGBoost and CatBoost take part if
+they are installed; targets are against the first two. Errors are shares of wrong classes or root
+mean squares in units of the deviation. Who refuses a set, as scikit-learn's boosting refuses
+classes of a single row, is left out of its line.
 
     python benchmarks/tables.py --seeds 5 --rows 20000 --json tables.json
 """
@@ -18,7 +19,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,8 +90,10 @@ def thinned(X: Any, X_test: Any, y: NDArray, y_test: NDArray, *, seed: int, rows
     return X[train], y[train], X_test[test], y_test[test]
 
 
-def contenders(task: str, seed: int, categories: bool = False) -> dict[str, Callable[[], Any]]:
-    """A way to make each contender with its defaults; with ``categories``, where there are some."""
+def contenders(
+    task: str, seed: int, categories: Sequence[str] = ()
+) -> dict[str, Callable[[], Any]]:
+    """A way to make each contender with its defaults, for columns of which some are categories."""
     kind = "Classifier" if task == "classification" else "Regressor"
     hist = HistGradientBoostingClassifier if kind == "Classifier" else HistGradientBoostingRegressor
     found: dict[str, Callable[[], Any]] = {
@@ -101,6 +104,12 @@ def contenders(task: str, seed: int, categories: bool = False) -> dict[str, Call
     for name, module, prefix, quiet in (
         ("LightGBM", "lightgbm", "LGBM", {"verbose": -1}),
         ("XGBoost", "xgboost", "XGB", {"enable_categorical": True} if categories else {}),
+        (
+            "CatBoost",
+            "catboost",
+            "CatBoost",
+            {"verbose": False, "allow_writing_files": False, "cat_features": list(categories)},
+        ),
     ):
         try:
             maker = getattr(importlib.import_module(module), f"{prefix}{kind}")
@@ -126,7 +135,7 @@ def run(make: Callable[[], Any], task: str, split: Split) -> dict[str, Any]:
             start = time.perf_counter()
             model.fit(X, target)
             fitted = time.perf_counter()
-        predicted = np.asarray(model.predict(X_test))
+        predicted = np.asarray(model.predict(X_test)).ravel()  # CatBoost gives classes a column
     seconds = {"fit_seconds": fitted - start, "predict_seconds": time.perf_counter() - fitted}
     if task == "classification":
         error = float(np.mean(classes[predicted.astype(int)] != y_test))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from dataclasses import asdict, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -21,7 +22,8 @@ from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leaves import Cut, cut_for
-from mercer.auto.parts import MOST_DENSE, rows_of
+from mercer.auto.means import MeanModel
+from mercer.auto.parts import MOST_DENSE, rows_of, scale_rows
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
 from mercer.auto.trials import METRICS, Settings, feature_map
@@ -65,9 +67,11 @@ class AutoKernelMachine(Checked, BaseEstimator):
     _fitted_by: ClassVar[str] = "best_estimator_"
     _machine: ClassVar[type[KernelMachine]]  # at the end of the pipeline, or this one:
     _local_machine: ClassVar[type[LocalKernelMachine]]
+    _mean_model: ClassVar[type[MeanModel]]  # of two pipelines with local machines
     _target_kind: ClassVar[str]  # "continuous" or "classes"
     best_estimator_: Any
     best_settings_: dict[str, Any]
+    partner_settings_: dict[str, Any] | None
     conformal_: Conformal
 
     def __init__(self, *, time_budget=None, random_state=None, n_jobs=None):
@@ -107,10 +111,11 @@ class AutoKernelMachine(Checked, BaseEstimator):
         if self.interrupted_:
             self._fit_quickly(X, y, search, key)
         else:
-            estimator = self._pipeline(search.settings, len(y), key, form)
+            pipelines = self._of_all_rows(search, len(y), key, form)
             if np.isfinite(budget):
-                estimator[-1].set_callbacks(Deadline(start + _END * budget))
-            self._fit_finally(X, y, search, key, estimator)
+                for pipeline in pipelines:
+                    pipeline[-1].set_callbacks(Deadline(start + _END * budget))
+            self._fit_finally(X, y, search, key, pipelines)
         self.search_seconds_ = searched - start
         self.fit_seconds_ = time.perf_counter() - searched
         self.n_features_in_ = X.shape[1]
@@ -147,6 +152,17 @@ class AutoKernelMachine(Checked, BaseEstimator):
             treatments.append(("robust", _FEW_INTEGERS))
         return treatments
 
+    def _of_all_rows(self, search: Search, n: int, key: int, form: _Form) -> list[Pipeline]:
+        """Unfitted pipelines whose mean is the model: one, or two that share its trees."""
+        if not isinstance(form, Cut) or search.partner is None or form.n_trees < 2:
+            return [self._pipeline(search.settings, n, key, form)]
+        fewer = form.n_trees // 2
+        most = replace(form, n_trees=form.n_trees - fewer)
+        return [
+            self._pipeline(search.settings, n, key, most),
+            self._pipeline(search.partner, n, key + 1, replace(form, n_trees=fewer)),
+        ]
+
     def _pipeline(self, settings: Settings, n: int, key: int, form: _Form) -> Any:
         """An unfitted estimator with the settings, for n rows."""
         seed = int(key % 2**31)
@@ -162,6 +178,7 @@ class AutoKernelMachine(Checked, BaseEstimator):
             full=settings.turned,
             metric=METRICS[settings.kernel],
             target=self._target_kind,
+            max_rows=scale_rows(n),
             random_state=seed,
         )
         alpha = settings.ridge / n
@@ -213,11 +230,12 @@ class AutoKernelMachine(Checked, BaseEstimator):
         return int(np.clip(_RESERVE * seconds_left / per_feature, _LEAST_FEATURES, most))
 
     def _fit_finally(
-        self, X: Any, y: NDArray, search: Search, key: int, estimator: Pipeline
+        self, X: Any, y: NDArray, search: Search, key: int, pipelines: list[Pipeline]
     ) -> None:
+        estimator = pipelines[0] if len(pipelines) == 1 else self._mean_model(pipelines)
         self.best_estimator_ = self._of_target(estimator, search)
         # Products with the kernel have threads of their own, and those of BLAS are in their way.
-        exact = isinstance(getattr(estimator[-1], "feature_map", None), ExactKernel)
+        exact = isinstance(getattr(self.kernel_machine_, "feature_map", None), ExactKernel)
         limit = blas_threads(1 if exact else None)
         try:
             with limit, warnings.catch_warnings():  # learned scales differ on purpose
@@ -227,7 +245,8 @@ class AutoKernelMachine(Checked, BaseEstimator):
             self.interrupted_ = True
             if not hasattr(self.kernel_machine_, "coef_"):
                 self._fit_quickly(X, y, search, key)
-        self.kernel_machine_.set_callbacks()  # the deadline is no part of the model
+        for pipeline in [*pipelines, *self._pipelines()]:
+            pipeline[-1].set_callbacks()  # the deadline is no part of the model
 
     def _fit_quickly(self, X: Any, y: NDArray, search: Search, key: int) -> None:
         """The best model so far, of the rows that were searched, after an interruption."""
@@ -263,6 +282,8 @@ class AutoKernelMachine(Checked, BaseEstimator):
             "chosen": np.array([r is search.best for r in records], dtype=bool),
         }
         self.best_settings_ = {name: getattr(search.settings, name) for name in names}
+        partner = search.partner
+        self.partner_settings_ = None if partner is None else asdict(partner)
         self._calibrate(search)
 
     def _calibrate(self, search: Search) -> None:
@@ -270,44 +291,50 @@ class AutoKernelMachine(Checked, BaseEstimator):
 
     def _measure_inputs(self, X: Any, key: int) -> None:
         """Set the share of the distance between rows that is due to each input column."""
-        steps = self._steps()
         sample = rows_of(X, shuffled(key, X.shape[0], _LOOK, Slot.SHUFFLE))
-        rows = steps["scaler"].transform(steps["preparer"].transform(sample))
-        spread = abs(rows - rows[np.roll(np.arange(rows.shape[0]), 1)]).mean(axis=0)
-        shares = np.bincount(
-            steps["preparer"].origins_, np.asarray(spread).ravel(), minlength=X.shape[1]
-        )
-        self.input_shares_ = shares / (shares.sum() or 1.0)
+        shares = []
+        for pipeline in self._pipelines():
+            rows = pipeline[:-1].transform(sample)
+            spread = abs(rows - rows[np.roll(np.arange(rows.shape[0]), 1)]).mean(axis=0)
+            origins = pipeline["preparer"].origins_
+            sums = np.bincount(origins, np.asarray(spread).ravel(), minlength=X.shape[1])
+            shares.append(sums / (sums.sum() or 1.0))
+        self.input_shares_ = np.mean(shares, axis=0)
 
     def _check_state(self) -> None:
         state = State(self)
-        estimator = state.instance("best_estimator_", (Pipeline, LogTargetRegressor))
-        owner = state
+        kinds = Pipeline, MeanModel
+        estimator = state.instance("best_estimator_", (*kinds, LogTargetRegressor))
         if isinstance(estimator, LogTargetRegressor):
             estimator._check_state()
-            owner = State(estimator)
-            estimator = owner.instance("regressor_", Pipeline)
-        kinds: tuple[Any, ...] = (
-            TablePreparer,
-            GradientScaler,
-            (KernelMachine, LocalKernelMachine),
-        )
-        steps = vars(estimator).get("steps")
-        whole = isinstance(steps, list) and [name for name, _ in steps] == list(_STEPS)
-        fit = whole and all(isinstance(s[1], k) for s, k in zip(steps, kinds, strict=True))
+            estimator = State(estimator).instance("regressor_", kinds)
+        if isinstance(estimator, MeanModel):
+            estimator._check_state()
+        fit = all(map(_is_whole, self._pipelines()))
         state.check("best_estimator_", f"be of the steps {', '.join(_STEPS)}", fit)
         scores = State(state.instance("conformal_", Conformal))
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _steps(self) -> Any:
+    def _pipelines(self) -> list[Pipeline]:
+        """The pipelines whose mean ``best_estimator_`` is, one for all models but local ones."""
         estimator = self.best_estimator_
         if isinstance(estimator, LogTargetRegressor):
             estimator = getattr(estimator, "regressor_", estimator.regressor)
-        return estimator.named_steps
+        if isinstance(estimator, MeanModel):
+            return list(getattr(estimator, "pipelines_", estimator.pipelines))
+        return [estimator]
 
     @property
     def kernel_machine_(self) -> Any:
-        """The kernel machine inside ``best_estimator_``."""
-        return self._steps()["model"]
+        """The kernel machine inside ``best_estimator_``, the first if there are two."""
+        return self._pipelines()[0].named_steps["model"]
+
+
+def _is_whole(pipeline: Pipeline) -> bool:
+    """Whether a pipeline is of the steps that an automatic model puts together."""
+    kinds: tuple[Any, ...] = (TablePreparer, GradientScaler, (KernelMachine, LocalKernelMachine))
+    steps = vars(pipeline).get("steps")
+    whole = isinstance(steps, list) and [name for name, _ in steps] == list(_STEPS)
+    return whole and all(isinstance(s[1], k) for s, k in zip(steps, kinds, strict=True))

@@ -14,6 +14,7 @@ from mercer._state import State
 from mercer.auto.base import AutoKernelMachine
 from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
+from mercer.auto.means import MeanClassifier, MeanRegressor
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
 from mercer.estimators import (
@@ -38,6 +39,10 @@ _TEXTS = SHARED | entries(
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
         Threads; None and -1 mean all that this process may use.
+    partner_settings_ : dict or None
+        The same for the second pipeline, whose trees share the model beyond 20 000 rows: another
+        treatment or other scales, chosen by the loss of the mean on the rows held out. None where
+        the model is a single pipeline.
     input_shares_ : ndarray of shape (n_features_in_,)
         How much of the distance between rows, as the kernel sees it, is due to each input column.
     search_seconds_, fit_seconds_ : float
@@ -58,8 +63,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     The treatment of the columns, scales of the inputs learned from the target, the kernel, its
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
     hundred rows with the exact kernel, the better ones on more. Up to 20 000 rows the model is the
-    exact kernel machine; beyond, a local one, whose settings are chosen once more on leaves of that
-    size. Sparse rows get random features, and with thousands of inputs a linear model is tried as
+    exact kernel machine; beyond, the mean of two local ones, whose settings are chosen once more on
+    leaves. Sparse rows get random features, and with thousands of inputs a linear model is tried as
     well. Targets that vary by factors are fitted as logarithms where that serves. Then one model is
     fitted to all rows. Whatever is chosen is judged on rows held out of the training data.
 
@@ -69,9 +74,9 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     Attributes
     ----------
-    best_estimator_ : Pipeline or LogTargetRegressor
+    best_estimator_ : Pipeline, MeanRegressor or LogTargetRegressor
         ``preparer``, ``scaler`` and ``model``, ordinary estimators: to be cloned and fitted again,
-        saved, or looked at.
+        saved, or looked at; the mean of two such pipelines beyond 20 000 rows.
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel" ("laplacian",
@@ -81,7 +86,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
         "chosen".
-    {input_shares_, search_seconds_, interrupted_, n_features_in_}
+    {partner_settings_, input_shares_, search_seconds_, interrupted_, n_features_in_}
 
     Raises
     ------
@@ -103,7 +108,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     (2, 2)
     """
 
-    _machine, _local_machine = KernelRegressor, LocalKernelRegressor
+    _machine, _local_machine, _mean_model = KernelRegressor, LocalKernelRegressor, MeanRegressor
     _target_kind = "continuous"
 
     def fit(self, X: Any, y: Any) -> AutoKernelRegressor:
@@ -191,8 +196,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     The treatment of the columns, scales of the inputs learned from the labels, the kernel, its
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
     hundred rows with the exact kernel, the better ones on more. Up to 20 000 rows the model is the
-    exact kernel machine; beyond, a local one, whose settings are chosen once more on leaves of that
-    size. Sparse rows get random features, and with thousands of inputs a linear model is tried as
+    exact kernel machine; beyond, the mean of two local ones, whose settings are chosen once more on
+    leaves. Sparse rows get random features, and with thousands of inputs a linear model is tried as
     well. Then one model is fitted to all rows. Whatever is chosen is judged on rows held out of the
     training data, which calibrate the probabilities, too.
 
@@ -204,9 +209,9 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Sorted; columns of probabilities follow it.
-    best_estimator_ : Pipeline
+    best_estimator_ : Pipeline or MeanClassifier
         ``preparer``, ``scaler`` and ``model``, ordinary estimators: to be cloned and fitted again,
-        saved, or looked at.
+        saved, or looked at; the mean of two such pipelines beyond 20 000 rows.
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel" ("laplacian",
@@ -216,7 +221,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the
         share of wrong classes), "seconds" and "chosen".
-    {input_shares_, search_seconds_, interrupted_, n_features_in_}
+    {partner_settings_, input_shares_, search_seconds_, interrupted_, n_features_in_}
 
     Raises
     ------
@@ -237,7 +242,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     ['inside', 'outside']
     """
 
-    _machine, _local_machine = KernelClassifier, LocalKernelClassifier
+    _machine, _local_machine, _mean_model = KernelClassifier, LocalKernelClassifier, MeanClassifier
     _target_kind = "classes"
 
     def fit(self, X: Any, y: Any) -> AutoKernelClassifier:

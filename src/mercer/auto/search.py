@@ -70,6 +70,7 @@ class Search:
 
     records: list[Record]  # in the order they were made
     best: Record | None  # of the last stage: later stages fit more rows
+    partner: Settings | None  # of trees whose mean with those of ``best`` errs less
     held_rows: NDArray  # held-out rows, and the responses of ``best`` to them, (h, k)
     held_responses: NDArray | None  # transformed as the settings of ``best`` say
     first_rows: NDArray  # that few settings were tried on
@@ -85,7 +86,7 @@ class Search:
         deadline: float,  # of ``time.perf_counter()``, after which nothing new is begun
     ):
         self.goal, self.key, self.n_jobs, self.deadline = goal, key, n_jobs, deadline
-        self.records, self.best = [], None
+        self.records, self.best, self.partner = [], None, None
         self._stage = Stage("", 0, False)
         self.held_responses, self.held_rows = None, np.arange(0)
         self.n_components = _FEATURES
@@ -211,7 +212,20 @@ class Search:
             if again and leading and self.best.loss > _LEAF_GAIN * leading.loss:
                 break
             trials = list(neighbours(self.best.settings, self._treatments))
-        return self._worth_of_a_leaf()
+        worth = self._worth_of_a_leaf()
+        if self.best is not None and self.best.stage == "leaves":
+            self._pair_up()
+        return worth
+
+    def _pair_up(self) -> None:
+        """Choose the settings of other trees, by the held-out rows' loss of the mean of both."""
+
+        def loss(responses: NDArray, transform: str) -> float:
+            return float(self.goal.losses(responses, self._held, transform)[0].mean())
+
+        partner, mean = self._stage.partner(loss)
+        if partner is not None:
+            self.partner, self.held_responses = partner, mean
 
     def _judge_by(self, parts: Sequence[LeafPart]) -> None:
         self.parts, self._n_rows = parts, max(len(part.fitted) for part in parts)

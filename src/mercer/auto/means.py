@@ -1,0 +1,189 @@
+"""The mean of a few pipelines that see the rows differently."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
+from sklearn.pipeline import Pipeline
+
+from mercer._state import Checked, State
+from mercer.estimators.targets import winners
+
+__all__ = ["MeanClassifier", "MeanModel", "MeanRegressor"]
+
+
+class MeanModel(Checked, BaseEstimator):
+    """The mean of the responses of several pipelines, all fitted to the same rows.
+
+    Local kernel machines average trees in any case; trees of another treatment or of other scales
+    of the inputs err elsewhere, so that their mean errs less, in the same time.
+    """
+
+    _fitted_by: ClassVar[str] = "pipelines_"
+
+    def __init__(self, pipelines):
+        self.pipelines = pipelines
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Fit all pipelines, one after the other.
+
+        Parameters
+        ----------
+        X : whatever the pipelines take, of n rows
+        y : array of shape (n,) or (n, k)
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        KeyboardInterrupt
+            Passed on after an interruption; the trees finished so far are in place.
+        """
+        self._forget()
+        fitted: list[Pipeline] = []
+        try:
+            for pipeline in self.pipelines:
+                pipeline = clone(pipeline)
+                try:
+                    pipeline.fit(X, y)
+                finally:
+                    machine = pipeline[-1]
+                    # A machine stopped before its first tree is whole would spoil the mean.
+                    if hasattr(machine, "coef_") and (machine.optimality_ < 1 or not fitted):
+                        fitted.append(pipeline)
+        finally:
+            if fitted:
+                self.pipelines_ = fitted
+        return self
+
+    def _mean(self, method: str, X: Any) -> NDArray:
+        """The mean response, each pipeline counted by its trees."""
+        self._check_fitted()
+        trees = np.array([p[-1].feature_map_.partition_.roots.size for p in self.pipelines_])
+        responses = [getattr(pipeline, method)(X) for pipeline in self.pipelines_]
+        return np.tensordot(trees / trees.sum(), np.stack(responses), axes=1)
+
+    def _check_state(self) -> None:
+        state = State(self)
+        pipelines = state.instance("pipelines_", list)
+        whole = all(isinstance(pipeline, Pipeline) for pipeline in pipelines)
+        state.check("pipelines_", "hold pipelines", pipelines and whole)
+
+
+class MeanRegressor(RegressorMixin, MeanModel):
+    """The mean of the predictions of pipelines with local kernel machines, counted by their trees.
+
+    Trees that see the rows in another treatment or in other scales of the inputs err elsewhere, so
+    that their mean errs less.
+
+    Parameters
+    ----------
+    pipelines : list of Pipeline
+        At least one, the best first; their last steps are local kernel machines. Clones are fitted.
+
+    Attributes
+    ----------
+    pipelines_ : list of Pipeline
+        After an interruption or a deadline those that have a whole tree, or the first alone.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import QuantileTransformer, StandardScaler
+    >>> from mercer import LocalKernelRegressor
+    >>> from mercer.auto import MeanRegressor
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> y = np.sin(X).sum(axis=1)
+    >>> model = LocalKernelRegressor(leaf_size=200, n_trees=2, random_state=0)
+    >>> steps = StandardScaler(), QuantileTransformer(n_quantiles=50)
+    >>> mean = MeanRegressor([make_pipeline(step, model) for step in steps]).fit(X, y)
+    >>> mean.score(X, y) > 0.9
+    True
+    """
+
+    def predict(self, X: Any) -> NDArray:
+        """Mean predictions.
+
+        Parameters
+        ----------
+        X : whatever the pipelines take, of n rows
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, k)
+        """
+        return self._mean("predict", X)
+
+
+class MeanClassifier(ClassifierMixin, MeanModel):
+    """Classes by the mean response of pipelines with local kernel machines, counted by their trees.
+
+    Trees that see the rows in another treatment or in other scales of the inputs err elsewhere, so
+    that their mean errs less.
+
+    Parameters
+    ----------
+    pipelines : list of Pipeline
+        At least one, the best first; their last steps are local kernel machines. Clones are fitted.
+
+    Attributes
+    ----------
+    pipelines_ : list of Pipeline
+        After an interruption or a deadline those that have a whole tree, or the first alone.
+    classes_ : ndarray of shape (n_classes,)
+        Sorted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import QuantileTransformer, StandardScaler
+    >>> from mercer import LocalKernelClassifier
+    >>> from mercer.auto import MeanClassifier
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> y = np.where(np.hypot(*X.T) < 1, "inside", "outside")
+    >>> model = LocalKernelClassifier(leaf_size=200, n_trees=2, random_state=0)
+    >>> steps = StandardScaler(), QuantileTransformer(n_quantiles=50)
+    >>> mean = MeanClassifier([make_pipeline(step, model) for step in steps]).fit(X, y)
+    >>> mean.predict([[0.0, 0.0], [2.0, 2.0]]).tolist()
+    ['inside', 'outside']
+    """
+
+    @property
+    def classes_(self) -> NDArray:
+        """Sorted classes, those of every pipeline."""
+        classes: NDArray = self.pipelines_[0].classes_
+        return classes
+
+    def decision_function(self, X: Any) -> NDArray:
+        """Mean responses: positive for the second of two classes, else one per class.
+
+        Parameters
+        ----------
+        X : whatever the pipelines take, of n rows
+
+        Returns
+        -------
+        ndarray of shape (n,) or (n, n_classes)
+        """
+        return self._mean("decision_function", X)
+
+    def predict(self, X: Any) -> NDArray:
+        """The class of the largest mean response.
+
+        Parameters
+        ----------
+        X : whatever the pipelines take, of n rows
+
+        Returns
+        -------
+        ndarray of shape (n,)
+        """
+        labels = winners(self.decision_function(X))
+        return self.classes_[labels]

@@ -1,0 +1,211 @@
+"""Models of two pipelines, and what more rows or another order of them do to local models."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import make_friedman1, make_friedman2, make_friedman3
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from mercer import (
+    AutoKernelClassifier,
+    AutoKernelRegressor,
+    LocalKernelClassifier,
+    LocalKernelRegressor,
+    persistence,
+)
+from mercer.auto import MeanClassifier, MeanRegressor, base, leaves, parts
+from mercer.auto.leading import Outcome, Record, Stage
+from mercer.auto.trials import Settings
+
+
+@pytest.fixture
+def small_leaves(monkeypatch):
+    """Leaves of few rows, where there would be the exact kernel."""
+    monkeypatch.setattr(base, "_EXACT_ROWS", 800)
+    monkeypatch.setattr(leaves, "_MOST", 400)
+    monkeypatch.setattr(leaves, "_LEAST", 400)
+    monkeypatch.setattr(parts, "_MANY_ROWS", 800)
+    monkeypatch.setattr(parts, "_SCALE_SHARE", 1)
+
+
+def rows(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    return X, np.sin(2 * X[:, 0]) + X[:, 1]
+
+
+def machine(n_trees, seed, kind=LocalKernelRegressor):
+    return make_pipeline(StandardScaler(), kind(leaf_size=100, n_trees=n_trees, random_state=seed))
+
+
+# the mean
+
+
+def test_every_pipeline_counts_by_its_trees():
+    X, y = rows()
+    pipelines = [machine(2, 0), machine(1, 1)]
+    expected = np.average(
+        [clone(p).fit(X, y).predict(X) for p in pipelines], axis=0, weights=[2, 1]
+    )
+    np.testing.assert_allclose(MeanRegressor(pipelines).fit(X, y).predict(X), expected, rtol=1e-6)
+
+
+def test_classes_are_those_of_the_mean_response():
+    X, y = rows()
+    labels = np.where(y > 0, "up", "down")
+    pipelines = [machine(1, seed, LocalKernelClassifier) for seed in range(2)]
+    model = MeanClassifier(pipelines).fit(X, labels)
+    responses = np.mean([p.decision_function(X) for p in model.pipelines_], axis=0)
+    np.testing.assert_allclose(model.decision_function(X), responses, rtol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), np.where(responses > 0, "up", "down"))
+
+
+class Interrupting:
+    """A callback that stops a fit as the user does, after some tasks."""
+
+    def __init__(self, after):
+        self.left = after
+
+    def setup(self, estimator, context):
+        pass
+
+    def teardown(self, estimator, context):
+        pass
+
+    def on_fit_task_begin(self, estimator, context):
+        pass
+
+    def on_fit_task_end(self, estimator, context):
+        self.left -= 1
+        if self.left < 0:
+            raise KeyboardInterrupt
+        return False
+
+
+def test_what_was_finished_before_an_interruption_predicts():
+    X, y = rows()
+    pipelines = [machine(2, 0), machine(1, 1)]
+    pipelines[1][-1].set_callbacks(Interrupting(0))
+    model = MeanRegressor(pipelines)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert 1 <= len(model.pipelines_) <= 2
+    assert np.corrcoef(model.predict(X), y)[0, 1] > 0.9
+
+
+def test_a_mean_of_nothing_is_refused():
+    X, y = rows()
+    model = MeanRegressor([machine(1, 0)]).fit(X, y)
+    model.pipelines_ = []
+    with pytest.raises(ValueError, match="pipelines_ of a fitted MeanRegressor must hold"):
+        model.predict(X)
+
+
+# the choice of the second pipeline
+
+
+def outcome(settings, loss):
+    record = Record("leaves", 800, settings, loss, 0.1, 0.1)
+    return Outcome(record, np.zeros((10, 1)), np.full(10, loss))
+
+
+def test_partners_see_the_rows_another_way():
+    stage = Stage("leaves", 800, classes=False)
+    leader = outcome(Settings(power=1.0), 0.1)
+    others = {
+        "gamma alone": outcome(Settings(power=1.0, gamma=2.0), 0.11),
+        "power": outcome(Settings(power=0.5), 0.12),
+        "worse at another gamma": outcome(Settings(power=0.5, gamma=3.0), 0.13),
+        "treatment": outcome(Settings("quantile", power=1.0), 0.13),
+        "transform": outcome(Settings(power=0.5, transform="log"), 0.1),
+        "kernel": outcome(Settings(kernel="gaussian"), 0.101),
+        "worse kernel": outcome(Settings("quantile", kernel="gaussian"), 0.12),
+    }
+    for one in (leader, *others.values()):
+        stage.add(one)
+    wanted = [others[name] for name in ("power", "treatment", "kernel")]
+    assert stage.beside(leader) == wanted
+
+
+@pytest.mark.usefixtures("small_leaves")
+def test_two_pipelines_share_the_trees_and_are_kept(tmp_path):
+    X, y = make_friedman1(2500, 6, noise=1.0, random_state=0)
+    model = AutoKernelRegressor(random_state=0).fit(X, np.exp(y / 5))
+    assert model.partner_settings_ is not None
+    pipelines = model._pipelines()
+    assert len(pipelines) == 2
+    views = [
+        {k: v for k, v in settings.items() if k not in ("gamma", "ridge")}
+        for settings in (model.best_settings_, model.partner_settings_)
+    ]
+    assert views[0] != views[1]
+    assert all(not getattr(p[-1], "_skl_callbacks", []) for p in pipelines)
+    assert abs(model.input_shares_.sum() - 1) < 1e-6
+    expected = model.predict(X)
+    persistence.save(model, tmp_path / "m.skops", task="regression")
+    np.testing.assert_array_equal(persistence.load(tmp_path / "m.skops").predict(X), expected)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), expected)
+    again = clone(model.best_estimator_).fit(X, np.exp(y / 5))
+    np.testing.assert_allclose(again.predict(X), expected, rtol=5e-3)
+
+
+# laws of local models
+
+
+def rings(n, random_state=0):
+    rng = np.random.default_rng(random_state)
+    X = rng.normal(size=(n, 4))
+    return X, np.floor(1.5 * np.hypot(X[:, 0], X[:, 1])).astype(int) % 2
+
+
+def noisy_steps(n, random_state=0):
+    rng = np.random.default_rng(random_state)
+    X = rng.uniform(size=(n, 5))
+    y = np.floor(4 * X[:, 0]) + np.floor(3 * X[:, 1]) > 2
+    return X, np.where(rng.random(n) < 0.1, ~y, y)
+
+
+def friedman1(n, random_state=0):
+    return make_friedman1(n, 10, noise=1.0, random_state=random_state)
+
+
+def friedman2(n, random_state=0):
+    return make_friedman2(n, noise=50.0, random_state=random_state)
+
+
+def friedman3(n, random_state=0):
+    return make_friedman3(n, noise=0.1, random_state=random_state)
+
+
+def error(table, X, y, seed=0):
+    """Error on 3000 new rows: the share of wrong classes, or in units of the deviation."""
+    X_new, y_new = table(3000, random_state=1)
+    if y.dtype.kind in "bi":
+        model = AutoKernelClassifier(random_state=seed).fit(X, y)
+        return np.mean(model.predict(X_new) != y_new)
+    model = AutoKernelRegressor(random_state=seed).fit(X, y)
+    return np.sqrt(np.mean((model.predict(X_new) - y_new) ** 2)) / y_new.std()
+
+
+@pytest.mark.usefixtures("small_leaves")
+@pytest.mark.parametrize("table", [rings, noisy_steps, friedman1, friedman2, friedman3])
+def test_more_rows_never_make_it_worse(table):
+    X, y = table(6000)
+    errors = [error(table, X[:n], y[:n]) for n in (750, 1500, 6000)]
+    for fewer, more in itertools.pairwise(errors):
+        assert more < 1.03 * fewer  # 3000 new rows tell no less
+
+
+@pytest.mark.usefixtures("small_leaves")
+@pytest.mark.parametrize("table", [noisy_steps, friedman1])
+def test_the_order_of_the_rows_matters_little(table):
+    X, y = table(3000)
+    errors = []
+    for seed in range(3):
+        order = np.random.default_rng(seed).permutation(len(y))
+        errors.append(error(table, X[order], y[order]))
+    assert max(errors) < 1.08 * min(errors)
