@@ -118,6 +118,9 @@ struct KernelTables {
     ProductLoops<float, float> product_f32;
     ProductLoops<float, double> product_f32_in_f64;
     ProductLoops<double, double> product_f64;
+    // numbers in [0, 1] as 16-bit fixed, and 65535 times as much back; whole tiles
+    void (*to_fixed)(const float* numbers, std::size_t count, std::uint16_t* fixed);
+    void (*from_fixed)(const std::uint16_t* fixed, std::size_t count, float* numbers);
     void (*held_rows)(const HeldTile<double>& tile);     // sums += matrix * weights'
     void (*held_rows_f32)(const HeldTile<float>& tile);  // the same, sums of a tile in float32
     void (*held_columns)(const HeldTile<double>& tile);  // sums += weights' * matrix

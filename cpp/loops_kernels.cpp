@@ -1,5 +1,6 @@
 // Loops of kernel matrices, compiled once per instruction-set level with contraction of a*b+c
 // allowed, into a table and nothing else: the only symbol of this file.
+#include "fixed_tile.hpp"
 #include "held_tile.hpp"
 #include "kernel_tile.hpp"
 #include "product_tile.hpp"
@@ -26,7 +27,7 @@ const KernelTables MERCER_JOIN(kernels_loops_,
                                MERCER_LEVEL) = {kernels<float, float>,    kernels<double, float>,
                                                 kernels<double, double>,  squared_norm,
                                                 products<float, float>,   products<float, double>,
-                                                products<double, double>, multiply_rows<double>,
+                                                products<double, double>, to_fixed, from_fixed, multiply_rows<double>,
                                                 multiply_rows<float>,     multiply_columns,
                                                 multiply_row<float>,      multiply_row<double>};
 

@@ -31,7 +31,7 @@ __all__ = ["KernelColumns", "KernelMatrix"]
 
 
 # Share of the available memory that a whole matrix may take unless the caller gives a budget.
-_WHOLE_SHARE = 0.7
+WHOLE_SHARE = 0.7
 
 # Rows and columns of a tile: its entries are as many as a chunk's memory holds in float64.
 _TILE = 2896
@@ -316,7 +316,7 @@ class KernelColumns(Design):
         needed = float(self.shape[0]) * self.shape[1] * self.dtype.itemsize
         available = available_memory()
         if budget is None:
-            budget = np.inf if available is None else _WHOLE_SHARE * available
+            budget = np.inf if available is None else WHOLE_SHARE * available
         if needed > budget:
             return self
         check_memory(

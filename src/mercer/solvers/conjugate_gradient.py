@@ -24,7 +24,13 @@ from mercer.solvers.base import (
     check_range,
     results_of,
 )
-from mercer.solvers.krylov import KrylovState, MachineSpace, RidgeSpace, with_cached_kernel
+from mercer.solvers.krylov import (
+    KrylovState,
+    MachineSpace,
+    RidgeSpace,
+    is_rough_enough,
+    with_cached_kernel,
+)
 from mercer.solvers.preconditioners import POWERS, of_diagonal, of_machine
 
 __all__ = ["ConjugateGradient"]
@@ -87,7 +93,9 @@ class ConjugateGradient(Solver):
         costs about as much as a few products with K.
     hold : bool or "auto", default="auto"
         Whether to cache a kernel matrix where it fits; "auto" does so unless products generate it
-        as fast: in float32, with few inputs and a kernel of the core.
+        as fast: in float32, with few inputs and a kernel of the core. Where ``tol`` is a thousandth
+        or more and alpha large enough for it, "auto" holds half of the matrix in numbers of 16
+        bits, and true residuals are of a matrix that is generated.
     random_state : int, RandomState, Generator or None, default=0
         Of the pivots.
 
@@ -162,7 +170,8 @@ class ConjugateGradient(Solver):
         if problem.penalty.quadratic or not alphas:
             return ()
         with clock.phase("hold"):
-            machine = with_cached_kernel(problem, self.hold)
+            rough = is_rough_enough(problem, self.tol, min(alphas))
+            machine = with_cached_kernel(problem, self.hold, rough)
         with clock.phase("precondition"):
             inverse = self.preconditioner
             if not callable(inverse):
