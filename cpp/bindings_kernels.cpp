@@ -167,6 +167,21 @@ void multiply_held(Array<Type::f32> M, bool transposed, Floats weights_, Doubles
     });
 }
 
+void multiply_blocks(Array<Type::f32> M, Doubles weights_, Doubles out_, Threads n_threads) {
+    Arrays arrays;
+    const Buffer& matrices = arrays.read(M, "M", 3);
+    const Buffer& weights = arrays.read(weights_, "weights", 3);
+    const Buffer& out = arrays.write(out_, "out", 3);
+    const std::size_t count = matrices.extent(0), side = matrices.extent(1), k = weights.extent(1);
+    matrices.expect_shape({count, side, side});
+    weights.expect_shape({count, k, side});
+    out.expect_shape({count, side, k});
+    const HeldBlocks work{matrices.data<const float>(), count, side, k,
+                          weights.data<const double>(), out.data<double>()};
+    const Released released(arrays);
+    held_blocks(work, n_threads);
+}
+
 }  // namespace
 
 KernelKind kernel_named(const std::string& name) {
@@ -226,6 +241,9 @@ The rest as for ``kernel_block`` with ``single``; values lie in [0, 1], so that
 
 Sums of a few hundred terms are float32. Results depend on the number of threads to
 rounding, and on nothing else.)");
+    m.def("held_blocks", &multiply_blocks, "M"_a, "weights"_a, "out"_a, "n_threads"_a,
+          R"(out (q, p, k) += M weights' for each of q matrices M (q, p, p) and its weights (q, k, p),
+in float64. The number of threads changes no bit.)");
     m.def("gram", &add_gram, "Z"_a, "transposed"_a, "weights"_a.none(), "out"_a, "n_threads"_a,
           R"(out (D, D) += Z' diag(weights) Z for Z (n, D), which comes as Z' if ``transposed``;
 ``out`` has to be symmetric. At most 1024 rows are summed up in the type of Z. The

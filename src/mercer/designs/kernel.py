@@ -252,6 +252,10 @@ class KernelColumns(Design):
         """The design of a selection of rows; no longer symmetric."""
         return self._of(self._left.taken(index), self._right)
 
+    def points(self) -> Any:
+        """The rows as the kernel takes them, an array or CSR of shape (n, d)."""
+        return self._left[:]
+
     @property
     def n_inputs(self) -> int:
         """Numbers that a row of data is made of, once texts have been counted."""

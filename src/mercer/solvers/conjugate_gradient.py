@@ -37,7 +37,7 @@ __all__ = ["ConjugateGradient"]
 
 _COLUMNS_PER_ROW = 4  # from which pairs of vectors by rows are cheaper than vectors by columns
 _STRIKES = 3  # true residuals without progress after which a group of columns is given up
-_OF_ROWS, _OF_LANDMARKS = "rpcholesky", "falkon"
+_OF_ROWS, _OF_LANDMARKS = ("leaves", "rpcholesky"), ("falkon",)
 
 # With a tol of a hundredth or more, the diagonal takes 1.2 to 3 times less time than its fourth
 # root on binned tables, for scores that differ by less than their noise.
@@ -82,10 +82,12 @@ class ConjugateGradient(Solver):
         the loss. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else "tempered"; or
         nothing by rows.
 
-        For a kernel machine: "rpcholesky" for all rows, FᵀF + n alpha I with the factor F of a
-        randomly pivoted Cholesky factorisation of K; "falkon" for landmarks, the equations with the
-        landmarks for rows; "auto" is the one that fits; a callable takes residuals (m, C) and the
-        alpha of each column (C,).
+        For a kernel machine of all rows: "rpcholesky", FᵀF + n alpha I with the factor F of a
+        randomly pivoted Cholesky factorisation of K; "leaves", the same with K itself between rows
+        that share a leaf of a tree of some hundred rows each, for one strength. For landmarks:
+        "falkon", the equations with the landmarks for rows. "auto" is the one that fits, "leaves"
+        where float32 can tell the leaves from singular ones; a callable takes residuals (m, C) and
+        the alpha of each column (C,).
     check_every : int, default=50
         Iterations between two true residuals.
     rank : int or "auto", default="auto"
@@ -133,7 +135,7 @@ class ConjugateGradient(Solver):
         self.check_every = positive_integer(self.check_every, "check_every")
         name_from(self.space, ("auto", "columns", "rows"), "space")
         if not (self.preconditioner is None or callable(self.preconditioner)):
-            kinds = ("auto", *POWERS, _OF_ROWS, _OF_LANDMARKS)
+            kinds = ("auto", *POWERS, *_OF_ROWS, *_OF_LANDMARKS)
             name_from(self.preconditioner, kinds, "preconditioner")
         if self.space == "rows" and self.preconditioner not in ("auto", None):
             raise ValueError(
@@ -156,7 +158,7 @@ class ConjugateGradient(Solver):
         if problem.penalty.quadratic:
             suits: tuple[str, ...] = tuple(POWERS)
         else:
-            suits = (_OF_ROWS,) if spans_all_rows(problem) else (_OF_LANDMARKS,)
+            suits = _OF_ROWS if spans_all_rows(problem) else _OF_LANDMARKS
         if kind not in suits:
             raise ValueError(
                 f"preconditioner must be 'auto', None or {' or '.join(map(repr, suits))} for this "
@@ -176,7 +178,7 @@ class ConjugateGradient(Solver):
             inverse = self.preconditioner
             if not callable(inverse):
                 rank, key = self.rank, key_from(self.random_state)
-                inverse = of_machine(machine, inverse is not None, rank, key, min(alphas))
+                inverse = of_machine(machine, inverse, rank, key, alphas)
         return machine, inverse
 
     def _path(
