@@ -1,8 +1,8 @@
 // Kernel matrices for the Python module, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
+#include "fixed_kernel.hpp"
 #include "gram.hpp"
 #include "held_product.hpp"
-#include "fixed_kernel.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -105,7 +105,7 @@ std::size_t size_of_fixed(std::size_t n) {
 }
 
 bool fill_fixed(const std::string& name, Array<Type::f32> X, Doubles centre, Doubles scale,
-                 double parameter, Array<Type::u16> fixed_, Threads n_threads) {
+                double parameter, Array<Type::u16> fixed_, Threads n_threads) {
     Arrays arrays;
     const KernelArguments kernel(arrays, name, X, nb::none(), centre, scale, parameter);
     if (kernel.kind == KernelKind::sqeuclidean || kernel.kind == KernelKind::cityblock)
@@ -176,8 +176,12 @@ void multiply_blocks(Array<Type::f32> M, Doubles weights_, Doubles out_, Threads
     matrices.expect_shape({count, side, side});
     weights.expect_shape({count, k, side});
     out.expect_shape({count, side, k});
-    const HeldBlocks work{matrices.data<const float>(), count, side, k,
-                          weights.data<const double>(), out.data<double>()};
+    const HeldBlocks work{matrices.data<const float>(),
+                          count,
+                          side,
+                          k,
+                          weights.data<const double>(),
+                          out.data<double>()};
     const Released released(arrays);
     held_blocks(work, n_threads);
 }
@@ -235,14 +239,15 @@ thousand terms are float32. The number of threads changes no bit.)");
 own.
 
 The rest as for ``kernel_block`` with ``single``; values lie in [0, 1], so that
-"sqeuclidean" and "cityblock" are refused, and rounding to a code changes them by 2^-17.)");
+"sqeuclidean" and "cityblock" are refused, and rounding to 16 bits changes them by 2^-17 at most.)");
     m.def("fixed_product", &multiply_fixed, "fixed"_a, "w"_a, "out"_a, "n_threads"_a,
           R"(out (n, k) += K w for the matrix of ``fixed_kernel`` and weights (n, k).
 
 Sums of a few hundred terms are float32. Results depend on the number of threads to
 rounding, and on nothing else.)");
-    m.def("held_blocks", &multiply_blocks, "M"_a, "weights"_a, "out"_a, "n_threads"_a,
-          R"(out (q, p, k) += M weights' for each of q matrices M (q, p, p) and its weights (q, k, p),
+    m.def(
+        "held_blocks", &multiply_blocks, "M"_a, "weights"_a, "out"_a, "n_threads"_a,
+        R"(out (q, p, k) += M weights' for each of q matrices M (q, p, p) and its weights (q, k, p),
 in float64. The number of threads changes no bit.)");
     m.def("gram", &add_gram, "Z"_a, "transposed"_a, "weights"_a.none(), "out"_a, "n_threads"_a,
           R"(out (D, D) += Z' diag(weights) Z for Z (n, D), which comes as Z' if ``transposed``;

@@ -7,7 +7,7 @@
 
 namespace mercer {
 
-// Entries lie in [0, 1]: code c stands for c / 65535, so that an entry is wrong by 1 / 131070 at
+// Entries lie in [0, 1]: number c stands for c / 65535, so that an entry is wrong by 1 / 131070 at
 // most, whatever the others are. Of the matrix there are the square blocks on and above the
 // diagonal, column of blocks after column; a block is a row of tiles, a panel wide, as sum_columns
 // wants them, and zeros fill up the last ones.
@@ -27,7 +27,7 @@ inline std::size_t fixed_size(std::size_t n) {
 
 template <class T>
 bool write_fixed(const KernelLoops<T, float>& loops, const KernelWork<float>& work,
-            std::uint16_t* fixed, int n_threads) {
+                 std::uint16_t* fixed, int n_threads) {
     const KernelTables& tables = kernel_loops();
     const std::size_t n = work.n, panel = tables.product_f32.panel;
     KernelTiles<T, float> tiles(loops, work, panel);
@@ -116,8 +116,8 @@ class FixedProduct {
     }
 
     // Block b of column c, whose columns begin at `place` of `count` of the item.
-    void add_block(std::size_t b, std::size_t c, std::size_t i, std::size_t rows,
-                   std::size_t place, std::size_t count, Room& room) const {
+    void add_block(std::size_t b, std::size_t c, std::size_t i, std::size_t rows, std::size_t place,
+                   std::size_t count, Room& room) const {
         const KernelTables& tables = kernel_loops();
         const std::uint16_t* from = work_.fixed + (first_block(c) + b) * kBlockSize;
         const std::size_t stop = std::min(place + kKernelRows, count);

@@ -1,4 +1,5 @@
-// Numbers in [0, 1] as 16-bit fixed-point numbers and back. Included only by files compiled once per level.
+// Numbers in [0, 1] as 16-bit fixed-point numbers and back. Included only by files compiled once
+// per level.
 #pragma once
 
 #include "simd.hpp"
@@ -34,8 +35,7 @@ MERCER_INLINE void store_fixed(std::uint16_t* p, Vector<float> v) {
 // `count` numbers in [0, 1] as fixed-point numbers, a multiple of the lanes.
 void to_fixed(const float* numbers, std::size_t count, std::uint16_t* fixed) {
     for (std::size_t i = 0; i < count; i += lanes<float>) {
-        const Vector<float> scaled =
-            load(numbers + i) * broadcast(65535.0f) + broadcast(0.5f);
+        const Vector<float> scaled = load(numbers + i) * broadcast(65535.0f) + broadcast(0.5f);
         store_fixed(fixed + i, larger(smaller(scaled, broadcast(65535.0f)), broadcast(0.0f)));
     }
 }

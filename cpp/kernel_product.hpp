@@ -71,8 +71,7 @@ class KernelProduct {
     };
 
     static std::size_t item_size(const KernelWork<In>& kernel, int n_threads) {
-        const std::size_t of_bytes =
-            kItemBytes / sizeof(T) / std::max<std::size_t>(kernel.d, 1);
+        const std::size_t of_bytes = kItemBytes / sizeof(T) / std::max<std::size_t>(kernel.d, 1);
         const std::size_t fair = kernel.n / (4 * static_cast<std::size_t>(n_threads));
         return std::clamp(std::min(of_bytes, fair) / kKernelRows, std::size_t{1}, kMostBlocks) *
                kKernelRows;

@@ -43,8 +43,8 @@ class KernelTiles {
         const std::size_t width = loops_.right_width;
         bool small = true;
         for (std::size_t j = first; j < last; j += width)
-            small &= columns.pack((j - first) / width, work_.x + j * work_.d,
-                                  std::min(width, last - j));
+            small &=
+                columns.pack((j - first) / width, work_.x + j * work_.d, std::min(width, last - j));
         return small;
     }
 
@@ -56,12 +56,11 @@ class KernelTiles {
         if (count < panel_) std::fill_n(tile, rows * panel_, In(0));
         for (std::size_t q = 0; q < count; q += width)
             loops_.tile(work_.kind,
-                        {rows_.numbers.data() + i * d,
-                         columns.numbers_of((j - first + q) / width), rows_.squares.data() + i,
-                         columns.squares.data() + (j - first) + q, work_.y + i * d,
-                         work_.x + (j + q) * d, work_.scale, scale_.data(), d, rows,
-                         std::min(width, count - q), static_cast<T>(work_.parameter), tile + q,
-                         panel_});
+                        {rows_.numbers.data() + i * d, columns.numbers_of((j - first + q) / width),
+                         rows_.squares.data() + i, columns.squares.data() + (j - first) + q,
+                         work_.y + i * d, work_.x + (j + q) * d, work_.scale, scale_.data(), d,
+                         rows, std::min(width, count - q), static_cast<T>(work_.parameter),
+                         tile + q, panel_});
     }
 
   private:
