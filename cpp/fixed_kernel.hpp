@@ -75,7 +75,8 @@ class FixedProduct {
   public:
     FixedProduct(const FixedWork& work, int n_threads)
         : work_(work), panel_(kernel_loops().product_f32.panel), n_threads_(n_threads),
-          item_(item_size(work.n, n_threads)), sums_(kernel_loops().product_f32, work.k, item_) {}
+          item_(item_size(work.n, n_threads)),
+          sums_(kernel_loops().product_f32, work.k, item_, at_once) {}
 
     void run() {
         const std::size_t n = work_.n, n_items = (n + item_ - 1) / item_;
@@ -101,6 +102,8 @@ class FixedProduct {
         return std::clamp(fair / kKernelRows, std::size_t{1}, kMostBlocks) * kKernelRows;
     }
 
+    static std::size_t at_once(std::size_t left) { return std::min(left, kFixedWeights); }
+
     // Some columns against all rows up to theirs.
     void add_item(std::size_t item, Room& room, double* of_rows) const {
         const std::size_t first = item * item_, last = std::min(first + item_, work_.n);
@@ -108,24 +111,24 @@ class FixedProduct {
         sums_.begin(first, last, work_.weights, room);
         for (std::size_t i = 0; i < last; i += kKernelRows) {
             const std::size_t rows = std::min(kKernelRows, work_.n - i), b = i / kKernelRows;
-            for (std::size_t c = std::max(first / kKernelRows, b); c < end; ++c)
-                add_block(b, c, i, rows, c * kKernelRows - first, last - first, room);
-            sums_.join_rows(i, rows, room, of_rows);
+            for (std::size_t g = 0; g < sums_.n_groups(); ++g) {
+                for (std::size_t c = std::max(first / kKernelRows, b); c < end; ++c)
+                    add_block(b, c, g, first, last, room);
+                sums_.join_group(i, rows, g, room, of_rows);
+            }
         }
         sums_.end(first, last, room, kFixedUnit, work_.out);
     }
 
-    // Block b of column c, whose columns begin at `place` of `count` of the item.
-    void add_block(std::size_t b, std::size_t c, std::size_t i, std::size_t rows, std::size_t place,
-                   std::size_t count, Room& room) const {
-        const KernelTables& tables = kernel_loops();
+    // Block b of column c, of an item of the columns first .. last - 1, by a group of weights.
+    void add_block(std::size_t b, std::size_t c, std::size_t group, std::size_t first,
+                   std::size_t last, Room& room) const {
+        const FixedLoop* const loops = kernel_loops().fixed;
+        const std::size_t i = b * kKernelRows, rows = std::min(kKernelRows, work_.n - i);
+        const std::size_t end = std::min((c + 1) * kKernelRows, last);
         const std::uint16_t* from = work_.fixed + (first_block(c) + b) * kBlockSize;
-        const std::size_t stop = std::min(place + kKernelRows, count);
-        for (std::size_t j = place; j < stop; j += panel_, from += kKernelRows * panel_) {
-            tables.from_fixed(from, rows * panel_, room.tile.data());
-            sums_.add_to_columns(i, rows, j / panel_, room);
-            if (b < c) sums_.add_to_rows(rows, j / panel_, room);
-        }
+        for (std::size_t j = c * kKernelRows; j < end; j += panel_, from += kKernelRows * panel_)
+            sums_.add_fixed(loops, from, i, rows, (j - first) / panel_, group, b < c, room);
     }
 
     const FixedWork work_;

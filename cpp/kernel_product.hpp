@@ -31,7 +31,7 @@ class KernelProduct {
                   const ProductWork<In, S>& work, int n_threads)
         : work_(work), n_threads_(std::max(n_threads, 1)), panel_(products.panel),
           item_(item_size(work.kernel, n_threads_)), tiles_(loops, work_.kernel, panel_),
-          sums_(products, work.k, item_) {}
+          sums_(products, work.k, item_, products.weights_at_once) {}
 
     // False, with the results undefined, if squared distances overflow.
     bool run() {

@@ -15,11 +15,13 @@ namespace mercer {
 template <class In, class S>
 class TileSums {
   public:
-    // `item` is the most columns of an item, a multiple of the panel.
-    TileSums(const ProductLoops<In, S>& loops, std::size_t k, std::size_t item)
+    // `item` is the most columns of an item, a multiple of the panel; `at_once` says how many
+    // weights of a row are taken together where so many are left.
+    TileSums(const ProductLoops<In, S>& loops, std::size_t k, std::size_t item,
+             std::size_t (*at_once)(std::size_t left))
         : loops_(loops), k_(k), item_(item) {
         for (std::size_t first = 0; first < k_;) {
-            const std::size_t count = loops.weights_at_once(k_ - first);
+            const std::size_t count = at_once(k_ - first);
             groups_.push_back({first, count, std::min(count, k_ - first)});
             padded_ += count;
             first += count;
@@ -83,6 +85,25 @@ class TileSums {
     void join_rows(std::size_t i, std::size_t rows, Room& room, double* totals) const {
         loops_.join_lanes(room.lanes_.data(), rows * k_, totals + i * k_);
     }
+    // Both at once for a tile of 16-bit numbers, which the room does not hold, and for one group of
+    // weights: the sums of its rows stay in a near cache, and `join_group` moves them.
+    void add_fixed(const FixedLoop* loops, const std::uint16_t* fixed, std::size_t i,
+                   std::size_t rows, std::size_t p, std::size_t g, bool to_rows, Room& room) const {
+        const Group& group = groups_[g];
+        const std::size_t place = (p * k_ + group.first) * loops_.panel;
+        loops[group.count - 1]({fixed, rows, weights_.data() + i * padded_ + group.first * rows,
+                                to_rows ? room.weights_.data() + place : nullptr,
+                                room.columns_.data() + place, room.lanes_.data()});
+    }
+    void join_group(std::size_t i, std::size_t rows, std::size_t g, Room& room,
+                    double* totals) const {
+        const Group& group = groups_[g];
+        for (std::size_t row = 0; row < rows; ++row)
+            loops_.join_lanes(room.lanes_.data() + row * group.count * loops_.lanes, group.count,
+                              totals + (i + row) * k_ + group.first);
+    }
+    std::size_t n_groups() const { return groups_.size(); }
+
     // totals (., k) of all columns += the item's times `unit`
     void end(std::size_t first, std::size_t last, const Room& room, double unit,
              double* totals) const {

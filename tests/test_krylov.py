@@ -17,7 +17,7 @@ from mercer.losses import Squared
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers import BlockCoordinateDescent, Cholesky, ConjugateGradient, krylov
-from mercer.solvers.preconditioners import LowRank, Restricted, low_rank, rank_for
+from mercer.solvers.preconditioners import LowRank, Restricted, pivots_of, rank_for
 
 pytestmark = pytest.mark.rounding
 
@@ -209,7 +209,7 @@ def test_pivots_of_the_whole_rank_give_the_kernel_back(rng):
     K = KernelColumns(rng.normal(size=(30, 3)), KERNEL)
     root = rng.uniform(0.5, 2, size=30)
     v = rng.normal(size=(30, 2))
-    inverse = low_rank(K, 30, 0, root)(v, np.full(2, 0.1))
+    inverse = LowRank(pivots_of(K, 30, 0, root))(v, np.full(2, 0.1))
     expected = np.linalg.solve(K.toarray() * root * root[:, None] + 0.1 * np.eye(30), v)
     np.testing.assert_allclose(inverse, expected, atol=1e-8)
 

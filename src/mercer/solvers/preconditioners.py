@@ -41,7 +41,7 @@ Inverse = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float6
 _RANK = 10.0  # rank / √n at which the factor costs as much as a few products with K
 _ENOUGH = 0.03  # residual of the diagonal, relative to the shift, that leaves a few iterations
 _SHARE = 0.2  # share of the available memory for the factor
-_LEAF = 640  # most rows of a leaf, whose inverses cost about as much as a few products with K
+_LEAF = 320  # most rows of a leaf, whose inverses cost about as much as a few products with K
 _LEAST_SHIFT = 1e-6  # per row of a leaf, below which its inverse in float32 may be indefinite
 
 
