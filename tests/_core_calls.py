@@ -338,7 +338,7 @@ def _kernels() -> Iterator[Call]:
 
 
 def _fixed() -> Iterator[Call]:
-    def numbers() -> NDArray[np.uint16]:
+    def numbers() -> np.ndarray:
         return np.zeros(_core.fixed_kernel_size(N), np.uint16)
 
     yield Call("fixed_kernel_size", lambda: {"n": N})
@@ -514,5 +514,6 @@ def _duals() -> Iterator[Call]:
 
 def calls() -> list[Call]:
     """All of them."""
-    groups = (_random, _binning, _products, _cosines, _kernels, _fixed, _leaves, _descent, _steps, _duals)
+    of_data = (_random, _binning, _products, _cosines, _kernels, _fixed, _leaves)
+    groups = (*of_data, _descent, _steps, _duals)
     return [call for group in groups for call in group()]

@@ -86,8 +86,9 @@ class ConjugateGradient(Solver):
         randomly pivoted Cholesky factorisation of K; "leaves", the same with K itself between rows
         that share a leaf of a tree of some hundred rows each, for one strength. For landmarks:
         "falkon", the equations with the landmarks for rows. "auto" is the one that fits, "leaves"
-        where float32 can tell the leaves from singular ones; a callable takes residuals (m, C) and
-        the alpha of each column (C,).
+        for one strength with n alpha below a twentieth of the kernel's diagonal and not so small
+        that float32 has no inverse of a leaf; a callable takes residuals (m, C) and the alpha of
+        each column (C,).
     check_every : int, default=50
         Iterations between two true residuals.
     rank : int or "auto", default="auto"

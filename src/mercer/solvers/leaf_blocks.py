@@ -11,6 +11,7 @@ from scipy.linalg import lapack
 
 from mercer import _core
 from mercer._array import n_threads
+from mercer._threads import side_by_side
 from mercer.designs.kernel_rows import times
 
 __all__ = ["LeafBlocks"]
@@ -30,8 +31,10 @@ class LeafBlocks:
     leaf_of : ndarray of shape (n,)
         The number of the leaf of every row, from 0 on.
     block : callable
-        Of the numbers of some rows: their square block of K, which may be overwritten.
+        Of the numbers of some rows: their square block of K.
     shift : float
+    n_jobs : int or None, default=None
+        Threads; None means all.
 
     Raises
     ------
@@ -59,8 +62,10 @@ class LeafBlocks:
         leaf_of: NDArray[np.int64],
         block: Callable[[NDArray[np.int64]], NDArray],
         shift: float,
+        n_jobs: int | None = None,
     ):
         leaves = np.split(np.argsort(leaf_of, kind="stable"), np.cumsum(np.bincount(leaf_of))[:-1])
+        self._n_threads = n_threads(n_jobs)
         count, side, rank = len(leaves), max(map(len, leaves)), len(factor)
         # Every leaf has as many places as the largest; those that are left over are of no row.
         self._places = np.empty(len(leaf_of), dtype=np.int64)
@@ -69,16 +74,20 @@ class LeafBlocks:
         self._factor = np.zeros((rank, count * side), dtype=np.float32)
         self._factor[:, self._places] = factor
         self._inverses = np.empty((count, side, side), dtype=np.float32)
-        inner = np.eye(rank)
-        for leaf, rows in enumerate(leaves):
-            columns = self._factor[:, leaf * side : (leaf + 1) * side]
+
+        def part(leaf: int) -> NDArray[np.float32]:
+            rows, columns = leaves[leaf], self._factor[:, leaf * side : (leaf + 1) * side]
             inverse = self._inverses[leaf]
             inverse[...] = np.eye(side)
             inverse[: len(rows), : len(rows)] = block(rows)
             inverse -= columns.T @ columns
             inverse[np.diag_indices(len(rows))] += shift
             _invert(inverse)
-            inner += columns @ (inverse @ columns.T)
+            return columns @ (inverse @ columns.T)
+
+        inner = np.eye(rank)
+        for term in side_by_side(part, range(count), n_jobs):
+            inner += term
         self._inner = linalg.cho_factor(0.5 * (inner + inner.T), lower=True, check_finite=False)
 
     def __call__(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -95,7 +104,7 @@ class LeafBlocks:
         count, side, _ = self._inverses.shape
         weights = np.ascontiguousarray(v.reshape(count, side, -1).transpose(0, 2, 1))
         out = np.zeros((count, side, v.shape[1]))
-        _core.held_blocks(self._inverses, weights, out, n_threads())
+        _core.held_blocks(self._inverses, weights, out, self._n_threads)
         return out.reshape(v.shape)
 
 

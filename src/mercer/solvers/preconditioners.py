@@ -42,6 +42,9 @@ _RANK = 10.0  # rank / √n at which the factor costs as much as a few products 
 _ENOUGH = 0.03  # residual of the diagonal, relative to the shift, that leaves a few iterations
 _SHARE = 0.2  # share of the available memory for the factor
 _LEAF = 320  # most rows of a leaf, whose inverses cost about as much as a few products with K
+# Shift, in units of the diagonal, from which so few iterations are needed that leaves cost more than
+# they save: 12 instead of 8 at .3 (covtype), but 31 instead of 12 at .03 (ijcnn1, 20 000 rows).
+_MOST_SHIFT = 0.05
 _LEAST_SHIFT = 1e-6  # per row of a leaf, below which its inverse in float32 may be indefinite
 
 
@@ -158,12 +161,14 @@ def pivots_of(
 def suits_leaves(
     design: KernelColumns, root: NDArray[np.float64] | None, n: int, alphas: list[float]
 ) -> bool:
-    """Whether leaves may be inverted in float32, for one strength, and memory has room."""
-    most = 1.0 if root is None else float(root.max()) ** 2
-    least = _LEAST_SHIFT * _LEAF * most * float(design.diagonal().max(initial=0.0))
+    """Whether leaves pay, for one strength, may be inverted in float32, and fit in memory."""
+    weights = np.ones(1) if root is None else root**2
+    diagonal = design.diagonal()
+    least = _LEAST_SHIFT * _LEAF * weights.max() * diagonal.max(initial=0.0)
+    most = _MOST_SHIFT * float(np.mean(weights * diagonal))
     available = available_memory()
-    fits = available is None or 4.0 * n * _LEAF <= _SHARE * available
-    return len(alphas) == 1 and n * alphas[0] >= least and fits
+    fits = available is None or 8.0 * n * _LEAF <= _SHARE * available
+    return len(alphas) == 1 and bool(least <= n * alphas[0] <= most) and fits
 
 
 def in_leaves(
@@ -180,7 +185,8 @@ def in_leaves(
     leaves = grown(design.points(), _LEAF, 1, 0.0, key, design.n_threads)[1]
     leaf_of = np.empty(n, dtype=np.int64)  # a row at a cut is in two leaves, and goes to the later
     leaf_of[leaves.order] = np.repeat(np.arange(len(leaves)), np.diff(leaves.starts))
-    return LeafBlocks(factor, leaf_of, _blocks(design, np.ones(n) if root is None else root), shift)
+    block = _blocks(design, np.ones(n) if root is None else root)
+    return LeafBlocks(factor, leaf_of, block, shift, design.n_threads)
 
 
 def _blocks(
