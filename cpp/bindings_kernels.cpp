@@ -239,7 +239,7 @@ thousand terms are float32. The number of threads changes no bit.)");
 own.
 
 The rest as for ``kernel_block`` with ``single``; values lie in [0, 1], so that
-"sqeuclidean" and "cityblock" are refused, and rounding to 16 bits changes them by 2^-17 at most.)");
+"sqeuclidean" and "cityblock" are refused; rounding changes them by 2^-17 at most.)");
     m.def("fixed_product", &multiply_fixed, "fixed"_a, "w"_a, "out"_a, "n_threads"_a,
           R"(out (n, k) += K w for the matrix of ``fixed_kernel`` and weights (n, k).
 
@@ -247,8 +247,8 @@ Sums of a few hundred terms are float32. Results depend on the number of threads
 rounding, and on nothing else.)");
     m.def(
         "held_blocks", &multiply_blocks, "M"_a, "weights"_a, "out"_a, "n_threads"_a,
-        R"(out (q, p, k) += M weights' for each of q matrices M (q, p, p) and its weights (q, k, p),
-in float64. The number of threads changes no bit.)");
+        R"(out (q, p, k) += M weights' for each of q matrices M (q, p, p), with weights (q, k, p)
+of its own, in float64. The number of threads changes no bit.)");
     m.def("gram", &add_gram, "Z"_a, "transposed"_a, "weights"_a.none(), "out"_a, "n_threads"_a,
           R"(out (D, D) += Z' diag(weights) Z for Z (n, D), which comes as Z' if ``transposed``;
 ``out`` has to be symmetric. At most 1024 rows are summed up in the type of Z. The

@@ -359,7 +359,7 @@ def fixed_kernel(
     own.
 
     The rest as for ``kernel_block`` with ``single``; values lie in [0, 1], so that
-    "sqeuclidean" and "cityblock" are refused, and rounding to 16 bits changes them by 2^-17 at most.
+    "sqeuclidean" and "cityblock" are refused; rounding changes them by 2^-17 at most.
     """
 
 def fixed_product(
@@ -374,8 +374,8 @@ def fixed_product(
 def held_blocks(
     M: NDArray[np.float32], weights: NDArray[np.float64], out: NDArray[np.float64], n_threads: int
 ) -> None:
-    """out (q, p, k) += M weights' for each of q matrices M (q, p, p) and its weights (q, k, p),
-    in float64. The number of threads changes no bit.
+    """out (q, p, k) += M weights' for each of q matrices M (q, p, p), with weights (q, k, p)
+    of its own, in float64. The number of threads changes no bit.
     """
 
 def gram(

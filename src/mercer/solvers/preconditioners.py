@@ -41,9 +41,9 @@ Inverse = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float6
 _RANK = 10.0  # rank / √n at which the factor costs as much as a few products with K
 _ENOUGH = 0.03  # residual of the diagonal, relative to the shift, that leaves a few iterations
 _SHARE = 0.2  # share of the available memory for the factor
-_LEAF = 320  # most rows of a leaf, whose inverses cost about as much as a few products with K
-# Shift, in units of the diagonal, from which so few iterations are needed that leaves cost more than
-# they save: 12 instead of 8 at .3 (covtype), but 31 instead of 12 at .03 (ijcnn1, 20 000 rows).
+_LEAF = 320  # most rows of a leaf: inverses of all then cost as much as a few products with K
+# Shift, in units of the diagonal, from which there are so few iterations that leaves cost more than
+# they save: 12 become 8 at .3 (covtype), but 31 become 12 at .03 (ijcnn1, 20 000 rows).
 _MOST_SHIFT = 0.05
 _LEAST_SHIFT = 1e-6  # per row of a leaf, below which its inverse in float32 may be indefinite
 
