@@ -245,9 +245,8 @@ The rest as for ``kernel_block`` with ``single``; values lie in [0, 1], so that
 
 Sums of a few hundred terms are float32. Results depend on the number of threads to
 rounding, and on nothing else.)");
-    m.def(
-        "held_blocks", &multiply_blocks, "M"_a, "weights"_a, "out"_a, "n_threads"_a,
-        R"(out (q, p, k) += M weights' for each of q matrices M (q, p, p), with weights (q, k, p)
+    m.def("held_blocks", &multiply_blocks, "M"_a, "weights"_a, "out"_a, "n_threads"_a,
+          R"(out (q, p, k) += M weights' for each of q matrices M (q, p, p), with weights (q, k, p)
 of its own, in float64. The number of threads changes no bit.)");
     m.def("gram", &add_gram, "Z"_a, "transposed"_a, "weights"_a.none(), "out"_a, "n_threads"_a,
           R"(out (D, D) += Z' diag(weights) Z for Z (n, D), which comes as Z' if ``transposed``;
