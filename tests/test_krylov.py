@@ -12,7 +12,7 @@ from _problems import make
 from mercer.designs import FixedPointKernel, KernelColumns, KernelMatrix
 from mercer.designs.kernel_rows import times
 from mercer.equations import equations
-from mercer.kernels import Gaussian, Laplacian, Linear
+from mercer.kernels import Gaussian, Laplacian, Linear, NGram
 from mercer.losses import Squared
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
@@ -258,6 +258,15 @@ def test_leaves_serve_one_small_strength(strengths, shift, suits, rng):
     assert suits_leaves(design, None, 40, alphas) is (suits and strengths == 1)
     roots = np.full(40, 10.0)
     assert suits_leaves(design, roots, 40, [100 * a for a in alphas]) is (suits and strengths == 1)
+
+
+def test_texts_have_no_leaves():
+    texts = np.array(["a b", "b c", "a c d"], dtype=object)
+    design = KernelColumns(texts, NGram() * NGram(), dtype=np.float64)
+    problem = Problem(design, np.arange(3.0), Squared(), RKHSNorm(0.01, design))
+    assert ConjugateGradient(1e-8).solve(problem).converged
+    with pytest.raises(ValueError, match="must not be 'leaves' for texts"):
+        ConjugateGradient(preconditioner="leaves").solve(problem)
 
 
 def rough_machine(rng, weights=None, alpha=1e-5, n_outputs=0):

@@ -252,8 +252,20 @@ class KernelColumns(Design):
         """The design of a selection of rows; no longer symmetric."""
         return self._of(self._left.taken(index), self._right)
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether rows are numbers rather than texts."""
+        return bool(self._left.data.dtype.kind == "f")
+
+    @property
+    def n_bytes_of_points(self) -> float:
+        """Bytes of all rows as the kernel takes them."""
+        if self._left.filled:
+            return float(self.dtype.itemsize) * self.shape[0] * self.n_inputs
+        return float(self._left.nbytes)
+
     def points(self) -> Any:
-        """The rows as the kernel takes them, an array or CSR of shape (n, d)."""
+        """The rows as the kernel takes them: an array or CSR of shape (n, d), or texts."""
         return self._left[:]
 
     @property

@@ -52,10 +52,10 @@ class FixedPointKernel(KernelColumns):
         if not self.fits(design):
             raise ValueError(f"design must have a matrix of 16-bit numbers; got {design!r}.")
         name, parameter, scale = cast(InCore, design._core)
-        n, rows = self.shape[0], np.ascontiguousarray(self._left[:])
-        size = _core.fixed_kernel_size(n)
-        check_memory(2.0 * size, f"half the kernel matrix of {n} rows", "do not hold it")
-        self._numbers = np.empty(size, dtype=np.uint16)
+        n = self.shape[0]
+        check_memory(_bytes_of(design), f"half the kernel matrix of {n} rows", "do not hold it")
+        rows = np.ascontiguousarray(self.points())
+        self._numbers = np.empty(_core.fixed_kernel_size(n), dtype=np.uint16)
         fill_fixed(self._numbers, name, rows, scale, parameter, self.n_threads)
 
     @staticmethod
@@ -67,8 +67,7 @@ class FixedPointKernel(KernelColumns):
         if not design.symmetric or design.dtype != np.float32 or design.nbytes:
             return False
         available = available_memory()
-        needed = 2.0 * _core.fixed_kernel_size(design.shape[0])
-        return available is None or needed <= WHOLE_SHARE * available
+        return available is None or _bytes_of(design) <= WHOLE_SHARE * available
 
     @staticmethod
     def rounding(n: int) -> float:
@@ -89,3 +88,8 @@ class FixedPointKernel(KernelColumns):
 
     def sources(self) -> list[Any]:
         return [*super().sources(), self._numbers]
+
+
+def _bytes_of(design: KernelColumns) -> float:
+    """Bytes of the numbers, and of two copies of the rows while these are made."""
+    return 2.0 * _core.fixed_kernel_size(design.shape[0]) + 2.0 * design.n_bytes_of_points

@@ -80,7 +80,7 @@ def of_machine(
     factor = pivots_of(design, most, key, root, n * min(alphas))
     if kind == "leaves" or (kind == "auto" and suits_leaves(design, root, n, alphas)):
         with suppress(np.linalg.LinAlgError):
-            local = in_leaves(design, factor, key, root, n * alphas[0])
+            local = in_leaves(design, factor, key, root, n * min(alphas))
             return lambda residual, strengths: local(residual)
     inverse = LowRank(factor)
     return lambda residual, strengths: inverse(residual, n * strengths)
@@ -167,8 +167,9 @@ def suits_leaves(
     least = _LEAST_SHIFT * _LEAF * weights.max() * diagonal.max(initial=0.0)
     most = _MOST_SHIFT * float(np.mean(weights * diagonal))
     available = available_memory()
-    fits = available is None or 8.0 * n * _LEAF <= _SHARE * available
-    return len(alphas) == 1 and bool(least <= n * alphas[0] <= most) and fits
+    needed = 8.0 * n * _LEAF + design.n_bytes_of_points
+    fits = available is None or needed <= _SHARE * available
+    return design.has_numbers and len(alphas) == 1 and bool(least <= n * alphas[0] <= most) and fits
 
 
 def in_leaves(
@@ -179,9 +180,11 @@ def in_leaves(
     shift: float,
 ) -> LeafBlocks:
     """The preconditioner of a factor of √S K √S and of the rows of leaves, cut by a random tree."""
-    n = design.shape[0]
-    remedy = "choose preconditioner='rpcholesky'"
-    check_memory(8.0 * n * _LEAF, f"the kernel within leaves of {n} rows", remedy)
+    n, remedy = design.shape[0], "choose preconditioner='rpcholesky'"
+    if not design.has_numbers:
+        raise ValueError(f"preconditioner must not be 'leaves' for texts; {remedy}.")
+    needed = 8.0 * n * _LEAF + design.n_bytes_of_points
+    check_memory(needed, f"the kernel within leaves of {n} rows", remedy)
     leaves = grown(design.points(), _LEAF, 1, 0.0, key, design.n_threads)[1]
     leaf_of = np.empty(n, dtype=np.int64)  # a row at a cut is in two leaves, and goes to the later
     leaf_of[leaves.order] = np.repeat(np.arange(len(leaves)), np.diff(leaves.starts))
