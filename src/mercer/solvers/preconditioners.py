@@ -152,7 +152,9 @@ def pivots_of(
         out *= root[rows][:, None]
 
     diagonal = design.diagonal() * root**2
-    cut_off = max(float(np.finfo(design.dtype).eps), _ENOUGH * shift * n / float(diagonal.sum()))
+    cut_off = max(
+        float(np.finfo(design.dtype).eps), _ENOUGH * shift * n / (float(diagonal.sum()) or 1.0)
+    )
     corner = _blocks(design, root)
     factor = pivoted_cholesky(diagonal, corner, columns, rank, key, min(cut_off, 0.5))[1]
     return factor.astype(design.dtype, copy=False)
