@@ -1,8 +1,8 @@
 // Kernel matrices for the Python module, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
+#include "fixed_kernel.hpp"
 #include "gram.hpp"
 #include "held_product.hpp"
-#include "kernel_product.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -98,6 +98,38 @@ bool multiply_kernel(const std::string& name, Floats X, Floats Y, Doubles centre
     });
 }
 
+std::size_t size_of_fixed(std::size_t n) {
+    constexpr std::size_t most = std::size_t{1} << 28;
+    if (n > most) throw std::invalid_argument("n must be at most 2^28; got " + std::to_string(n));
+    return fixed_size(n);
+}
+
+bool fill_fixed(const std::string& name, Array<Type::f32> X, Doubles centre, Doubles scale,
+                double parameter, Array<Type::u16> fixed_, Threads n_threads) {
+    Arrays arrays;
+    const KernelArguments kernel(arrays, name, X, nb::none(), centre, scale, parameter);
+    if (kernel.kind == KernelKind::sqeuclidean || kernel.kind == KernelKind::cityblock)
+        throw std::invalid_argument("kernel must have values in [0, 1]; got " + name + ".");
+    const Buffer& fixed = arrays.write(fixed_, "fixed", 1);
+    fixed.expect_shape({size_of_fixed(kernel.n)});
+    const Released released(arrays);
+    return fixed_kernel(kernel.work<float>(nullptr), fixed.data<std::uint16_t>(), n_threads);
+}
+
+void multiply_fixed(Array<Type::u16> fixed_, Array<Type::f32> w, Doubles out_, Threads n_threads) {
+    Arrays arrays;
+    const Buffer& fixed = arrays.read(fixed_, "fixed", 1);
+    const Buffer& weights = arrays.read(w, "w", 2);
+    const Buffer& out = arrays.write(out_, "out", 2);
+    const std::size_t n = weights.extent(0), k = weights.extent(1);
+    fixed.expect_shape({size_of_fixed(n)});
+    out.expect_shape({n, k});
+    const FixedWork work{fixed.data<const std::uint16_t>(), n, k, weights.data<const float>(),
+                         out.data<double>()};
+    const Released released(arrays);
+    fixed_product(work, n_threads);
+}
+
 void add_gram(Floats Z, bool transposed, Doubles weights, Doubles out_, Threads n_threads) {
     Arrays arrays;
     const Buffer& matrix = arrays.read(Z, "Z", 2);
@@ -133,6 +165,25 @@ void multiply_held(Array<Type::f32> M, bool transposed, Floats weights_, Doubles
         const Released released(arrays);
         held_product(work, n_threads);
     });
+}
+
+void multiply_blocks(Array<Type::f32> M, Doubles weights_, Doubles out_, Threads n_threads) {
+    Arrays arrays;
+    const Buffer& matrices = arrays.read(M, "M", 3);
+    const Buffer& weights = arrays.read(weights_, "weights", 3);
+    const Buffer& out = arrays.write(out_, "out", 3);
+    const std::size_t count = matrices.extent(0), side = matrices.extent(1), k = weights.extent(1);
+    matrices.expect_shape({count, side, side});
+    weights.expect_shape({count, k, side});
+    out.expect_shape({count, side, k});
+    const HeldBlocks work{matrices.data<const float>(),
+                          count,
+                          side,
+                          k,
+                          weights.data<const double>(),
+                          out.data<double>()};
+    const Released released(arrays);
+    held_blocks(work, n_threads);
 }
 
 }  // namespace
@@ -179,6 +230,24 @@ nothing else.)");
 p) += weights' M for weights (n, k), in float64. For weights in float64 numbers are
 widened before they are multiplied; otherwise, which is for rows alone, sums of a
 thousand terms are float32. The number of threads changes no bit.)");
+    m.def("fixed_kernel_size", &size_of_fixed, "n"_a,
+          "How many fixed the kernel matrix of n rows takes, about n^2 / 2.");
+    m.def("fixed_kernel", &fill_fixed, "kernel"_a, "X"_a, "centre"_a, "scale"_a, "parameter"_a,
+          "fixed"_a, "n_threads"_a,
+          R"(Write the kernel matrix of the rows of X (n, d) with themselves into ``fixed``
+(fixed_kernel_size(n)), in 16 bits an entry and half of it alone, in an order of the core's
+own.
+
+The rest as for ``kernel_block`` with ``single``; values lie in [0, 1], so that
+"sqeuclidean" and "cityblock" are refused; rounding changes them by 2^-17 at most.)");
+    m.def("fixed_product", &multiply_fixed, "fixed"_a, "w"_a, "out"_a, "n_threads"_a,
+          R"(out (n, k) += K w for the matrix of ``fixed_kernel`` and weights (n, k).
+
+Sums of a few hundred terms are float32. Results depend on the number of threads to
+rounding, and on nothing else.)");
+    m.def("held_blocks", &multiply_blocks, "M"_a, "weights"_a, "out"_a, "n_threads"_a,
+          R"(out (q, p, k) += M weights' for each of q matrices M (q, p, p), with weights (q, k, p)
+of its own, in float64. The number of threads changes no bit.)");
     m.def("gram", &add_gram, "Z"_a, "transposed"_a, "weights"_a.none(), "out"_a, "n_threads"_a,
           R"(out (D, D) += Z' diag(weights) Z for Z (n, D), which comes as Z' if ``transposed``;
 ``out`` has to be symmetric. At most 1024 rows are summed up in the type of Z. The

@@ -1,7 +1,7 @@
 // The part of check.cpp that is about products of kernels that are not held, and Gram matrices.
+#include "fixed_kernel.hpp"
 #include "gram.hpp"
 #include "held_product.hpp"
-#include "kernel_product.hpp"
 #include "random.hpp"
 
 #include <array>
@@ -82,6 +82,40 @@ bool grams_are_right(std::size_t n, std::size_t d, bool transposed) {
            static_cast<double>(n) * (sizeof(T) == 4 ? 1e-6 : 1e-13);
 }
 
+// The matrix in 16 bits an entry, against its entries.
+bool fixed_products_are_right(std::size_t n, std::size_t d, std::size_t k, KernelKind kind) {
+    const auto X = uniform<float>(1, n * d), w = uniform<float>(3, n * k);
+    const std::vector<double> centre(d, 0.5), scale(d, 1.0);
+    std::vector<float> K(n * n);
+    KernelWork<float> work{kind, X.data(),      X.data(),     n,   n,
+                           d,    centre.data(), scale.data(), 2.5, K.data()};
+    std::vector<std::uint16_t> fixed(fixed_size(n));
+    std::vector<double> expected(n * k), out(n * k);
+    if (!kernel_block(work, Accuracy::single, 3) || !fixed_kernel(work, fixed.data(), 3))
+        return false;
+    for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < n; ++j)
+            for (std::size_t c = 0; c < k; ++c)
+                expected[i * k + c] +=
+                    static_cast<double>(K[i * n + j]) * static_cast<double>(w[j * k + c]);
+    fixed_product({fixed.data(), n, k, w.data(), out.data()}, 3);
+    return largest_difference(expected, out) < static_cast<double>(n) * 3e-5;
+}
+
+// Several square matrices, each with weights of its own.
+bool held_blocks_are_right(std::size_t count, std::size_t side, std::size_t k) {
+    const auto matrices = uniform<float>(7, count * side * side);
+    const auto w = uniform<double>(8, count * k * side);
+    std::vector<double> expected(count * side * k), out(count * side * k);
+    for (std::size_t row = 0; row < count * side; ++row)
+        for (std::size_t c = 0; c < k; ++c)
+            for (std::size_t j = 0; j < side; ++j)
+                expected[row * k + c] += static_cast<double>(matrices[row * side + j]) *
+                                         w[(row / side * k + c) * side + j];
+    held_blocks({matrices.data(), count, side, k, w.data(), out.data()}, 3);
+    return largest_difference(expected, out) < static_cast<double>(side) * 1e-13;
+}
+
 // By rows and by columns, against plain sums.
 bool held_products_are_right(std::size_t n, std::size_t p, std::size_t k) {
     const auto matrix = uniform<float>(7, n * p);
@@ -117,7 +151,11 @@ bool products_not_held_are_right() {
                     products_are_right<double, double>(n, m, d, k, kind);
         }
     for (auto [n, p, k] : {std::array<std::size_t, 3>{1, 1, 1}, {67, 1030, 9}, {200, 2100, 3}})
-        right = right && held_products_are_right(n, p, k);
+        right =
+            right && held_products_are_right(n, p, k) && held_blocks_are_right(k, n, 1 + p / 300);
+    for (auto kind : {KernelKind::gaussian, KernelKind::laplacian, KernelKind::cauchy})
+        for (auto [n, d, k] : {std::array<std::size_t, 3>{1, 1, 1}, {300, 5, 3}, {1000, 40, 13}})
+            right = right && fixed_products_are_right(n, d, k, kind);
     for (bool transposed : {false, true})
         right = right && grams_are_right<float>(1100, 97, transposed) &&
                 grams_are_right<double>(300, 130, transposed) && grams_are_right<float>(3, 1, true);

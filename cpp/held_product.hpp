@@ -55,4 +55,23 @@ void held_product(const HeldWork<T>& work, int n_threads) {
     });
 }
 
+// out (count, side, k) += M w for each of `count` square matrices (side, side) and its weights (k,
+// side). The number of threads changes no bit.
+struct HeldBlocks {
+    const float* matrices;
+    std::size_t count, side, k;
+    const double* weights;
+    double* out;
+};
+
+inline void held_blocks(const HeldBlocks& work, int n_threads) {
+    const std::size_t side = work.side, k = work.k;
+    if (work.count * side * side < kWorthThreads) n_threads = 1;
+    parallel_for(work.count, n_threads, [&](std::size_t block, int) {
+        held_product<double>({work.matrices + block * side * side, side, side, k, false,
+                              work.weights + block * k * side, work.out + block * side * k},
+                             1);
+    });
+}
+
 }  // namespace mercer

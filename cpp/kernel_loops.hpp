@@ -85,6 +85,18 @@ struct ProductLoops {
     void (*join_lanes)(S* sums, std::size_t count, double* totals);
 };
 
+// A tile (rows, panel) of 16-bit numbers and k weights of each row and column, as ProductLoops has
+// them; without weights of columns there are no sums of rows.
+constexpr std::size_t kFixedWeights = 4;  // at most, so that their sums stay in registers
+struct FixedTile {
+    const std::uint16_t* fixed;
+    std::size_t rows;
+    const float *row_weights, *column_weights;  // (rows, k), (k, panel) or null
+    double* column_sums;                        // (k, panel)
+    float* row_sums;                            // (rows, k, lanes)
+};
+using FixedLoop = void (*)(const FixedTile& tile);
+
 // Part of a float32 matrix that is held, weights of type T and what becomes of their product.
 template <class T>
 struct HeldTile {
@@ -118,6 +130,9 @@ struct KernelTables {
     ProductLoops<float, float> product_f32;
     ProductLoops<float, double> product_f32_in_f64;
     ProductLoops<double, double> product_f64;
+    // numbers in [0, 1] as 16-bit numbers of 65535ths, for whole vectors
+    void (*to_fixed)(const float* numbers, std::size_t count, std::uint16_t* fixed);
+    FixedLoop fixed[kFixedWeights];                      // for 1, 2, ... weights
     void (*held_rows)(const HeldTile<double>& tile);     // sums += matrix * weights'
     void (*held_rows_f32)(const HeldTile<float>& tile);  // the same, sums of a tile in float32
     void (*held_columns)(const HeldTile<double>& tile);  // sums += weights' * matrix

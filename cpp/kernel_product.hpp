@@ -6,7 +6,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "kernel_block.hpp"
+#include "kernel_tiles.hpp"
+#include "tile_sums.hpp"
 
 namespace mercer {
 
@@ -23,52 +24,34 @@ struct ProductWork {
     bool symmetric;          // x is y; the last two are null
 };
 
-// Columns of weights that sum_columns takes together; those beyond `taken` are zeros.
-struct WeightGroup {
-    std::size_t first, count, taken;
-};
-
 template <class T, class In, class S>
 class KernelProduct {
   public:
     KernelProduct(const KernelLoops<T, In>& loops, const ProductLoops<In, S>& products,
                   const ProductWork<In, S>& work, int n_threads)
-        : loops_(loops), products_(products), work_(work), d_(work.kernel.d), k_(work.k),
-          n_threads_(std::max(n_threads, 1)), scale_(work.kernel.scale, work.kernel.scale + d_),
-          rows_(loops, work_.kernel, loops.left_width, work.kernel.m) {
-        for (std::size_t first = 0; first < k_;) {
-            const std::size_t count = products.weights_at_once(k_ - first);
-            groups_.push_back({first, count, std::min(count, k_ - first)});
-            padded_ += count;
-            first += count;
-        }
-        const std::size_t of_item = kItemBytes / sizeof(T) / std::max<std::size_t>(d_, 1);
-        const std::size_t fair = work.kernel.n / (4 * static_cast<std::size_t>(n_threads_));
-        item_ = std::clamp(std::min(of_item, fair) / kKernelRows, std::size_t{1}, kMostBlocks) *
-                kKernelRows;
-    }
+        : work_(work), n_threads_(std::max(n_threads, 1)), panel_(products.panel),
+          item_(item_size(work.kernel, n_threads_)), tiles_(loops, work_.kernel, panel_),
+          sums_(products, work.k, item_, products.weights_at_once) {}
 
     // False, with the results undefined, if squared distances overflow.
     bool run() {
-        pack_rows();
+        const std::size_t n = work_.kernel.n, m = work_.kernel.m;
+        small_ = tiles_.pack_rows(n_threads_);
         if (!small_) return false;
-        const std::size_t n_items = (work_.kernel.n + item_ - 1) / item_;
+        sums_.set_row_weights(work_.weights, m, n_threads_);
+        const std::size_t n_items = (n + item_ - 1) / item_;
         const bool both = work_.symmetric || work_.point_weights;
         std::vector<std::vector<double>> of_rows(both ? static_cast<std::size_t>(n_threads_) : 0);
-        // Which thread adds to which sums is settled beforehand: the result depends on no race.
         on_threads(n_threads_, [&](int thread) {
-            Room room(*this, both);
+            Room room{tiles_.columns_for(item_), {sums_, both}};
             double* sums = nullptr;
             if (both) {
                 auto& own = of_rows[static_cast<std::size_t>(thread)];
-                own.assign(work_.kernel.m * k_, 0.0);
+                own.assign(m * work_.k, 0.0);
                 sums = own.data();
             }
-            const auto step = static_cast<std::size_t>(n_threads_), t = std::size_t(thread);
-            for (std::size_t item = 0; item < n_items; ++item) {
-                const std::size_t turn = item % (2 * step);
-                if (turn == t || turn == 2 * step - 1 - t) make_item(item, room, sums);
-            }
+            for (std::size_t item = 0; item < n_items; ++item)
+                if (is_item_of(item, thread, n_threads_)) make_item(item, room, sums);
         });
         if (!small_) return false;
         double* const out = work_.symmetric ? work_.points : work_.landmarks;
@@ -83,118 +66,46 @@ class KernelProduct {
 
     // What one thread works in.
     struct Room {
-        Room(const KernelProduct& product, bool both)
-            : columns(product.loops_, product.work_.kernel, product.loops_.right_width,
-                      product.item_),
-              tile(kKernelRows * product.products_.panel), sums(product.item_ * product.padded_),
-              column_weights(both ? product.item_ * product.k_ : 0),
-              lanes(both ? kKernelRows * product.k_ * product.products_.lanes : 0) {}
         PackedRows<T, In> columns;
-        std::vector<In> tile;
-        std::vector<double> sums;       // (panels, padded, panel)
-        std::vector<S> column_weights;  // (panels, k, panel)
-        std::vector<S> lanes;           // (kKernelRows, k, lanes)
+        typename TileSums<In, S>::Room sums;
     };
 
-    void pack_rows() {
-        const std::size_t width = loops_.left_width, m = work_.kernel.m;
-        weights_.resize(m * padded_);
-        parallel_for((m + kKernelRows - 1) / kKernelRows, n_threads_, [&](std::size_t b, int) {
-            const std::size_t first = b * kKernelRows, last = std::min(first + kKernelRows, m);
-            for (std::size_t i = first; i < last; i += width)
-                if (!rows_.pack(i / width, work_.kernel.y + i * d_, std::min(width, last - i)))
-                    small_ = false;
-            S* to = weights_.data() + first * padded_;
-            for (const WeightGroup& group : groups_)
-                for (std::size_t i = first; i < last; ++i, to += group.count)
-                    std::copy_n(work_.weights + i * k_ + group.first, group.taken, to);
-        });
+    static std::size_t item_size(const KernelWork<In>& kernel, int n_threads) {
+        const std::size_t of_bytes = kItemBytes / sizeof(T) / std::max<std::size_t>(kernel.d, 1);
+        const std::size_t fair = kernel.n / (4 * static_cast<std::size_t>(n_threads));
+        return std::clamp(std::min(of_bytes, fair) / kKernelRows, std::size_t{1}, kMostBlocks) *
+               kKernelRows;
     }
 
     // Some points against all landmarks; where the matrix is symmetric, against those before them.
     void make_item(std::size_t item, Room& room, double* of_rows) {
         const std::size_t first = item * item_, last = std::min(first + item_, work_.kernel.n);
-        const std::size_t width = loops_.right_width, panel = products_.panel;
-        for (std::size_t j = first; j < last; j += width)
-            if (!room.columns.pack((j - first) / width, work_.kernel.x + j * d_,
-                                   std::min(width, last - j)))
-                small_ = false;
+        if (!tiles_.pack_columns(first, last, room.columns)) small_ = false;
         if (!small_) return;
-        std::fill(room.sums.begin(), room.sums.end(), 0.0);
-        const S* const weights = work_.symmetric ? work_.weights : work_.point_weights;
-        if (of_rows) order_weights(weights, first, last, room.column_weights.data());
+        sums_.begin(first, last, work_.symmetric ? work_.weights : work_.point_weights, room.sums);
         const std::size_t end = work_.symmetric ? last : work_.kernel.m;
         for (std::size_t i = 0; i < end; i += kKernelRows) {
             const std::size_t rows = std::min(kKernelRows, work_.kernel.m - i);
             // Of a symmetric matrix the tiles on and below the diagonal; the latter count twice.
             const std::size_t start = work_.symmetric ? std::max(first, i) : first;
-            for (std::size_t j = start; j < last; j += panel) {
-                const std::size_t p = (j - first) / panel, columns = std::min(panel, last - j);
-                make_tile(i, rows, j, columns, j - first, room);
-                add_columns(i, rows, room.tile.data(), room.sums.data() + p * padded_ * panel);
+            for (std::size_t j = start; j < last; j += panel_) {
+                const std::size_t p = (j - first) / panel_;
+                tiles_.make(i, rows, j, std::min(panel_, last - j), first, room.columns,
+                            room.sums.tile.data());
+                sums_.add_to_columns(i, rows, p, room.sums);
                 if (of_rows && (!work_.symmetric || j >= i + kKernelRows))
-                    products_.sum_rows(room.tile.data(), rows,
-                                       room.column_weights.data() + p * k_ * panel, k_,
-                                       room.lanes.data());
+                    sums_.add_to_rows(rows, p, room.sums);
             }
-            if (of_rows) products_.join_lanes(room.lanes.data(), rows * k_, of_rows + i * k_);
+            if (of_rows) sums_.join_rows(i, rows, room.sums, of_rows);
         }
-        keep_sums(first, last, room);
+        sums_.end(first, last, room.sums, 1.0, work_.points);
     }
 
-    void make_tile(std::size_t i, std::size_t rows, std::size_t j, std::size_t columns,
-                   std::size_t place, Room& room) {
-        const KernelWork<In>& kernel = work_.kernel;
-        const std::size_t panel = products_.panel, width = loops_.right_width;
-        if (columns < panel) std::fill(room.tile.begin(), room.tile.end(), In(0));
-        for (std::size_t q = 0; q < columns; q += width)
-            loops_.tile(kernel.kind,
-                        {rows_.numbers.data() + i * d_,
-                         room.columns.numbers_of((place + q) / width), rows_.squares.data() + i,
-                         room.columns.squares.data() + place + q, kernel.y + i * d_,
-                         kernel.x + (j + q) * d_, kernel.scale, scale_.data(), d_, rows,
-                         std::min(width, columns - q), static_cast<T>(kernel.parameter),
-                         room.tile.data() + q, panel});
-    }
-
-    // sums (padded, panel) += the tile's columns times the weights of its rows
-    void add_columns(std::size_t i, std::size_t rows, const In* tile, double* sums) {
-        const S* weights = weights_.data() + i * padded_;
-        for (const WeightGroup& group : groups_) {
-            products_.sum_columns(group.count, tile, rows, weights, sums);
-            weights += rows * group.count;
-            sums += group.count * products_.panel;
-        }
-    }
-
-    // Weights of the points first .. last - 1 as (panels, k, panel), filled up with zeros.
-    void order_weights(const S* weights, std::size_t first, std::size_t last, S* to) const {
-        const std::size_t panel = products_.panel;
-        for (std::size_t j = first; j < last; j += panel)
-            for (std::size_t c = 0; c < k_; ++c)
-                for (std::size_t q = 0; q < panel; ++q)
-                    *to++ = j + q < last ? weights[(j + q) * k_ + c] : S(0);
-    }
-
-    void keep_sums(std::size_t first, std::size_t last, const Room& room) {
-        const std::size_t panel = products_.panel;
-        for (std::size_t j = first; j < last; ++j) {
-            const std::size_t p = (j - first) / panel;
-            const double* const sums = room.sums.data() + p * padded_ * panel + (j - first) % panel;
-            for (std::size_t c = 0; c < k_; ++c) work_.points[j * k_ + c] += sums[c * panel];
-        }
-    }
-
-    const KernelLoops<T, In>& loops_;
-    const ProductLoops<In, S>& products_;
     const ProductWork<In, S> work_;
-    const std::size_t d_, k_;
     const int n_threads_;
-    std::size_t padded_ = 0, item_ = 0;
-    std::vector<WeightGroup> groups_;
-    const std::vector<T> scale_;
-    PackedRows<T, In> rows_;  // the landmarks
-    std::vector<S> weights_;  // theirs: for every kKernelRows rows, group after group
+    const std::size_t panel_, item_;
+    KernelTiles<T, In> tiles_;
+    TileSums<In, S> sums_;
     std::atomic<bool> small_{true};
 };
 

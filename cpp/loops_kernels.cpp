@@ -1,5 +1,6 @@
 // Loops of kernel matrices, compiled once per instruction-set level with contraction of a*b+c
 // allowed, into a table and nothing else: the only symbol of this file.
+#include "fixed_tile.hpp"
 #include "held_tile.hpp"
 #include "kernel_tile.hpp"
 #include "product_tile.hpp"
@@ -22,12 +23,20 @@ double squared_norm(const float* x, const double* centre, const double* scale, s
 }  // namespace
 
 extern const KernelTables MERCER_JOIN(kernels_loops_, MERCER_LEVEL);
-const KernelTables MERCER_JOIN(kernels_loops_,
-                               MERCER_LEVEL) = {kernels<float, float>,    kernels<double, float>,
-                                                kernels<double, double>,  squared_norm,
-                                                products<float, float>,   products<float, double>,
-                                                products<double, double>, multiply_rows<double>,
-                                                multiply_rows<float>,     multiply_columns,
-                                                multiply_row<float>,      multiply_row<double>};
+const KernelTables MERCER_JOIN(kernels_loops_, MERCER_LEVEL) = {
+    kernels<float, float>,
+    kernels<double, float>,
+    kernels<double, double>,
+    squared_norm,
+    products<float, float>,
+    products<float, double>,
+    products<double, double>,
+    to_fixed,
+    {multiply_tile<1>, multiply_tile<2>, multiply_tile<3>, multiply_tile<4>},
+    multiply_rows<double>,
+    multiply_rows<float>,
+    multiply_columns,
+    multiply_row<float>,
+    multiply_row<double>};
 
 }  // namespace mercer

@@ -337,6 +337,25 @@ def _kernels() -> Iterator[Call]:
         }, frozenset({"out"}))  # fmt: skip
 
 
+def _fixed() -> Iterator[Call]:
+    def numbers() -> np.ndarray:
+        return np.zeros(_core.fixed_kernel_size(N), np.uint16)
+
+    yield Call("fixed_kernel_size", lambda: {"n": N})
+    yield Call("fixed_kernel", lambda: {
+        "kernel": "laplacian", "X": _rows(np.float32), "centre": np.zeros(D), "scale": np.ones(D),
+        "parameter": 1.0, "fixed": numbers(), "n_threads": 1,
+    }, frozenset({"fixed"}))  # fmt: skip
+    yield Call("fixed_product", lambda: {
+        "fixed": numbers(), "w": np.ones((N, 3), np.float32), "out": np.zeros((N, 3)),
+        "n_threads": 1,
+    }, frozenset({"out"}))  # fmt: skip
+    yield Call("held_blocks", lambda: {
+        "M": np.ones((2, D, D), np.float32), "weights": np.ones((2, 3, D)),
+        "out": np.zeros((2, D, 3)), "n_threads": 1,
+    }, frozenset({"out"}))  # fmt: skip
+
+
 def _leaves() -> Iterator[Call]:
     leaves = {"order": np.arange(N - 1, -1, -1), "starts": np.array([0, 20, 20, N])}
     for name, weights in (("gaussian", None), ("rational_power", np.ones(N))):
@@ -495,5 +514,6 @@ def _duals() -> Iterator[Call]:
 
 def calls() -> list[Call]:
     """All of them."""
-    groups = (_random, _binning, _products, _cosines, _kernels, _leaves, _descent, _steps, _duals)
+    of_data = (_random, _binning, _products, _cosines, _kernels, _fixed, _leaves)
+    groups = (*of_data, _descent, _steps, _duals)
     return [call for group in groups for call in group()]

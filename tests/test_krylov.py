@@ -9,15 +9,23 @@ from sklearn.exceptions import ConvergenceWarning
 import mercer.solvers.preconditioners
 from _machines import KERNEL, exact, restricted
 from _problems import make
-from mercer.designs import KernelColumns, KernelMatrix
+from mercer.designs import FixedPointKernel, KernelColumns, KernelMatrix
 from mercer.designs.kernel_rows import times
 from mercer.equations import equations
-from mercer.kernels import Gaussian
+from mercer.kernels import Gaussian, Laplacian, Linear, NGram
 from mercer.losses import Squared
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers import BlockCoordinateDescent, Cholesky, ConjugateGradient, krylov
-from mercer.solvers.preconditioners import LowRank, Restricted, low_rank, rank_for
+from mercer.solvers.leaf_blocks import LeafBlocks
+from mercer.solvers.preconditioners import (
+    LowRank,
+    Restricted,
+    in_leaves,
+    pivots_of,
+    rank_for,
+    suits_leaves,
+)
 
 pytestmark = pytest.mark.rounding
 
@@ -209,9 +217,116 @@ def test_pivots_of_the_whole_rank_give_the_kernel_back(rng):
     K = KernelColumns(rng.normal(size=(30, 3)), KERNEL)
     root = rng.uniform(0.5, 2, size=30)
     v = rng.normal(size=(30, 2))
-    inverse = low_rank(K, 30, 0, root)(v, np.full(2, 0.1))
+    inverse = LowRank(pivots_of(K, 30, 0, root))(v, np.full(2, 0.1))
     expected = np.linalg.solve(K.toarray() * root * root[:, None] + 0.1 * np.eye(30), v)
     np.testing.assert_allclose(inverse, expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("sizes", [(30,), (11, 8, 11), (1, 28, 1)])
+def test_leaves_are_exact_inside_and_of_low_rank_beyond(sizes, rng):
+    design = KernelColumns(rng.normal(size=(30, 3)), KERNEL)
+    K, factor = design.toarray(), pivots_of(design, 6, 0)
+    leaf_of = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    far = factor.T @ factor
+    matrix = np.where(leaf_of == leaf_of[:, None], K, far) + 0.5 * np.eye(30)
+    v = rng.normal(size=(30, 2))
+    inverse = LeafBlocks(factor, leaf_of, lambda rows: K[np.ix_(rows, rows)], 0.5, 2)
+    np.testing.assert_allclose(inverse(v), np.linalg.solve(matrix, v), atol=2e-5)
+
+
+def test_an_inverse_by_leaves_is_symmetric_and_positive(rng):
+    design = KernelColumns(rng.normal(size=(700, 4)).astype(np.float32), Laplacian(0.5))
+    factor = pivots_of(design, 40, 0, None, 1e-3)
+    inverse = in_leaves(design, factor, 0, None, 1e-3)(np.eye(700))
+    np.testing.assert_allclose(inverse, inverse.T, atol=1e-9 * inverse.max())
+    assert np.linalg.eigvalsh(inverse).min() > 0
+
+
+def test_leaves_that_float32_cannot_invert_are_refused():
+    same = np.ones((2, 2))
+    with pytest.raises(np.linalg.LinAlgError, match="float32"):
+        LeafBlocks(np.ones((1, 2)), np.zeros(2, dtype=int), lambda rows: same, 0.0)
+
+
+@pytest.mark.parametrize("strengths", [1, 2])
+@pytest.mark.parametrize(
+    ("shift", "suits"), [(1e-9, False), (1e-3, True), (0.04, True), (0.1, False)]
+)
+def test_leaves_serve_one_small_strength(strengths, shift, suits, rng):
+    design = KernelColumns(rng.normal(size=(40, 3)).astype(np.float32), KERNEL)
+    alphas = [shift / 40] * strengths
+    assert suits_leaves(design, None, 40, alphas) is (suits and strengths == 1)
+    roots = np.full(40, 10.0)
+    assert suits_leaves(design, roots, 40, [100 * a for a in alphas]) is (suits and strengths == 1)
+
+
+def test_texts_have_no_leaves():
+    texts = np.array(["one two", "two three", "one three four"], dtype=object)
+    design = KernelColumns(texts, NGram() * NGram(), dtype=np.float64)
+    problem = Problem(design, np.arange(3.0), Squared(), RKHSNorm(0.01, design))
+    assert ConjugateGradient(1e-8).solve(problem).converged
+    with pytest.raises(ValueError, match="must not be 'leaves' for texts"):
+        ConjugateGradient(preconditioner="leaves").solve(problem)
+
+
+def rough_machine(rng, weights=None, alpha=1e-5, n_outputs=0):
+    X = rng.normal(size=(2500, 6)).astype(np.float32)
+    Y = np.sin(X @ rng.normal(size=(6, max(1, n_outputs)))) + 0.1 * rng.normal(size=(2500, 1))
+    y = (Y if n_outputs else Y[:, 0]).astype(np.float32)
+    design = KernelColumns(X, Laplacian(0.3))
+    return Problem(design, y, Squared(), RKHSNorm(alpha, design), weights)
+
+
+@pytest.mark.parametrize("n_outputs", [0, 4])
+@pytest.mark.parametrize("preconditioner", ["leaves", "rpcholesky"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_rounded_matrix_leads_to_the_true_solution(weighted, preconditioner, n_outputs, rng):
+    weights = rng.uniform(0, 3, size=2500) if weighted else None
+    problem = rough_machine(rng, weights, n_outputs=n_outputs)
+    assert krylov.is_rough_enough(problem, 2e-3, 1e-5)
+    result = ConjugateGradient(2e-3, preconditioner=preconditioner, rank=60).solve(problem)
+    assert result.converged
+    exact_solver = ConjugateGradient(2e-3, preconditioner=preconditioner, rank=60, hold=False)
+    expected = problem.responses(exact_solver.solve(problem).coef)
+    scale = np.std(expected)
+    assert np.abs(problem.responses(result.coef) - expected).max() < 0.02 * scale
+    wide = problem.responses(Cholesky().solve(problem).coef)
+    assert np.sqrt(np.mean((problem.responses(result.coef) - wide) ** 2)) < 4e-3 * scale
+
+
+def test_a_matrix_is_rounded_where_the_tolerance_and_the_strength_allow_it(rng):
+    problem = rough_machine(rng)
+    assert krylov.is_rough_enough(problem, 1e-2, 1e-5)
+    assert not krylov.is_rough_enough(problem, 1e-4, 1e-5)
+    assert not krylov.is_rough_enough(problem, 1e-2, 1e-8)
+    rough = krylov.with_cached_kernel(problem, "auto", True)
+    assert isinstance(rough.design, FixedPointKernel)
+    assert rough.penalty.matrix is rough.design
+    assert isinstance(krylov.with_cached_kernel(problem, True, True).design, KernelMatrix)
+    assert krylov.with_cached_kernel(problem, False, True) is problem
+
+
+def test_a_rounded_matrix_is_true_to_float64(rng):
+    design = rough_machine(rng).design
+    held, v = FixedPointKernel(design), rng.normal(size=(2500, 2))
+    np.testing.assert_array_equal(held.matvec(v), design.matvec(v))
+    rough, exact_ = held.matvec(v.astype(np.float32)), design.matvec(v)
+    assert rough.dtype == np.float32
+    bound = FixedPointKernel.rounding(2500) * np.linalg.norm(v, axis=0) + 1e-2
+    assert np.all(np.linalg.norm(rough - exact_, axis=0) < 2 * bound)
+    assert not np.array_equal(rough, exact_)
+
+
+def test_designs_without_a_rounded_matrix_are_refused(rng):
+    X = rng.normal(size=(20, 2))
+    for design in (
+        KernelColumns(X, KERNEL),
+        KernelColumns(X.astype(np.float32), KERNEL, X[:5].astype(np.float32)),
+        KernelColumns(X.astype(np.float32), Linear()),
+    ):
+        assert not FixedPointKernel.fits(design)
+        with pytest.raises(ValueError, match="design must have a matrix of 16-bit numbers"):
+            FixedPointKernel(design)
 
 
 @pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "no intercept"])

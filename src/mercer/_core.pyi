@@ -342,6 +342,42 @@ def held_product(
     thousand terms are float32. The number of threads changes no bit.
     """
 
+def fixed_kernel_size(n: int) -> int:
+    """How many fixed the kernel matrix of n rows takes, about n^2 / 2."""
+
+def fixed_kernel(
+    kernel: str,
+    X: NDArray[np.float32],
+    centre: NDArray[np.float64],
+    scale: NDArray[np.float64],
+    parameter: float,
+    fixed: NDArray[np.uint16],
+    n_threads: int,
+) -> bool:
+    """Write the kernel matrix of the rows of X (n, d) with themselves into ``fixed``
+    (fixed_kernel_size(n)), in 16 bits an entry and half of it alone, in an order of the core's
+    own.
+
+    The rest as for ``kernel_block`` with ``single``; values lie in [0, 1], so that
+    "sqeuclidean" and "cityblock" are refused; rounding changes them by 2^-17 at most.
+    """
+
+def fixed_product(
+    fixed: NDArray[np.uint16], w: NDArray[np.float32], out: NDArray[np.float64], n_threads: int
+) -> None:
+    """out (n, k) += K w for the matrix of ``fixed_kernel`` and weights (n, k).
+
+    Sums of a few hundred terms are float32. Results depend on the number of threads to
+    rounding, and on nothing else.
+    """
+
+def held_blocks(
+    M: NDArray[np.float32], weights: NDArray[np.float64], out: NDArray[np.float64], n_threads: int
+) -> None:
+    """out (q, p, k) += M weights' for each of q matrices M (q, p, p), with weights (q, k, p)
+    of its own, in float64. The number of threads changes no bit.
+    """
+
 def gram(
     Z: _Floats,
     transposed: bool,

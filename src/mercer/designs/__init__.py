@@ -11,6 +11,7 @@ from mercer.designs.binned import Binned
 from mercer.designs.columns import select, side_by_side
 from mercer.designs.dense import Dense
 from mercer.designs.kernel import KernelColumns, KernelMatrix
+from mercer.designs.kernel_fixed import FixedPointKernel
 from mercer.designs.lazy import Lazy
 from mercer.designs.local import Local
 from mercer.designs.occupancy import Occupancy
@@ -21,6 +22,7 @@ __all__ = [
     "Binned",
     "Dense",
     "Design",
+    "FixedPointKernel",
     "KernelColumns",
     "KernelMatrix",
     "Lazy",

@@ -31,7 +31,7 @@ __all__ = ["KernelColumns", "KernelMatrix"]
 
 
 # Share of the available memory that a whole matrix may take unless the caller gives a budget.
-_WHOLE_SHARE = 0.7
+WHOLE_SHARE = 0.7
 
 # Rows and columns of a tile: its entries are as many as a chunk's memory holds in float64.
 _TILE = 2896
@@ -253,6 +253,22 @@ class KernelColumns(Design):
         return self._of(self._left.taken(index), self._right)
 
     @property
+    def has_numbers(self) -> bool:
+        """Whether rows are numbers rather than texts."""
+        return bool(self._left.data.dtype.kind == "f")
+
+    @property
+    def n_bytes_of_points(self) -> float:
+        """Bytes of all rows as the kernel takes them."""
+        if self._left.filled:
+            return float(self.dtype.itemsize) * self.shape[0] * self.n_inputs
+        return float(self._left.nbytes)
+
+    def points(self) -> Any:
+        """The rows as the kernel takes them: an array or CSR of shape (n, d), or texts."""
+        return self._left[:]
+
+    @property
     def n_inputs(self) -> int:
         """Numbers that a row of data is made of, once texts have been counted."""
         return int(self._right.shape[-1])
@@ -316,7 +332,7 @@ class KernelColumns(Design):
         needed = float(self.shape[0]) * self.shape[1] * self.dtype.itemsize
         available = available_memory()
         if budget is None:
-            budget = np.inf if available is None else _WHOLE_SHARE * available
+            budget = np.inf if available is None else WHOLE_SHARE * available
         if needed > budget:
             return self
         check_memory(

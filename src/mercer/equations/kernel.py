@@ -98,7 +98,7 @@ class KernelEquations(Equations):
     # -- anywhere ----------------------------------------------------------------------------
 
     def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
-        scaled = self._scaled(V)
+        scaled = self._scaled(V).astype(V.dtype, copy=False)
         out = self._scaled(np.concatenate([part.matvec(scaled) for part in self.parts]))
         out += self.n_rows * self.strengths(columns) * V
         return out

@@ -139,6 +139,24 @@ def add_products(
         raise ValueError(_TOO_LARGE)
 
 
+def fill_fixed(
+    out: NDArray[np.uint16],
+    name: str,
+    X: NDArray[np.float32],
+    scale: NDArray[np.float64],
+    parameter: float = 1.0,
+    n_jobs: int | None = None,
+) -> None:
+    """Write the kernel matrix of the rows of X into ``out`` as ``_core.fixed_kernel`` has it.
+
+    ``out`` has ``_core.fixed_kernel_size(n)`` entries; other arguments are those of ``fill``.
+    """
+    with np.errstate(over="ignore"):
+        centre = X.mean(axis=0, dtype=np.float64)
+    if not _core.fixed_kernel(name, X, centre, scale, parameter, out, n_threads(n_jobs)):
+        raise ValueError(_TOO_LARGE)
+
+
 def _squared_distances(x: Any, y: Any) -> NDArray[np.float64]:
     """Of rows of CSR matrices."""
     x_squares, y_squares = _row_squares(x), _row_squares(y)

@@ -24,14 +24,20 @@ from mercer.solvers.base import (
     check_range,
     results_of,
 )
-from mercer.solvers.krylov import KrylovState, MachineSpace, RidgeSpace, with_cached_kernel
+from mercer.solvers.krylov import (
+    KrylovState,
+    MachineSpace,
+    RidgeSpace,
+    is_rough_enough,
+    with_cached_kernel,
+)
 from mercer.solvers.preconditioners import POWERS, of_diagonal, of_machine
 
 __all__ = ["ConjugateGradient"]
 
 _COLUMNS_PER_ROW = 4  # from which pairs of vectors by rows are cheaper than vectors by columns
 _STRIKES = 3  # true residuals without progress after which a group of columns is given up
-_OF_ROWS, _OF_LANDMARKS = "rpcholesky", "falkon"
+_OF_ROWS, _OF_LANDMARKS = ("leaves", "rpcholesky"), ("falkon",)
 
 # With a tol of a hundredth or more, the diagonal takes 1.2 to 3 times less time than its fourth
 # root on binned tables, for scores that differ by less than their noise.
@@ -76,10 +82,13 @@ class ConjugateGradient(Solver):
         the loss. "auto" is "jacobi" for a ``tol`` of a hundredth or more, else "tempered"; or
         nothing by rows.
 
-        For a kernel machine: "rpcholesky" for all rows, FᵀF + n alpha I with the factor F of a
-        randomly pivoted Cholesky factorisation of K; "falkon" for landmarks, the equations with the
-        landmarks for rows; "auto" is the one that fits; a callable takes residuals (m, C) and the
-        alpha of each column (C,).
+        For a kernel machine of all rows: "rpcholesky", FᵀF + n alpha I with the factor F of a
+        randomly pivoted Cholesky factorisation of K; "leaves", the same with K itself between rows
+        that share a leaf of a tree of some hundred rows each, for one strength. For landmarks:
+        "falkon", the equations with the landmarks for rows. "auto" is the one that fits, "leaves"
+        for one strength with n alpha below a twentieth of the kernel's diagonal and not so small
+        that float32 has no inverse of a leaf; a callable takes residuals (m, C) and the alpha of
+        each column (C,).
     check_every : int, default=50
         Iterations between two true residuals.
     rank : int or "auto", default="auto"
@@ -87,7 +96,9 @@ class ConjugateGradient(Solver):
         costs about as much as a few products with K.
     hold : bool or "auto", default="auto"
         Whether to cache a kernel matrix where it fits; "auto" does so unless products generate it
-        as fast: in float32, with few inputs and a kernel of the core.
+        as fast: in float32, with few inputs and a kernel of the core. Where ``tol`` is a thousandth
+        or more and alpha large enough for it, "auto" holds half of the matrix in numbers of 16
+        bits, and true residuals are of a matrix that is generated.
     random_state : int, RandomState, Generator or None, default=0
         Of the pivots.
 
@@ -125,7 +136,7 @@ class ConjugateGradient(Solver):
         self.check_every = positive_integer(self.check_every, "check_every")
         name_from(self.space, ("auto", "columns", "rows"), "space")
         if not (self.preconditioner is None or callable(self.preconditioner)):
-            kinds = ("auto", *POWERS, _OF_ROWS, _OF_LANDMARKS)
+            kinds = ("auto", *POWERS, *_OF_ROWS, *_OF_LANDMARKS)
             name_from(self.preconditioner, kinds, "preconditioner")
         if self.space == "rows" and self.preconditioner not in ("auto", None):
             raise ValueError(
@@ -148,7 +159,7 @@ class ConjugateGradient(Solver):
         if problem.penalty.quadratic:
             suits: tuple[str, ...] = tuple(POWERS)
         else:
-            suits = (_OF_ROWS,) if spans_all_rows(problem) else (_OF_LANDMARKS,)
+            suits = _OF_ROWS if spans_all_rows(problem) else _OF_LANDMARKS
         if kind not in suits:
             raise ValueError(
                 f"preconditioner must be 'auto', None or {' or '.join(map(repr, suits))} for this "
@@ -162,12 +173,13 @@ class ConjugateGradient(Solver):
         if problem.penalty.quadratic or not alphas:
             return ()
         with clock.phase("hold"):
-            machine = with_cached_kernel(problem, self.hold)
+            rough = is_rough_enough(problem, self.tol, min(alphas))
+            machine = with_cached_kernel(problem, self.hold, rough)
         with clock.phase("precondition"):
             inverse = self.preconditioner
             if not callable(inverse):
                 rank, key = self.rank, key_from(self.random_state)
-                inverse = of_machine(machine, inverse is not None, rank, key, min(alphas))
+                inverse = of_machine(machine, inverse, rank, key, alphas)
         return machine, inverse
 
     def _path(

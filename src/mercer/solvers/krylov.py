@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.designs import KernelColumns
+from mercer.designs import FixedPointKernel, KernelColumns
 from mercer.equations import Equations, KernelEquations, RowSpace
 from mercer.problem import Point, Problem
 from mercer.problem.rows import add_scaled
 from mercer.solvers.base import State
 
-__all__ = ["KrylovState", "MachineSpace", "RidgeSpace", "with_cached_kernel"]
+__all__ = ["KrylovState", "MachineSpace", "RidgeSpace", "is_rough_enough", "with_cached_kernel"]
 
 _FEW_OUTPUTS = 3  # up to which a kernel that is quickly generated is not worth its memory
 _COARSE = 1e-3  # tol from which products in the dtype of the data, maybe float32, lose nothing
@@ -253,19 +253,36 @@ class MachineSpace(_Groups):
         return missed, missed | idle
 
 
-def with_cached_kernel(problem: Problem, hold: bool | str) -> Problem:
-    """The problem with its kernel matrices in memory where they fit, and where that pays."""
+def with_cached_kernel(problem: Problem, hold: bool | str, rough: bool = False) -> Problem:
+    """The problem with its kernel matrices in memory where they fit, and where that pays.
+
+    ``rough`` says whether 16 bits of an entry are enough for products between true residuals.
+    """
     design, penalty = problem.design, problem.penalty
     if not hold or not isinstance(design, KernelColumns):
         return problem
-    if hold == "auto" and design.quick and problem.n_outputs <= _FEW_OUTPUTS:
-        return problem
     cached = copy.copy(problem)
-    cached.design = design.held()
     matrix: Any = penalty.matrix  # type: ignore[attr-defined]
+    if hold == "auto" and rough and matrix is design and FixedPointKernel.fits(design):
+        cached.design = FixedPointKernel(design)
+    elif hold == "auto" and design.quick and problem.n_outputs <= _FEW_OUTPUTS:
+        return problem
+    else:
+        cached.design = design.held()
     if matrix is design:
         matrix = cached.design
     elif isinstance(matrix, KernelColumns):
         matrix = matrix.held()
     cached.penalty = replace(penalty, matrix=matrix)  # type: ignore[call-arg]
     return cached
+
+
+def is_rough_enough(problem: Problem, tol: float, least_alpha: float) -> bool:
+    """Whether a machine's kernel may be rounded to 16 bits between true residuals.
+
+    Then the equations of the rounded matrix are positive definite, and a round of iterations with
+    them at least halves the true residual.
+    """
+    n = problem.n_rows
+    most = 1.0 if problem.weights is None else float(problem.weights.max())
+    return tol >= _COARSE and n * least_alpha >= 2.0 * most * FixedPointKernel.rounding(n)

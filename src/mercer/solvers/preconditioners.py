@@ -6,6 +6,7 @@ Those of kernel machines are made once for the kernel and serve every strength o
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,19 @@ from mercer.equations import spans_all_rows
 from mercer.equations.dense import upper_factor
 from mercer.equations.factor import lower
 from mercer.maps.landmarks import pivoted_cholesky
+from mercer.maps.partition import grown
 from mercer.problem import Problem
+from mercer.solvers.leaf_blocks import LeafBlocks
 
-__all__ = ["POWERS", "LowRank", "Restricted", "low_rank", "of_diagonal", "of_machine", "rank_for"]
+__all__ = [
+    "POWERS",
+    "LowRank",
+    "Restricted",
+    "of_diagonal",
+    "of_machine",
+    "pivots_of",
+    "rank_for",
+]
 
 POWERS = {"tempered": 0.25, "jacobi": 1.0}  # of the diagonal of ∇²F
 
@@ -30,6 +41,11 @@ Inverse = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float6
 _RANK = 10.0  # rank / √n at which the factor costs as much as a few products with K
 _ENOUGH = 0.03  # residual of the diagonal, relative to the shift, that leaves a few iterations
 _SHARE = 0.2  # share of the available memory for the factor
+_LEAF = 320  # most rows of a leaf: inverses of all then cost as much as a few products with K
+# Shift, in units of the diagonal, from which there are so few iterations that leaves cost more than
+# they save: 12 become 8 at .3 (covtype), but 31 become 12 at .03 (ijcnn1, 20 000 rows).
+_MOST_SHIFT = 0.05
+_LEAST_SHIFT = 1e-6  # per row of a leaf, below which its inverse in float32 may be indefinite
 
 
 def of_diagonal(problem: Problem, kind: str) -> Callable[[NDArray], NDArray]:
@@ -45,23 +61,28 @@ def of_diagonal(problem: Problem, kind: str) -> Callable[[NDArray], NDArray]:
 
 
 def of_machine(
-    problem: Problem, wanted: bool, rank: int | str, key: int, least_alpha: float
+    problem: Problem, kind: str | None, rank: int | str, key: int, alphas: list[float]
 ) -> Inverse:
     """The preconditioner of a kernel machine, a function of residuals and the alpha of each column.
 
-    It is the identity unless ``wanted``; for a machine of all rows it has at most ``rank`` pivots,
-    which ``key`` decides. No product has a strength below ``least_alpha``.
+    ``kind`` is the name of one, "auto", or None for the identity. Those of a machine of all rows
+    have at most ``rank`` pivots, which ``key`` decides. ``alphas`` are those of all columns.
     """
-    if not wanted:
+    if kind is None:
         return lambda residual, strengths: residual
     penalty: Any = problem.penalty
     if not spans_all_rows(problem):
         matrix, jitter = penalty.matrix, penalty.jitter
         return Restricted(matrix, jitter, problem.fit_intercept, problem.design.dtype)
-    n = problem.n_rows
+    n, design = problem.n_rows, penalty.matrix
     root = None if problem.weights is None else np.sqrt(problem.weights)
     most = rank_for(n) if rank == "auto" else min(int(rank), n)
-    inverse = low_rank(penalty.matrix, most, key, root, n * least_alpha)
+    factor = pivots_of(design, most, key, root, n * min(alphas))
+    if kind == "leaves" or (kind == "auto" and suits_leaves(design, root, n, alphas)):
+        with suppress(np.linalg.LinAlgError):
+            local = in_leaves(design, factor, key, root, n * min(alphas))
+            return lambda residual, strengths: local(residual)
+    inverse = LowRank(factor)
     return lambda residual, strengths: inverse(residual, n * strengths)
 
 
@@ -102,14 +123,14 @@ def rank_for(n: int) -> int:
     return int(np.clip(rank, 1, n))
 
 
-def low_rank(
+def pivots_of(
     design: KernelColumns,
     rank: int,
     key: int,
     root: NDArray[np.float64] | None = None,
     shift: float = 0.0,
-) -> LowRank:
-    """The preconditioner of a factor of √S K √S by randomly pivoted Cholesky.
+) -> NDArray:
+    """A factor F (rank, n) of √S K √S by randomly pivoted Cholesky, in the dtype of the design.
 
     ``root`` are √s, the square roots of the weights. There are at most ``rank`` pivots, and fewer
     for a large ``shift``, the least of any product.
@@ -125,20 +146,65 @@ def low_rank(
     )
     root = np.ones(n) if root is None else root
 
-    def corner(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        weight = root[rows]
-        entries = design.rows(rows).block(rows).astype(np.float64)
-        return 0.5 * (entries + entries.T) * weight * weight[:, None]
-
     def columns(rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
         out[...] = design.block(rows).T
         out *= root
         out *= root[rows][:, None]
 
     diagonal = design.diagonal() * root**2
-    cut_off = max(float(np.finfo(design.dtype).eps), _ENOUGH * shift * n / float(diagonal.sum()))
+    cut_off = max(
+        float(np.finfo(design.dtype).eps), _ENOUGH * shift * n / (float(diagonal.sum()) or 1.0)
+    )
+    corner = _blocks(design, root)
     factor = pivoted_cholesky(diagonal, corner, columns, rank, key, min(cut_off, 0.5))[1]
-    return LowRank(factor.astype(design.dtype, copy=False))
+    return factor.astype(design.dtype, copy=False)
+
+
+def suits_leaves(
+    design: KernelColumns, root: NDArray[np.float64] | None, n: int, alphas: list[float]
+) -> bool:
+    """Whether leaves pay, for one strength, may be inverted in float32, and fit in memory."""
+    weights = np.ones(1) if root is None else root**2
+    diagonal = design.diagonal()
+    least = _LEAST_SHIFT * _LEAF * weights.max() * diagonal.max(initial=0.0)
+    most = _MOST_SHIFT * float(np.mean(weights * diagonal))
+    available = available_memory()
+    needed = 8.0 * n * _LEAF + design.n_bytes_of_points
+    fits = available is None or needed <= _SHARE * available
+    return design.has_numbers and len(alphas) == 1 and bool(least <= n * alphas[0] <= most) and fits
+
+
+def in_leaves(
+    design: KernelColumns,
+    factor: NDArray,
+    key: int,
+    root: NDArray[np.float64] | None,
+    shift: float,
+) -> LeafBlocks:
+    """The preconditioner of a factor of √S K √S and of the rows of leaves, cut by a random tree."""
+    n, remedy = design.shape[0], "choose preconditioner='rpcholesky'"
+    if not design.has_numbers:
+        raise ValueError(f"preconditioner must not be 'leaves' for texts; {remedy}.")
+    needed = 8.0 * n * _LEAF + design.n_bytes_of_points
+    check_memory(needed, f"the kernel within leaves of {n} rows", remedy)
+    leaves = grown(design.points(), _LEAF, 1, 0.0, key, design.n_threads)[1]
+    leaf_of = np.empty(n, dtype=np.int64)  # a row at a cut is in two leaves, and goes to the later
+    leaf_of[leaves.order] = np.repeat(np.arange(len(leaves)), np.diff(leaves.starts))
+    block = _blocks(design, np.ones(n) if root is None else root)
+    return LeafBlocks(factor, leaf_of, block, shift, design.n_threads)
+
+
+def _blocks(
+    design: KernelColumns, root: NDArray[np.float64]
+) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+    """Square blocks of √S K √S, symmetric bit for bit, by the numbers of rows."""
+
+    def block(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        weight = root[rows]
+        entries = design.rows(rows).block(rows).astype(np.float64)
+        return 0.5 * (entries + entries.T) * weight * weight[:, None]
+
+    return block
 
 
 class Restricted:

@@ -1,0 +1,95 @@
+"""A symmetric kernel matrix held in a quarter of the memory, for rough and quick products."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import _core
+from mercer._array import available_memory, check_memory
+from mercer._rows import PreparedRows
+from mercer.designs.kernel import WHOLE_SHARE, KernelColumns
+from mercer.designs.kernel_rows import InCore
+from mercer.kernels.distances import fill_fixed
+
+__all__ = ["FixedPointKernel"]
+
+# Distance of fixed-point numbers of 16 bits between 0 and 1.
+_UNIT = 1.0 / 65535
+
+# Kernels of the core whose values are no numbers between 0 and 1.
+_UNBOUNDED = ("sqeuclidean", "cityblock")
+
+
+class FixedPointKernel(KernelColumns):
+    """A kernel design that holds half of its symmetric matrix, an entry in 16 bits.
+
+    Products with float32 vectors take the entries from memory, which are then right to 8e-6 of
+    the kernel's largest value. Those with float64 vectors generate them as the design does that
+    this one is made of: true residuals are of the true matrix.
+
+    Parameters
+    ----------
+    design : KernelColumns
+        One that ``fits``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import FixedPointKernel, KernelColumns
+    >>> from mercer.kernels import Gaussian
+    >>> design = KernelColumns(np.array([[0.0], [1.0]], dtype=np.float32), Gaussian(gamma=1.0))
+    >>> FixedPointKernel.fits(design)
+    True
+    >>> FixedPointKernel(design).matvec(np.array([1.0, 0.0], dtype=np.float32)).round(4)
+    array([1.    , 0.3679], dtype=float32)
+    """
+
+    def __init__(self, design: KernelColumns):
+        self.__dict__.update(design.__dict__)
+        if not self.fits(design):
+            raise ValueError(f"design must have a matrix of 16-bit numbers; got {design!r}.")
+        name, parameter, scale = cast(InCore, design._core)
+        n = self.shape[0]
+        check_memory(_bytes_of(design), f"half the kernel matrix of {n} rows", "do not hold it")
+        rows = np.ascontiguousarray(self.points())
+        self._numbers = np.empty(_core.fixed_kernel_size(n), dtype=np.uint16)
+        fill_fixed(self._numbers, name, rows, scale, parameter, self.n_threads)
+
+    @staticmethod
+    def fits(design: KernelColumns) -> bool:
+        """Whether the design is one whose matrix these numbers can hold, and memory has room."""
+        core = design._core
+        if core is None or core[0] in _UNBOUNDED:
+            return False
+        if not design.symmetric or design.dtype != np.float32 or design.nbytes:
+            return False
+        available = available_memory()
+        return available is None or _bytes_of(design) <= WHOLE_SHARE * available
+
+    @staticmethod
+    def rounding(n: int) -> float:
+        """The norm of the errors of the matrix of n rows, which are as good as random.
+
+        Errors of variance σ² that do not depend on each other are a symmetric matrix of norm
+        2 σ √n (Wigner).
+        """
+        return 2.0 * _UNIT / np.sqrt(12.0) * np.sqrt(n)
+
+    def _product(self, vector: NDArray, points: PreparedRows, landmarks: PreparedRows) -> NDArray:
+        if vector.dtype != np.float32 or points is not landmarks:
+            return super()._product(vector, points, landmarks)
+        w = vector.reshape(len(vector), -1)
+        total = np.zeros(w.shape)
+        _core.fixed_product(self._numbers, w, total, self.n_threads)
+        return total.reshape(vector.shape).astype(np.float32)
+
+    def sources(self) -> list[Any]:
+        return [*super().sources(), self._numbers]
+
+
+def _bytes_of(design: KernelColumns) -> float:
+    """Bytes of the numbers, and of two copies of the rows while these are made."""
+    return 2.0 * _core.fixed_kernel_size(design.shape[0]) + 2.0 * design.n_bytes_of_points
