@@ -355,6 +355,25 @@ def _leaves() -> Iterator[Call]:
         }, frozenset({"out"}))  # fmt: skip
 
 
+def _trees() -> dict[str, Any]:
+    return {
+        "directions": np.ones((2, D), np.float32), "low": np.array([-0.5, 0.0]),
+        "high": np.array([0.5, 0.1]), "children": np.array([[1, ~2], [~0, ~1]]),
+        "roots": np.array([0, ~3]),
+    }  # fmt: skip
+
+
+def _partition() -> Iterator[Call]:
+    for dtype in (np.float32, np.float64):
+        yield Call("grow_trees", lambda dtype=dtype: {
+            "X": _rows(dtype), "leaf_size": 9, "overlap": 0.1, "key": 7, "pivots": 1, "weights": 2,
+            "numbers": np.arange(3), "node": 1, "divides_alike": True, "n_threads": 2,
+        })  # fmt: skip
+        yield Call("route_rows", lambda dtype=dtype: {
+            "X": _rows(dtype), **_trees(), "n_threads": 2,
+        })  # fmt: skip
+
+
 def _net(p: int, n: int = N) -> dict[str, Any]:
     return {
         "l1": np.full(p, 1e-3), "l2": np.full(p, 1e-3), "curvature": np.ones(p),

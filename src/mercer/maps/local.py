@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mercer._array import check_memory, n_threads
-from mercer._state import State
+from mercer._state import State, holds_once
 from mercer._validation import positive_integer, real_number
 from mercer.designs import Design
 from mercer.designs.local import LeafBlock, Local
@@ -141,7 +141,8 @@ default="laplacian"
         members = State(state.instance("members_", Members))
         order = members.array("order", (None,), "l", 0, n - 1)
         starts = members.array("starts", (partition.n_leaves + 1,), "l", 0, len(order))
-        whole = starts[0] == 0 and starts[-1] == len(order) and np.all(np.diff(starts) > 0)
+        rises = holds_once("rises", lambda: bool(np.all(np.diff(starts) > 0)), starts)
+        whole = starts[0] == 0 and starts[-1] == len(order) and rises
         members.check("starts", "divide the rows of the leaves", whole)
 
     def expected_members(self, n: int) -> float:
@@ -201,7 +202,7 @@ default="laplacian"
                 members.of(route.leaf),
                 int(members.starts[route.leaf]),
             )
-            for route in self.partition_.routes(X)
+            for route in self.partition_.routes(X, self.n_jobs)
         ]
         return Local(X, *kinds, blocks, len(members.order), len(members), self.n_jobs)
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
+from mercer import _core
+from mercer._array import n_threads, row_chunks
 from mercer._random import Slot, Streams
 from mercer._rows import bytes_per_row
-from mercer._state import State
+from mercer._state import State, holds_once
 from mercer._threads import side_by_side
 
 __all__ = ["Members", "Partition", "Route", "expected_growth", "grown"]
@@ -82,8 +83,11 @@ class Partition:
         """Leaves of all trees, which are numbered tree by tree."""
         return len(self.low) + len(self.roots)
 
-    def routes(self, X: Any) -> Iterator[Route]:
+    def routes(self, X: Any, n_jobs: int | None = 1) -> Iterator[Route]:
         """The leaves that rows of X lie in, in increasing order, with shares that sum to one."""
+        if isinstance(X, np.ndarray):
+            yield from self._routes_in_core(X, n_jobs)
+            return
         n = X.shape[0]
         reached: list[Route] = []
         for root in self.roots:
@@ -100,6 +104,13 @@ class Partition:
                     if goes.any():
                         pending.append((int(child), rows[goes], shares[goes] * part[goes]))
         yield from sorted(reached, key=lambda route: route.leaf)
+
+    def _routes_in_core(self, X: NDArray, n_jobs: int | None) -> Iterator[Route]:
+        trees = self.directions, self.low, self.high, self.children, self.roots
+        rows, leaves, shares = _core.route_rows(X, *trees, n_threads(n_jobs))
+        ends = [*np.flatnonzero(np.diff(leaves)) + 1, len(leaves)] if len(leaves) else []
+        for start, end in zip([0, *ends], ends, strict=False):
+            yield Route(int(leaves[start]), rows[start:end], shares[start:end])
 
     def _left_shares(self, node: int, X: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         values = projections(X, rows, self.directions[node])
@@ -124,16 +135,22 @@ class Partition:
         state = State(self)
         cuts = len(state.array("low", (None,), "d"))
         high = state.array("high", (cuts,), "d")
-        state.check("high", "be above low", bool(np.all(high > self.low)))
+        wide = holds_once("low below high", lambda: bool(np.all(high > self.low)), self.low, high)
+        state.check("high", "be above low", wide)
         state.array("directions", (cuts, d), "f")
-        trees = len(state.array("roots", (None,), "l"))
-        state.check("roots", "hold at least one tree", trees)
-        state.array("children", (cuts, 2), "l")
-        # A child comes after its parent, and every cut and leaf is met once.
+        roots = state.array("roots", (None,), "l")
+        state.check("roots", "hold at least one tree", len(roots))
+        children = state.array("children", (cuts, 2), "l")
+        trees = holds_once("trees", self._makes_trees, children, roots)
+        state.check("children", "make trees", trees)
+
+    def _makes_trees(self) -> bool:
+        """Whether a child comes after its parent, and every cut and leaf is met once."""
+        cuts = np.arange(len(self.low))
         met = np.concatenate([self.roots, self.children.ravel()])
-        whole = np.array_equal(np.sort(met), np.arange(-self.n_leaves, cuts))
-        later = np.where(self.children >= 0, self.children > np.arange(cuts)[:, None], True).all()
-        state.check("children", "make trees", whole and later)
+        whole = np.array_equal(np.sort(met), np.arange(-self.n_leaves, len(cuts)))
+        later = np.where(self.children >= 0, self.children > cuts[:, None], True).all()
+        return bool(whole and later)
 
 
 def projections(X: Any, rows: NDArray[np.int64], direction: NDArray) -> NDArray[np.float64]:
@@ -160,8 +177,8 @@ def grown(
     """Trees whose leaves have at most ``leaf_size`` of the rows, and the rows of the leaves.
 
     A node is cut at the middle of a projection of its rows to a random direction. Directions are
-    Gaussian with the covariance of these rows, so that long sides are cut more often than short
-    ones. Both sides are given the share ``overlap`` of the rows to either side of the cut.
+    sums of many rows with random weights and so have the covariance of the rows: long sides are cut
+    more often than short ones. Both sides are given the share ``overlap`` of the rows to either side of the cut.
 
     Parameters
     ----------
@@ -175,6 +192,8 @@ def grown(
     n_jobs : int or None
         Threads; they change nothing.
     """
+    if isinstance(X, np.ndarray):
+        return _grown_in_core(X, leaf_size, np.arange(n_trees), overlap, key, n_jobs)
     growers = [_Tree(X, leaf_size, overlap, key, number) for number in range(n_trees)]
     for _ in side_by_side(_Tree.grow, growers, n_jobs):
         pass
@@ -196,6 +215,23 @@ def grown(
     of_leaves = [rows for tree in growers for rows in tree.leaves]
     starts = np.cumsum([0, *map(len, of_leaves)])
     return partition, Members(np.concatenate(of_leaves), starts)
+
+
+def _grown_in_core(
+    X: NDArray,
+    leaf_size: int,
+    numbers: NDArray[np.int64],
+    overlap: float,
+    key: int,
+    n_jobs: int | None,
+    node: int = 1,
+    divides_alike: bool = True,
+) -> tuple[Partition, Members]:
+    """Trees of these numbers, from the node of that number down."""
+    slots = int(Slot.PIVOT), int(Slot.SKETCH)
+    settings = key, *slots, numbers, node, divides_alike, n_threads(n_jobs)
+    *trees, order, starts = _core.grow_trees(X, leaf_size, overlap, *settings)
+    return Partition(*trees), Members(order, starts)
 
 
 class _Tree:
@@ -255,8 +291,8 @@ class _Tree:
         self, rows: NDArray[np.int64], streams: Streams, draw: int
     ) -> NDArray[np.float32]:
         places = (streams.bits(_SAMPLE, Slot.PIVOT + 32 * draw)[0] % len(rows)).astype(np.int64)
-        sample = self.X[rows[np.sort(places)]]
-        weights = streams.normal(_SAMPLE, Slot.SKETCH + 32 * draw)[0]
+        sample = self.X[rows[places]]
+        weights = streams.uniform(_SAMPLE, Slot.SKETCH + 32 * draw)[0]
         # The weights sum to zero, so that the sample need not be centred.
         with np.errstate(over="ignore", invalid="ignore"):
             direction = np.asarray((weights - weights.mean()) @ sample, dtype=np.float64)
