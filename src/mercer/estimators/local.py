@@ -42,9 +42,10 @@ _TEXTS = SHARED | entries(
         Most rows of a leaf, >= 2. Larger leaves are more accurate; time grows with the square.
     n_trees : int, default=4
         Trees whose models are averaged, from 1 to 1000.
-    overlap : float, default=0.05
+    overlap : float or None, default=None
         Share of the rows to either side of a cut that both sides are fitted to and answer for, from
-        0 to 0.25; responses are continuous unless it is 0.
+        0 to 0.25; responses are continuous unless it is 0. None means 0.05, and less where the
+        leaves of a tree would have more than 1.6 times the rows.
     tol : float, default=1e-2
         Relative size of the gradient at which Newton's method stops in a leaf, > 0; the squared
         loss is solved directly.
@@ -104,7 +105,7 @@ class LocalKernelMachine(FeatureModel):
     alpha: float | None = None
     leaf_size: int = 1000
     n_trees: int = 4
-    overlap: float = 0.05
+    overlap: float | None = None
     fit_intercept: bool = True
     scale: bool = True
     tol: float = 1e-2

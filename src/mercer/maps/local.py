@@ -15,7 +15,7 @@ from mercer._validation import positive_integer, real_number
 from mercer.designs import Design
 from mercer.designs.local import LeafBlock, Local
 from mercer.maps.base import FeatureMap
-from mercer.maps.partition import Members, Partition, expected_growth, grown
+from mercer.maps.partition import Members, Partition, expected_growth, grown, usual_overlap
 
 __all__ = ["LocalKernel"]
 
@@ -47,9 +47,10 @@ default="laplacian"
         Most rows of a leaf, >= 2. Time grows with its square, for a given number of rows.
     n_trees : int, default=4
         Trees that are averaged, from 1 to 1000.
-    overlap : float, default=0.05
+    overlap : float or None, default=None
         Share of the rows of a node to either side of a cut that both sides are fitted to, and
-        answer for; from 0 to 0.25.
+        answer for; from 0 to 0.25. None means 0.05, and less where the leaves of a tree would
+        have more than 1.6 times the rows.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the directions.
     n_jobs : int or None, default=None
@@ -95,7 +96,7 @@ default="laplacian"
     gamma: float | ArrayLike | str = "scale"
     leaf_size: int = 1000
     n_trees: int = 4
-    overlap: float = 0.05
+    overlap: float | None = None
     _: KW_ONLY
     random_state: Any = None
     n_jobs: int | None = None
@@ -153,17 +154,19 @@ default="laplacian"
         n : int
             Rows to fit to.
         """
-        leaf_size, n_trees, overlap = self._shape()
+        leaf_size, n_trees, overlap = self._shape(n)
         return n * n_trees * expected_growth(n, leaf_size, overlap)
 
-    def _shape(self) -> tuple[int, int, float]:
-        """Size of the leaves, number of the trees and overlap, as they make sense."""
+    def _shape(self, n: int) -> tuple[int, int, float]:
+        """Size of the leaves, number of the trees and overlap for n rows, as they make sense."""
         leaf_size = positive_integer(self.leaf_size, "leaf_size")
         if leaf_size < 2:
             raise ValueError(f"leaf_size must be at least 2; got {self.leaf_size!r}.")
         n_trees = positive_integer(self.n_trees, "n_trees")
         if n_trees > _MOST_TREES:
             raise ValueError(f"n_trees must be at most {_MOST_TREES}; got {self.n_trees!r}.")
+        if self.overlap is None:
+            return leaf_size, n_trees, usual_overlap(n, leaf_size)
         overlap = real_number(self.overlap, "overlap")
         if not 0 <= overlap <= _MOST_OVERLAP:
             raise ValueError(f"overlap must be from 0 to {_MOST_OVERLAP}; got {self.overlap!r}.")
@@ -181,10 +184,10 @@ default="laplacian"
 
     def _fit(self, X: Any) -> None:
         n_threads(self.n_jobs)
-        shape = self._shape()
+        shape = self._shape(X.shape[0])
         check_memory(
             16.0 * self.expected_members(X.shape[0]),
-            f"n_trees={self.n_trees} with overlap={self.overlap} of {X.shape[0]} rows",
+            f"n_trees={self.n_trees} with overlap={shape[2]:.3g} of {X.shape[0]} rows",
             "use fewer trees, less overlap or larger leaves",
         )
         self.key_ = self._drawn_key()

@@ -17,12 +17,13 @@ from mercer._rows import bytes_per_row
 from mercer._state import State, holds_once
 from mercer._threads import side_by_side
 
-__all__ = ["Members", "Partition", "Route", "expected_growth", "grown"]
+__all__ = ["Members", "Partition", "Route", "expected_growth", "grown", "usual_overlap"]
 
 _SAMPLE = 1000  # rows of a node whose covariance a cut is drawn from
 _DRAWS = 4  # directions tried where many rows lie on the cut itself
 _EXCESS = 0.1  # share of the rows that a side may have beyond its own unless all draws fail
 _NARROWEST = 1e-5  # width of a blend, in units of the spread: it has to outlast float32 rounding
+_USUAL_OVERLAP, _USUAL_GROWTH = 0.05, 1.6
 _GATHERED_BYTES = 2**20  # of rows that are projected at a time
 
 
@@ -163,6 +164,16 @@ def projections(X: Any, rows: NDArray[np.int64], direction: NDArray) -> NDArray[
         for part in row_chunks(len(rows), bytes_per_row(X), _GATHERED_BYTES):
             out[part] = taken(rows[part]) @ direction
     return out
+
+
+def usual_overlap(n: int, leaf_size: int) -> float:
+    """0.05, and less where the leaves of a tree would have more than 1.6 times the rows.
+
+    More rows than that lengthen a fit more than they improve it, and a constant overlap makes its
+    time grow with the power 1.16 of n.
+    """
+    depth = max(1.0, float(np.log2(n / leaf_size)))
+    return float(min(_USUAL_OVERLAP, (_USUAL_GROWTH ** (1 / depth) - 1) / 2))
 
 
 def expected_growth(n: int, leaf_size: int, overlap: float) -> float:
