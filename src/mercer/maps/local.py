@@ -126,6 +126,22 @@ default="laplacian"
         other.members_ = Members(self.members_.order[: starts[-1]], starts)
         return other
 
+    def fitted_to(self, landmarks: Any, partition: Partition, members: Members) -> LocalKernel:
+        """A fitted copy, of which somebody else has grown the trees.
+
+        Parameters
+        ----------
+        landmarks : array of shape (n, d)
+        partition : Partition
+            From ``settled()`` and the numbers of the trees.
+        members : Members
+        """
+        other = LocalKernel(**self.get_params())
+        other.key_, other.n_features_in_ = self.settled(), landmarks.shape[1]
+        other.kernel_ = self.stated_kernel()
+        other.landmarks_, other.partition_, other.members_ = landmarks, partition, members
+        return other
+
     def bytes_per_row(self, dtype: Any) -> float:
         # Leaves that a row lies in are few, and blocks are made in tiles.
         leaves = 4.0 * len(self.partition_.roots)
@@ -154,11 +170,17 @@ default="laplacian"
         n : int
             Rows to fit to.
         """
-        leaf_size, n_trees, overlap = self._shape(n)
+        leaf_size, n_trees, overlap = self.shape_for(n)
         return n * n_trees * expected_growth(n, leaf_size, overlap)
 
-    def _shape(self, n: int) -> tuple[int, int, float]:
-        """Size of the leaves, number of the trees and overlap for n rows, as they make sense."""
+    def shape_for(self, n: int) -> tuple[int, int, float]:
+        """Size of the leaves, number of the trees and overlap, if they make sense.
+
+        Parameters
+        ----------
+        n : int
+            Rows to fit to.
+        """
         leaf_size = positive_integer(self.leaf_size, "leaf_size")
         if leaf_size < 2:
             raise ValueError(f"leaf_size must be at least 2; got {self.leaf_size!r}.")
@@ -184,7 +206,7 @@ default="laplacian"
 
     def _fit(self, X: Any) -> None:
         n_threads(self.n_jobs)
-        shape = self._shape(X.shape[0])
+        shape = self.shape_for(X.shape[0])
         check_memory(
             16.0 * self.expected_members(X.shape[0]),
             f"n_trees={self.n_trees} with overlap={shape[2]:.3g} of {X.shape[0]} rows",

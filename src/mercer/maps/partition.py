@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,7 +17,17 @@ from mercer._rows import bytes_per_row
 from mercer._state import State, holds_once
 from mercer._threads import side_by_side
 
-__all__ = ["Members", "Partition", "Route", "expected_growth", "grown", "usual_overlap"]
+__all__ = [
+    "Members",
+    "Partition",
+    "Route",
+    "expected_growth",
+    "forest",
+    "grown",
+    "grown_in_core",
+    "moved",
+    "usual_overlap",
+]
 
 _SAMPLE = 1000  # rows of a node whose covariance a cut is drawn from
 _DRAWS = 4  # directions tried where many rows lie on the cut itself
@@ -204,31 +214,17 @@ def grown(
         Threads; they change nothing.
     """
     if isinstance(X, np.ndarray):
-        return _grown_in_core(X, leaf_size, np.arange(n_trees), overlap, key, n_jobs)
+        return grown_in_core(X, leaf_size, np.arange(n_trees), overlap, key, n_jobs)
     growers = [_Tree(X, leaf_size, overlap, key, number) for number in range(n_trees)]
     for _ in side_by_side(_Tree.grow, growers, n_jobs):
         pass
-    cuts = np.cumsum([0, *(len(tree.low) for tree in growers)])
-    leaves = np.cumsum([0, *(len(tree.leaves) for tree in growers)])
-
-    def numbered(nodes: list[Any], tree: int) -> NDArray[np.int64]:
-        own = np.array(nodes, dtype=np.int64)
-        return np.where(own >= 0, own + cuts[tree], own - leaves[tree])
-
-    d = X.shape[1]
-    partition = Partition(
-        np.concatenate([np.reshape(t.directions, (-1, d)) for t in growers]).astype(np.float32),
-        np.concatenate([np.array(t.low, dtype=np.float64) for t in growers]),
-        np.concatenate([np.array(t.high, dtype=np.float64) for t in growers]),
-        np.concatenate([numbered(t.children, i).reshape(-1, 2) for i, t in enumerate(growers)]),
-        np.concatenate([numbered([t.root], i) for i, t in enumerate(growers)]),
-    )
+    partition = forest([tree.partition() for tree in growers])
     of_leaves = [rows for tree in growers for rows in tree.leaves]
     starts = np.cumsum([0, *map(len, of_leaves)])
     return partition, Members(np.concatenate(of_leaves), starts)
 
 
-def _grown_in_core(
+def grown_in_core(
     X: NDArray,
     leaf_size: int,
     numbers: NDArray[np.int64],
@@ -238,11 +234,42 @@ def _grown_in_core(
     node: int = 1,
     divides_alike: bool = True,
 ) -> tuple[Partition, Members]:
-    """Trees of these numbers, from the node of that number down."""
+    """Trees of these numbers, from the node of that number down, as ``grown`` gives all of them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    leaf_size, overlap, key, n_jobs :
+        As for ``grown``.
+    numbers : ndarray of int64
+        Of the trees.
+    node : int, default=1
+        Number of the root, where the nodes below node i are 2 i and 2 i + 1.
+    divides_alike : bool, default=True
+        Whether rows that no direction tells apart are divided.
+    """
     slots = int(Slot.PIVOT), int(Slot.SKETCH)
     settings = key, *slots, numbers, node, divides_alike, n_threads(n_jobs)
     *trees, order, starts = _core.grow_trees(X, leaf_size, overlap, *settings)
     return Partition(*trees), Members(order, starts)
+
+
+def forest(trees: Sequence[Partition]) -> Partition:
+    """Several trees as one partition, cuts and leaves numbered tree by tree."""
+    cuts = np.cumsum([0, *(len(tree.low) for tree in trees)])
+    leaves = np.cumsum([0, *(tree.n_leaves for tree in trees)])
+    return Partition(
+        np.concatenate([tree.directions for tree in trees]),
+        np.concatenate([tree.low for tree in trees]),
+        np.concatenate([tree.high for tree in trees]),
+        np.concatenate([moved(t.children, cuts[i], leaves[i]) for i, t in enumerate(trees)]),
+        np.concatenate([moved(t.roots, cuts[i], leaves[i]) for i, t in enumerate(trees)]),
+    )
+
+
+def moved(nodes: NDArray[np.int64], first_cut: int, first_leaf: int) -> NDArray[np.int64]:
+    """Nodes of a tree among others that come before it."""
+    return np.where(nodes >= 0, nodes + first_cut, nodes - first_leaf)
 
 
 class _Tree:
@@ -275,6 +302,16 @@ class _Tree:
                 self.root = child
             else:
                 self.children[parent][side] = child
+
+    def partition(self) -> Partition:
+        """The cuts."""
+        return Partition(
+            np.reshape(self.directions, (-1, self.X.shape[1])).astype(np.float32),
+            np.array(self.low, dtype=np.float64),
+            np.array(self.high, dtype=np.float64),
+            np.reshape(np.array(self.children, dtype=np.int64), (-1, 2)),
+            np.array([self.root], dtype=np.int64),
+        )
 
     def _cut(self, rows: NDArray[np.int64], node: int) -> tuple[NDArray, NDArray]:
         """Rows of the left and of the right side of a new cut."""
