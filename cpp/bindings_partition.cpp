@@ -15,49 +15,6 @@ using namespace mercer;
 
 namespace {
 
-// Cuts numbered tree by tree, each before those below it and left before right; so are leaves.
-class Numbered {
-  public:
-    std::vector<float> directions;
-    std::vector<double> low, high;
-    std::vector<std::int64_t> children, roots, order, starts{0};
-
-    void add(GrownNode& root) {
-        struct Pending {
-            GrownNode* node;
-            std::int64_t place;  // in children, or -1
-        };
-        std::vector<Pending> pending{{&root, -1}};
-        while (!pending.empty()) {
-            const auto [node, place] = pending.back();
-            pending.pop_back();
-            const auto number = node->is_leaf() ? add_leaf(*node) : add_cut(*node);
-            if (place < 0)
-                roots.push_back(number);
-            else
-                children[static_cast<std::size_t>(place)] = number;
-            if (node->is_leaf()) continue;
-            pending.push_back({node->right.get(), 2 * number + 1});
-            pending.push_back({node->left.get(), 2 * number});
-        }
-    }
-
-  private:
-    std::int64_t add_leaf(GrownNode& leaf) {
-        order.insert(order.end(), leaf.rows.begin(), leaf.rows.end());
-        std::vector<std::int64_t>().swap(leaf.rows);
-        starts.push_back(static_cast<std::int64_t>(order.size()));
-        return -static_cast<std::int64_t>(starts.size() - 1);
-    }
-    std::int64_t add_cut(const GrownNode& cut) {
-        directions.insert(directions.end(), cut.direction.begin(), cut.direction.end());
-        low.push_back(cut.low);
-        high.push_back(cut.high);
-        children.insert(children.end(), 2, 0);
-        return static_cast<std::int64_t>(low.size() - 1);
-    }
-};
-
 template <class Numbers, Type type>
 Array<type> copied(const Numbers& numbers, std::initializer_list<std::size_t> shape) {
     auto [result, out] = new_array<type>(shape);
@@ -79,7 +36,7 @@ Trees grow(Floats X, std::size_t leaf_size, double overlap, std::uint64_t key, s
     if (!(overlap >= 0.0 && overlap <= 0.25))
         throw std::invalid_argument("overlap must be from 0 to 0.25.");
     const GrowthSettings settings{leaf_size, overlap, key, pivots, weights, divides_alike};
-    Numbered all;
+    NumberedTrees all;
     {
         const Released released(arrays);
         std::vector<GrowingTree> trees;

@@ -169,7 +169,8 @@ class LocalKernelMachine(FeatureModel):
         if self.alphas is not None or is_sparse(rows.X) or not is_large(rows.X):
             return False
         available = available_memory()
-        needed = self._needed_bytes(map_, rows, 1) + (rows.X.nbytes if self.scale else 0)
+        needed = self._needed_bytes(map_, rows, 1) + self._leaf_bytes(rows)
+        needed += rows.X.nbytes if self.scale else 0
         return available is not None and needed > available
 
     def _fit_through_files(
@@ -184,7 +185,8 @@ class LocalKernelMachine(FeatureModel):
         X = rows.X if isinstance(rows.X, PreparedRows) else PreparedRows(rows.X)
         X = Preprocessing(self.scaler_).scaled_rows(X)
         X = X.converted(np.float64 if is_rough else X.dtype)
-        n_threads(self.n_jobs)
+        self._check_leaf_memory(rows)
+        memory = float(available_memory() or np.inf) - self._leaf_bytes(rows)
         self.alpha_ = alpha
 
         def shaped(coef: NDArray) -> NDArray:
@@ -204,7 +206,7 @@ class LocalKernelMachine(FeatureModel):
             rows.weights,
             loss,
             alpha,
-            float(available_memory() or np.inf),
+            memory,
             fit_intercept=self.fit_intercept,
             tol=self.tol,
             max_iter=self.max_iter,
@@ -238,14 +240,25 @@ class LocalKernelMachine(FeatureModel):
 
         what = f"the coefficients of n_trees={self.n_trees} trees of {n} rows"
         check_memory(needed, what, remedy)
-        side = min(n, self.leaf_size)
-        at_work = min(n_threads(self.n_jobs), self.n_trees * -(-n // side))
-        of_entry = at_work * _LEAF_MATRICES * rows.X.dtype.itemsize
+        self._check_leaf_memory(rows)
+
+    def _check_leaf_memory(self, rows: Rows) -> None:
+        """Refuse matrices of the leaves at work that would not fit."""
+        needed, side = self._leaf_bytes(rows), min(len(rows), self.leaf_size)
         check_memory(
-            of_entry * side**2,
-            f"{at_work} leaves of {side} rows side by side",
-            lambda room: f"leaf_size={max(2, int((room / of_entry) ** 0.5))} would fit",
+            needed,
+            f"{self._leaves_at_work(rows)} leaves of {side} rows side by side",
+            lambda room: f"leaf_size={max(2, int((room / needed) ** 0.5 * side))} would fit",
         )
+
+    def _leaf_bytes(self, rows: Rows) -> float:
+        """Bytes of the matrices of the leaves at work."""
+        side = min(len(rows), self.leaf_size)
+        return self._leaves_at_work(rows) * _LEAF_MATRICES * rows.X.dtype.itemsize * side**2
+
+    def _leaves_at_work(self, rows: Rows) -> int:
+        n_leaves = self.n_trees * -(-len(rows) // min(len(rows), self.leaf_size))
+        return min(n_threads(self.n_jobs), n_leaves)
 
     def _needed_bytes(self, map_: LocalKernel, rows: Rows, n_alphas: int) -> float:
         """Bytes of the coefficients of all leaves and of the places of their rows."""

@@ -199,7 +199,8 @@ def grown(
 
     A node is cut at the middle of a projection of its rows to a random direction. Directions are
     sums of many rows with random weights and so have the covariance of the rows: long sides are cut
-    more often than short ones. Both sides are given the share ``overlap`` of the rows to either side of the cut.
+    more often than short ones. Both sides are given the share ``overlap`` of the rows to either
+    side of the cut.
 
     Parameters
     ----------
@@ -250,8 +251,8 @@ def grown_in_core(
     """
     slots = int(Slot.PIVOT), int(Slot.SKETCH)
     settings = key, *slots, numbers, node, divides_alike, n_threads(n_jobs)
-    *trees, order, starts = _core.grow_trees(X, leaf_size, overlap, *settings)
-    return Partition(*trees), Members(order, starts)
+    arrays = _core.grow_trees(X, leaf_size, overlap, *settings)
+    return Partition(*arrays[:5]), Members(*arrays[5:])
 
 
 def forest(trees: Sequence[Partition]) -> Partition:
