@@ -10,7 +10,13 @@ import numpy as np
 import pytest
 from sklearn.callback import ScoringMonitor
 
-from mercer import LocalKernelClassifier, LocalKernelRegressor, config_context, persistence
+from mercer import (
+    LocalKernelClassifier,
+    LocalKernelRegressor,
+    config_context,
+    datasets,
+    persistence,
+)
 from mercer.maps.grafting import grafted, top_of_tree
 from mercer.maps.partition import forest, grown, grown_in_core
 from test_local import classes, waves
@@ -136,6 +142,20 @@ def test_arrays_in_memory_go_through_files_as_well(monkeypatch):
     model = LocalKernelRegressor(**SETTINGS).fit(X, y)
     assert is_mapped(model.feature_map_.landmarks_)
     assert model.score(X, y) > 0.9
+
+
+def test_a_parquet_file_is_fitted_through_files(folder, monkeypatch):
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    X, y = waves(N, dtype=np.float32)
+    columns = {"a": X[:, 0], "b": X[:, 1], "target": y}
+    parquet.write_table(pyarrow.table(columns), folder / "waves.parquet")
+    table = datasets.memory_mapped(folder / "waves.parquet", "target")
+    memory(monkeypatch)
+    filed = LocalKernelRegressor(**SETTINGS).fit(table.X, table.y)
+    assert is_mapped(filed.feature_map_.landmarks_)
+    arrays = LocalKernelRegressor(**SETTINGS).fit(X, y)
+    np.testing.assert_array_equal(filed.predict(X), arrays.predict(X))
 
 
 # --- files -----------------------------------------------------------------------------------

@@ -86,10 +86,10 @@ kernel machine is solved in each, ``min_f sum_i loss(y_i, f(x_i) + b) + n_sample
 |f|^2`` over the rows i of the leaf, and several trees are averaged. With one leaf that is the
 exact kernel machine of all rows.
 
-Arrays and memory maps of more rows than memory, or :func:`mercer.set_config`, has room for are
-fitted through temporary files, unless there are ``alphas``: the first cuts are those of a sample,
-and the arrays of the model are memory maps of files that are gone when the model is. To save it
-takes memory for all of them."""
+Rows that memory, or :func:`mercer.set_config`, has no room for are fitted through temporary files
+if there are no ``alphas``: arrays, memory maps, or Parquet files by
+:func:`mercer.datasets.memory_mapped`. The first cuts are then those of a sample, and the arrays of
+the model stay in files that are gone when the model is. To save it takes memory for all of them."""
 _TEXTS["sources"] = """\
 See Also
 --------
