@@ -10,6 +10,7 @@
 #include <memory>
 #include <numeric>
 #include <stdexcept>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -57,7 +58,7 @@ class NodeCutter {
         : x_(x), d_(d), settings_(settings), sum_(d) {}
 
     // False where the node remains a leaf. `number` is that of the node in its tree, `tree` that of
-    // the tree; the rows are `node.rows`, of x, or its first rows with `in_place`.
+    // the tree; its rows are `node.rows` of x.
     bool cut(GrownNode& node, std::uint64_t tree, std::uint64_t number) {
         const std::size_t n = node.rows.size();
         if (n <= settings_.leaf_size) return false;
