@@ -140,7 +140,9 @@ class NodeCutter {
         sorted_ = values_;
         const auto [least, greatest] = std::minmax_element(sorted_.begin(), sorted_.end());
         const double range = *greatest - *least;
-        if (!(std::abs(range) <= std::numeric_limits<double>::max()))
+        // A number that has no order would lead the search for medians out of bounds.
+        if (!std::isfinite(range) ||
+            !std::all_of(values_.begin(), values_.end(), [](double v) { return std::isfinite(v); }))
             throw std::invalid_argument(
                 "X is too large to be cut: projections overflow; rescale it.");
         const auto share = [n](double of) { return static_cast<std::size_t>(of * as_double(n)); };
