@@ -201,8 +201,6 @@ class NodeCutter {
             }
             (goes_left ? node.left : node.right)->rows.push_back(node.rows[i]);
         }
-        node.left->rows.shrink_to_fit();
-        node.right->rows.shrink_to_fit();
         const double width = node.high - node.low;
         node.low = node.high;
         node.high += width;
