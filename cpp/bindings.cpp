@@ -74,15 +74,16 @@ is imported.)";
 
 }  // namespace
 
-void add_binning(nb::module_& m);   // bindings_binning.cpp
-void add_bits(nb::module_& m);      // bindings_bits.cpp
-void add_cosines(nb::module_& m);   // bindings_cosines.cpp
-void add_descent(nb::module_& m);   // bindings_descent.cpp
-void add_dual(nb::module_& m);      // bindings_dual.cpp
-void add_kernels(nb::module_& m);   // bindings_kernels.cpp
-void add_leaves(nb::module_& m);    // bindings_leaves.cpp
-void add_svrg(nb::module_& m);      // bindings_svrg.cpp
-void add_weighted(nb::module_& m);  // bindings_weighted.cpp
+void add_binning(nb::module_& m);    // bindings_binning.cpp
+void add_bits(nb::module_& m);       // bindings_bits.cpp
+void add_cosines(nb::module_& m);    // bindings_cosines.cpp
+void add_descent(nb::module_& m);    // bindings_descent.cpp
+void add_dual(nb::module_& m);       // bindings_dual.cpp
+void add_kernels(nb::module_& m);    // bindings_kernels.cpp
+void add_leaves(nb::module_& m);     // bindings_leaves.cpp
+void add_partition(nb::module_& m);  // bindings_partition.cpp
+void add_svrg(nb::module_& m);       // bindings_svrg.cpp
+void add_weighted(nb::module_& m);   // bindings_weighted.cpp
 
 NB_MODULE(_core, m) {
     // Other libraries may hold functions until the interpreter is gone; users need not hear of it.
@@ -115,4 +116,5 @@ NB_MODULE(_core, m) {
     add_svrg(m);
     add_dual(m);
     add_leaves(m);
+    add_partition(m);
 }

@@ -254,6 +254,7 @@ bool descent_is_right();               // check_descent.cpp
 bool dual_machines_are_right();        // check_dual.cpp
 bool hadamard_transforms_are_right();  // check_hadamard.cpp
 bool leaves_are_right();               // check_leaves.cpp
+bool partitions_are_right();           // check_partition.cpp
 bool products_not_held_are_right();    // check_product.cpp
 bool weighted_bins_are_right();        // check_weighted.cpp
 
@@ -272,6 +273,7 @@ int main(int count, char**) {
     expect(descent_is_right(), "coordinate descent");
     expect(dual_machines_are_right(), "dual kernel machines");
     expect(leaves_are_right(), "leaves");
+    expect(partitions_are_right(), "trees of cuts");
     expect(products_not_held_are_right(), "products of kernels that are not held");
     expect(hadamard_transforms_are_right(), "Walsh-Hadamard transforms");
     for (auto [n, d, n_grids] : {std::array<std::size_t, 3>{1, 1, 1},

@@ -356,24 +356,6 @@ def _fixed() -> Iterator[Call]:
     }, frozenset({"out"}))  # fmt: skip
 
 
-def _leaves() -> Iterator[Call]:
-    leaves = {"order": np.arange(N - 1, -1, -1), "starts": np.array([0, 20, 20, N])}
-    for name, weights in (("gaussian", None), ("rational_power", np.ones(N))):
-        of_kernel = {"kernel": name, "parameter": 1.5, "scale": np.ones(D)}
-        yield Call("solve_leaves", lambda of_kernel=of_kernel, weights=weights: {
-            "X": _rows(np.float32), **leaves, **of_kernel, "targets": _rows()[:, :2].copy(),
-            "weights": weights, "ridges": np.array([0.1, 1.0]), "fit_intercept": True, "tol": 1e-6,
-            "coef": np.zeros((2, N, 2)), "intercept": np.zeros((2, 3, 2)),
-            "residual": np.zeros((2, 3)), "n_threads": 2,
-        }, frozenset({"coef", "intercept", "residual"}))  # fmt: skip
-        yield Call("predict_leaves", lambda of_kernel=of_kernel: {
-            "X": _rows(np.float32), "rows": np.arange(N) * 7 % N,
-            "leaves": np.repeat([0, 1, 2], [4, 6, N - 10]), "shares": np.full(N, 0.5),
-            "landmarks": _rows(np.float32), **leaves, **of_kernel, "coef": np.ones((N, 2)),
-            "intercept": np.ones((3, 2)), "out": np.zeros((N, 2)), "n_threads": 2,
-        }, frozenset({"out"}))  # fmt: skip
-
-
 def _net(p: int, n: int = N) -> dict[str, Any]:
     return {
         "l1": np.full(p, 1e-3), "l2": np.full(p, 1e-3), "curvature": np.ones(p),
@@ -514,6 +496,7 @@ def _duals() -> Iterator[Call]:
 
 def calls() -> list[Call]:
     """All of them."""
-    of_data = (_random, _binning, _products, _cosines, _kernels, _fixed, _leaves)
-    groups = (*of_data, _descent, _steps, _duals)
-    return [call for group in groups for call in group()]
+    from _core_calls_leaves import leaves, trees
+
+    groups = (_random, _binning, _products, _cosines, _kernels, _fixed, leaves, trees, _descent)
+    return [call for group in (*groups, _steps, _duals) for call in group()]

@@ -249,3 +249,29 @@ def test_kernels_are_checked_when_they_are_read(kernel, state):
 
 def test_examples_run(check_examples):
     check_examples(mercer._state)
+
+
+# --- large arrays ----------------------------------------------------------------------------
+
+
+def test_a_rule_of_large_arrays_is_looked_at_once_for_each_of_them():
+    looks = []
+
+    def look():
+        looks.append(1)
+        return True
+
+    large, other, small = np.ones(5000), np.ones(5000), np.ones(5)
+    for _ in range(3):
+        assert mercer._state.holds_once("rule", look, large)
+    assert len(looks) == 1
+    for rule, array in (("rule", other), ("another rule", large), ("rule", large.copy())):
+        assert mercer._state.holds_once(rule, look, array)
+    assert len(looks) == 4
+    for _ in range(2):
+        assert mercer._state.holds_once("rule", look, small)
+        assert not mercer._state.holds_once("broken", lambda: bool(look() and 0), large)
+    assert len(looks) == 8
+    count = len(mercer._state._kept_rules)
+    del large
+    assert len(mercer._state._kept_rules) == count - 2

@@ -742,3 +742,56 @@ def predict_leaves(
     ``single`` and are multiplied in float64, none is held. False, with ``out`` undefined, if
     squared distances overflow. The number of threads changes no bit.
     """
+
+def grow_trees(
+    X: _Floats,
+    leaf_size: int,
+    overlap: float,
+    key: int,
+    pivots: int,
+    weights: int,
+    numbers: NDArray[np.int64],
+    node: int,
+    divides_alike: bool,
+    n_threads: int,
+) -> tuple[
+    NDArray[np.float32],
+    NDArray[np.float64],
+    NDArray[np.float64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+    NDArray[np.int64],
+]:
+    """Cut rows of X (n, d) in two, again and again, until a leaf has at most leaf_size of them.
+
+    There is a tree for each of ``numbers``, which with ``key`` and the slots ``pivots`` and
+    ``weights`` fix its random numbers; ``node`` is the number of its root, where the nodes
+    below node i are 2 i and 2 i + 1. A cut lies at the middle of the projections to a
+    direction: the sum of 1000 rows of the node with random weights. Both sides are given the
+    share ``overlap`` of the rows to either side of it. Rows that no direction tells apart are
+    divided, or stay in one leaf without ``divides_alike``.
+
+    Returns directions (cuts, d), low and high (cuts,), children (cuts, 2) and roots, which
+    are numbers of cuts or ~leaf, and order and starts: leaf l has the rows
+    order[starts[l]:starts[l + 1]], which ascend. A ValueError where projections overflow.
+    The number of threads changes no bit.
+    """
+
+def route_rows(
+    X: _Floats,
+    directions: NDArray[np.float32],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    children: NDArray[np.int64],
+    roots: NDArray[np.int64],
+    n_threads: int,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+    """The leaves that answer for rows of X (n, d): rows, leaves and shares, one of each for every
+    pair, leaf by leaf and row by row.
+
+    Trees are as ``grow_trees`` gives them. A row whose projection is at most low of a cut
+    goes left, at least high right, and in between to both, in shares that change linearly;
+    a row that has no projection goes to both in equal shares. Shares of a row sum to 1.
+    The number of threads changes no bit.
+    """

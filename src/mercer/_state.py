@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable
 from inspect import Parameter, signature
 from numbers import Integral, Real
 from typing import Any, ClassVar, NoReturn
@@ -12,9 +13,12 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-__all__ = ["Checked", "State"]
+__all__ = ["Checked", "State", "holds_once"]
 
 _SHOWN = 60  # characters of a value that a sentence shows
+_LARGE = 2**10  # numbers of arrays that are looked at once: a prediction of one row takes less time
+# Rules that large arrays were found to keep, by rule and identity, while all of them live.
+_kept_rules: dict[tuple[Any, ...], tuple[weakref.ref, ...]] = {}
 
 
 class Checked:
@@ -22,7 +26,8 @@ class Checked:
 
     A subclass says what its attributes have to be in ``_check_state``. That is asked when the
     object is unpickled, copied or read from a file, and by ``_check_fitted``, with which every
-    method begins that needs a fit: attributes can be edited in between.
+    method begins that needs a fit: attributes can be edited in between. The numbers of a large
+    array are looked at once: whoever writes into one later is not stopped.
     """
 
     _fitted_by: ClassVar[str]  # the attribute that is there when a fit came to its end
@@ -151,10 +156,15 @@ got [1.0]: fit it again.
         sizes = "" if shape is None else f" of shape {_shape(shape)}"
         words = "finite floats" if dtypes in ("d", "fd") else _KINDS.get(dtypes, "numbers")
         rule = f"be an array of {words}{sizes}"
-        self.check(name, rule, is_array(value, shape, dtypes) and is_finite(value))
+        self.check(name, rule, is_array(value, shape, dtypes))
+        self.check(name, rule, holds_once("finite", lambda: is_finite(value), value))
         if value.size and (least > -np.inf or most < np.inf):
             rule = f"hold numbers from {least:g} to {most:g}"
-            self.check(name, rule, value.min() >= least and value.max() <= most)
+
+            def inside() -> bool:
+                return bool(value.min() >= least and value.max() <= most)
+
+            self.check(name, rule, holds_once((least, most), inside, value))
         return value
 
     def numbers(self, name: str, shape: tuple[int | None, ...]) -> NDArray:
@@ -177,6 +187,31 @@ got [1.0]: fit it again.
 
 
 _KINDS = {"l": "64-bit integers", "?": "booleans", "lL": "integers"}
+
+
+def holds_once(rule: Any, holds: Callable[[], bool], *arrays: NDArray) -> bool:
+    """Whether ``holds()``; where large arrays were found to keep the rule, they are not read again.
+
+    Parameters
+    ----------
+    rule : hashable
+        Tells the rule from others.
+    holds : callable
+    *arrays : ndarray
+        What it looks at.
+    """
+    if sum(array.size for array in arrays) < _LARGE:
+        return holds()
+    key = (rule, *map(id, arrays))
+    kept = _kept_rules.get(key)
+    if kept is not None and all(ref() is a for ref, a in zip(kept, arrays, strict=True)):
+        return True
+    found = holds()
+    if found:
+        _kept_rules[key] = tuple(
+            weakref.ref(array, lambda _: _kept_rules.pop(key, None)) for array in arrays
+        )
+    return found
 
 
 def is_array(value: Any, shape: tuple[int | None, ...] | None, dtypes: str = "fd") -> bool:

@@ -100,10 +100,14 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
                 estimator=self,
                 X=X,
                 y=y,
-                reconstruction_attributes=lambda: self._coefficients(state.coef),
+                reconstruction_attributes=lambda: self._attributes(state),
             )
 
         return on_iteration
+
+    def _attributes(self, state: Any) -> dict[str, Any]:
+        """Fitted attributes by which the model predicts as far as a solver is."""
+        return self._coefficients(state.coef)
 
     def _begin_fit(self) -> None:
         """Refuse to go on from a fit that was changed since, or forget it."""

@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import check_memory, n_threads
+from mercer._array import available_memory, check_memory, n_threads
+from mercer._rows import PreparedRows, is_large, is_sparse
 from mercer._validation import positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
@@ -22,6 +23,7 @@ from mercer.estimators.selection import checked_path, held_out, mean_loss, respo
 from mercer.losses import Loss
 from mercer.maps import LocalKernel
 from mercer.solvers.local import LeafProgress, LocalSolution, solve_leaves
+from mercer.solvers.out_of_core import FileProgress, FileSolution, solve_through_files
 
 __all__ = ["LocalKernelClassifier", "LocalKernelMachine", "LocalKernelRegressor"]
 
@@ -42,9 +44,10 @@ _TEXTS = SHARED | entries(
         Most rows of a leaf, >= 2. Larger leaves are more accurate; time grows with the square.
     n_trees : int, default=4
         Trees whose models are averaged, from 1 to 1000.
-    overlap : float, default=0.05
+    overlap : float or None, default=None
         Share of the rows to either side of a cut that both sides are fitted to and answer for, from
-        0 to 0.25; responses are continuous unless it is 0.
+        0 to 0.25; responses are continuous unless it is 0. None means 0.05, and less where the
+        leaves of a tree would have more than 1.6 times the rows.
     tol : float, default=1e-2
         Relative size of the gradient at which Newton's method stops in a leaf, > 0; the squared
         loss is solved directly.
@@ -81,7 +84,12 @@ _TEXTS["method"] = """\
 Rows are cut in two in random directions until no leaf has more than ``leaf_size`` of them; a
 kernel machine is solved in each, ``min_f sum_i loss(y_i, f(x_i) + b) + n_samples * alpha / 2 *
 |f|^2`` over the rows i of the leaf, and several trees are averaged. With one leaf that is the
-exact kernel machine of all rows."""
+exact kernel machine of all rows.
+
+Rows that memory, or :func:`mercer.set_config`, has no room for are fitted through temporary files
+if there are no ``alphas``: arrays, memory maps, or Parquet files by
+:func:`mercer.datasets.memory_mapped`. The first cuts are then those of a sample, and the arrays of
+the model stay in files that are gone when the model is. To save it takes memory for all of them."""
 _TEXTS["sources"] = """\
 See Also
 --------
@@ -104,7 +112,7 @@ class LocalKernelMachine(FeatureModel):
     alpha: float | None = None
     leaf_size: int = 1000
     n_trees: int = 4
-    overlap: float = 0.05
+    overlap: float | None = None
     fit_intercept: bool = True
     scale: bool = True
     tol: float = 1e-2
@@ -138,9 +146,13 @@ class LocalKernelMachine(FeatureModel):
         positive_integer(self.max_iter, "max_iter")
         self._forget()
         self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
+        is_rough = min(alphas) * len(rows) < _ROUGH_RIDGE
+        if self._goes_through_files(map_, rows):
+            self._fit_through_files(map_, rows, loss, alphas[0], is_rough, listener)
+            return
         rows = replace(rows, X=Preprocessing(self.scaler_).scaled(rows.X))
         self._check_memory(map_, rows, len(alphas))
-        if min(alphas) * len(rows) < _ROUGH_RIDGE:
+        if is_rough:
             rows = replace(rows, X=rows.X.astype(np.float64))
         map_ = with_resolved_gamma(map_, rows.X, rows.weights)
         if self.alphas is not None:
@@ -149,7 +161,65 @@ class LocalKernelMachine(FeatureModel):
         self.feature_map_ = map_.fit(rows.X)  # of which a listener's coefficients are
         solution = self._solved(map_, rows, loss, alphas, listener)
         self.feature_map_ = map_.with_trees(solution.n_trees)
-        self._adopt_solution(solution, rows)
+        theta = solution.coef[0] if rows.target.ndim == 2 else solution.coef[0, :, 0]
+        self._adopt_solution(solution, theta, float(solution.optimality[0]))
+
+    def _goes_through_files(self, map_: LocalKernel, rows: Rows) -> bool:
+        """Whether memory has no room for a scaled copy of the rows and the model."""
+        if self.alphas is not None or is_sparse(rows.X) or not is_large(rows.X):
+            return False
+        available = available_memory()
+        needed = self._needed_bytes(map_, rows, 1) + self._leaf_bytes(rows)
+        needed += rows.X.nbytes if self.scale else 0
+        return available is not None and needed > available
+
+    def _fit_through_files(
+        self,
+        map_: LocalKernel,
+        rows: Rows,
+        loss: Loss,
+        alpha: float,
+        is_rough: bool,
+        listener: Listener | None,
+    ) -> None:
+        X = rows.X if isinstance(rows.X, PreparedRows) else PreparedRows(rows.X)
+        X = Preprocessing(self.scaler_).scaled_rows(X)
+        X = X.converted(np.float64 if is_rough else X.dtype)
+        self._check_leaf_memory(rows)
+        memory = float(available_memory() or np.inf) - self._leaf_bytes(rows)
+        self.alpha_ = alpha
+
+        def shaped(coef: NDArray) -> NDArray:
+            return coef[:, 0] if rows.target.ndim == 1 else coef
+
+        def told(progress: FileProgress) -> bool:
+            def model() -> tuple[LocalKernel, NDArray]:
+                map_, coef = progress.model()
+                return map_, shaped(coef)
+
+            return bool(listener and listener(replace(progress, model=model)))
+
+        solution = solve_through_files(
+            with_resolved_gamma(map_, X, rows.weights),
+            X,
+            rows.target,
+            rows.weights,
+            loss,
+            alpha,
+            memory,
+            fit_intercept=self.fit_intercept,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            listener=None if listener is None else told,
+        )
+        self.feature_map_ = solution.map
+        self._adopt_solution(solution, shaped(solution.coef), solution.optimality)
+
+    def _attributes(self, state: Any) -> dict[str, Any]:
+        if not isinstance(state, FileProgress):
+            return super()._attributes(state)
+        map_, theta = state.model()
+        return {"feature_map_": map_, **self._coefficients(theta)}
 
     def _strengths(self, rows: Rows) -> list[float]:
         if self.alphas is not None:
@@ -162,9 +232,7 @@ class LocalKernelMachine(FeatureModel):
 
     def _check_memory(self, map_: LocalKernel, rows: Rows, n_alphas: int) -> None:
         """Refuse coefficients, or matrices of the leaves at work, that would not fit."""
-        n = len(rows)
-        numbers = rows.target.size // n * max(2, n_alphas)
-        needed = map_.expected_members(n) * (16.0 + rows.X.dtype.itemsize * numbers)
+        n, needed = len(rows), self._needed_bytes(map_, rows, n_alphas)
 
         def remedy(room: int) -> str:
             fitting = int(room / needed * self.n_trees)
@@ -172,14 +240,30 @@ class LocalKernelMachine(FeatureModel):
 
         what = f"the coefficients of n_trees={self.n_trees} trees of {n} rows"
         check_memory(needed, what, remedy)
-        side = min(n, self.leaf_size)
-        at_work = min(n_threads(self.n_jobs), self.n_trees * -(-n // side))
-        of_entry = at_work * _LEAF_MATRICES * rows.X.dtype.itemsize
+        self._check_leaf_memory(rows)
+
+    def _check_leaf_memory(self, rows: Rows) -> None:
+        """Refuse matrices of the leaves at work that would not fit."""
+        needed, side = self._leaf_bytes(rows), min(len(rows), self.leaf_size)
         check_memory(
-            of_entry * side**2,
-            f"{at_work} leaves of {side} rows side by side",
-            lambda room: f"leaf_size={max(2, int((room / of_entry) ** 0.5))} would fit",
+            needed,
+            f"{self._leaves_at_work(rows)} leaves of {side} rows side by side",
+            lambda room: f"leaf_size={max(2, int((room / needed) ** 0.5 * side))} would fit",
         )
+
+    def _leaf_bytes(self, rows: Rows) -> float:
+        """Bytes of the matrices of the leaves at work."""
+        side = min(len(rows), self.leaf_size)
+        return self._leaves_at_work(rows) * _LEAF_MATRICES * rows.X.dtype.itemsize * side**2
+
+    def _leaves_at_work(self, rows: Rows) -> int:
+        n_leaves = self.n_trees * -(-len(rows) // min(len(rows), self.leaf_size))
+        return min(n_threads(self.n_jobs), n_leaves)
+
+    def _needed_bytes(self, map_: LocalKernel, rows: Rows, n_alphas: int) -> float:
+        """Bytes of the coefficients of all leaves and of the places of their rows."""
+        numbers = rows.target.size // len(rows) * max(2, n_alphas)
+        return map_.expected_members(len(rows)) * (16.0 + rows.X.dtype.itemsize * numbers)
 
     def _chosen(self, map_: LocalKernel, rows: Rows, loss: Loss, alphas: Sequence[float]) -> float:
         """The strength whose model of most rows has the least loss on the others."""
@@ -223,11 +307,12 @@ class LocalKernelMachine(FeatureModel):
             listener=None if listener is None else told,
         )
 
-    def _adopt_solution(self, solution: LocalSolution, rows: Rows) -> None:
-        theta = solution.coef[0] if rows.target.ndim == 2 else solution.coef[0, :, 0]
+    def _adopt_solution(
+        self, solution: LocalSolution | FileSolution, theta: NDArray, optimality: float
+    ) -> None:
         self.__dict__.update(self._coefficients(theta))
         self.n_iter_ = solution.n_iter
-        self.optimality_ = float(solution.optimality[0])
+        self.optimality_ = optimality
         self.converged_ = self.optimality_ <= self.tol and not solution.stopped
         if solution.interrupted:
             raise KeyboardInterrupt(

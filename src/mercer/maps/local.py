@@ -10,12 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mercer._array import check_memory, n_threads
-from mercer._state import State
+from mercer._state import State, holds_once
 from mercer._validation import positive_integer, real_number
 from mercer.designs import Design
 from mercer.designs.local import LeafBlock, Local
 from mercer.maps.base import FeatureMap
-from mercer.maps.partition import Members, Partition, expected_growth, grown
+from mercer.maps.partition import Members, Partition, expected_growth, grown, usual_overlap
 
 __all__ = ["LocalKernel"]
 
@@ -47,9 +47,10 @@ default="laplacian"
         Most rows of a leaf, >= 2. Time grows with its square, for a given number of rows.
     n_trees : int, default=4
         Trees that are averaged, from 1 to 1000.
-    overlap : float, default=0.05
+    overlap : float or None, default=None
         Share of the rows of a node to either side of a cut that both sides are fitted to, and
-        answer for; from 0 to 0.25.
+        answer for; from 0 to 0.25. None means 0.05, and less where the leaves of a tree would
+        have more than 1.6 times the rows.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the directions.
     n_jobs : int or None, default=None
@@ -95,7 +96,7 @@ default="laplacian"
     gamma: float | ArrayLike | str = "scale"
     leaf_size: int = 1000
     n_trees: int = 4
-    overlap: float = 0.05
+    overlap: float | None = None
     _: KW_ONLY
     random_state: Any = None
     n_jobs: int | None = None
@@ -125,6 +126,22 @@ default="laplacian"
         other.members_ = Members(self.members_.order[: starts[-1]], starts)
         return other
 
+    def fitted_to(self, landmarks: Any, partition: Partition, members: Members) -> LocalKernel:
+        """A fitted copy, of which somebody else has grown the trees.
+
+        Parameters
+        ----------
+        landmarks : array of shape (n, d)
+        partition : Partition
+            From ``settled()`` and the numbers of the trees.
+        members : Members
+        """
+        other = LocalKernel(**self.get_params())
+        other.key_, other.n_features_in_ = self.settled(), landmarks.shape[1]
+        other.kernel_ = self.stated_kernel()
+        other.landmarks_, other.partition_, other.members_ = landmarks, partition, members
+        return other
+
     def bytes_per_row(self, dtype: Any) -> float:
         # Leaves that a row lies in are few, and blocks are made in tiles.
         leaves = 4.0 * len(self.partition_.roots)
@@ -141,7 +158,8 @@ default="laplacian"
         members = State(state.instance("members_", Members))
         order = members.array("order", (None,), "l", 0, n - 1)
         starts = members.array("starts", (partition.n_leaves + 1,), "l", 0, len(order))
-        whole = starts[0] == 0 and starts[-1] == len(order) and np.all(np.diff(starts) > 0)
+        rises = holds_once("rises", lambda: bool(np.all(np.diff(starts) > 0)), starts)
+        whole = starts[0] == 0 and starts[-1] == len(order) and rises
         members.check("starts", "divide the rows of the leaves", whole)
 
     def expected_members(self, n: int) -> float:
@@ -152,17 +170,25 @@ default="laplacian"
         n : int
             Rows to fit to.
         """
-        leaf_size, n_trees, overlap = self._shape()
+        leaf_size, n_trees, overlap = self.shape_for(n)
         return n * n_trees * expected_growth(n, leaf_size, overlap)
 
-    def _shape(self) -> tuple[int, int, float]:
-        """Size of the leaves, number of the trees and overlap, as they make sense."""
+    def shape_for(self, n: int) -> tuple[int, int, float]:
+        """Size of the leaves, number of the trees and overlap, if they make sense.
+
+        Parameters
+        ----------
+        n : int
+            Rows to fit to.
+        """
         leaf_size = positive_integer(self.leaf_size, "leaf_size")
         if leaf_size < 2:
             raise ValueError(f"leaf_size must be at least 2; got {self.leaf_size!r}.")
         n_trees = positive_integer(self.n_trees, "n_trees")
         if n_trees > _MOST_TREES:
             raise ValueError(f"n_trees must be at most {_MOST_TREES}; got {self.n_trees!r}.")
+        if self.overlap is None:
+            return leaf_size, n_trees, usual_overlap(n, leaf_size)
         overlap = real_number(self.overlap, "overlap")
         if not 0 <= overlap <= _MOST_OVERLAP:
             raise ValueError(f"overlap must be from 0 to {_MOST_OVERLAP}; got {self.overlap!r}.")
@@ -180,10 +206,10 @@ default="laplacian"
 
     def _fit(self, X: Any) -> None:
         n_threads(self.n_jobs)
-        shape = self._shape()
+        shape = self.shape_for(X.shape[0])
         check_memory(
             16.0 * self.expected_members(X.shape[0]),
-            f"n_trees={self.n_trees} with overlap={self.overlap} of {X.shape[0]} rows",
+            f"n_trees={self.n_trees} with overlap={shape[2]:.3g} of {X.shape[0]} rows",
             "use fewer trees, less overlap or larger leaves",
         )
         self.key_ = self._drawn_key()
@@ -201,7 +227,7 @@ default="laplacian"
                 members.of(route.leaf),
                 int(members.starts[route.leaf]),
             )
-            for route in self.partition_.routes(X)
+            for route in self.partition_.routes(X, self.n_jobs)
         ]
         return Local(X, *kinds, blocks, len(members.order), len(members), self.n_jobs)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -10,18 +10,30 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
+from mercer import _core
+from mercer._array import n_threads, row_chunks
 from mercer._random import Slot, Streams
 from mercer._rows import bytes_per_row
-from mercer._state import State
+from mercer._state import State, holds_once
 from mercer._threads import side_by_side
 
-__all__ = ["Members", "Partition", "Route", "expected_growth", "grown"]
+__all__ = [
+    "Members",
+    "Partition",
+    "Route",
+    "expected_growth",
+    "forest",
+    "grown",
+    "grown_in_core",
+    "moved",
+    "usual_overlap",
+]
 
 _SAMPLE = 1000  # rows of a node whose covariance a cut is drawn from
 _DRAWS = 4  # directions tried where many rows lie on the cut itself
 _EXCESS = 0.1  # share of the rows that a side may have beyond its own unless all draws fail
 _NARROWEST = 1e-5  # width of a blend, in units of the spread: it has to outlast float32 rounding
+_USUAL_OVERLAP, _USUAL_GROWTH = 0.05, 1.6
 _GATHERED_BYTES = 2**20  # of rows that are projected at a time
 
 
@@ -82,8 +94,11 @@ class Partition:
         """Leaves of all trees, which are numbered tree by tree."""
         return len(self.low) + len(self.roots)
 
-    def routes(self, X: Any) -> Iterator[Route]:
+    def routes(self, X: Any, n_jobs: int | None = 1) -> Iterator[Route]:
         """The leaves that rows of X lie in, in increasing order, with shares that sum to one."""
+        if isinstance(X, np.ndarray):
+            yield from self._routes_in_core(X, n_jobs)
+            return
         n = X.shape[0]
         reached: list[Route] = []
         for root in self.roots:
@@ -100,6 +115,13 @@ class Partition:
                     if goes.any():
                         pending.append((int(child), rows[goes], shares[goes] * part[goes]))
         yield from sorted(reached, key=lambda route: route.leaf)
+
+    def _routes_in_core(self, X: NDArray, n_jobs: int | None) -> Iterator[Route]:
+        trees = self.directions, self.low, self.high, self.children, self.roots
+        rows, leaves, shares = _core.route_rows(X, *trees, n_threads(n_jobs))
+        ends = [*np.flatnonzero(np.diff(leaves)) + 1, len(leaves)] if len(leaves) else []
+        for start, end in zip([0, *ends], ends, strict=False):
+            yield Route(int(leaves[start]), rows[start:end], shares[start:end])
 
     def _left_shares(self, node: int, X: Any, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         values = projections(X, rows, self.directions[node])
@@ -124,16 +146,22 @@ class Partition:
         state = State(self)
         cuts = len(state.array("low", (None,), "d"))
         high = state.array("high", (cuts,), "d")
-        state.check("high", "be above low", bool(np.all(high > self.low)))
+        wide = holds_once("low below high", lambda: bool(np.all(high > self.low)), self.low, high)
+        state.check("high", "be above low", wide)
         state.array("directions", (cuts, d), "f")
-        trees = len(state.array("roots", (None,), "l"))
-        state.check("roots", "hold at least one tree", trees)
-        state.array("children", (cuts, 2), "l")
-        # A child comes after its parent, and every cut and leaf is met once.
+        roots = state.array("roots", (None,), "l")
+        state.check("roots", "hold at least one tree", len(roots))
+        children = state.array("children", (cuts, 2), "l")
+        trees = holds_once("trees", self._makes_trees, children, roots)
+        state.check("children", "make trees", trees)
+
+    def _makes_trees(self) -> bool:
+        """Whether a child comes after its parent, and every cut and leaf is met once."""
+        cuts = np.arange(len(self.low))
         met = np.concatenate([self.roots, self.children.ravel()])
-        whole = np.array_equal(np.sort(met), np.arange(-self.n_leaves, cuts))
-        later = np.where(self.children >= 0, self.children > np.arange(cuts)[:, None], True).all()
-        state.check("children", "make trees", whole and later)
+        whole = np.array_equal(np.sort(met), np.arange(-self.n_leaves, len(cuts)))
+        later = np.where(self.children >= 0, self.children > cuts[:, None], True).all()
+        return bool(whole and later)
 
 
 def projections(X: Any, rows: NDArray[np.int64], direction: NDArray) -> NDArray[np.float64]:
@@ -148,6 +176,16 @@ def projections(X: Any, rows: NDArray[np.int64], direction: NDArray) -> NDArray[
     return out
 
 
+def usual_overlap(n: int, leaf_size: int) -> float:
+    """0.05, and less where the leaves of a tree would have more than 1.6 times the rows.
+
+    More rows than that lengthen a fit more than they improve it, and a constant overlap makes its
+    time grow with the power 1.16 of n.
+    """
+    depth = max(1.0, float(np.log2(n / leaf_size)))
+    return float(min(_USUAL_OVERLAP, (_USUAL_GROWTH ** (1 / depth) - 1) / 2))
+
+
 def expected_growth(n: int, leaf_size: int, overlap: float) -> float:
     """About how many rows the leaves of a tree of n rows have together, in units of n."""
     depth = np.ceil(max(0.0, np.log(n / leaf_size) / -np.log(0.5 + overlap)))
@@ -160,8 +198,9 @@ def grown(
     """Trees whose leaves have at most ``leaf_size`` of the rows, and the rows of the leaves.
 
     A node is cut at the middle of a projection of its rows to a random direction. Directions are
-    Gaussian with the covariance of these rows, so that long sides are cut more often than short
-    ones. Both sides are given the share ``overlap`` of the rows to either side of the cut.
+    sums of many rows with random weights and so have the covariance of the rows: long sides are cut
+    more often than short ones. Both sides are given the share ``overlap`` of the rows to either
+    side of the cut.
 
     Parameters
     ----------
@@ -175,27 +214,63 @@ def grown(
     n_jobs : int or None
         Threads; they change nothing.
     """
+    if isinstance(X, np.ndarray):
+        return grown_in_core(X, leaf_size, np.arange(n_trees), overlap, key, n_jobs)
     growers = [_Tree(X, leaf_size, overlap, key, number) for number in range(n_trees)]
     for _ in side_by_side(_Tree.grow, growers, n_jobs):
         pass
-    cuts = np.cumsum([0, *(len(tree.low) for tree in growers)])
-    leaves = np.cumsum([0, *(len(tree.leaves) for tree in growers)])
-
-    def numbered(nodes: list[Any], tree: int) -> NDArray[np.int64]:
-        own = np.array(nodes, dtype=np.int64)
-        return np.where(own >= 0, own + cuts[tree], own - leaves[tree])
-
-    d = X.shape[1]
-    partition = Partition(
-        np.concatenate([np.reshape(t.directions, (-1, d)) for t in growers]).astype(np.float32),
-        np.concatenate([np.array(t.low, dtype=np.float64) for t in growers]),
-        np.concatenate([np.array(t.high, dtype=np.float64) for t in growers]),
-        np.concatenate([numbered(t.children, i).reshape(-1, 2) for i, t in enumerate(growers)]),
-        np.concatenate([numbered([t.root], i) for i, t in enumerate(growers)]),
-    )
+    partition = forest([tree.partition() for tree in growers])
     of_leaves = [rows for tree in growers for rows in tree.leaves]
     starts = np.cumsum([0, *map(len, of_leaves)])
     return partition, Members(np.concatenate(of_leaves), starts)
+
+
+def grown_in_core(
+    X: NDArray,
+    leaf_size: int,
+    numbers: NDArray[np.int64],
+    overlap: float,
+    key: int,
+    n_jobs: int | None,
+    node: int = 1,
+    divides_alike: bool = True,
+) -> tuple[Partition, Members]:
+    """Trees of these numbers, from the node of that number down, as ``grown`` gives all of them.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n, d)
+    leaf_size, overlap, key, n_jobs :
+        As for ``grown``.
+    numbers : ndarray of int64
+        Of the trees.
+    node : int, default=1
+        Number of the root, where the nodes below node i are 2 i and 2 i + 1.
+    divides_alike : bool, default=True
+        Whether rows that no direction tells apart are divided.
+    """
+    slots = int(Slot.PIVOT), int(Slot.SKETCH)
+    settings = key, *slots, numbers, node, divides_alike, n_threads(n_jobs)
+    arrays = _core.grow_trees(X, leaf_size, overlap, *settings)
+    return Partition(*arrays[:5]), Members(*arrays[5:])
+
+
+def forest(trees: Sequence[Partition]) -> Partition:
+    """Several trees as one partition, cuts and leaves numbered tree by tree."""
+    cuts = np.cumsum([0, *(len(tree.low) for tree in trees)])
+    leaves = np.cumsum([0, *(tree.n_leaves for tree in trees)])
+    return Partition(
+        np.concatenate([tree.directions for tree in trees]),
+        np.concatenate([tree.low for tree in trees]),
+        np.concatenate([tree.high for tree in trees]),
+        np.concatenate([moved(t.children, cuts[i], leaves[i]) for i, t in enumerate(trees)]),
+        np.concatenate([moved(t.roots, cuts[i], leaves[i]) for i, t in enumerate(trees)]),
+    )
+
+
+def moved(nodes: NDArray[np.int64], first_cut: int, first_leaf: int) -> NDArray[np.int64]:
+    """Nodes of a tree among others that come before it."""
+    return np.where(nodes >= 0, nodes + first_cut, nodes - first_leaf)
 
 
 class _Tree:
@@ -229,6 +304,16 @@ class _Tree:
             else:
                 self.children[parent][side] = child
 
+    def partition(self) -> Partition:
+        """The cuts."""
+        return Partition(
+            np.reshape(self.directions, (-1, self.X.shape[1])).astype(np.float32),
+            np.array(self.low, dtype=np.float64),
+            np.array(self.high, dtype=np.float64),
+            np.reshape(np.array(self.children, dtype=np.int64), (-1, 2)),
+            np.array([self.root], dtype=np.int64),
+        )
+
     def _cut(self, rows: NDArray[np.int64], node: int) -> tuple[NDArray, NDArray]:
         """Rows of the left and of the right side of a new cut."""
         streams = Streams(self.key, np.array([self.number << 32 | node % 2**32]))
@@ -255,8 +340,8 @@ class _Tree:
         self, rows: NDArray[np.int64], streams: Streams, draw: int
     ) -> NDArray[np.float32]:
         places = (streams.bits(_SAMPLE, Slot.PIVOT + 32 * draw)[0] % len(rows)).astype(np.int64)
-        sample = self.X[rows[np.sort(places)]]
-        weights = streams.normal(_SAMPLE, Slot.SKETCH + 32 * draw)[0]
+        sample = self.X[rows[places]]
+        weights = streams.uniform(_SAMPLE, Slot.SKETCH + 32 * draw)[0]
         # The weights sum to zero, so that the sample need not be centred.
         with np.errstate(over="ignore", invalid="ignore"):
             direction = np.asarray((weights - weights.mean()) @ sample, dtype=np.float64)

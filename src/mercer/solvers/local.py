@@ -89,6 +89,7 @@ def solve_leaves(
     fit_intercept: bool = True,
     tol: float = 1e-2,
     max_iter: int = 1000,
+    n_rows: int | None = None,
     listener: Callable[[LeafProgress], bool] | None = None,
 ) -> LocalSolution:
     """Solve every leaf by itself, a number of them side by side.
@@ -108,11 +109,17 @@ def solve_leaves(
         Whether every leaf has a constant.
     tol, max_iter :
         Of Newton's method.
+    n_rows : int or None, default=None
+        Rows of the whole fit where these are a part of it; weights have mean 1 over all of them.
     listener : callable, default=None
         Called after every few leaves; True stops.
     """
     target = np.asarray(target, dtype=np.float64).reshape(len(target), -1)
-    work = _Leaves(map_, target, weights, loss, list(alphas), fit_intercept, tol, max_iter)
+    if n_rows is None:
+        n_rows = len(target)
+        weights = None if weights is None else weights / np.mean(weights)
+    ridges = [n_rows * alpha for alpha in alphas]
+    work = _Leaves(map_, target, weights, loss, ridges, fit_intercept, tol, max_iter)
     stopped = interrupted = False
     try:
         with blas_threads(1):
@@ -135,19 +142,19 @@ class _Leaves:
         target: NDArray[np.float64],
         weights: NDArray | None,
         loss: Loss,
-        alphas: list[float],
+        ridges: list[float],
         fit_intercept: bool,
         tol: float,
         max_iter: int,
     ):
-        self.map, self.target, self.loss, self.alphas = map_, target, loss, alphas
-        self.weights = None if weights is None else weights / np.mean(weights)
+        self.map, self.target, self.loss, self.ridges = map_, target, loss, ridges
+        self.weights = weights
         self.fit_intercept, self.tol, self.max_iter = fit_intercept, tol, max_iter
         self.members, self.X = map_.members_, map_.landmarks_
         self.n_leaves, self.n_solved = len(self.members), 0
-        shape = (len(alphas), map_.n_features_out_, target.shape[1])
+        shape = (len(ridges), map_.n_features_out_, target.shape[1])
         self.coef = np.zeros(shape, dtype=self.X.dtype)
-        self.optimality = np.zeros((len(alphas), self.n_leaves))
+        self.optimality = np.zeros((len(ridges), self.n_leaves))
         self.n_iter = 1
         self._core: InCore | None = None
         if loss.quadratic and isinstance(self.X, np.ndarray) and self.X.dtype == np.float32:
@@ -178,7 +185,7 @@ class _Leaves:
         name, parameter, scale = core
         starts = self.members.starts[leaves.start : leaves.stop + 1]
         places = slice(int(starts[0]), int(starts[-1]))
-        q, k = len(self.alphas), self.target.shape[1]
+        q, k = len(self.ridges), self.target.shape[1]
         coef = np.empty((q, places.stop - places.start, k))
         constants, residual = np.empty((q, len(leaves), k)), np.empty((q, len(leaves)))
         _core.solve_leaves(
@@ -190,7 +197,7 @@ class _Leaves:
             scale,
             self.target,
             self.weights,
-            len(self.target) * np.array(self.alphas),
+            np.array(self.ridges),
             self.fit_intercept,
             _TOL,
             coef,
@@ -218,9 +225,9 @@ class _Leaves:
         inverse_weights = np.ones(m) if weights is None else 1 / weights
         constant_model = float(np.linalg.norm(y - y.mean(axis=0))) or 1.0
         coefs, constants, residuals = [], [], []
-        for alpha in self.alphas:
+        for ridge in self.ridges:
             matrix = kernel.copy()
-            matrix[np.diag_indices(m)] += len(self.target) * alpha * inverse_weights
+            matrix[np.diag_indices(m)] += ridge * inverse_weights
             factor = Factor(matrix)
             solved = factor.solve(np.hstack([y, ones]))
             b = np.zeros(k)
@@ -241,8 +248,8 @@ class _Leaves:
         coefs, constants, optimality = [], [], []
         theta: NDArray | None = None
         target = y if self.loss.joint or y.shape[1] > 1 else y[:, 0]
-        for alpha in self.alphas:
-            penalty = RKHSNorm(len(self.target) * alpha / total, design)
+        for ridge in self.ridges:
+            penalty = RKHSNorm(ridge / total, design)
             problem = Problem(design, target, self.loss, penalty, weights, self.fit_intercept)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
