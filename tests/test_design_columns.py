@@ -50,6 +50,15 @@ def test_selected_bins_hold_their_grids_alone(rng):
     assert select(binned, [5, 6, 12]).n_grids == 2
 
 
+@pytest.mark.parametrize(("code", "n_bins"), [(np.uint8, 256), (np.uint16, 65_536)])
+def test_bins_are_selected_of_grids_that_use_every_code_of_their_type(code, n_bins, rng):
+    codes = rng.integers(n_bins, size=(2, N)).astype(code)
+    codes[:, 0] = n_bins - 1
+    binned = Binned(codes, np.array([0, n_bins, 2 * n_bins]), scale=1.0)
+    some = np.union1d(codes[0, ::2], n_bins + codes[1, ::3].astype(int))
+    np.testing.assert_array_equal(select(binned, some).toarray(), binned.block(some))
+
+
 def test_selecting_columns_of_a_lazy_design_computes_them(rng):
     X = rng.normal(size=(N, 3))
     fourier = RandomFourier(n_components=8, random_state=0).fit(X)

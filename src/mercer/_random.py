@@ -10,13 +10,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 from numbers import Integral
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from mercer import _core
+
+RandomStateLike: TypeAlias = int | np.random.RandomState | np.random.Generator | None
+"""Where random numbers come from: see :func:`key_from`."""
 
 
 class Slot(IntEnum):
@@ -48,7 +51,7 @@ class Slot(IntEnum):
     BATCH = 30
 
 
-def key_from(random_state: Any) -> int:
+def key_from(random_state: RandomStateLike) -> int:
     """The 64-bit key that names one realisation of everything random.
 
     An integer of at least 0 always gives the same key; None gives a fresh one; a RandomState or

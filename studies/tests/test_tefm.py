@@ -82,6 +82,13 @@ def test_least_loss_of_the_kernel_is_that_of_its_regression(loaded):
     assert known.norm == pytest.approx(np.linalg.norm(K, 2), rel=1e-5)
 
 
+def test_theorems_take_the_first_of_several_responses(loaded):
+    y = loaded._parts.y_train
+    parts = replace(loaded._parts, y_train=np.column_stack([y, -(y**2)]))
+    several = data.Loaded(loaded.source, loaded._data, parts)
+    np.testing.assert_array_equal(several.spectrum(50).y, loaded.spectrum(50).y)
+
+
 def test_random_fourier_features_are_pairs_of_norm_one():
     map_ = grid.METHODS["rks"].feature_map("gaussian", 0.5, 8).fit(np.eye(3))
     assert (map_.transform(np.eye(3)) ** 2).sum(axis=1) == pytest.approx(np.ones(3))

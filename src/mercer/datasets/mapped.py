@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from mercer._array import chunk_bytes, format_bytes
 from mercer._files import remove_leftovers, write_atomically
@@ -40,7 +41,7 @@ def memory_mapped(
     target: str | int | None = None,
     *,
     columns: Sequence[str] | None = None,
-    dtype: Any = None,
+    dtype: DTypeLike | None = None,
     folder: str | os.PathLike[str] | None = None,
 ) -> Table:
     """Read a Parquet file into arrays that stay in files, a number of rows at a time.

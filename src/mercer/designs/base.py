@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from mercer._array import check_memory, row_chunks
@@ -131,7 +131,7 @@ def check_gram(n_columns: int) -> None:
     )
 
 
-def float_dtype(dtype: Any) -> np.dtype:
+def float_dtype(dtype: DTypeLike) -> np.dtype:
     """``dtype`` if it is one that designs have."""
     dtype = np.dtype(dtype)
     if dtype not in (np.float32, np.float64):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from mercer import _core
@@ -64,7 +64,7 @@ class Binned(Design):
         codes: NDArray,
         offsets: ArrayLike,
         scale: float,
-        dtype: Any = np.float64,
+        dtype: DTypeLike = np.float64,
         missing: bool = False,
         n_jobs: int | None = None,
         *,

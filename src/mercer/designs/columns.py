@@ -117,7 +117,9 @@ def _selected_bins(design: Binned, columns: NDArray[np.int64]) -> Binned:
         size = int(design.offsets[grid + 1] - design.offsets[grid])
         renumbered = np.full(size + 1, n_bins[position], dtype=dtype)
         renumbered[columns[before] - design.offsets[grid]] = np.arange(n_bins[position])
-        codes[position] = renumbered[np.minimum(design.codes[grid], size)]
+        # A grid of as many bins as its type has numbers has no code for a missing bin.
+        last = min(size, np.iinfo(design.codes.dtype).max)
+        codes[position] = renumbered[np.minimum(design.codes[grid], last)]
     if isinstance(design, Weighted):
         return Weighted(codes, design.values[used], offsets, design.dtype, design.n_threads)
     return Binned(

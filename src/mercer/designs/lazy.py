@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from mercer._array import n_threads, row_chunks
 from mercer._rows import bytes_per_row, selected
@@ -44,7 +44,7 @@ class Lazy(Design):
         X: Any,
         feature_map: BlockMap,
         n_columns: int,
-        dtype: Any = np.float64,
+        dtype: DTypeLike = np.float64,
         block_size: int = 512,
         n_jobs: int | None = None,
     ):

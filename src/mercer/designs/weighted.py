@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from mercer import _core
@@ -54,7 +54,7 @@ class Weighted(Binned):
         codes: NDArray,
         values: NDArray,
         offsets: ArrayLike,
-        dtype: Any = np.float64,
+        dtype: DTypeLike = np.float64,
         n_jobs: int | None = None,
         *,
         n_missing: int | None = None,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from mercer._random import RandomStateLike
 from mercer._state import State
 from mercer._validation import float_type
 from mercer.estimators._documentation import SHARED, documented, entries
@@ -87,7 +88,7 @@ class StreamingMachine(FeatureModel):
     fit_intercept: bool = True
     scale: bool = True
     n_jobs: int | None = None
-    random_state: Any = None
+    random_state: RandomStateLike = None
 
     # -- fitting -----------------------------------------------------------------------------
 

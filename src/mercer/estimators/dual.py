@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer import kernels
 from mercer._array import row_chunks
+from mercer._random import RandomStateLike
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, is_name, name_from, positive_number
@@ -132,7 +133,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     tol: float = 1e-3
     max_iter: int = 10_000_000
     n_jobs: int | None = None
-    random_state: Any = None
+    random_state: RandomStateLike = None
 
     kernel_: Any = field(init=False)
     _fitted_by: ClassVar[str] = "dual_coef_"

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer import maps, penalties, solvers
 from mercer._array import check_memory
+from mercer._random import RandomStateLike
 from mercer._validation import is_name
 from mercer.designs import Design, KernelColumns, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
@@ -60,7 +61,7 @@ class KernelMachine(FeatureModel):
     tol: float = 1e-2
     max_iter: int = 1000
     n_jobs: int | None = None
-    random_state: Any = None
+    random_state: RandomStateLike = None
     warm_start: bool = False
     alphas: ArrayLike | None = None
     gamma_path: ArrayLike | None = None

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
 from mercer import penalties, solvers
+from mercer._random import RandomStateLike
 from mercer._validation import is_name, name_from, positive_integer
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
@@ -124,7 +125,7 @@ class SparseMachine(FeatureModel):
     tol: float = 1e-3
     max_iter: int = 1000
     n_jobs: int | None = None
-    random_state: Any = None
+    random_state: RandomStateLike = None
     warm_start: bool = False
     validation_fraction: float = 0.2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from mercer import _core
@@ -18,7 +18,7 @@ _AT_ONCE = 16  # rows that Python makes together: a call costs what many entries
 
 
 def row_source(
-    kernel: Kernel, X: Any, dtype: Any = "float32", n_jobs: int | None = None
+    kernel: Kernel, X: Any, dtype: DTypeLike = "float32", n_jobs: int | None = None
 ) -> _core.KernelRows:
     """A source of rows of ``kernel(X)`` for the core, any of them at any time.
 

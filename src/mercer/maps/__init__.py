@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.base import clone
 
 from mercer import kernels
+from mercer._random import RandomStateLike
 from mercer._validation import scale_of_distance
 from mercer.maps.base import FeatureMap
 from mercer.maps.binning import RandomBinning
@@ -65,7 +66,7 @@ def get(
     kernel: Any = None,
     gamma: Any = "scale",
     n_components: int | None = None,
-    random_state: Any = None,
+    random_state: RandomStateLike = None,
     n_jobs: int | None = None,
 ) -> FeatureMap:
     """A new, unfitted map from a name or a map, and settings given beside it.

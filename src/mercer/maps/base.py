@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 from sklearn.base import (
     BaseEstimator,
@@ -18,7 +18,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer import kernels
 from mercer._array import available_memory, check_memory, row_chunks
-from mercer._random import key_from
+from mercer._random import RandomStateLike, key_from
 from mercer._rows import PreparedRows, is_large
 from mercer._sparse import sound
 from mercer._state import Checked, State
@@ -35,7 +35,7 @@ class _Draws(Memory):
     ``random_state`` is the setting that the key was made from.
     """
 
-    def __init__(self, random_state: Any, key: int):
+    def __init__(self, random_state: RandomStateLike, key: int):
         super().__init__()
         self.random_state, self.key = random_state, key
 
@@ -187,7 +187,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             X = PreparedRows(X, prepare) if is_large(X) else prepare(X)
         return self._fit_design(self._taken(X, reset=True))
 
-    def bytes_per_row(self, dtype: Any) -> float:
+    def bytes_per_row(self, dtype: DTypeLike) -> float:
         """Bytes that one row takes while it is transformed: what prediction in chunks plans with.
 
         ``dtype`` is that of the data, float32 or float64.

@@ -9,12 +9,12 @@ from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import clone
 
 from mercer import _core, kernels
 from mercer._array import check_setting, chunk_bytes, n_threads, row_chunks
-from mercer._random import Slot, Streams
+from mercer._random import RandomStateLike, Slot, Streams
 from mercer._rows import PreparedRows
 from mercer._state import State
 from mercer._validation import column_indices, flag, positive_integer
@@ -104,7 +104,7 @@ class RandomBinning(FeatureSequence):
     bins: str | int = "exact"
     _: KW_ONLY
     scale: bool = True
-    random_state: Any = None
+    random_state: RandomStateLike = None
     n_jobs: int | None = None
 
     _fitted_by: ClassVar[str] = "n_bins_"
@@ -384,12 +384,12 @@ class RandomBinning(FeatureSequence):
         for rows in row_chunks(X.shape[0], bytes_per_row, min(_PIECE_BYTES, chunk_bytes())):
             yield rows, X[rows]
 
-    def _empty_codes(self, X: Any, dtype: Any) -> NDArray:
+    def _empty_codes(self, X: Any, dtype: DTypeLike) -> NDArray:
         """Room for the codes of X, if there is room."""
         self._check_room(self._n_grids, X, dtype)
         return np.empty((self._n_grids, X.shape[0]), dtype=dtype)
 
-    def _check_room(self, n_grids: int, X: Any, dtype: Any) -> None:
+    def _check_room(self, n_grids: int, X: Any, dtype: DTypeLike) -> None:
         """Refuse codes of X that would not fit."""
         n = X.shape[0]
         cell = float(n) * (np.dtype(dtype).itemsize + self._value_bytes)

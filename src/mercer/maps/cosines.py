@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mercer._array import n_threads
-from mercer._random import Slot, Streams
+from mercer._random import RandomStateLike, Slot, Streams
 from mercer._state import State
 from mercer._validation import column_indices, flag, name_from, positive_integer
 from mercer.kernels import Kernel
@@ -35,7 +35,7 @@ class CosineMap(Endless):
     form: str = "phase"
     _: KW_ONLY
     scale: bool = True
-    random_state: Any = None
+    random_state: RandomStateLike = None
     n_jobs: int | None = None
 
     default_kernel: ClassVar[str] = "gaussian"

@@ -7,13 +7,13 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 from scipy.stats import poisson
 
 from mercer import kernels
 from mercer._array import n_threads, row_chunks
-from mercer._random import Slot, Streams
+from mercer._random import RandomStateLike, Slot, Streams
 from mercer._state import State
 from mercer._validation import flag, positive_integer
 from mercer.maps._documentation import SIGNS, documented
@@ -34,7 +34,7 @@ class Signs(Endless):
 
     _: KW_ONLY
     scale: bool = True
-    random_state: Any = None
+    random_state: RandomStateLike = None
     n_jobs: int | None = None
 
     _kept_settings: ClassVar[tuple[str, ...]] = ("scale",)
@@ -192,7 +192,7 @@ class RandomPerceptron(Signs):
     def state_kernel(self, kernel: Any) -> Self:
         return self.set_params(radius=kernel.radius, centre=kernel.centre)
 
-    def bytes_per_row(self, dtype: Any) -> float:
+    def bytes_per_row(self, dtype: DTypeLike) -> float:
         return super().bytes_per_row(dtype) + 9.0 * self.n_features_out_  # projections are float64
 
     def _fit_kernel(self, X: Any) -> None:
@@ -243,7 +243,7 @@ class _Trees(Signs):
     def _box(self) -> tuple[bytes, ...]:
         return self.low_.tobytes(), self.high_.tobytes()
 
-    def bytes_per_row(self, dtype: Any) -> float:
+    def bytes_per_row(self, dtype: DTypeLike) -> float:
         return super().bytes_per_row(dtype) + 10.0 * self.n_features_out_
 
     def parameters(
@@ -457,7 +457,7 @@ class RandomTree(_Trees):
         return 64.0 * (1.0 + self.depth_ + 6.0 * self.depth_**0.5)
 
 
-def _rounded_up(limits: NDArray[np.float64], dtype: Any) -> NDArray:
+def _rounded_up(limits: NDArray[np.float64], dtype: DTypeLike) -> NDArray:
     """In ``dtype``, so that ``x < limit`` is true of the same x of that type as before."""
     rounded = limits.astype(dtype)
     short = rounded < limits

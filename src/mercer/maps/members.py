@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import clone
 
 from mercer._state import State
@@ -61,7 +61,7 @@ class FeatureSequence(FeatureMap):
 class Excerpt(FeatureSequence):
     """A few features of a sequence: their design holds them."""
 
-    def bytes_per_row(self, dtype: Any) -> float:
+    def bytes_per_row(self, dtype: DTypeLike) -> float:
         # Features, and what maps use to make them.
         return 8.0 * self.n_features_in_ + 24.0 * self.n_features_out_
 

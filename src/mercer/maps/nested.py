@@ -7,12 +7,12 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import clone
 
 from mercer import kernels, maps
 from mercer._array import CHUNK_BYTES, chunk_bytes, n_threads, row_chunks
-from mercer._random import Slot, Streams
+from mercer._random import RandomStateLike, Slot, Streams
 from mercer._state import State
 from mercer._validation import float_type, name_from, positive_integer, scale_of_distance
 from mercer.designs import Dense, Design, Lazy
@@ -40,7 +40,7 @@ class Nested(FeatureMap):
     kernel: str | kernels.Kernel | Callable[..., NDArray] | None = None
     gamma: float | ArrayLike | str = "scale"
     n_base: int | None = None
-    random_state: Any = None
+    random_state: RandomStateLike = None
     n_jobs: int | None = None
 
     base_: FeatureMap = field(init=False)
@@ -61,7 +61,7 @@ class Nested(FeatureMap):
             d = self.base_.n_features_in_
             state.check("n_features_in_", f"be {d}, as of its base", self.n_features_in_ == d)
 
-    def bytes_per_row(self, dtype: Any) -> float:
+    def bytes_per_row(self, dtype: DTypeLike) -> float:
         features = float(np.dtype(dtype).itemsize) * self.n_features_out_
         return self.base_.bytes_per_row(dtype) + features
 

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import linalg
 from scipy.linalg import blas
 
 from mercer._array import check_setting, n_threads, row_chunks
+from mercer._random import RandomStateLike
 from mercer._state import State
 from mercer._validation import flag, float_type, matrix, name_from, positive_integer
 from mercer.designs import Design, KernelColumns
@@ -131,7 +132,7 @@ default="gaussian"
         landmarks: Any = "uniform",
         whiten: bool = True,
         *,
-        random_state: Any = None,
+        random_state: RandomStateLike = None,
         n_jobs: int | None = None,
     ):
         self.kernel = kernel
@@ -142,7 +143,7 @@ default="gaussian"
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def bytes_per_row(self, dtype: Any) -> float:
+    def bytes_per_row(self, dtype: DTypeLike) -> float:
         given = 0.0 if self.takes_text else super().bytes_per_row(dtype)
         if self.normalization_ is None:  # the design makes the kernel in tiles of its own
             return given

@@ -8,12 +8,12 @@ from hashlib import blake2b
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from mercer import kernels
 from mercer._array import check_memory, n_threads
-from mercer._random import Slot, Streams
+from mercer._random import RandomStateLike, Slot, Streams
 from mercer._state import State
 from mercer._validation import flag, positive_integer
 from mercer.designs import Design, Sparse
@@ -101,7 +101,7 @@ class HashedNGrams(FeatureMap):
     _: KW_ONLY
     stop_words: str | None = None
     normalize: bool = True
-    random_state: Any = None
+    random_state: RandomStateLike = None
     n_jobs: int | None = None
 
     _kept_settings: ClassVar = ("orders", "signed", "analyzer", "stop_words", "normalize")
@@ -115,7 +115,7 @@ class HashedNGrams(FeatureMap):
     def takes_text(self) -> bool:
         return True
 
-    def bytes_per_row(self, dtype: Any) -> float:
+    def bytes_per_row(self, dtype: DTypeLike) -> float:
         return _BYTES_PER_CHARACTER * (1.0 + self._mean_length)
 
     def _checked(self, X: Any, reset: bool) -> NDArray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -327,7 +328,7 @@ class ConjugateGradient(Solver):
         state.strikes = np.where(better, 0, state.strikes + struck)
         state.lost |= state.strikes >= _STRIKES
         state.relative = relative
-        at_work = np.isin(every, state.groups)
+        at_work = state.at_work
         unsolved = (relative > self.tol) & ~state.lost
         if np.any(unsolved & at_work):
             restart = bool(np.any(strayed[state.groups]))
@@ -386,4 +387,8 @@ class ConjugateGradient(Solver):
             kind = "jacobi" if self.tol >= _CRUDE else "tempered"
         if kind is None:
             return RidgeSpace(problem, problem, lambda residual: residual)
-        return RidgeSpace(problem, problem, kind if callable(kind) else of_diagonal(problem, kind))
+        if callable(kind):
+            return RidgeSpace(problem, problem, kind)
+        # The last look of a solution by rows is at columns that seldom go on: made when asked for.
+        inverse = cache(partial(of_diagonal, problem, kind))
+        return RidgeSpace(problem, problem, lambda residual: inverse()(residual))

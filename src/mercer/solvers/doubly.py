@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer._array import check_setting, chunk_bytes, row_chunks
@@ -94,7 +94,7 @@ class Expansion:
 
     feature_map: FeatureMap
     shape: tuple[int, ...] = ()
-    dtype: Any = np.float64
+    dtype: DTypeLike = np.float64
     scale: float = 1.0
     _blocks: list[NDArray] = field(default_factory=list, repr=False)
 

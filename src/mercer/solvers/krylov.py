@@ -72,6 +72,13 @@ class KrylovState(State):
         by_rows = self.space.by_rows
         return self.problem.n_variables if by_rows else int(np.count_nonzero(self.x))
 
+    @property
+    def at_work(self) -> NDArray[np.bool_]:
+        """Of every group, whether it is among ``groups``."""
+        mask = np.zeros(len(self.relative), dtype=bool)
+        mask[self.groups] = True
+        return mask
+
     def keep(self, mask: NDArray[np.bool_]) -> None:
         """Drop the groups at work that are not in the mask."""
         self.groups = self.groups[mask]
@@ -157,8 +164,7 @@ class RidgeSpace(_Groups):
     ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Whether the recurrence has strayed from the truth, and whether rounding rules."""
         strayed = state.relative < (1 - _DRIFT) * relative
-        at_work = np.isin(np.arange(self.n_groups), state.groups)
-        drift = self.choose(true, at_work) - state.residual
+        drift = self.choose(true, state.at_work) - state.residual
         far = self.relative(drift, state.x, state.groups) > _DRIFT * relative[state.groups]
         strayed[state.groups] |= far
         return strayed, strayed

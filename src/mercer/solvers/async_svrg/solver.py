@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import n_threads
-from mercer._random import Slot, distinct, key_from
+from mercer._random import RandomStateLike, Slot, distinct, key_from
 from mercer._validation import is_name, name_from, positive_integer, positive_number
 from mercer.designs import Binned, Dense, Sparse
 from mercer.losses import LOSSES
@@ -146,7 +146,7 @@ class AsyncSVRG(Solver):
     margins: str = "auto"
     sampling: str = "auto"
     precision: str = "design"
-    random_state: Any = 0
+    random_state: RandomStateLike = 0
 
     name: ClassVar[str] = "async"
     requires: ClassVar[frozenset[str]] = frozenset()

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from mercer._array import row_chunks
@@ -112,6 +112,6 @@ def _pieces(rows: Any, kind: str) -> Iterator[Any]:
         yield _little(rows, rows.dtype.newbyteorder("<"))
 
 
-def _little(array: NDArray, dtype: Any) -> NDArray[np.uint8]:
+def _little(array: NDArray, dtype: DTypeLike) -> NDArray[np.uint8]:
     """The bytes of numbers, row by row and the lowest byte first."""
     return np.ascontiguousarray(array, dtype=dtype).reshape(-1).view(np.uint8)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import available_memory, check_setting
-from mercer._random import key_from
+from mercer._random import RandomStateLike, key_from
 from mercer._validation import flag, is_name, name_from, positive_integer
 from mercer.designs import Design
 from mercer.equations import Equations, equations
@@ -105,7 +105,7 @@ class BlockCoordinateDescent(Solver):
     trace: str = "epoch"
     checkpoint: str | os.PathLike[str] | None = None
     checkpoint_every: int = 10
-    random_state: Any = 0
+    random_state: RandomStateLike = 0
 
     name: ClassVar[str] = "block"
     requires: ClassVar[frozenset[str]] = frozenset({"a linear system"})

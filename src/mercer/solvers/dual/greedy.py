@@ -11,7 +11,7 @@ from sklearn.cluster import MiniBatchKMeans
 
 from mercer import _core
 from mercer._array import n_threads
-from mercer._random import Slot, Streams, key_from
+from mercer._random import RandomStateLike, Slot, Streams, key_from
 from mercer._validation import name_from, positive_integer
 from mercer.solvers.dual.base import DualSolver
 from mercer.solvers.dual.box import BoxDual
@@ -78,7 +78,7 @@ class AsyncGreedyCD(DualSolver):
 
     partition: str = "random"
     block_size: int = 16
-    random_state: Any = None
+    random_state: RandomStateLike = None
 
     name: ClassVar[str] = "greedy"
 

@@ -86,7 +86,7 @@ class Spectrum:
     ratio : float
         r of ``theory.spread_ratio``.
     y : ndarray of shape (n,)
-        Ranks of the responses, standardised.
+        Ranks of the responses, of several those of the first, standardised.
     alpha : float
         λ.
     least : float
@@ -138,7 +138,9 @@ class Loaded(sources.Loaded):
         if rows not in self._spectra:
             K = self.kernel_matrix(rows)[2]
             n = len(K)
-            y = np.unique(self._parts.y_train[self._drawn(rows)], return_inverse=True)[1]
+            responses = self._parts.y_train[self._drawn(rows)]
+            first = responses if responses.ndim == 1 else responses[:, 0]
+            y = np.unique(first, return_inverse=True)[1]
             y = (y - y.mean()) / y.std()
             solved = linalg.solve(K + LAM_N * np.eye(n), y, assume_a="pos", overwrite_a=True)
             norm = float(eigsh(K, k=1, return_eigenvectors=False, v0=np.ones(n), tol=1e-6)[0])
