@@ -17,7 +17,7 @@ _TREES, _FEWER_TREES, _MOST_TREES = 4, 3, 8
 _MANY_ROWS = 100_000  # from which fewer trees have to do
 _LEAST, _MOST = 1000, 4000  # rows of a leaf
 # The same, and trees, where rows of a leaf are worth little more than others.
-_LARGEST, _LARGER, _LEAST_TREES = 8000, 2, 2
+_LARGEST, _LARGER, _LEAST_TREES = 8000, 1.5, 2
 _GLOBAL_ROWS = 30_000  # of the whole table that a leaf is to be worth
 _SMALLEST = 100  # the same where time is short
 # Rows times the square of the leaf's: of so many, factors of four trees take some seconds. Wide

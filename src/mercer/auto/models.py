@@ -40,7 +40,7 @@ _TEXTS = SHARED | entries(
     n_jobs : int or None, default=None
         Threads; None and -1 mean all that this process may use.
     partner_settings_ : dict or None
-        The same for the second pipeline, whose trees share the model beyond 20 000 rows: another
+        The same for the second pipeline, whose trees share the model beyond 50 000 rows: another
         treatment or other scales, chosen by the loss of the mean on the rows held out. None where
         the model is a single pipeline.
     input_shares_ : ndarray of shape (n_features_in_,)
@@ -62,7 +62,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     The treatment of the columns, scales of the inputs learned from the target, the kernel, its
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
-    hundred rows with the exact kernel, the better ones on more. Up to 20 000 rows the model is the
+    hundred rows with the exact kernel, the better ones on more. Up to 50 000 rows the model is the
     exact kernel machine; beyond, the mean of two local ones, whose settings are chosen once more on
     leaves. Sparse rows get random features, and with thousands of inputs a linear model is tried as
     well. Targets that vary by factors are fitted as logarithms where that serves. Then one model is
@@ -76,7 +76,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     ----------
     best_estimator_ : Pipeline, MeanRegressor or LogTargetRegressor
         ``preparer``, ``scaler`` and ``model``, ordinary estimators: to be cloned and fitted again,
-        saved, or looked at; the mean of two such pipelines beyond 20 000 rows.
+        saved, or looked at; the mean of two such pipelines beyond 50 000 rows.
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel" ("laplacian",
@@ -195,7 +195,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     The treatment of the columns, scales of the inputs learned from the labels, the kernel, its
     gamma and the strength of the penalty are chosen by successive halving: all of them on a few
-    hundred rows with the exact kernel, the better ones on more. Up to 20 000 rows the model is the
+    hundred rows with the exact kernel, the better ones on more. Up to 50 000 rows the model is the
     exact kernel machine; beyond, the mean of two local ones, whose settings are chosen once more on
     leaves. Sparse rows get random features, and with thousands of inputs a linear model is tried as
     well. Then one model is fitted to all rows. Whatever is chosen is judged on rows held out of the
@@ -211,7 +211,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         Sorted; columns of probabilities follow it.
     best_estimator_ : Pipeline or MeanClassifier
         ``preparer``, ``scaler`` and ``model``, ordinary estimators: to be cloned and fitted again,
-        saved, or looked at; the mean of two such pipelines beyond 20 000 rows.
+        saved, or looked at; the mean of two such pipelines beyond 50 000 rows.
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel" ("laplacian",
