@@ -1,9 +1,14 @@
 // A symmetric kernel matrix held in numbers of 16 bits, and its products.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
-#include "kernel_product.hpp"
+#include "kernel_tiles.hpp"
+#include "tile_sums.hpp"
 
 namespace mercer {
 

@@ -84,11 +84,11 @@ def test_trees_that_grow_in_parts_are_the_trees(node_size, overlap):
 def test_a_fit_through_files_is_the_fit_if_the_sample_is_all_rows(
     loss, weighted, dtype, folder, monkeypatch
 ):
-    n = N if loss == "squared" else N // 8
+    n, leaf_size = (N, 100) if loss == "squared" else (N // 8, 25)
     X, y = waves(n, dtype=dtype)
     y = np.column_stack([y, y[::-1]]) if weighted else y
     weights = np.random.default_rng(1).uniform(0, 2, n).round(1) if weighted else None
-    settings = {**SETTINGS, "loss": loss, "alpha": 1e-3, "tol": 1e-6}
+    settings = {**SETTINGS, "loss": loss, "alpha": 1e-3, "tol": 1e-6, "leaf_size": leaf_size}
     whole = LocalKernelRegressor(**settings).fit(X, y, weights)
     memory(monkeypatch, 300, n)
     monkeypatch.setattr("mercer.solvers.out_of_core._BOOKKEEPING", 600.0)  # nodes are small
@@ -108,7 +108,7 @@ def test_classes_are_told_apart_through_files(loss, folder, monkeypatch):
     X, y = classes(N)
     settings = {**SETTINGS, "loss": loss, "n_trees": 3, "class_weight": "balanced"}
     whole = LocalKernelClassifier(**settings).fit(X, y)
-    memory(monkeypatch, 100)
+    memory(monkeypatch, 140)
     filed = LocalKernelClassifier(**settings).fit(mapped(X, folder), y)
     assert is_mapped(filed.feature_map_.landmarks_)
     new = waves(300, seed=1)[0]

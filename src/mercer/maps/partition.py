@@ -18,6 +18,7 @@ from mercer._state import State, holds_once
 from mercer._threads import side_by_side
 
 __all__ = [
+    "MOST_GROWTH",
     "Members",
     "Partition",
     "Route",
@@ -33,7 +34,8 @@ _SAMPLE = 1000  # rows of a node whose covariance a cut is drawn from
 _DRAWS = 4  # directions tried where many rows lie on the cut itself
 _EXCESS = 0.1  # share of the rows that a side may have beyond its own unless all draws fail
 _NARROWEST = 1e-5  # width of a blend, in units of the spread: it has to outlast float32 rounding
-_USUAL_OVERLAP, _USUAL_GROWTH = 0.05, 1.6
+_USUAL_OVERLAP = 0.05
+MOST_GROWTH = 1.6  # rows of all leaves of a tree that this overlap may make, in units of the rows
 _GATHERED_BYTES = 2**20  # of rows that are projected at a time
 
 
@@ -183,7 +185,7 @@ def usual_overlap(n: int, leaf_size: int) -> float:
     time grow with the power 1.16 of n.
     """
     depth = max(1.0, float(np.log2(n / leaf_size)))
-    return float(min(_USUAL_OVERLAP, (_USUAL_GROWTH ** (1 / depth) - 1) / 2))
+    return float(min(_USUAL_OVERLAP, (MOST_GROWTH ** (1 / depth) - 1) / 2))
 
 
 def expected_growth(n: int, leaf_size: int, overlap: float) -> float:

@@ -88,8 +88,8 @@ class ConjugateGradient(Solver):
         that share a leaf of a tree of some hundred rows each, for one strength. For landmarks:
         "falkon", the equations with the landmarks for rows. "auto" is the one that fits, "leaves"
         for one strength with n alpha below a twentieth of the kernel's diagonal and not so small
-        that float32 has no inverse of a leaf; a callable takes residuals (m, C) and the alpha of
-        each column (C,).
+        that float32 has no inverse of a leaf. "rpcholesky" takes the place of "leaves" where there
+        is none. A callable takes residuals (m, C) and the alpha of each column (C,).
     check_every : int, default=50
         Iterations between two true residuals.
     rank : int or "auto", default="auto"
