@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ __all__ = [
     "usual_overlap",
 ]
 
+# The same as in growth.hpp, which cuts arrays; CSR is cut here.
 _SAMPLE = 1000  # rows of a node whose covariance a cut is drawn from
 _DRAWS = 4  # directions tried where many rows lie on the cut itself
 _EXCESS = 0.1  # share of the rows that a side may have beyond its own unless all draws fail
@@ -170,11 +170,9 @@ def projections(X: Any, rows: NDArray[np.int64], direction: NDArray) -> NDArray[
     """Inner products of some rows with a direction, (len(rows),)."""
     out = np.empty(len(rows))
     direction = direction.astype(X.dtype)
-    # ``take`` leaves Python's lock, unlike an index, so that trees can grow side by side.
-    taken = partial(X.take, axis=0) if isinstance(X, np.ndarray) else X.__getitem__
     with np.errstate(over="ignore", invalid="ignore"):
         for part in row_chunks(len(rows), bytes_per_row(X), _GATHERED_BYTES):
-            out[part] = taken(rows[part]) @ direction
+            out[part] = X[rows[part]] @ direction
     return out
 
 
@@ -276,7 +274,7 @@ def moved(nodes: NDArray[np.int64], first_cut: int, first_leaf: int) -> NDArray[
 
 
 class _Tree:
-    """One tree while it grows, cuts and leaves numbered from 0."""
+    """One tree of CSR rows while it grows, cuts and leaves numbered from 0."""
 
     def __init__(self, X: Any, leaf_size: int, overlap: float, key: int, number: int):
         self.X, self.leaf_size, self.overlap, self.key = X, leaf_size, overlap, key

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._random import key_from
+from mercer._random import RandomStateLike, key_from
 from mercer._validation import is_name, name_from, positive_integer
 from mercer.equations import RowSpace, equations, spans_all_rows
 from mercer.problem import Problem
@@ -125,7 +125,7 @@ class ConjugateGradient(Solver):
     check_every: int = 50
     rank: int | str = "auto"
     hold: bool | str = "auto"
-    random_state: Any = 0
+    random_state: RandomStateLike = 0
 
     name: ClassVar[str] = "cg"
     requires: ClassVar[frozenset[str]] = frozenset(
