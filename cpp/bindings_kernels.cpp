@@ -3,6 +3,7 @@
 #include "fixed_kernel.hpp"
 #include "gram.hpp"
 #include "held_product.hpp"
+#include "kernel_product.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>

@@ -32,9 +32,13 @@ Trees grow(Floats X, std::size_t leaf_size, double overlap, std::uint64_t key, s
     const Buffer& x = arrays.read(X, "X", 2);
     const Buffer& numbers = arrays.read(numbers_, "numbers", 1);
     const std::size_t n = x.extent(0), d = x.extent(1);
-    if (leaf_size < 2) throw std::invalid_argument("leaf_size must be at least 2.");
+    if (leaf_size < 2) {
+        const auto got = std::to_string(leaf_size);
+        throw std::invalid_argument("leaf_size must be at least 2; got " + got + ".");
+    }
     if (!(overlap >= 0.0 && overlap <= 0.25))
-        throw std::invalid_argument("overlap must be from 0 to 0.25.");
+        throw std::invalid_argument("overlap must be from 0 to 0.25; got " +
+                                    std::to_string(overlap) + ".");
     const GrowthSettings settings{leaf_size, overlap, key, pivots, weights, divides_alike};
     NumberedTrees all;
     {

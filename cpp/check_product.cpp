@@ -2,6 +2,7 @@
 #include "fixed_kernel.hpp"
 #include "gram.hpp"
 #include "held_product.hpp"
+#include "kernel_product.hpp"
 #include "random.hpp"
 
 #include <array>

@@ -1,9 +1,14 @@
 // A symmetric kernel matrix held in numbers of 16 bits, and its products.
 #pragma once
 
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
+#include <vector>
 
-#include "kernel_product.hpp"
+#include "kernel_tiles.hpp"
+#include "tile_sums.hpp"
 
 namespace mercer {
 
@@ -20,7 +25,7 @@ inline std::size_t first_block(std::size_t column) {
 inline std::size_t n_blocks(std::size_t n) {
     return (n + kKernelRows - 1) / kKernelRows;
 }
-// How many fixed the matrix of n rows takes.
+// How many numbers the matrix of n rows takes.
 inline std::size_t fixed_size(std::size_t n) {
     return first_block(n_blocks(n)) * kBlockSize;
 }
@@ -54,7 +59,7 @@ bool write_fixed(const KernelLoops<T, float>& loops, const KernelWork<float>& wo
     return small;
 }
 
-// Writes the fixed of the kernel of rows x; false, with the fixed undefined, if squared distances
+// Writes the numbers of the kernel of rows x; false, with these undefined, if squared distances
 // overflow. Its values must lie in [0, 1].
 inline bool fixed_kernel(const KernelWork<float>& work, std::uint16_t* fixed, int n_threads) {
     const KernelTables& tables = kernel_loops();
@@ -63,7 +68,7 @@ inline bool fixed_kernel(const KernelWork<float>& work, std::uint16_t* fixed, in
     return write_fixed(tables.f32_in_f64, work, fixed, n_threads);
 }
 
-// out (n, k) += K w for the matrix of these fixed; sums of a few hundred terms are float32.
+// out (n, k) += K w for the matrix of these numbers; sums of a few hundred terms are float32.
 struct FixedWork {
     const std::uint16_t* fixed;
     std::size_t n, k;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "kernel_loops.hpp"
@@ -86,7 +87,8 @@ class TileSums {
         loops_.join_lanes(room.lanes_.data(), rows * k_, totals + i * k_);
     }
     // Both at once for a tile of 16-bit numbers, which the room does not hold, and for one group of
-    // weights: the sums of its rows stay in a near cache, and `join_group` moves them.
+    // weights: the sums of its rows stay in a near cache, and `join_group` moves them. No group may
+    // be padded.
     void add_fixed(const FixedLoop* loops, const std::uint16_t* fixed, std::size_t i,
                    std::size_t rows, std::size_t p, std::size_t g, bool to_rows, Room& room) const {
         const Group& group = groups_[g];

@@ -9,6 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 import mercer.solvers.preconditioners
 from _machines import KERNEL, exact, restricted
 from _problems import make
+from mercer import config_context
 from mercer.designs import FixedPointKernel, KernelColumns, KernelMatrix
 from mercer.designs.kernel_rows import times
 from mercer.equations import equations
@@ -222,7 +223,7 @@ def test_pivots_of_the_whole_rank_give_the_kernel_back(rng):
     np.testing.assert_allclose(inverse, expected, atol=1e-8)
 
 
-@pytest.mark.parametrize("sizes", [(30,), (11, 8, 11), (1, 28, 1)])
+@pytest.mark.parametrize("sizes", [(30,), (11, 8, 11), (1, 28, 1), (0, 14, 0, 16)])
 def test_leaves_are_exact_inside_and_of_low_rank_beyond(sizes, rng):
     design = KernelColumns(rng.normal(size=(30, 3)), KERNEL)
     K, factor = design.toarray(), pivots_of(design, 6, 0)
@@ -254,10 +255,11 @@ def test_leaves_that_float32_cannot_invert_are_refused():
 )
 def test_leaves_serve_one_small_strength(strengths, shift, suits, rng):
     design = KernelColumns(rng.normal(size=(40, 3)).astype(np.float32), KERNEL)
-    alphas = [shift / 40] * strengths
-    assert suits_leaves(design, None, 40, alphas) is (suits and strengths == 1)
+    alphas, factor = [shift / 40] * strengths, np.zeros((1, 40), np.float32)
+    assert suits_leaves(design, factor, None, alphas) is (suits and strengths == 1)
     roots = np.full(40, 10.0)
-    assert suits_leaves(design, roots, 40, [100 * a for a in alphas]) is (suits and strengths == 1)
+    larger = [100 * alpha for alpha in alphas]
+    assert suits_leaves(design, factor, roots, larger) is (suits and strengths == 1)
 
 
 def test_texts_have_no_leaves():
@@ -325,7 +327,15 @@ def test_designs_without_a_rounded_matrix_are_refused(rng):
         KernelColumns(X.astype(np.float32), Linear()),
     ):
         assert not FixedPointKernel.fits(design)
-        with pytest.raises(ValueError, match="design must have a matrix of 16-bit numbers"):
+        with pytest.raises(ValueError, match="design must be symmetric, of float32"):
+            FixedPointKernel(design)
+
+
+def test_a_rounded_matrix_that_memory_has_no_room_for_is_refused(rng):
+    design = rough_machine(rng).design
+    with config_context(max_memory="1MB"):
+        assert not FixedPointKernel.fits(design)
+        with pytest.raises(MemoryError, match="half the kernel matrix of 2500 rows needs"):
             FixedPointKernel(design)
 
 

@@ -18,7 +18,8 @@ from mercer import (
     persistence,
 )
 from mercer.maps.grafting import grafted, top_of_tree
-from mercer.maps.partition import forest, grown, grown_in_core
+from mercer.maps.partition import Members, forest, grown, grown_in_core
+from mercer.solvers.out_of_core import _Kept
 from test_local import classes, waves
 
 N = 3000
@@ -84,11 +85,11 @@ def test_trees_that_grow_in_parts_are_the_trees(node_size, overlap):
 def test_a_fit_through_files_is_the_fit_if_the_sample_is_all_rows(
     loss, weighted, dtype, folder, monkeypatch
 ):
-    n = N if loss == "squared" else N // 8
+    n, leaf_size = (N, 100) if loss == "squared" else (N // 8, 25)
     X, y = waves(n, dtype=dtype)
     y = np.column_stack([y, y[::-1]]) if weighted else y
     weights = np.random.default_rng(1).uniform(0, 2, n).round(1) if weighted else None
-    settings = {**SETTINGS, "loss": loss, "alpha": 1e-3, "tol": 1e-6}
+    settings = {**SETTINGS, "loss": loss, "alpha": 1e-3, "tol": 1e-6, "leaf_size": leaf_size}
     whole = LocalKernelRegressor(**settings).fit(X, y, weights)
     memory(monkeypatch, 300, n)
     monkeypatch.setattr("mercer.solvers.out_of_core._BOOKKEEPING", 600.0)  # nodes are small
@@ -108,7 +109,7 @@ def test_classes_are_told_apart_through_files(loss, folder, monkeypatch):
     X, y = classes(N)
     settings = {**SETTINGS, "loss": loss, "n_trees": 3, "class_weight": "balanced"}
     whole = LocalKernelClassifier(**settings).fit(X, y)
-    memory(monkeypatch, 100)
+    memory(monkeypatch, 140)
     filed = LocalKernelClassifier(**settings).fit(mapped(X, folder), y)
     assert is_mapped(filed.feature_map_.landmarks_)
     new = waves(300, seed=1)[0]
@@ -187,7 +188,7 @@ def look():
         most[0] = max(most[0], held_memory() - before)
         time.sleep(0.002)
 
-watcher = threading.Thread(target=look)
+watcher = threading.Thread(target=look, daemon=True)
 watcher.start()
 with mercer.config_context(max_memory=int(sys.argv[3])):
     model.fit(X, y)
@@ -219,6 +220,16 @@ def test_memory_for_no_two_leaves_is_refused_in_a_sentence(folder):
         pytest.raises(MemoryError, match=r"a node of two leaves of 60 rows needs .*would fit\."),
     ):
         model.fit(mapped(X, folder), y)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a file that is mapped stays")
+def test_coefficients_that_were_only_looked_at_leave_no_files(folder):
+    kept, X = _Kept(folder, 2, 1, np.dtype(np.float32)), np.ones((4, 2), np.float32)
+    kept.add(X, Members(np.arange(4), np.array([0, 4])), np.arange(5.0)[:, None])
+    files = set(os.listdir(folder))
+    for _ in range(3):
+        np.testing.assert_array_equal(kept.mapped(1)[2].ravel(), np.arange(5))
+    assert set(os.listdir(folder)) == files
 
 
 # --- stopping --------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
@@ -34,7 +35,8 @@ def side_by_side(
         return
     pool = ThreadPoolExecutor(threads)
     try:
-        for future in [pool.submit(copy_context().run, call, work) for work in works]:
-            yield future.result()
+        futures = deque(pool.submit(copy_context().run, call, work) for work in works)
+        while futures:
+            yield futures.popleft().result()  # nobody else holds it: results may be large
     finally:
         pool.shutdown(cancel_futures=True)

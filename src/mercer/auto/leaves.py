@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from mercer.auto.trials import Settings
+from mercer.maps.partition import MOST_GROWTH, usual_overlap
 
 __all__ = ["Cut", "cut_for", "neighbours", "trial_leaves"]
 
@@ -23,8 +24,6 @@ _SMALLEST = 100  # the same where time is short
 # Rows times the square of the leaf's: of so many, factors of four trees take some seconds. Wide
 # rows, which take all methods longer, get more.
 _WORK, _WIDE = 3.2e11, 50
-# Overlap of cuts, at most, and rows of all leaves of a tree that it may make, in units of the rows.
-_OVERLAP, _GROWTH = 0.05, 1.6
 
 _FACTOR = {"laplacian": 2.0, "gaussian": 3.0}  # steps of gamma
 _RIDGE_STEP, _LEAST_RIDGE = 3.0, 2e-3  # weaker ones show rounding sooner than gains
@@ -42,12 +41,11 @@ class Cut:
     @property
     def overlap(self) -> float:
         """Share of the rows to either side of a cut that both sides are fitted to."""
-        depth = max(1.0, np.log2(self.n / self.leaf_size))
-        return float(min(_OVERLAP, (_GROWTH ** (1 / depth) - 1) / 2))
+        return usual_overlap(self.n, self.leaf_size)
 
     def seconds(self, leaf_seconds: float, leaf_rows: int) -> float:
         """The time that all leaves take, if one of ``leaf_rows`` rows takes ``leaf_seconds``."""
-        n_leaves = self.n_trees * max(1.0, self.n * _GROWTH / self.leaf_size)
+        n_leaves = self.n_trees * max(1.0, self.n * MOST_GROWTH / self.leaf_size)
         return float(n_leaves * leaf_seconds * (self.leaf_size / leaf_rows) ** 2.5)
 
 

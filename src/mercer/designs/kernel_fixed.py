@@ -35,6 +35,14 @@ class FixedPointKernel(KernelColumns):
     design : KernelColumns
         One that ``fits``.
 
+    Raises
+    ------
+    ValueError
+        If it is not symmetric, of float32 and of a kernel of the core with values in [0, 1], or
+        holds its matrix already.
+    MemoryError
+        If the numbers do not fit.
+
     Examples
     --------
     >>> import numpy as np
@@ -49,8 +57,11 @@ class FixedPointKernel(KernelColumns):
 
     def __init__(self, design: KernelColumns):
         self.__dict__.update(design.__dict__)
-        if not self.fits(design):
-            raise ValueError(f"design must have a matrix of 16-bit numbers; got {design!r}.")
+        if not _can_be_rounded(design):
+            raise ValueError(
+                "design must be symmetric, of float32 and of a kernel with values in [0, 1]; "
+                f"got {design!r} of {design.kernel!r}."
+            )
         name, parameter, scale = cast(InCore, design._core)
         n = self.shape[0]
         check_memory(_bytes_of(design), f"half the kernel matrix of {n} rows", "do not hold it")
@@ -61,10 +72,7 @@ class FixedPointKernel(KernelColumns):
     @staticmethod
     def fits(design: KernelColumns) -> bool:
         """Whether the design is one whose matrix these numbers can hold, and memory has room."""
-        core = design._core
-        if core is None or core[0] in _UNBOUNDED:
-            return False
-        if not design.symmetric or design.dtype != np.float32 or design.nbytes:
+        if not _can_be_rounded(design):
             return False
         available = available_memory()
         return available is None or _bytes_of(design) <= WHOLE_SHARE * available
@@ -88,6 +96,13 @@ class FixedPointKernel(KernelColumns):
 
     def sources(self) -> list[Any]:
         return [*super().sources(), self._numbers]
+
+
+def _can_be_rounded(design: KernelColumns) -> bool:
+    """Whether its matrix is one of numbers in [0, 1] that the core makes and nobody holds."""
+    core = design._core
+    is_bounded = core is not None and core[0] not in _UNBOUNDED
+    return is_bounded and design.symmetric and design.dtype == np.float32 and not design.nbytes
 
 
 def _bytes_of(design: KernelColumns) -> float:

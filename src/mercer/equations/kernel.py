@@ -97,7 +97,8 @@ class KernelEquations(Equations):
 
     # -- anywhere ----------------------------------------------------------------------------
 
-    def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
+    def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray:
+        """M_c V_c, where products with the kernel are in the dtype of V."""
         scaled = self._scaled(V).astype(V.dtype, copy=False)
         out = self._scaled(np.concatenate([part.matvec(scaled) for part in self.parts]))
         out += self.n_rows * self.strengths(columns) * V

@@ -6,10 +6,11 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from mercer._array import check_memory, n_threads
+from mercer._random import RandomStateLike
 from mercer._state import State, holds_once
 from mercer._validation import positive_integer, real_number
 from mercer.designs import Design
@@ -98,7 +99,7 @@ default="laplacian"
     n_trees: int = 4
     overlap: float | None = None
     _: KW_ONLY
-    random_state: Any = None
+    random_state: RandomStateLike = None
     n_jobs: int | None = None
     landmarks_: Any = field(init=False)
     partition_: Partition = field(init=False)
@@ -142,7 +143,7 @@ default="laplacian"
         other.landmarks_, other.partition_, other.members_ = landmarks, partition, members
         return other
 
-    def bytes_per_row(self, dtype: Any) -> float:
+    def bytes_per_row(self, dtype: DTypeLike) -> float:
         # Leaves that a row lies in are few, and blocks are made in tiles.
         leaves = 4.0 * len(self.partition_.roots)
         return 2.0 * np.dtype(dtype).itemsize * self.n_features_in_ + 32.0 * leaves

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from mercer._state import State, holds_once
 from mercer._threads import side_by_side
 
 __all__ = [
+    "MOST_GROWTH",
     "Members",
     "Partition",
     "Route",
@@ -29,11 +29,13 @@ __all__ = [
     "usual_overlap",
 ]
 
+# The same as in growth.hpp, which cuts arrays; CSR is cut here.
 _SAMPLE = 1000  # rows of a node whose covariance a cut is drawn from
 _DRAWS = 4  # directions tried where many rows lie on the cut itself
 _EXCESS = 0.1  # share of the rows that a side may have beyond its own unless all draws fail
 _NARROWEST = 1e-5  # width of a blend, in units of the spread: it has to outlast float32 rounding
-_USUAL_OVERLAP, _USUAL_GROWTH = 0.05, 1.6
+_USUAL_OVERLAP = 0.05
+MOST_GROWTH = 1.6  # rows of all leaves of a tree that this overlap may make, in units of the rows
 _GATHERED_BYTES = 2**20  # of rows that are projected at a time
 
 
@@ -168,11 +170,9 @@ def projections(X: Any, rows: NDArray[np.int64], direction: NDArray) -> NDArray[
     """Inner products of some rows with a direction, (len(rows),)."""
     out = np.empty(len(rows))
     direction = direction.astype(X.dtype)
-    # ``take`` leaves Python's lock, unlike an index, so that trees can grow side by side.
-    taken = partial(X.take, axis=0) if isinstance(X, np.ndarray) else X.__getitem__
     with np.errstate(over="ignore", invalid="ignore"):
         for part in row_chunks(len(rows), bytes_per_row(X), _GATHERED_BYTES):
-            out[part] = taken(rows[part]) @ direction
+            out[part] = X[rows[part]] @ direction
     return out
 
 
@@ -183,7 +183,7 @@ def usual_overlap(n: int, leaf_size: int) -> float:
     time grow with the power 1.16 of n.
     """
     depth = max(1.0, float(np.log2(n / leaf_size)))
-    return float(min(_USUAL_OVERLAP, (_USUAL_GROWTH ** (1 / depth) - 1) / 2))
+    return float(min(_USUAL_OVERLAP, (MOST_GROWTH ** (1 / depth) - 1) / 2))
 
 
 def expected_growth(n: int, leaf_size: int, overlap: float) -> float:
@@ -274,7 +274,7 @@ def moved(nodes: NDArray[np.int64], first_cut: int, first_leaf: int) -> NDArray[
 
 
 class _Tree:
-    """One tree while it grows, cuts and leaves numbered from 0."""
+    """One tree of CSR rows while it grows, cuts and leaves numbered from 0."""
 
     def __init__(self, X: Any, leaf_size: int, overlap: float, key: int, number: int):
         self.X, self.leaf_size, self.overlap, self.key = X, leaf_size, overlap, key

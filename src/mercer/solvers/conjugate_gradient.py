@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._random import key_from
+from mercer._random import RandomStateLike, key_from
 from mercer._validation import is_name, name_from, positive_integer
 from mercer.equations import RowSpace, equations, spans_all_rows
 from mercer.problem import Problem
@@ -88,8 +88,8 @@ class ConjugateGradient(Solver):
         that share a leaf of a tree of some hundred rows each, for one strength. For landmarks:
         "falkon", the equations with the landmarks for rows. "auto" is the one that fits, "leaves"
         for one strength with n alpha below a twentieth of the kernel's diagonal and not so small
-        that float32 has no inverse of a leaf; a callable takes residuals (m, C) and the alpha of
-        each column (C,).
+        that float32 has no inverse of a leaf. "rpcholesky" takes the place of "leaves" where there
+        is none. A callable takes residuals (m, C) and the alpha of each column (C,).
     check_every : int, default=50
         Iterations between two true residuals.
     rank : int or "auto", default="auto"
@@ -125,7 +125,7 @@ class ConjugateGradient(Solver):
     check_every: int = 50
     rank: int | str = "auto"
     hold: bool | str = "auto"
-    random_state: Any = 0
+    random_state: RandomStateLike = 0
 
     name: ClassVar[str] = "cg"
     requires: ClassVar[frozenset[str]] = frozenset(

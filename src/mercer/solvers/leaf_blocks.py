@@ -29,7 +29,7 @@ class LeafBlocks:
     factor : ndarray of shape (rank, n)
         F, of a pivoted Cholesky factorisation of K.
     leaf_of : ndarray of shape (n,)
-        The number of the leaf of every row, from 0 on.
+        The number of the leaf of every row, from 0 on; some may have no row.
     block : callable
         Of the numbers of some rows: their square block of K.
     shift : float
@@ -64,7 +64,9 @@ class LeafBlocks:
         shift: float,
         n_jobs: int | None = None,
     ):
-        leaves = np.split(np.argsort(leaf_of, kind="stable"), np.cumsum(np.bincount(leaf_of))[:-1])
+        sizes = np.bincount(leaf_of)
+        ends = np.cumsum(sizes[sizes > 0])
+        leaves = np.split(np.argsort(leaf_of, kind="stable"), ends[:-1])
         self._n_threads = n_threads(n_jobs)
         count, side, rank = len(leaves), max(map(len, leaves)), len(factor)
         # Every leaf has as many places as the largest; those that are left over are of no row.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import check_memory, row_chunks
+from mercer._array import check_memory, format_bytes, row_chunks
 from mercer._random import Slot, distinct
 from mercer._rows import bytes_per_row
 from mercer.losses import Loss
@@ -113,7 +114,7 @@ def solve_through_files(
     Raises
     ------
     MemoryError
-        If ``memory`` does not hold the rows of a few leaves.
+        If ``memory`` does not hold the rows of two leaves, or rows that are all alike.
     OSError
         If the files cannot be written.
     KeyboardInterrupt
@@ -133,7 +134,7 @@ def solve_through_files(
             if not work.nodes:
                 raise
             stopped = interrupted = True
-        optimality = work.optimality if work.trees else 1.0  # what means leave
+        optimality = work.optimality if work.whole[0] else 1.0  # what means leave
         return FileSolution(*work.model(), optimality, work.n_iter, stopped, interrupted)
 
 
@@ -150,7 +151,9 @@ class _Work:
     memory: float
     how: dict[str, Any]
     folder: Path
-    trees: list[Partition] = field(default_factory=list)  # whole ones
+    # Whole trees, and how many parts they have been kept in: replaced in one go, so that they fit
+    # each other whenever the user interrupts.
+    whole: tuple[list[Partition], int] = field(default_factory=lambda: ([], 0))
     top: Partition | None = None  # of the tree at work
     parts: list[Partition] = field(default_factory=list)  # of the nodes that are solved
     nodes: list[_Node] = field(default_factory=list)
@@ -170,11 +173,13 @@ class _Work:
         )
         of_row = _COPIES * self.record.itemsize + _BOOKKEEPING
         self.node_size = int(_SHARE * self.memory / of_row)
-        check_memory(
-            2.0 * self.leaf_size * of_row / _SHARE,
-            f"a node of two leaves of {self.leaf_size} rows",
-            f"leaf_size={max(2, self.node_size // 2)} would fit",
-        )
+        if self.node_size < 2 * self.leaf_size:
+            raise MemoryError(
+                f"a node of two leaves of {self.leaf_size} rows needs "
+                f"{format_bytes(2.0 * self.leaf_size * of_row / _SHARE)} but "
+                f"{format_bytes(max(0.0, self.memory))} are available; "
+                f"leaf_size={max(2, self.node_size // 2)} would fit."
+            )
         self.kept = _Kept(self.folder, d, k, self.X.dtype)
 
     def solve(self, listener: Callable[[FileProgress], bool] | None) -> bool:
@@ -188,13 +193,13 @@ class _Work:
             for node in nodes:
                 self._solve_node(number, node)
                 if node is nodes[-1]:
-                    self.trees.append(grafted(top, self.parts))
-                    self.kept.end_tree()
+                    trees = [*self.whole[0], grafted(top, self.parts)]
+                    self.whole = trees, len(self.kept.sizes)
                 if listener is None:
                     continue
                 progress = FileProgress(self.kept.n_rows, n_expected, self.model)
                 if listener(progress):
-                    return len(self.trees) < self.n_trees
+                    return len(self.whole[0]) < self.n_trees
         return False
 
     def _first_cuts(self, number: int) -> tuple[Partition, list[int]]:
@@ -258,9 +263,10 @@ class _Work:
 
     def model(self) -> tuple[LocalKernel, NDArray]:
         """The trees that are whole; of the first one also a part, and means for the rest."""
-        if self.trees or self.top is None:
-            landmarks, members, coef = self.kept.mapped(self.kept.n_whole)
-            return self.map.fitted_to(landmarks, forest(self.trees), members), coef
+        trees, n_parts = self.whole
+        if trees or self.top is None:
+            landmarks, members, coef = self.kept.mapped(n_parts)
+            return self.map.fitted_to(landmarks, forest(trees), members), coef
         left = self.nodes[len(self.parts) :]
         means = [node.target / node.weight * self.how["fit_intercept"] for node in left]
         tree = grafted(self.top, [*self.parts, *(_leaf(self.top) for _ in left)])
@@ -284,7 +290,6 @@ class _Kept:
         self.coef = _ArrayFile(folder / "coefficients", (k,), dtype)
         self.sizes: list[NDArray[np.int64]] = []  # of the leaves, part by part
         self.constants: list[NDArray] = []
-        self.n_whole = 0  # parts of whole trees
         self.n_models = 0
 
     @property
@@ -300,10 +305,6 @@ class _Kept:
         self.coef.append(coef[:count])
         self.sizes.append(np.diff(members.starts))
         self.constants.append(coef[count:])
-
-    def end_tree(self) -> None:
-        """What is there now are whole trees."""
-        self.n_whole = len(self.sizes)
 
     def mapped(
         self, n_parts: int, means: Sequence[NDArray] = ()
@@ -325,7 +326,10 @@ class _Kept:
         if count:
             landmarks.write(n, np.zeros((count, *landmarks.shape)))
             order.write(n, np.arange(n, n + count))
-        return landmarks.mapped(n + count), Members(order.mapped(n + count), starts), coef.mapped()
+        members, theta = Members(order.mapped(n + count), starts), coef.mapped()
+        with suppress(OSError):  # goes with the model, where systems let files go that are mapped
+            coef.path.unlink()
+        return landmarks.mapped(n + count), members, theta
 
 
 class _ArrayFile:

@@ -78,7 +78,7 @@ def of_machine(
     root = None if problem.weights is None else np.sqrt(problem.weights)
     most = rank_for(n) if rank == "auto" else min(int(rank), n)
     factor = pivots_of(design, most, key, root, n * min(alphas))
-    if kind == "leaves" or (kind == "auto" and suits_leaves(design, root, n, alphas)):
+    if kind == "leaves" or (kind == "auto" and suits_leaves(design, factor, root, alphas)):
         with suppress(np.linalg.LinAlgError):
             local = in_leaves(design, factor, key, root, n * min(alphas))
             return lambda residual, strengths: local(residual)
@@ -161,7 +161,10 @@ def pivots_of(
 
 
 def suits_leaves(
-    design: KernelColumns, root: NDArray[np.float64] | None, n: int, alphas: list[float]
+    design: KernelColumns,
+    factor: NDArray,
+    root: NDArray[np.float64] | None,
+    alphas: list[float],
 ) -> bool:
     """Whether leaves pay, for one strength, may be inverted in float32, and fit in memory."""
     weights = np.ones(1) if root is None else root**2
@@ -169,9 +172,9 @@ def suits_leaves(
     least = _LEAST_SHIFT * _LEAF * weights.max() * diagonal.max(initial=0.0)
     most = _MOST_SHIFT * float(np.mean(weights * diagonal))
     available = available_memory()
-    needed = 8.0 * n * _LEAF + design.n_bytes_of_points
-    fits = available is None or needed <= _SHARE * available
-    return design.has_numbers and len(alphas) == 1 and bool(least <= n * alphas[0] <= most) and fits
+    fits = available is None or _bytes_of_leaves(design, factor) <= _SHARE * available
+    is_between = bool(least <= design.shape[0] * alphas[0] <= most)
+    return design.has_numbers and len(alphas) == 1 and is_between and fits
 
 
 def in_leaves(
@@ -185,13 +188,20 @@ def in_leaves(
     n, remedy = design.shape[0], "choose preconditioner='rpcholesky'"
     if not design.has_numbers:
         raise ValueError(f"preconditioner must not be 'leaves' for texts; {remedy}.")
-    needed = 8.0 * n * _LEAF + design.n_bytes_of_points
-    check_memory(needed, f"the kernel within leaves of {n} rows", remedy)
+    check_memory(_bytes_of_leaves(design, factor), f"the kernel within leaves of {n} rows", remedy)
     leaves = grown(design.points(), _LEAF, 1, 0.0, key, design.n_threads)[1]
     leaf_of = np.empty(n, dtype=np.int64)  # a row at a cut is in two leaves, and goes to the later
     leaf_of[leaves.order] = np.repeat(np.arange(len(leaves)), np.diff(leaves.starts))
     block = _blocks(design, np.ones(n) if root is None else root)
     return LeafBlocks(factor, leaf_of, block, shift, design.n_threads)
+
+
+def _bytes_of_leaves(design: KernelColumns, factor: NDArray) -> float:
+    """Bytes of the rows, of the leaves' inverses and of the factor in order of the leaves.
+
+    Leaves are at least half full.
+    """
+    return 8.0 * factor.shape[1] * (_LEAF + len(factor)) + design.n_bytes_of_points
 
 
 def _blocks(
