@@ -11,6 +11,7 @@ from scipy.linalg import lapack
 
 from mercer import _core
 from mercer._array import n_threads
+from mercer._blas import blas_threads
 from mercer._threads import side_by_side
 from mercer.designs.kernel_rows import times
 
@@ -88,8 +89,9 @@ class LeafBlocks:
             return columns @ (inverse @ columns.T)
 
         inner = np.eye(rank)
-        for term in side_by_side(part, range(count), n_jobs):
-            inner += term
+        with blas_threads(1):  # a leaf per thread
+            for term in side_by_side(part, range(count), n_jobs):
+                inner += term
         self._inner = linalg.cho_factor(0.5 * (inner + inner.T), lower=True, check_finite=False)
 
     def __call__(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
