@@ -47,6 +47,7 @@ def machine(n_trees, seed, kind=LocalKernelRegressor):
 # the mean
 
 
+@pytest.mark.rounding
 def test_every_pipeline_counts_by_its_trees():
     X, y = rows()
     pipelines = [machine(2, 0), machine(1, 1)]
@@ -171,6 +172,7 @@ def test_partners_see_the_rows_another_way():
     assert stage.beside(leader) == wanted
 
 
+@pytest.mark.rounding
 @pytest.mark.usefixtures("small_leaves")
 def test_two_pipelines_share_the_trees_and_are_kept(tmp_path):
     X, y = make_friedman1(2500, 6, noise=1.0, random_state=0)
