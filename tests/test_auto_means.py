@@ -146,6 +146,24 @@ def test_means_of_anything_else_are_refused(others):
         model.predict(X)
 
 
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda pipelines: pipelines.append(pipelines[0]),
+        lambda pipelines: pipelines[0].steps.append(pipelines[0].steps[-1]),
+        lambda pipelines: pipelines[0].steps.clear(),
+        lambda pipelines: pipelines[0].steps.insert(0, ("number", 3.0)),
+        lambda pipelines: pipelines[0].steps.append(3),
+    ],
+)
+def test_pipelines_changed_after_the_fit_are_refused(edit):
+    X, y = rows()
+    model = MeanRegressor([machine(1, 0)]).fit(X, y)
+    edit(model.pipelines_)
+    with pytest.raises(ValueError, match=r"^pipelines_ of a fitted MeanRegressor must .* again\.$"):
+        model.predict(X)
+
+
 # the choice of the second pipeline
 
 

@@ -79,11 +79,7 @@ class MeanModel(Checked, BaseEstimator):
         """Whether these are pipelines, at least one, with a machine of the kind at their ends."""
         if not isinstance(pipelines, (list, tuple)) or not pipelines:
             return False
-        all_steps = [vars(p).get("steps") for p in pipelines if isinstance(p, Pipeline)]
-        return len(all_steps) == len(pipelines) and all(
-            isinstance(steps, list) and steps and isinstance(steps[-1][-1], self._machine)
-            for steps in all_steps
-        )
+        return all(_ends_in(pipeline, self._machine) for pipeline in pipelines)
 
     def _mean(self, method: str, X: Any) -> NDArray:
         """The mean response, each pipeline counted by its trees."""
@@ -97,6 +93,21 @@ class MeanModel(Checked, BaseEstimator):
         pipelines = state.instance("pipelines_", list)
         rule = f"hold Pipelines that end in a {self._machine.__name__}"
         state.check("pipelines_", rule, self._can_average(pipelines))
+        is_once = len({id(pipeline) for pipeline in pipelines}) == len(pipelines)
+        state.check("pipelines_", "hold every Pipeline once", is_once)
+
+
+def _ends_in(pipeline: Any, machine: type[LocalKernelMachine]) -> bool:
+    """Whether this is a pipeline of transformers and a machine, whatever a file made of it."""
+    steps = pipeline.steps if isinstance(pipeline, Pipeline) else None
+    if not isinstance(steps, list) or not steps:
+        return False
+    if not all(isinstance(step, (tuple, list)) and len(step) == 2 for step in steps):
+        return False
+    *before, last = (estimator for _, estimator in steps)
+    return isinstance(last, machine) and all(
+        hasattr(step, "transform") or step is None or isinstance(step, str) for step in before
+    )
 
 
 class MeanRegressor(RegressorMixin, MeanModel):
