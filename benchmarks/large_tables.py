@@ -29,7 +29,7 @@ from sklearn.model_selection import train_test_split
 
 from _side_by_side import environment
 from mercer import datasets
-from tables import contenders, report, run
+from tables import BOOSTERS, contenders, report, run
 
 # Name: file, target, columns that would tell it, task.
 FRAMES = {
@@ -48,7 +48,6 @@ REGISTRY = (
 )
 GENERATED = ("generated-friedman1-100000", "generated-friedman1-1000000")
 COMPARED = ("mercer auto", "LightGBM", "XGBoost", "CatBoost")
-BETTER_OF = ("LightGBM", "XGBoost")  # with which the first one is compared in the summary
 CURVE_SIZES = (1000, 2000, 5000, 10_000, 20_000, 50_000, 100_000, 200_000, 500_000, 1_000_000)
 
 
@@ -188,7 +187,7 @@ def summary(records: list[dict[str, Any]]) -> str:
             if record["data"] == data:
                 own.setdefault(record["contender"], []).append(record)
         ours = own.get("mercer auto")
-        own = {name: found for name, found in own.items() if name in BETTER_OF}
+        own = {name: found for name, found in own.items() if name in BOOSTERS}
         if ours is None or not own:
             continue
         mean = {n: statistics.fmean(r["error"] for r in found) for n, found in own.items()}

@@ -44,7 +44,7 @@ GENERATED = ("friedman1", "friedman2", "friedman3")
 NOISE = {"friedman1": 1.0, "friedman2": 50.0, "friedman3": 0.1}
 DENSE = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)  # take no sparse rows
 MOST_DENSE = 10_000  # columns from which these would not fit
-BOOSTERS = ("LightGBM", "XGBoost")
+BOOSTERS = ("LightGBM", "XGBoost")  # with which ours is compared in the summary
 WORSE = 1.05  # times the error of the worse booster, which ours is never to exceed
 SLOWER = 3.0  # times the faster booster, within which ours is to be
 

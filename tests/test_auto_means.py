@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_friedman1, make_friedman2, make_friedman3
+from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -18,6 +19,7 @@ from mercer import (
     persistence,
 )
 from mercer.auto import MeanClassifier, MeanRegressor, base, leaves, parts
+from mercer.auto.deadline import Deadline
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.trials import Settings
 
@@ -45,6 +47,7 @@ def machine(n_trees, seed, kind=LocalKernelRegressor):
 # the mean
 
 
+@pytest.mark.rounding
 def test_every_pipeline_counts_by_its_trees():
     X, y = rows()
     pipelines = [machine(2, 0), machine(1, 1)]
@@ -97,11 +100,67 @@ def test_what_was_finished_before_an_interruption_predicts():
     assert np.corrcoef(model.predict(X), y)[0, 1] > 0.9
 
 
-def test_a_mean_of_nothing_is_refused():
+@pytest.mark.parametrize("late", [0, 1])
+def test_pipelines_without_a_whole_tree_are_left_out_but_the_first(late, monkeypatch):
+    monkeypatch.setattr("mercer.solvers.local._BATCH", 1)
+    X, y = rows()
+    pipelines = [machine(2, 0), machine(1, 1)]
+    for pipeline in pipelines[late:]:
+        pipeline[-1].set_callbacks(Deadline(-np.inf))
+    model = MeanRegressor(pipelines).fit(X, y)
+    assert [p[-1].random_state for p in model.pipelines_] == [0]
+    assert model.pipelines_[0][-1].converged_ == (late == 1)
+    np.testing.assert_array_equal(model.predict(X), model.pipelines_[0].predict(X))
+
+
+def test_a_fit_of_which_a_part_fails_leaves_nothing():
     X, y = rows()
     model = MeanRegressor([machine(1, 0)]).fit(X, y)
-    model.pipelines_ = []
-    with pytest.raises(ValueError, match="pipelines_ of a fitted MeanRegressor must hold"):
+    model.set_params(pipelines=[machine(1, 0), machine(0, 1)])
+    with pytest.raises(ValueError, match="n_trees must be"):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+OTHERS = (
+    [],
+    None,
+    machine(1, 0),
+    [LocalKernelRegressor()],
+    [machine(1, 0), machine(1, 0, LocalKernelClassifier)],
+    [make_pipeline(StandardScaler())],
+)
+
+
+@pytest.mark.parametrize("others", OTHERS)
+def test_means_of_anything_else_are_refused(others):
+    X, y = rows()
+    rule = "a list of Pipelines that end in a LocalKernelRegressor; got"
+    with pytest.raises(ValueError, match=f"^pipelines must be {rule}") as refusal:
+        MeanRegressor(others).fit(X, y)
+    assert "\n" not in str(refusal.value)
+    model = MeanRegressor([machine(1, 0)]).fit(X, y)
+    model.pipelines_ = others
+    with pytest.raises(ValueError, match=r"^pipelines_ of a fitted MeanRegressor must .* again\.$"):
+        model.predict(X)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda pipelines: pipelines.append(pipelines[0]),
+        lambda pipelines: pipelines[0].steps.append(pipelines[0].steps[-1]),
+        lambda pipelines: pipelines[0].steps.clear(),
+        lambda pipelines: pipelines[0].steps.insert(0, ("number", 3.0)),
+        lambda pipelines: pipelines[0].steps.append(3),
+    ],
+)
+def test_pipelines_changed_after_the_fit_are_refused(edit):
+    X, y = rows()
+    model = MeanRegressor([machine(1, 0)]).fit(X, y)
+    edit(model.pipelines_)
+    with pytest.raises(ValueError, match=r"^pipelines_ of a fitted MeanRegressor must .* again\.$"):
         model.predict(X)
 
 
@@ -131,6 +190,7 @@ def test_partners_see_the_rows_another_way():
     assert stage.beside(leader) == wanted
 
 
+@pytest.mark.rounding
 @pytest.mark.usefixtures("small_leaves")
 def test_two_pipelines_share_the_trees_and_are_kept(tmp_path):
     X, y = make_friedman1(2500, 6, noise=1.0, random_state=0)
@@ -151,6 +211,16 @@ def test_two_pipelines_share_the_trees_and_are_kept(tmp_path):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), expected)
     again = clone(model.best_estimator_).fit(X, np.exp(y / 5))
     np.testing.assert_allclose(again.predict(X), expected, rtol=5e-3)
+
+
+@pytest.mark.usefixtures("small_leaves")
+def test_a_model_of_a_single_tree_has_no_partner(monkeypatch):
+    monkeypatch.setattr(leaves, "_TREES", 1)
+    monkeypatch.setattr(leaves, "_LEAST_TREES", 1)
+    X, y = make_friedman1(1500, 6, noise=1.0, random_state=0)
+    model = AutoKernelRegressor(random_state=0).fit(X, y)
+    assert model.kernel_machine_.n_trees == len(model._pipelines()) == 1
+    assert model.partner_settings_ is None
 
 
 # laws of local models

@@ -24,6 +24,7 @@ from mercer.maps import IdentityMap
 # trials
 
 
+@pytest.mark.rounding
 def test_exact_responses_are_kernel_ridge():
     rng = np.random.default_rng(0)
     X, target, held = rng.normal(size=(40, 3)), rng.normal(size=(40, 2)), rng.normal(size=(7, 3))
@@ -34,6 +35,7 @@ def test_exact_responses_are_kernel_ridge():
         np.testing.assert_allclose(responses, theirs.fit(X, target).predict(held), rtol=1e-6)
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize(("kernel", "theirs"), [("laplacian", "laplacian"), ("gaussian", "rbf")])
 def test_machines_solved_together_are_kernel_ridge(kernel, theirs):
     rng, ridges = np.random.default_rng(0), [0.3, 0.01]
@@ -53,7 +55,8 @@ def test_machines_solved_together_are_kernel_ridge(kernel, theirs):
             np.testing.assert_allclose(responses, expected, atol=2e-4)
 
 
-def test_machines_are_solved_alike_alone_and_together():
+@pytest.mark.rounding
+def test_machines_are_solved_alike_alone_and_together(monkeypatch):
     rng = np.random.default_rng(0)
     machines = [
         Machine(1.0, X[:300], X[300:], rng.normal(size=(300, 1)))
@@ -62,6 +65,8 @@ def test_machines_are_solved_alike_alone_and_together():
     together = list(exact_responses("laplacian", machines, [0.1], 1))
     alone = [next(exact_responses("laplacian", [machine], [0.1], 1)) for machine in machines]
     np.testing.assert_array_equal(together, alone)
+    monkeypatch.setattr("mercer.auto.machines._TOGETHER", 2 * 320 * 4)
+    np.testing.assert_array_equal(list(exact_responses("laplacian", machines, [0.1], 2)), alone)
 
 
 def test_feature_responses_are_ridge_of_the_features():

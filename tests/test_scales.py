@@ -24,6 +24,7 @@ def ridge_of_one_direction(n=800, d=6, seed=0):
     return X, np.sin(2 * X @ direction), direction
 
 
+@pytest.mark.rounding
 def test_gradient_products_are_those_of_the_fit():
     rng = np.random.default_rng(0)
     X, target = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))

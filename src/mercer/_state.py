@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 __all__ = ["Checked", "State", "holds_once"]
 
 _SHOWN = 60  # characters of a value that a sentence shows
-_LARGE = 2**10  # numbers of arrays that are looked at once: a prediction of one row takes less time
+# Numbers from which arrays are looked at once: another look takes longer than to predict a row.
+_LARGE = 2**10
 # Rules that large arrays were found to keep, by rule and identity, while all of them live.
 _kept_rules: dict[tuple[Any, ...], tuple[weakref.ref, ...]] = {}
 

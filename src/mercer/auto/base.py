@@ -110,6 +110,7 @@ class AutoKernelMachine(Checked, BaseEstimator):
             self.interrupted_ = True
         searched = time.perf_counter()
         self._keep(search)
+        search.parts = []  # whose rows take memory that the last fit may need
         if self.interrupted_:
             self._fit_quickly(X, y, search, key)
         else:
@@ -118,6 +119,8 @@ class AutoKernelMachine(Checked, BaseEstimator):
                 for pipeline in pipelines:
                     pipeline[-1].set_callbacks(Deadline(start + _END * budget))
             self._fit_finally(X, y, search, key, pipelines)
+        if len(self._pipelines()) == 1:
+            self.partner_settings_ = None
         self.search_seconds_ = searched - start
         self.fit_seconds_ = time.perf_counter() - searched
         self.n_features_in_ = X.shape[1]

@@ -19,7 +19,7 @@ __all__ = ["Machine", "exact_responses"]
 _SMALL = 7e-4  # ridge below which float32 serves no more
 _ROUGH = 0.02  # the same for one step in float32; below, another one mends its rounding
 _TOL = 2e-4  # relative residual of a machine that serves to be judged
-_ACCURATE = 1e-3  # the same above which a machine is solved again in float64
+_ACCURATE = 1e-3  # the same above which a machine is solved once more, by itself
 _ROOT = {"laplacian": 1.0, "gaussian": 0.5}  # of gamma, by which it scales rows
 _TOGETHER = 2**23  # numbers that the rows of machines solved together hold, at most: 32 MB
 

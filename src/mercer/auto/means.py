@@ -10,6 +10,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.pipeline import Pipeline
 
 from mercer._state import Checked, State
+from mercer._words import shown
+from mercer.estimators.local import LocalKernelClassifier, LocalKernelMachine, LocalKernelRegressor
 from mercer.estimators.targets import winners
 
 __all__ = ["MeanClassifier", "MeanModel", "MeanRegressor"]
@@ -23,6 +25,7 @@ class MeanModel(Checked, BaseEstimator):
     """
 
     _fitted_by: ClassVar[str] = "pipelines_"
+    _machine: ClassVar[type[LocalKernelMachine]]  # at the end of every pipeline
 
     def __init__(self, pipelines):
         self.pipelines = pipelines
@@ -41,38 +44,70 @@ class MeanModel(Checked, BaseEstimator):
 
         Raises
         ------
+        ValueError
+            In one sentence, if there is no pipeline or one without a local kernel machine.
         KeyboardInterrupt
             Passed on after an interruption; the trees finished so far are in place.
         """
         self._forget()
+        if not self._can_average(self.pipelines):
+            raise ValueError(
+                f"pipelines must be a list of Pipelines that end in a {self._machine.__name__}; "
+                f"got {shown(self.pipelines)}."
+            )
         fitted: list[Pipeline] = []
-        try:
-            for pipeline in self.pipelines:
-                pipeline = clone(pipeline)
-                try:
-                    pipeline.fit(X, y)
-                finally:
-                    machine = pipeline[-1]
-                    # A machine stopped before its first tree is whole would spoil the mean.
-                    if hasattr(machine, "coef_") and (machine.optimality_ < 1 or not fitted):
-                        fitted.append(pipeline)
-        finally:
-            if fitted:
-                self.pipelines_ = fitted
+        interruption: KeyboardInterrupt | None = None
+        for unfitted in self.pipelines:
+            pipeline = clone(unfitted)
+            try:
+                pipeline.fit(X, y)
+            except KeyboardInterrupt as error:
+                interruption = error
+            machine = pipeline[-1]
+            # Before the first tree is whole, where it is 1, another machine would spoil the mean.
+            if hasattr(machine, "coef_") and (machine.optimality_ < 1 or not fitted):
+                fitted.append(pipeline)
+            if interruption is not None:
+                break
+        if fitted:
+            self.pipelines_ = fitted
+        if interruption is not None:
+            raise interruption
         return self
+
+    def _can_average(self, pipelines: Any) -> bool:
+        """Whether these are pipelines, at least one, with a machine of the kind at their ends."""
+        if not isinstance(pipelines, (list, tuple)) or not pipelines:
+            return False
+        return all(_ends_in(pipeline, self._machine) for pipeline in pipelines)
 
     def _mean(self, method: str, X: Any) -> NDArray:
         """The mean response, each pipeline counted by its trees."""
         self._check_fitted()
-        trees = np.array([p[-1].feature_map_.partition_.roots.size for p in self.pipelines_])
         responses = [getattr(pipeline, method)(X) for pipeline in self.pipelines_]
+        trees = np.array([p[-1].feature_map_.partition_.roots.size for p in self.pipelines_])
         return np.tensordot(trees / trees.sum(), np.stack(responses), axes=1)
 
     def _check_state(self) -> None:
         state = State(self)
         pipelines = state.instance("pipelines_", list)
-        whole = all(isinstance(pipeline, Pipeline) for pipeline in pipelines)
-        state.check("pipelines_", "hold pipelines", pipelines and whole)
+        rule = f"hold Pipelines that end in a {self._machine.__name__}"
+        state.check("pipelines_", rule, self._can_average(pipelines))
+        is_once = len({id(pipeline) for pipeline in pipelines}) == len(pipelines)
+        state.check("pipelines_", "hold every Pipeline once", is_once)
+
+
+def _ends_in(pipeline: Any, machine: type[LocalKernelMachine]) -> bool:
+    """Whether this is a pipeline of transformers and a machine, whatever a file made of it."""
+    steps = pipeline.steps if isinstance(pipeline, Pipeline) else None
+    if not isinstance(steps, list) or not steps:
+        return False
+    if not all(isinstance(step, (tuple, list)) and len(step) == 2 for step in steps):
+        return False
+    *before, last = (estimator for _, estimator in steps)
+    return isinstance(last, machine) and all(
+        hasattr(step, "transform") or step is None or isinstance(step, str) for step in before
+    )
 
 
 class MeanRegressor(RegressorMixin, MeanModel):
@@ -84,7 +119,8 @@ class MeanRegressor(RegressorMixin, MeanModel):
     Parameters
     ----------
     pipelines : list of Pipeline
-        At least one, the best first; their last steps are local kernel machines. Clones are fitted.
+        At least one, the best first; each ends in a :class:`mercer.LocalKernelRegressor`.
+        Clones are fitted.
 
     Attributes
     ----------
@@ -106,6 +142,8 @@ class MeanRegressor(RegressorMixin, MeanModel):
     >>> mean.score(X, y) > 0.9
     True
     """
+
+    _machine = LocalKernelRegressor
 
     def predict(self, X: Any) -> NDArray:
         """Mean predictions.
@@ -130,7 +168,8 @@ class MeanClassifier(ClassifierMixin, MeanModel):
     Parameters
     ----------
     pipelines : list of Pipeline
-        At least one, the best first; their last steps are local kernel machines. Clones are fitted.
+        At least one, the best first; each ends in a :class:`mercer.LocalKernelClassifier`.
+        Clones are fitted.
 
     Attributes
     ----------
@@ -154,6 +193,8 @@ class MeanClassifier(ClassifierMixin, MeanModel):
     >>> mean.predict([[0.0, 0.0], [2.0, 2.0]]).tolist()
     ['inside', 'outside']
     """
+
+    _machine = LocalKernelClassifier
 
     @property
     def classes_(self) -> NDArray:

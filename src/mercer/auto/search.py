@@ -252,7 +252,8 @@ class Search:
         if not losses[0] > losses[1] > 0 < best.loss:
             return 1.0 if best.loss >= losses[0] else np.inf
         power = np.log(losses[0] / losses[1]) / np.log(4)
-        return float(max((losses[0] / best.loss) ** (1 / power), 1.0))
+        with np.errstate(over="ignore"):  # where more rows hardly help, a leaf is worth all of them
+            return float(max((losses[0] / best.loss) ** (1 / power), 1.0))
 
     def _whole(self, rows: NDArray) -> Part:
         """Rows to cut leaves from; one has to be held out."""

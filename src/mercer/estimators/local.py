@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import available_memory, check_memory, n_threads
+from mercer._random import RandomStateLike
 from mercer._rows import PreparedRows, is_large, is_sparse
 from mercer._validation import positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
@@ -118,7 +119,7 @@ class LocalKernelMachine(FeatureModel):
     tol: float = 1e-2
     max_iter: int = 1000
     n_jobs: int | None = None
-    random_state: Any = None
+    random_state: RandomStateLike = None
     alphas: ArrayLike | None = None
     validation_fraction: float = 0.2
     path_: dict[str, NDArray] = field(init=False)

@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
 from mercer._blas import blas_threads, cholesky_in_place
-from mercer._random import Slot, key_from, shuffled
+from mercer._random import RandomStateLike, Slot, key_from, shuffled
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, name_from, positive_integer, real_number
@@ -98,7 +98,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     n_components: int = 300
     max_rows: int = 1200
     target: str = "auto"
-    random_state: Any = None
+    random_state: RandomStateLike = None
 
     _fitted_by: ClassVar[str] = "matrix_"
 
@@ -204,7 +204,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         return products
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4)  # of many inputs they take memory
 def _cosines(key: int, d: int, n_components: int) -> tuple[NDArray, NDArray]:
     """Frequencies (d, D) and phases (D,), which the fits of a search have in common."""
     map_ = RandomFourier(Gaussian(0.5), n_components=n_components)
