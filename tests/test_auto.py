@@ -337,10 +337,12 @@ def test_the_last_fit_ends_by_the_clock(monkeypatch, rows):
 
 
 def test_a_time_budget_is_about_kept():
-    X, y = friedman(20_000)  # others may be at work beside this test: a half more is forgiven
-    start = time.perf_counter()
-    model = AutoKernelRegressor(random_state=0, time_budget=4.0).fit(X, y)
-    assert time.perf_counter() - start < 6.0
+    # Seconds at work, of two threads: others may be at work beside this test, and a half more is
+    # forgiven.
+    X, y = friedman(20_000)
+    start = time.process_time()
+    model = AutoKernelRegressor(random_state=0, time_budget=4.0, n_jobs=2).fit(X, y)
+    assert time.process_time() - start < 2 * 6.0
     assert r2(model, X, y) > 0.9
 
 
