@@ -45,8 +45,8 @@ _FEW_COLUMNS = 200  # columns that such categories may become
 _SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # shares of the time budget at which rungs and trials end
 _END = 0.97  # share of the time budget at which iterations end
 _RESERVE = 0.6  # share of the time left that is planned for the final fit
-# Rows up to which the model is exact: at 22 500 to 45 000 rows of five tables its errors were 1 to
-# 16 % lower than those of leaves, in about their time; half of its kernel takes 2.5 GB.
+# Rows up to which the model is exact: at 37 000 to 45 000 rows of four tables its errors were 2 to
+# 14 % lower than those of leaves, in up to twice their time; half of its kernel takes 2.5 GB.
 _EXACT_ROWS = 50_000
 _DIRECT_ROWS = 2000  # rows up to which one factor takes less time than iterations
 # Residual of iterations for numbers and for classes, whose errors rougher responses leave as they
