@@ -92,17 +92,10 @@ def _in_core(
     order, scale = np.arange(len(fitted)), np.ones(fitted.shape[1])
     q, k, n = len(ridges), target.shape[1], len(machines)
     coef, constants, residual = np.empty((q, len(order), k)), np.empty((q, n, k)), np.empty((q, n))
+    strengths = np.array(ridges, dtype=np.float64)[from_middle]
     _core.solve_leaves(
         *(fitted, order, starts, kernel, 1.0, scale, target, None),
-        *(
-            np.array(ridges, dtype=np.float64)[from_middle],
-            False,
-            _TOL,
-            coef,
-            constants,
-            residual,
-            threads,
-        ),
+        *(strengths, False, _TOL, coef, constants, residual, threads),
     )
     # All ridges share the kernels of the held rows.
     beside = np.ascontiguousarray(np.moveaxis(coef, 0, 1).reshape(len(order), q * k))
