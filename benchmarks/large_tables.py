@@ -13,9 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
-import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +27,7 @@ from sklearn.model_selection import train_test_split
 
 from _side_by_side import environment
 from mercer import datasets
-from tables import BOOSTERS, contenders, report, run
+from tables import contenders, report, run
 
 # Name: file, target, columns that would tell it, task.
 FRAMES = {
@@ -178,32 +176,6 @@ def drawn(records: list[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=120)
 
 
-def summary(records: list[dict[str, Any]]) -> str:
-    """Geometric means of the ratios to the better and to the faster booster."""
-    errors, times = [], []
-    for data in dict.fromkeys(r["data"] for r in records):
-        own: dict[str, list[dict[str, Any]]] = {}
-        for record in records:
-            if record["data"] == data:
-                own.setdefault(record["contender"], []).append(record)
-        ours = own.get("mercer auto")
-        own = {name: found for name, found in own.items() if name in BOOSTERS}
-        if ours is None or not own:
-            continue
-        mean = {n: statistics.fmean(r["error"] for r in found) for n, found in own.items()}
-        time = {n: statistics.median(r["fit_seconds"] for r in found) for n, found in own.items()}
-        errors.append(statistics.fmean(r["error"] for r in ours) / min(mean.values()))
-        times.append(statistics.median(r["fit_seconds"] for r in ours) / min(time.values()))
-    if not errors:
-        return "no booster took part"
-    mean_error = math.exp(statistics.fmean(map(math.log, errors)))
-    return (
-        f"error against the better booster: geometric mean {mean_error:.3f}, lower on "
-        f"{sum(e < 1 for e in errors)} of {len(errors)}; time against the faster one: median "
-        f"{statistics.median(times):.1f}x, largest {max(times):.1f}x"
-    )
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sets", nargs="*", default=[], help="names; by default all there are")
@@ -232,7 +204,7 @@ def main() -> None:
         drawn(records, options.figure)
         sys.stdout.write(f"{facts}\nwrote {options.figure}\n")
         return
-    sys.stdout.write(f"{facts}\n{report(records)}\n{summary(records)}\n")
+    sys.stdout.write(f"{facts}\n{report(records)}\n")
 
 
 if __name__ == "__main__":

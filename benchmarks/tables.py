@@ -2,12 +2,14 @@
 
 Every contender gets the same rows with its defaults, in one process; what is chosen is chosen on a
 part of the training rows. Sets of the registry are used where they are at hand (a folder named by
-MERCER_DATA, or the cache); scikit-learn's own always. LightGBM, XGBoost and CatBoost take part if
-they are installed; targets are against the first two. Errors are shares of wrong classes or root
-mean squares in units of the deviation. Who refuses a set, as scikit-learn's boosting refuses
-classes of a single row, is left out of its line.
+MERCER_DATA, or the cache); scikit-learn's own always. LightGBM, XGBoost, CatBoost and xRFM take
+part if they are installed; targets of time are against the first two. Errors are shares of wrong
+classes or root mean squares in units of the deviation. Who refuses a set, as scikit-learn's
+boosting refuses classes of a single row, is left out of its line.
 
     python benchmarks/tables.py --seeds 5 --rows 20000 --json tables.json
+    python benchmarks/tables.py --contenders xRFM CatBoost --json others.json
+    python benchmarks/tables.py --report tables.json others.json
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import statistics
 import sys
 import time
@@ -45,8 +48,9 @@ NOISE = {"friedman1": 1.0, "friedman2": 50.0, "friedman3": 0.1}
 DENSE = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)  # take no sparse rows
 MOST_DENSE = 10_000  # columns from which these would not fit
 BOOSTERS = ("LightGBM", "XGBoost")  # with which ours is compared in the summary
-WORSE = 1.05  # times the error of the worse booster, which ours is never to exceed
-SLOWER = 3.0  # times the faster booster, within which ours is to be
+RIVALS = (*BOOSTERS, "CatBoost", "xRFM")
+OURS, LEAST = "mercer auto", 1e-4
+SLOWER = 4.0  # times the faster booster, within which ours is to be
 
 Split = tuple[Any, NDArray, Any, NDArray]
 
@@ -110,6 +114,7 @@ def contenders(
             "CatBoost",
             {"verbose": False, "allow_writing_files": False, "cat_features": list(categories)},
         ),
+        ("xRFM", "_xrfm_peer", "XRFM", {}),
     ):
         try:
             maker = getattr(importlib.import_module(module), f"{prefix}{kind}")
@@ -148,7 +153,7 @@ def run(make: Callable[[], Any], task: str, split: Split) -> dict[str, Any]:
 def report(records: list[dict[str, Any]]) -> str:
     """A row per set, then ranks, wins and how often the targets are met."""
     names = list(dict.fromkeys(r["contender"] for r in records))
-    lines, ranks, verdicts = [], {name: [] for name in names}, []
+    lines, ranks, figures = [], {name: [] for name in names}, []
     for data in dict.fromkeys(r["data"] for r in records):
         own = {
             name: [r for r in records if r["data"] == data and r["contender"] == name]
@@ -159,6 +164,7 @@ def report(records: list[dict[str, Any]]) -> str:
         seconds = {
             n: statistics.median(r["fit_seconds"] for r in found) for n, found in own.items()
         }
+        figures.append((error, seconds))
         for name in own:
             ranks[name].append(1 + sum(error[other] < error[name] for other in own))
         line = {"data": data, "rows": str(next(iter(own.values()))[0]["rows"])}
@@ -166,39 +172,38 @@ def report(records: list[dict[str, Any]]) -> str:
             name: f"{error[name]:.4f} ({seconds[name]:.2f})" if name in own else "refused"
             for name in names
         }
-        boosters = [name for name in BOOSTERS if name in own]
-        if boosters and "mercer auto" in own:
-            verdict = judged(error, seconds, boosters)
-            verdicts.append(verdict)
-            line["verdict"] = f"{verdict['outcome']}, {verdict['ratio']:.1f}x the time"
         lines.append(line)
-    text = "Error (fit seconds), means over the seeds.\n" + table(lines)
-    text += "\n\n" + "\n".join(
+    places = [
         f"{name}: mean rank {statistics.fmean(found):.2f}, first on {found.count(1)} of "
         f"{len(found)}"
         for name, found in ranks.items()
         if found
+    ]
+    text = ["Error (fit seconds), means over the seeds.", table(lines), "", *places]
+    return "\n".join([*text, *(against(figures, rivals) for rivals in (BOOSTERS, RIVALS))])
+
+
+def against(
+    figures: Sequence[tuple[dict[str, float], dict[str, float]]], rivals: Sequence[str]
+) -> str:
+    """Our errors beside the best rival's and our seconds beside the fastest's, over all sets."""
+    errors, times = [], []
+    for error, seconds in figures:
+        there = [name for name in rivals if name in error]
+        if there and OURS in error:
+            # A hundredth of a percent stands for no error at all, so that ratios exist.
+            errors.append(max(error[OURS], LEAST) / max(min(error[name] for name in there), LEAST))
+            times.append(seconds[OURS] / min(seconds[name] for name in there))
+    heading = f"{OURS} against {', '.join(rivals)}: "
+    if not errors:
+        return heading + "none took part."
+    mean = math.exp(statistics.fmean(map(math.log, errors)))
+    return (
+        f"{heading}error below the best of them on {sum(e < 1 for e in errors)} of "
+        f"{len(errors)}, equal on {errors.count(1.0)}, geometric mean of the ratios {mean:.3f}; "
+        f"time against the fastest: median {statistics.median(times):.1f}x, largest "
+        f"{max(times):.1f}x, within {SLOWER:g}x on {sum(t <= SLOWER for t in times)}."
     )
-    if verdicts:
-        outcomes = [verdict["outcome"] for verdict in verdicts]
-        text += (
-            f"\nmercer auto against the better booster: {outcomes.count('win')} wins, "
-            f"{outcomes.count('between') + outcomes.count('loss')} losses, of these "
-            f"{outcomes.count('loss')} by more than 5 % to the worse one; within {SLOWER:g}x the "
-            f"faster one's time on {sum(v['ratio'] <= SLOWER for v in verdicts)} of {len(verdicts)}"
-        )
-    return text
-
-
-def judged(error: dict[str, float], seconds: dict[str, float], boosters: list[str]) -> Any:
-    """Whether ours wins, lies between, or loses to both, and its time against the faster one."""
-    ours = error["mercer auto"]
-    best, worst = (pick(error[name] for name in boosters) for pick in (min, max))
-    outcome = "win" if ours < best else "between" if ours <= WORSE * worst else "loss"
-    return {
-        "outcome": outcome,
-        "ratio": seconds["mercer auto"] / min(seconds[name] for name in boosters),
-    }
 
 
 def main() -> None:
@@ -208,14 +213,22 @@ def main() -> None:
     parser.add_argument("--first-seed", type=int, default=0, help="of the splits")
     parser.add_argument("--rows", type=int, default=20_000, help="most training and test rows")
     parser.add_argument("--quick", action="store_true", help="two seeds, 2 000 rows")
+    parser.add_argument("--contenders", nargs="*", default=[], help="names; by default all")
     parser.add_argument("--json", type=Path, help="also write every run to this file")
+    parser.add_argument("--report", nargs="+", type=Path, help="of such files, run nothing")
     options = parser.parse_args()
+    if options.report:
+        stored = [json.loads(path.read_text())["runs"] for path in options.report]
+        sys.stdout.write(report([record for runs in stored for record in runs]) + "\n")
+        return
     seeds, rows = (2, 2000) if options.quick else (options.seeds, options.rows)
     records: list[dict[str, Any]] = []
     for seed in range(options.first_seed, options.first_seed + seeds):
         for name, task, split in sets(options.sets, seed, rows):
             sys.stderr.write(f"seed {seed}, {name}\n")
             for which, make in contenders(task, seed).items():
+                if options.contenders and which not in options.contenders:
+                    continue
                 facts = {"data": name, "seed": seed, "contender": which, "rows": len(split[1])}
                 try:
                     records.append(facts | run(make, task, split))
