@@ -28,6 +28,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from sklearn import datasets as sklearn_sets
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
@@ -134,6 +135,8 @@ def run(make: Callable[[], Any], task: str, split: Split) -> dict[str, Any]:
         if X.shape[1] > MOST_DENSE:
             raise ValueError(f"takes no sparse rows, and {X.shape[1]} columns are too many.")
         X, X_test = X.toarray(), X_test.toarray()
+    if type(model).__module__.startswith("catboost") and sparse.issparse(X):
+        X, X_test = sparse.csr_matrix(X), sparse.csr_matrix(X_test)  # it knows no csr_array
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with PeakMemory() as memory:
