@@ -5,10 +5,12 @@ from datetime import datetime, timedelta
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mercer import AutoKernelRegressor, TablePreparer
+from mercer.datasets import read
 from mercer.preparation.recognition import FORMATS, format_of, read_as
 
 NUMBERS = [
@@ -203,3 +205,33 @@ def test_a_signal_in_dates_as_texts_is_not_lost():
     model = AutoKernelRegressor(random_state=0).fit(table[:400], y[:400])
     assert model.score(table[400:], y[400:]) > 0.9
     assert model.columns_["kind"].tolist() == ["date", "number"]
+
+
+def test_notebooks_show_what_became_of_the_columns():
+    texts, _ = raw_table()
+    texts["<b>"] = np.arange(len(texts))
+    preparer = TablePreparer()
+    assert "columns, and what became" not in preparer._repr_html_()
+    html = preparer.fit(texts)._repr_html_()
+    assert "5 columns, and what became of them" in html
+    assert "<td>percent</td>" in html
+    assert "<td>&lt;b&gt;</td>" in html
+    assert preparer._repr_mimebundle_()["text/html"].count("<td>percent</td>") == 1
+    with sklearn.config_context(display="text"):
+        assert not hasattr(preparer, "_repr_html_")
+        assert set(preparer._repr_mimebundle_()) == {"text/plain"}
+    model = AutoKernelRegressor(random_state=0).fit(texts, np.arange(len(texts)) % 7.0)
+    assert "<td>percent</td>" in model._repr_html_()
+
+
+def test_a_file_is_read_alike_by_the_command_line_and_by_pandas(tmp_path):
+    texts, _ = raw_table()
+    texts["sure"] = np.where(np.arange(len(texts)) % 3, "yes", "no")
+    texts["grade"] = np.array(["A", "B", "C"])[np.arange(len(texts)) % 3]
+    path = tmp_path / "table.csv"
+    texts.assign(y=np.arange(len(texts)) % 7).to_csv(path, index=False)
+    by_command = read(path, target="y", raw=True).X
+    by_pandas = pd.read_csv(path).drop(columns="y")
+    first, second = TablePreparer().fit(by_command), TablePreparer().fit(by_pandas)
+    assert first.kinds_ == second.kinds_
+    np.testing.assert_array_equal(first.transform(by_command), second.transform(by_pandas))

@@ -31,7 +31,7 @@ from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
 from mercer.maps import ExactKernel, FeatureMap
-from mercer.preparation import TablePreparer, rows_of
+from mercer.preparation import TablePreparer, TellsColumns, rows_of
 from mercer.solvers import ConjugateGradient
 
 __all__ = ["AutoKernelMachine"]
@@ -63,7 +63,7 @@ _CODES = 2**28  # rows times features, at most
 _QUICK_FEATURES = 256  # features of the model that an interrupted search leaves
 
 
-class AutoKernelMachine(Checked, BaseEstimator):
+class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
     """Treatment, scales, kernel and strength chosen on held-out rows, then a fit to all."""
 
     _fitted_by: ClassVar[str] = "best_estimator_"

@@ -20,6 +20,7 @@ from mercer._state import Checked, State
 from mercer._validation import flag, integer, name_from
 from mercer.preparation.calendar import PARTS, cycles, days
 from mercer.preparation.columns import Columns, Labels, Reading, checked_table, read
+from mercer.preparation.display import TellsColumns
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
 from mercer.preparation.numeric import TREATMENTS, Numbers, Values
 from mercer.preparation.recognition import FORMATS
@@ -34,7 +35,7 @@ _LOOK = 512  # rows by which columns that may be equal are found
 _TOLD = 5  # columns left out that a warning names
 
 
-class TablePreparer(Checked, TransformerMixin, BaseEstimator):
+class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     """Numbers on one scale from a raw table: what kernels, which compare rows, ask for.
 
     Columns of numbers, booleans and time spans are brought to one scale; labels (strings,
