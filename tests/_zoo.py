@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import mercer
 from mercer import kernels, maps
+from mercer.auto import MeanClassifier
 
 
 def rows(n: int = 48, d: int = 3) -> np.ndarray:
@@ -20,6 +23,15 @@ def texts(n: int = 48) -> list[str]:
     words = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"]
     rng = np.random.default_rng(0)
     return [" ".join(rng.choice(words, 5)) for _ in range(n)]
+
+
+def notes() -> np.ndarray:
+    """A column of words, of which the first tell of the target, and one of money."""
+    signs = np.where(np.sin(rows()[:, 0]) + rows()[:, 1] > 0, "more", "less")
+    words = [
+        f"{sign} {text} no. {i}" for i, (sign, text) in enumerate(zip(signs, texts(), strict=True))
+    ]
+    return np.column_stack([words, [f"${x:.2f}" for x in rows()[:, 2] + 9]]).astype(object)
 
 
 def all_maps() -> dict[str, Callable[[], Any]]:
@@ -90,6 +102,10 @@ def _machines() -> dict[str, Callable[[], Any]]:
         "preparer": lambda: mercer.TablePreparer(max_integers=5, max_labels=4).fit(mixed, y),
         "ranks": lambda: mercer.TablePreparer("quantile").fit(mixed),
         "csr": lambda: mercer.TablePreparer().fit(sparse.csr_array(X)),
+        "words": lambda: mercer.TablePreparer().fit(notes(), y),
+        "means": lambda: MeanClassifier(
+            [make_pipeline(StandardScaler(), mercer.LocalKernelClassifier(**leaves))] * 2
+        ).fit(X, three),
         "scaler": lambda: mercer.GradientScaler(full=True, random_state=0).fit(X, y),
     }
 
@@ -113,6 +129,8 @@ def data_of(model: Any) -> Any:
     if isinstance(model, mercer.TablePreparer):
         if model.n_features_in_ == 3:
             return sparse.csr_array(rows())
+        if model.n_features_in_ == 2:
+            return notes()
         X = rows()
         label = np.where(X[:, 0] > 0, "up", "down")
         many = np.array([f"label {i % 30}" for i in range(len(X))], dtype=object)

@@ -43,6 +43,9 @@ __all__ = [
     "set_config",
 ]
 
+# Parts that ``import mercer`` leaves for when they are asked for.
+_MODULES = ("auto", "compare", "datasets", "diagnostics", "kernels", "maps", "persistence", "plots")
+
 try:
     __version__ = version("mercer")
 except PackageNotFoundError:  # a source tree that was never installed
@@ -51,6 +54,8 @@ except PackageNotFoundError:  # a source tree that was never installed
 
 def __getattr__(name: str) -> Any:
     # The estimators bring SciPy and scikit-learn along, for which ``mercer --help`` need not wait.
+    if name in _MODULES:
+        return import_module(f"mercer.{name}")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     home = "auto" if name.startswith("Auto") else "estimators"

@@ -23,7 +23,7 @@ from mercer.auto.deadline import Deadline
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel
-from mercer.auto.parts import MOST_DENSE, rows_of, scale_rows
+from mercer.auto.parts import MOST_DENSE, scale_rows
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
 from mercer.auto.trials import METRICS, Settings, feature_map
@@ -31,7 +31,7 @@ from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
 from mercer.maps import ExactKernel, FeatureMap
-from mercer.preparation import TablePreparer
+from mercer.preparation import TablePreparer, TellsColumns, rows_of
 from mercer.solvers import ConjugateGradient
 
 __all__ = ["AutoKernelMachine"]
@@ -63,7 +63,7 @@ _CODES = 2**28  # rows times features, at most
 _QUICK_FEATURES = 256  # features of the model that an interrupted search leaves
 
 
-class AutoKernelMachine(Checked, BaseEstimator):
+class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
     """Treatment, scales, kernel and strength chosen on held-out rows, then a fit to all."""
 
     _fitted_by: ClassVar[str] = "best_estimator_"
@@ -151,7 +151,9 @@ class AutoKernelMachine(Checked, BaseEstimator):
             return [("robust", 0)]
         treatments = [("robust", 0), ("standard", 0), ("quantile", 0)]
         sample = rows_of(X, shuffled(key, X.shape[0], _LOOK, Slot.SHUFFLE))
-        preparer = TablePreparer(max_integers=_FEW_INTEGERS, random_state=0).fit(sample)
+        with warnings.catch_warnings():  # the last fit tells of columns that are left out
+            warnings.filterwarnings("ignore", "columns are left out")
+            preparer = TablePreparer(max_integers=_FEW_INTEGERS, random_state=0).fit(sample)
         n_columns = len(preparer.get_feature_names_out())
         if preparer.has_few_integers and n_columns <= max(_FEW_COLUMNS, 2 * X.shape[1]):
             treatments.append(("robust", _FEW_INTEGERS))
@@ -335,6 +337,13 @@ class AutoKernelMachine(Checked, BaseEstimator):
     def kernel_machine_(self) -> Any:
         """The kernel machine inside ``best_estimator_``, the first if there are two."""
         return self._pipelines()[0].named_steps["model"]
+
+    @property
+    def columns_(self) -> dict[str, NDArray]:
+        """What was found in every input column and what became of it; see ``TablePreparer``."""
+        self._check_fitted()
+        columns: dict[str, NDArray] = self._pipelines()[0]["preparer"].columns_
+        return columns
 
 
 def _is_whole(pipeline: Pipeline) -> bool:

@@ -116,7 +116,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
         Parameters
         ----------
-        X : frame of pandas or polars, array or CSR of shape (n_samples, n_features)
+        X : data frame, array or CSR of shape (n_samples, n_features)
             Numbers, labels, booleans and dates; what is missing is None or NaN.
         y : array of shape (n_samples,) or (n_samples, n_outputs)
 
@@ -250,7 +250,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
         Parameters
         ----------
-        X : frame of pandas or polars, array or CSR of shape (n_samples, n_features)
+        X : data frame, array or CSR of shape (n_samples, n_features)
             Numbers, labels, booleans and dates; what is missing is None or NaN.
         y : array of shape (n_samples,)
             Labels of any type that sorts.

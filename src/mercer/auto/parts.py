@@ -16,14 +16,13 @@ from mercer.auto.trials import METRICS, Settings
 from mercer.estimators.scales import GradientScaler, at_unit_distance, learned_scales, scaled
 from mercer.estimators.selection import random_order
 from mercer.maps.partition import grown
-from mercer.preparation import Columns, TablePreparer, column_names, read, treated
+from mercer.preparation import Columns, TablePreparer, column_names, read, rows_of, treated
 
 __all__ = [
     "MOST_DENSE",
     "LeafPart",
     "Part",
     "leaf_parts",
-    "rows_of",
     "scale_rows",
     "splits",
     "spread_out",
@@ -110,7 +109,7 @@ class Part:
         """The columns of the rows to fit and of those to predict, read once for all treatments."""
         names = column_names(self.table)
         fitted = read(rows_of(self.table, self.fitted), names)
-        return fitted, read(rows_of(self.table, self.held), names, fitted.kinds())
+        return fitted, read(rows_of(self.table, self.held), names, fitted.reading())
 
     def _learned(self, turned: bool, fitted: Any) -> NDArray:
         scaler = GradientScaler(
@@ -208,13 +207,6 @@ def scale_rows(n: int) -> int:
     if n <= _MANY_ROWS:
         return _SCALE_ROWS
     return min(max(_SCALE_ROWS, n // _SCALE_SHARE), _MOST_SCALE_ROWS)
-
-
-def rows_of(table: Any, rows: NDArray) -> Any:
-    """Some rows of a frame, an array or a CSR matrix."""
-    if hasattr(table, "iloc"):
-        return table.iloc[rows]
-    return table[rows]
 
 
 def splits(

@@ -1,6 +1,17 @@
 """From raw tables to numbers that kernels can compare."""
 
 from mercer.preparation.columns import Columns, checked_table, column_names, read
+from mercer.preparation.display import TellsColumns
+from mercer.preparation.frames import rows_of
 from mercer.preparation.preparer import TablePreparer, treated
 
-__all__ = ["Columns", "TablePreparer", "checked_table", "column_names", "read", "treated"]
+__all__ = [
+    "Columns",
+    "TablePreparer",
+    "TellsColumns",
+    "checked_table",
+    "column_names",
+    "read",
+    "rows_of",
+    "treated",
+]

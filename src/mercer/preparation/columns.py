@@ -2,25 +2,38 @@
 
 from __future__ import annotations
 
-import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import date, timedelta
+from datetime import date, time, timedelta
 from decimal import Decimal
 from numbers import Real
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
 from mercer._sparse import sound
+from mercer._words import shown
+from mercer.preparation.frames import frame_of, in_order
+from mercer.preparation.recognition import format_of, is_date, is_nothing, read_as
 
-__all__ = ["Columns", "Labels", "checked_table", "column_names", "read"]
+__all__ = ["Columns", "Labels", "Reading", "checked_table", "column_names", "read"]
 
 _SHORT = ("f2", "f4", "i1", "i2", "u1", "u2", "b1")  # held exactly by float32
+_SHORT_TYPES = (nw.Float32, nw.Int8, nw.Int16, nw.UInt8, nw.UInt16, nw.Boolean)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How the columns of a table were read when it was met first."""
+
+    kinds: list[str]  # "number", "label" or "date"
+    formats: list[str]  # of cells that were texts, "" for all others
 
 
 @dataclass(frozen=True)
@@ -46,28 +59,35 @@ class Columns:
     places: NDArray[np.int64]  # of these p columns in the table
     labels: dict[int, Labels] = field(default_factory=dict)
     dates: dict[int, NDArray] = field(default_factory=dict)  # datetime64[us], (n,)
+    formats: dict[int, str] = field(default_factory=dict)  # in which texts were read as other kinds
 
     @property
     def n_rows(self) -> int:
         """n."""
         return len(self.numbers)
 
-    def kinds(self) -> list[str]:
-        """ "number", "label" or "date" for every column of the table."""
+    def reading(self) -> Reading:
+        """Kind and format of every column of the table."""
         kinds = dict.fromkeys(self.places.tolist(), "number")
         kinds |= dict.fromkeys(self.labels, "label") | dict.fromkeys(self.dates, "date")
-        return [kinds[place] for place in range(len(kinds))]
+        places = range(len(kinds))
+        return Reading([kinds[i] for i in places], [self.formats.get(i, "") for i in places])
 
 
 def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
-    """A frame as it is, or an array or CSR matrix; refused if it is empty, complex or infinite.
+    """A frame of narwhals, an array or a CSR matrix; refused if empty, complex or infinite.
 
-    The estimator learns its width and names if ``reset``, else they have to agree.
+    The estimator learns its width and names if ``reset``; else columns of a frame are found by
+    their names, and those of an array have to be as many.
     """
-    if _is_frame(X):
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
-        check_array(np.empty(X.shape, dtype=np.bool_), dtype=None, estimator=estimator)
-        return X
+    frame = frame_of(X)
+    if frame is not None:
+        names = getattr(estimator, "feature_names_in_", None)
+        if not reset and names is not None and all(isinstance(n, str) for n in frame.columns):
+            frame = in_order(frame, names.tolist())
+        validate_data(estimator, frame.to_native(), reset=reset, skip_check_array=True)
+        check_array(np.empty(frame.shape, dtype=np.bool_), dtype=None, estimator=estimator)
+        return frame
     if not (sparse.issparse(X) or hasattr(X, "dtype")):
         with suppress(ValueError):  # lists of rows: numbers stay numbers beside strings
             values = np.asarray(X)
@@ -91,33 +111,27 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
 
 def column_names(X: Any) -> list[str]:
     """Names of the columns of a frame, or x0, x1 and so on."""
-    return (
-        [str(name) for name in X.columns] if _is_frame(X) else [f"x{j}" for j in range(X.shape[1])]
-    )
+    is_frame = isinstance(X, nw.DataFrame)
+    return [str(name) for name in X.columns] if is_frame else [f"x{j}" for j in range(X.shape[1])]
 
 
-def _is_frame(X: Any) -> bool:
-    """Whether X is a table of pandas or polars."""
-    return type(X).__module__.partition(".")[0] in ("pandas", "polars") and (
-        hasattr(X, "shape") and hasattr(X, "columns")  # which a query and a column have not both
-    )
-
-
-def read(X: Any, names: list[str], kinds: list[str] | None = None) -> Columns:
+def read(X: Any, names: list[str], like: Reading | None = None) -> Columns:
     """The columns of a frame or of an array, each as the kind it is or, where given, has to be.
 
-    ``names`` are what messages call the columns, ``kinds`` what they were when the table was met
+    ``names`` are what messages call the columns, ``like`` is how the table was read when it was met
     first. A column that is of no use, or cannot be what it was before, is refused.
     """
-    all_numbers = kinds is None or all(kind == "number" for kind in kinds)
+    all_numbers = like is None or all(kind == "number" for kind in like.kinds)
     if all_numbers and isinstance(X, np.ndarray) and X.dtype.kind in "biuf":
         return Columns(names, _floats(X), np.arange(X.shape[1]))
     numbers, places = [], []
     columns = Columns(names, np.empty((len(X), 0)), np.empty(0, dtype=np.int64))
     for place, column in enumerate(_each(X)):
-        value = _as_numbers_or_more(column, names[place])
-        if kinds is not None:
-            value = _as_kind(value, kinds[place], names[place])
+        value, is_text = _as_numbers_or_more(column, names[place])
+        if like is not None:
+            value = _as_before(value, like.kinds[place], like.formats[place], names[place])
+        elif is_text and isinstance(value, Labels):
+            value, columns.formats[place] = _recognised(value)
         if isinstance(value, Labels):
             columns.labels[place] = value
         elif value.dtype.kind == "M":
@@ -133,13 +147,7 @@ def read(X: Any, names: list[str], kinds: list[str] | None = None) -> Columns:
 
 def _each(X: Any) -> Iterator[Any]:
     """The columns of a frame or an array."""
-    if not _is_frame(X):
-        yield from X.T
-    elif type(X).__module__.startswith("polars"):
-        yield from X.get_columns()
-    else:
-        for place in range(X.shape[1]):
-            yield X.iloc[:, place]
+    return X.iter_columns() if isinstance(X, nw.DataFrame) else iter(X.T)
 
 
 def _floats(numbers: NDArray) -> NDArray:
@@ -148,67 +156,59 @@ def _floats(numbers: NDArray) -> NDArray:
     return numbers.astype(np.float32 if short else np.float64, copy=False)
 
 
-def _as_numbers_or_more(column: Any, name: str) -> Any:
-    """A column as numbers, of float32 where these hold them exactly, dates or Labels."""
-    module = type(column).__module__
-    if module.startswith("polars"):
-        return _of_polars(column, name)
-    if module.startswith("pandas"):
-        return _of_pandas(column, name)
+def _as_numbers_or_more(column: Any, name: str) -> tuple[Any, bool]:
+    """A column as numbers, of float32 where these hold them exactly, dates or Labels.
+
+    Also whether the cells may be texts that stand for something else, as categories do not.
+    """
+    if isinstance(column, nw.Series):
+        return _of_series(column, name)
     if column.dtype.kind in "biuf":
-        return _floats(column)
+        return _floats(column), False
     if column.dtype.kind == "M":
-        return column.astype("datetime64[us]")
+        return column.astype("datetime64[us]"), False
     if column.dtype.kind == "m":
-        return _seconds(column)
+        return _seconds(column), False
     if column.dtype.kind in "OUS":
-        values = column.astype(object)
-        missing = np.fromiter(map(_is_nothing, values.tolist()), bool, len(values))
-        return _of_objects(values, missing, name)
+        return _of_objects(column.tolist(), name), True
     raise _useless(name, str(column.dtype))
 
 
-def _of_pandas(column: Any, name: str) -> Any:
+def _of_series(column: nw.Series, name: str) -> tuple[Any, bool]:
+    """The same of a column of a frame."""
     dtype = column.dtype
-    if str(dtype) == "category":
-        texts = [_text(value) for value in column.cat.categories.tolist()]
-        return Labels(texts, column.cat.codes.to_numpy().astype(np.int64))
-    kind = getattr(dtype, "kind", "O")
-    if kind in "biuf":
-        short = getattr(dtype, "itemsize", 8) <= 2 or str(dtype) == "float32"
-        return column.to_numpy(dtype=np.float32 if short else np.float64, na_value=np.nan)
-    if kind == "M":
-        return column.to_numpy(dtype="datetime64[us]")
-    if kind == "m":
-        return _seconds(column.to_numpy(dtype="timedelta64[us]"))
-    if kind == "O":
-        missing = column.isna().to_numpy(dtype=bool)
-        return _of_objects(column.astype(object).to_numpy(), missing, name)
-    raise _useless(name, str(dtype))
-
-
-def _of_polars(column: Any, name: str) -> Any:
-    polars, dtype = sys.modules["polars"], column.dtype
-    if dtype == polars.Duration:
-        column = column.dt.total_microseconds() / 1e6
-        dtype = column.dtype
-    if dtype.is_numeric() or dtype in (polars.Boolean, polars.Null):
-        short = str(dtype) in ("Float32", "Int8", "Int16", "UInt8", "UInt16", "Boolean")
-        numbers = column.cast(polars.Float64).to_numpy()
-        return numbers.astype(np.float32 if short else np.float64)
-    if dtype in (polars.Date, polars.Datetime):
-        return column.cast(polars.Datetime("us")).to_numpy().astype("datetime64[us]")
-    if dtype.is_nested() or dtype in (polars.Binary, polars.Object):
+    if dtype.is_numeric() or dtype == nw.Boolean:
+        numbers = column.cast(nw.Float64).to_numpy()
+        return numbers.astype(np.float32 if dtype in _SHORT_TYPES else np.float64), False
+    if dtype in (nw.Datetime, nw.Date):
+        if getattr(dtype, "time_zone", None):
+            column = column.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        return column.cast(nw.Datetime("us")).to_numpy().astype("datetime64[us]"), False
+    if dtype == nw.Duration:
+        return column.dt.total_microseconds().cast(nw.Float64).to_numpy() / 1e6, False
+    if dtype.is_nested() or dtype == nw.Binary:
         raise _useless(name, str(dtype))
-    values = np.empty(len(column), dtype=object)
-    values[:] = column.cast(polars.String).to_list()
-    return _of_objects(values, column.is_null().to_numpy(), name)
+    if dtype == nw.Unknown:  # a column of zeros only, as pandas has them without storing zeros
+        values = np.asarray(column.to_native())
+        if values.dtype.kind not in "biuf":
+            raise _useless(name, str(getattr(column.to_native(), "dtype", dtype)))
+        return _floats(values), False
+    if dtype in (nw.Categorical, nw.Enum):  # called labels by whom the table is from
+        missing = column.is_null().to_numpy()
+        return _labels(column.filter(~column.is_null()).to_list(), missing), False
+    return _of_objects(column.to_list(), name), True
 
 
-def _of_objects(values: NDArray, missing: NDArray[np.bool_], name: str) -> Any:
+def _of_objects(values: list, name: str) -> Any:
     """Python objects as numbers, dates or Labels, whatever they all are."""
-    present = values[~missing].tolist()
-    types = set(map(type, present))
+    types = set(map(type, values))
+    if types <= {str, type(None)}:  # which nearly all are: no cell is looked at but once
+        missing = np.array([value is None for value in values], dtype=bool)
+    else:
+        missing = np.fromiter(map(_is_nothing, values), bool, len(values))
+        types = {type(value) for value, gone in zip(values, missing, strict=True) if not gone}
+    types.discard(type(None))
+    present = [value for value, gone in zip(values, missing.tolist(), strict=True) if not gone]
     if types and all(issubclass(t, (Real, Decimal)) for t in types):
         numbers = np.full(len(values), np.nan)
         numbers[~missing] = np.array(present, dtype=np.float64)
@@ -221,6 +221,12 @@ def _of_objects(values: NDArray, missing: NDArray[np.bool_], name: str) -> Any:
         spans = np.full(len(values), "NaT", dtype="timedelta64[us]")
         spans[~missing] = np.array(present, dtype="timedelta64[us]")
         return _seconds(spans)
+    if types == {time}:
+        clock = np.full(len(values), np.nan)
+        clock[~missing] = [
+            3600.0 * t.hour + 60.0 * t.minute + t.second + 1e-6 * t.microsecond for t in present
+        ]
+        return clock
     foreign = [t for t in types if not issubclass(t, (str, bytes, Real, Decimal, date))]
     if foreign:
         raise TypeError(
@@ -229,21 +235,33 @@ def _of_objects(values: NDArray, missing: NDArray[np.bool_], name: str) -> Any:
         )
     if not types:
         return np.full(len(values), np.nan)
-    return _labels(values, missing)
+    return _labels(present, missing)
 
 
-def _labels(values: NDArray, missing: NDArray[np.bool_]) -> Labels:
-    listed = values.tolist()
-    kept = dict.fromkeys(values[~missing].tolist())
+def _labels(present: list, missing: NDArray[np.bool_]) -> Labels:
+    """Labels of the rows that are not missing, and -1 for these."""
+    kept = dict.fromkeys(present)
     texts = list(dict.fromkeys(_text(value) for value in kept))
     place = {text: i for i, text in enumerate(texts)}
     code = {value: place[_text(value)] for value in kept}
-    codes = np.fromiter((code.get(value, -1) for value in listed), np.int64, len(listed))
-    codes[missing] = -1
+    codes = np.full(len(missing), -1, dtype=np.int64)
+    codes[~missing] = np.fromiter(map(code.__getitem__, present), np.int64, len(present))
     return Labels(texts, codes)
 
 
-def _as_kind(value: Any, kind: str, name: str) -> Any:
+def _recognised(labels: Labels) -> tuple[Any, str]:
+    """What the texts stand for, numbers or dates, and in which format; else the labels."""
+    name = format_of(labels.texts)
+    return (_in_format(labels, name), name) if name else (labels, "")
+
+
+def _in_format(labels: Labels, name: str) -> NDArray:
+    """Numbers or dates of every row; those of no such text are missing."""
+    nothing = np.array(["NaT"], dtype="datetime64[us]") if is_date(name) else np.array([np.nan])
+    return np.concatenate([read_as(labels.texts, name), nothing])[labels.codes]
+
+
+def _as_before(value: Any, kind: str, form: str, name: str) -> Any:
     """A column as the kind it was when the table was met first."""
     is_labels = isinstance(value, Labels)
     met = "label" if is_labels else "date" if value.dtype.kind == "M" else "number"
@@ -254,17 +272,31 @@ def _as_kind(value: Any, kind: str, name: str) -> Any:
             return np.full(len(value), "NaT", dtype="datetime64[us]")
         return Labels([], np.full(len(value), -1))
     if kind == "label" and met == "number":
-        return _labels(value.astype(object), np.isnan(value))
+        missing = np.isnan(value)
+        return _labels(value[~missing].tolist(), missing)
     if is_labels:
-        try:
-            if kind == "number":
-                table = np.array([*map(float, value.texts), np.nan])
-            else:
-                table = np.array([*value.texts, "NaT"], dtype="datetime64[us]")
-            return table[value.codes]
-        except ValueError:
-            pass
+        names = [form] if form else [format_of(value.texts)]
+        for known in names:
+            if known and is_date(known) == (kind == "date"):
+                read_now = _in_format(value, known)
+                unread = np.isnat(read_now) if kind == "date" else np.isnan(read_now)
+                if not unread.all():
+                    _warn_of_unread(value, unread, kind, name)
+                    return read_now
     raise ValueError(f"column {name!r} must hold {kind}s, as it did at fit; it holds {met}s.")
+
+
+def _warn_of_unread(labels: Labels, unread: NDArray[np.bool_], kind: str, name: str) -> None:
+    """Say which text of a column that was read in a format is not so, if one is."""
+    texts = [labels.texts[code] for code in np.unique(labels.codes[unread]) if code >= 0]
+    wrong = next((text for text in texts if not is_nothing(text)), None)
+    if wrong is not None:
+        warnings.warn(
+            f"column {name!r} holds {shown(wrong)}, which is no {kind} as at fit; such cells count "
+            "as missing.",
+            UserWarning,
+            stacklevel=2,
+        )
 
 
 def _text(value: Any) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from hashlib import blake2b
 from typing import Any, ClassVar, Self
 
@@ -18,9 +19,12 @@ from mercer._random import Slot, Streams, distinct, key_from
 from mercer._state import Checked, State
 from mercer._validation import flag, integer, name_from
 from mercer.preparation.calendar import PARTS, cycles, days
-from mercer.preparation.columns import Columns, Labels, checked_table, read
+from mercer.preparation.columns import Columns, Labels, Reading, checked_table, read
+from mercer.preparation.display import TellsColumns
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
 from mercer.preparation.numeric import TREATMENTS, Numbers, Values
+from mercer.preparation.recognition import FORMATS
+from mercer.preparation.texts import Texts, has_words, is_prose
 
 __all__ = ["TablePreparer", "treated"]
 
@@ -28,15 +32,19 @@ _COPIES = 4  # of a table that are there at once while it is treated
 _FOLDS = 5
 _SAMPLE = 20_000  # rows that quantiles are taken from
 _LOOK = 512  # rows by which columns that may be equal are found
+_TOLD = 5  # columns left out that a warning names
 
 
-class TablePreparer(Checked, TransformerMixin, BaseEstimator):
+class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     """Numbers on one scale from a raw table: what kernels, which compare rows, ask for.
 
     Columns of numbers, booleans and time spans are brought to one scale; labels (strings,
     categories) become a column of 0 and 1 each or, where they are many, codes of their targets;
-    dates become days and places in the year, the week and the day. Columns that are constant or
-    repeat another one are left out. CSR matrices are only scaled, each column by its largest
+    dates become days and places in the year, the week and the day. Strings that all stand for
+    numbers (also with units of money, percent signs and separators), truth values, dates or time
+    spans are read as such. Texts of which hardly two are alike become what their words say of the
+    target. Columns that are constant, repeat another one or only tell rows apart are left out, with
+    a warning. CSR matrices are only scaled, each column by its largest
     absolute value.
 
     Parameters
@@ -67,6 +75,12 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
     ----------
     kinds_ : list of str
         "number", "label" or "date" for every input column.
+    formats_ : list of str
+        How texts of every column are read as numbers or dates, such as "percent" or "date, month
+        first"; "" where they are labels, or no texts.
+    columns_ : dict of ndarray
+        A table with "column", "kind", "format" and "became": what was found in every input column
+        and the names of the columns that it became, or why it became none.
     origins_ : ndarray of shape (n_features_out,)
         For every column that comes out the input column that it was made of.
     n_features_in_ : int
@@ -127,7 +141,7 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : frame of pandas or polars, array or CSR of shape (n, d)
+        X : data frame, array or CSR of shape (n, d)
         y : array of shape (n,) or (n, k), default=None
             Targets; only columns of many labels look at them.
 
@@ -143,7 +157,7 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : frame of pandas or polars, array or CSR of shape (n, d)
+        X : data frame, array or CSR of shape (n, d)
         y : array of shape (n,) or (n, k), default=None
 
         Returns
@@ -155,7 +169,7 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         X = checked_table(self, X, reset=True)
         if sparse.issparse(X):
             self.sparse_scaler_ = MaxAbsScaler().fit(X)
-            self.kinds_ = ["number"] * X.shape[1]
+            self.kinds_, self.formats_ = ["number"] * X.shape[1], [""] * X.shape[1]
             return self._in_dtype(self.sparse_scaler_.transform(X))
         check_memory(
             _COPIES * 8.0 * X.shape[0] * X.shape[1],
@@ -165,14 +179,16 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         columns = read(X, self._names())
         if y is not None:
             check_consistent_length(columns.numbers, y)
-        return self._fit_columns(columns, y)
+        out = self._fit_columns(columns, y)
+        self._warn_of_left_out()
+        return out
 
     def transform(self, X: Any) -> Any:
         """Rows on the scales that were learnt; labels that were not met have no column.
 
         Parameters
         ----------
-        X : frame of pandas or polars, array or CSR of shape (n, d)
+        X : data frame, array or CSR of shape (n, d)
 
         Returns
         -------
@@ -184,7 +200,7 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
             return self._in_dtype(self.sparse_scaler_.transform(sparse.csr_array(X)))
         if sparse.issparse(X):
             X = X.toarray()
-        return self._transform_columns(read(X, self._names(), self.kinds_))
+        return self._transform_columns(read(X, self._names(), Reading(self.kinds_, self.formats_)))
 
     def _transform_columns(self, columns: Columns) -> NDArray:
         """What ``transform`` makes of columns that are read and checked."""
@@ -225,6 +241,27 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         return self._all_origins()[self._kept_]
 
     @property
+    def columns_(self) -> dict[str, NDArray]:
+        self._check_fitted()
+        names = self._names()
+        out, origins = self.get_feature_names_out(), self.origins_
+        left_out = getattr(self, "_left_out_", [""] * len(names))
+        became = [
+            f"nothing: it {why}" if why else ", ".join(out[origins == place])
+            for place, why in enumerate(left_out)
+        ]
+        kinds = [
+            "text" if isinstance(dict(self.parts_).get(place), Texts) else kind
+            for place, kind in enumerate(self.kinds_)
+        ]
+        return {
+            "column": np.array(names, dtype=object),
+            "kind": np.array(kinds, dtype=object),
+            "format": np.array(self.formats_, dtype=object),
+            "became": np.array(became, dtype=object),
+        }
+
+    @property
     def has_few_integers(self) -> bool:
         """Whether some column of few whole numbers became a column for each of them."""
         return any(isinstance(part, Values) for _, part in self.parts_)
@@ -243,10 +280,12 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
     def _fit_columns(self, columns: Columns, y: Any) -> NDArray:
         """What ``fit_transform`` learns and makes of columns that are read and checked."""
         self.sparse_scaler_ = None
-        self.kinds_ = columns.kinds()
+        reading = columns.reading()
+        self.kinds_, self.formats_ = reading.kinds, reading.formats
         self._key = key_from(self.random_state)
         out = np.column_stack(self._fit_pieces(columns, y))
         self._kept_ = _worth_keeping(out)
+        self._left_out_ = self._reasons(out, columns)
         return self._finished(out, columns)
 
     def _fit_pieces(self, columns: Columns, y: Any) -> list[NDArray]:
@@ -285,14 +324,54 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
             part = OneHot().fit(labels)
             if len(part.texts) <= self.max_labels:
                 return part, part.transform(labels)
+        prose = is_prose(labels)
         if y is None:
+            if prose and has_words(labels):
+                texts = Texts()
+                return texts, texts.fit_transform(labels, None, [], None, self._key)
             counts = Counts().fit(labels)
             return counts, counts.transform(labels)
         target, outputs = self._target_columns(y)
         fold = Streams(self._key, np.arange(len(target))).uniform(1, Slot.PART)[:, 0]
-        codes = TargetCodes()
         folds = np.floor(_FOLDS * fold).astype(np.int64)
+        if prose:
+            texts = Texts()
+            columns = texts.fit_transform(labels, target, outputs, folds, self._key)
+            if columns.shape[1]:
+                return texts, columns
+        codes = TargetCodes()
         return codes, codes.fit_transform(labels, target, outputs, folds)
+
+    def _reasons(self, out: NDArray, columns: Columns) -> list[str]:
+        """Why nothing is made of a column, "" for those of which something is."""
+        origins = self._all_origins()
+        varies = out.min(axis=0) < out.max(axis=0)
+        reasons = []
+        for place in range(len(self.kinds_)):
+            own = origins == place
+            if self._kept_[own].any():
+                reasons.append("")
+            elif varies[own].any():
+                reasons.append("repeats another column")
+            elif place in columns.labels and len(np.unique(columns.labels[place].codes)) > 1:
+                reasons.append("tells every row apart and says nothing of the target")
+            else:
+                reasons.append("has one value")
+        return reasons
+
+    def _warn_of_left_out(self) -> None:
+        """Say once which columns with names nothing is made of."""
+        if not hasattr(self, "feature_names_in_"):  # pixels that are always black, for example
+            return
+        names = self._names()
+        told = [f"{names[i]!r} {why}" for i, why in enumerate(self._left_out_) if why]
+        if told:
+            more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+            warnings.warn(
+                f"columns are left out: {'; '.join(told[:_TOLD])}{more}.",
+                UserWarning,
+                stacklevel=3,
+            )
 
     def _target_columns(self, y: Any) -> tuple[NDArray, list[str]]:
         """Targets as numbers (n, k), and the names of the k codes."""
@@ -327,6 +406,9 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         kinds = state.instance("kinds_", list)
         known = len(kinds) == d and all(kind in ("number", "label", "date") for kind in kinds)
         state.check("kinds_", f"say 'number', 'label' or 'date' {d} times", known)
+        formats = state.instance("formats_", list)
+        known = len(formats) == d and all(f == "" or f in FORMATS for f in formats)
+        state.check("formats_", f"name {d} formats of texts", known)
         state.one_of("_dtype_", (None, "float32", "float64"))
         if state.instance("sparse_scaler_", (MaxAbsScaler, type(None))) is not None:
             scaler = State(self.sparse_scaler_)
@@ -336,13 +418,16 @@ class TablePreparer(Checked, TransformerMixin, BaseEstimator):
         self._check_parts(state)
         state.instance("numbers_", Numbers).check_state(len(self._number_places_))
         state.array("_kept_", (len(self._all_origins()),), "?")
+        reasons = state.instance("_left_out_", list)
+        known = len(reasons) == d and all(isinstance(reason, str) for reason in reasons)
+        state.check("_left_out_", f"hold {d} texts", known)
 
     def _check_parts(self, state: State) -> None:
         """Refuse parts that are not one for each column of labels, some of numbers."""
         parts = state.instance("parts_", list)
         pairs = all(isinstance(pair, tuple) and len(pair) == 2 for pair in parts)
         state.check("parts_", "be a list of pairs of a place and a part", pairs)
-        treated = {"number": (Values,), "label": (OneHot, Counts, TargetCodes)}
+        treated = {"number": (Values,), "label": (OneHot, Counts, TargetCodes, Texts)}
         for place, part in parts:
             is_place = isinstance(place, int) and 0 <= place < len(self.kinds_)
             fits = is_place and isinstance(part, treated.get(self.kinds_[place], ()))

@@ -1,0 +1,59 @@
+"""Data frames of any library, by way of narwhals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._words import shown
+
+__all__ = ["frame_of", "in_order", "rows_of"]
+
+_SHOWN = 5  # missing columns that a message names
+
+
+def frame_of(X: Any) -> nw.DataFrame | None:
+    """X as a frame of narwhals, or None if it is no table of a library that has frames.
+
+    Queries (lazy frames of polars, relations of DuckDB) are run.
+    """
+    if isinstance(X, nw.DataFrame):
+        return X
+    if isinstance(X, np.ndarray):
+        return None
+    try:
+        frame = nw.from_native(X, pass_through=True)
+    except nw.exceptions.DuplicateError:
+        names = [str(name) for name in X.columns]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"X must name every column once; {twice!r} stands twice.") from None
+    if isinstance(frame, nw.LazyFrame):
+        frame = frame.collect()
+    return frame if isinstance(frame, nw.DataFrame) else None
+
+
+def in_order(frame: nw.DataFrame, names: Sequence[str]) -> nw.DataFrame:
+    """The columns that were there at fit, in their order then; others are left out.
+
+    Raises
+    ------
+    ValueError
+        In one sentence, if some are not there.
+    """
+    present = set(frame.columns)
+    lacking = [name for name in names if name not in present]
+    if lacking:
+        more = f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else ""
+        raise ValueError(
+            f"X must have the columns of the fit; it lacks {shown(lacking[:_SHOWN])}{more}."
+        )
+    return frame if frame.columns == list(names) else frame.select(*names)
+
+
+def rows_of(table: Any, rows: NDArray) -> Any:
+    """Some rows of a frame of narwhals, an array or a CSR matrix."""
+    return table[rows]

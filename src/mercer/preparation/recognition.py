@@ -1,0 +1,252 @@
+"""Numbers, dates and time spans that a table holds as text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FORMATS", "format_of", "is_date", "is_nothing", "read_as"]
+
+_SAMPLE = 1000  # different texts that have to agree on a format
+_NOTHING = frozenset({"", "?", "-", "na", "n/a", "nan", "null", "none", "nat", "<na>", "#n/a"})
+
+_SIGN = r"(?P<sign>[+\-\u2212]?)"
+_POINT = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
+_COMMAS = r"\d{1,3}(?:,\d{3})+(?:\.\d*)?"  # 1,234.5
+_DECIMAL_COMMA = r"(?:\d{1,3}(?:[.\u0020\u00a0\u202f]\d{3})+|\d+)(?:,\d*)?"  # 1.234,5
+_MONEY = "$€£¥₹₩₽₺"
+_CODES = ("USD", "EUR", "GBP", "CHF", "JPY", "CNY", "INR", "CAD", "AUD", "SEK", "NOK", "DKK", "PLN")
+_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+_CLOCK = (
+    r"(?:[T ,]\s*(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?P<part>\.\d{1,9})?)?"
+    r"\s*(?P<half>[AaPp]\.?[Mm]\.?)?\s*(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2})?)?"
+)
+_WEEKDAY = r"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*,?\s+)?"
+_NAME = rf"(?P<name>{'|'.join(_MONTHS)})[a-z]*\.?"
+_UNITS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1, "ms": 1e-3, "us": 1e-6}
+_SPAN = re.compile(
+    r"(\d+(?:\.\d+)?)\s*"
+    r"(weeks?|w|days?|d|hours?|hrs?|hr|h|minutes?|mins?|min|m|seconds?|secs?|sec|s|ms|us)"
+    r"(?:\s*,?\s*(?:and\s+)?)",
+    re.IGNORECASE,
+)
+_TIMES = re.compile(
+    r"(?P<sign>-?)(?:(?P<days>\d+)\s*days?,?\s*)?\+?"
+    r"(?P<hours>\d{1,3}):(?P<minutes>[0-5]\d)(?::(?P<seconds>[0-5]\d(?:\.\d+)?))?"
+)
+_ISO_SPAN = re.compile(
+    r"(?P<sign>-?)P(?:(?P<days>\d+(?:\.\d+)?)D)?"
+    r"(?:T(?:(?P<hours>\d+(?:\.\d+)?)H)?(?:(?P<minutes>\d+(?:\.\d+)?)M)?"
+    r"(?:(?P<seconds>\d+(?:\.\d+)?)S)?)?"
+)
+_TRUE, _FALSE = frozenset({"true", "yes", "y", "t"}), frozenset({"false", "no", "n", "f"})
+
+
+def format_of(texts: Sequence[str]) -> str:
+    """The format that the texts have in common, or "" for none: then they are labels.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        The different ones of a column; what stands for nothing ("NA", "?", …) does not count. Of
+        many a sample spread over all decides.
+
+    Returns
+    -------
+    str
+        A key of ``FORMATS``.
+    """
+    present = [text for text in texts if not is_nothing(text)]
+    if not present:
+        return ""
+    step = max(1, len(present) // _SAMPLE)
+    sample = present[::step][:_SAMPLE]
+    # Most formats are refused by one text.
+    for name, read in FORMATS.items():
+        if read(sample[:1])[0] and all(known for known in read(sample)):
+            return name
+    return ""
+
+
+def read_as(texts: Sequence[str], name: str) -> NDArray:
+    """The texts in a format: float64, or datetime64[us] for dates; NaN or NaT for all others."""
+    values = FORMATS[name](texts)
+    if is_date(name):
+        return np.array([value or "NaT" for value in values], dtype="datetime64[us]")
+    return np.array([np.nan if value is None else value.value for value in values])
+
+
+def is_date(name: str) -> bool:
+    """Whether texts of this format are dates."""
+    return name.startswith("date")
+
+
+def is_nothing(text: str) -> bool:
+    """Whether a text stands for what is missing."""
+    return text.strip().lower() in _NOTHING
+
+
+@dataclass(frozen=True)
+class _Number:
+    """A number that was read; true even if it is 0."""
+
+    value: float
+
+
+_Reader = Callable[[Sequence[str]], list]
+
+
+def _numbers(unit: str, body: str, factor: float, tidy: Callable[[str], str]) -> _Reader:
+    """A reader of numbers with a unit before or behind them."""
+    inner = rf"{_SIGN}\s*(?P<body>{body})"
+    around = rf"{_SIGN}\s*{unit}\s*(?P<body>{body})", rf"{_SIGN}\s*(?P<body>{body})\s*{unit}"
+    patterns = [re.compile(text) for text in ((inner,) if not unit else around)]
+
+    def read(texts: Sequence[str]) -> list[_Number | None]:
+        return [_number(text, patterns, factor, tidy) for text in texts]
+
+    return read
+
+
+def _number(
+    text: str, patterns: Sequence[re.Pattern[str]], factor: float, tidy: Callable[[str], str]
+) -> _Number | None:
+    text = text.strip()
+    negative = text.startswith("(") and text.endswith(")")  # as accountants write it
+    if negative:
+        text = text[1:-1].strip()
+    for pattern in patterns:
+        match = pattern.fullmatch(text)
+        if match is None:
+            continue
+        body = tidy(match["body"])
+        if len(body) > 1 and body[0] == "0" and body[1].isdigit():
+            return None  # a code, as those of the post are
+        value = float(body) * factor
+        if np.isinf(value):
+            return None
+        return _Number(-value if negative or match["sign"] in ("-", "\u2212") else value)
+    return None
+
+
+def _plain(body: str) -> str:
+    return body
+
+
+def _without_commas(body: str) -> str:
+    return body.replace(",", "")
+
+
+def _with_point(body: str) -> str:
+    return re.sub(r"[.\s\u00a0\u202f]", "", body).replace(",", ".")
+
+
+def _truths(texts: Sequence[str]) -> list[_Number | None]:
+    folded = [text.strip().lower() for text in texts]
+    return [
+        _Number(1.0) if text in _TRUE else _Number(0.0) if text in _FALSE else None
+        for text in folded
+    ]
+
+
+def _spans(texts: Sequence[str]) -> list[_Number | None]:
+    return [_span(text.strip()) for text in texts]
+
+
+def _span(text: str) -> _Number | None:
+    """Seconds of a time span such as 1:30:00, 2 days 03:00:00, 2h 30min or PT5M."""
+    match = _TIMES.fullmatch(text) or (_ISO_SPAN.fullmatch(text) if len(text) > 2 else None)
+    if match is not None:
+        parts = ((part, match[part]) for part in ("days", "hours", "minutes", "seconds"))
+        seconds = sum(float(value) * _UNITS[part[0]] for part, value in parts if value)
+        return _Number(-seconds if match["sign"] else seconds)
+    if not text or not text[0].isdigit():
+        return None
+    end, seconds = 0, 0.0
+    for piece in _SPAN.finditer(text):
+        if piece.start() != end:
+            return None
+        unit = piece[2].lower()
+        seconds += float(piece[1]) * _UNITS[unit if unit in _UNITS else unit[0]]
+        end = piece.end()
+    return _Number(seconds) if end == len(text) else None
+
+
+def _dates(*patterns: str) -> _Reader:
+    """A reader of dates, as texts that NumPy reads, of one order of day, month and year."""
+    compiled = [re.compile(_WEEKDAY + text + _CLOCK, re.IGNORECASE) for text in patterns]
+
+    def read(texts: Sequence[str]) -> list[np.datetime64 | None]:
+        return [_date(text.strip(), compiled) for text in texts]
+
+    return read
+
+
+def _date(text: str, patterns: Sequence[re.Pattern[str]]) -> np.datetime64 | None:
+    match = next((m for m in (p.fullmatch(text) for p in patterns) if m is not None), None)
+    if match is None:
+        return None
+    found = match.groupdict()
+    year = int(found["year"])
+    if len(found["year"]) == 2:
+        year += 2000 if year < 69 else 1900  # as POSIX has it
+    name = found.get("name")
+    month = _MONTHS.index(name.lower()) + 1 if name else int(found["month"])
+    hour = int(found["hour"] or 0)
+    half = (found["half"] or "").lower()[:1]
+    if half:
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + (12 if half == "p" else 0)
+    try:
+        day = f"{year:04d}-{month:02d}-{int(found.get('day') or 1):02d}"
+        clock = f"{hour:02d}:{int(found['minute'] or 0):02d}:{int(found['second'] or 0):02d}"
+        moment = np.datetime64(f"{day}T{clock}{(found['part'] or '')[:7]}", "us")
+    except ValueError:
+        return None
+    zone = found["zone"]
+    if zone and zone[0] in "+-":
+        minutes = 60 * int(zone[1:3]) + int(zone[-2:])
+        moment -= np.timedelta64(minutes if zone[0] == "+" else -minutes, "m")
+    return moment
+
+
+def _formats() -> Iterator[tuple[str, _Reader]]:
+    """All formats, in the order they are tried."""
+    bodies = {
+        "": (_POINT, _plain),
+        ", 1,234.5": (f"(?:{_COMMAS}|{_POINT})", _without_commas),
+        ", 1.234,5": (_DECIMAL_COMMA, _with_point),
+    }
+    yield "true or false", _truths
+    for manner, (body, tidy) in bodies.items():
+        yield f"number{manner}", _numbers("", body, 1.0, tidy)
+    for manner, (body, tidy) in bodies.items():
+        yield f"percent{manner}", _numbers("%", body, 0.01, tidy)
+    for currency in (*_MONEY, *_CODES):
+        unit = re.escape(currency)
+        for manner, (body, tidy) in bodies.items():
+            yield f"{currency}{manner}", _numbers(unit, body, 1.0, tidy)
+    year, month, day = r"(?P<year>\d{4})", r"(?P<month>\d{1,2})", r"(?P<day>\d{1,2})"
+    short = r"(?P<year>\d{4}|\d{2})"
+    yield "date, year first", _dates(rf"{year}([-/.]){month}\2{day}", rf"{year}-{month}")
+    yield "date, day first, with points", _dates(rf"{day}\.{month}\.{short}")
+    yield "date, month first", _dates(rf"{month}([-/]){day}\2{short}")
+    yield "date, day first", _dates(rf"{day}([-/]){month}\2{short}")
+    yield (
+        "date, month by name",
+        _dates(
+            rf"{day}(?:st|nd|rd|th)?[-\s./]*{_NAME}[-\s.,/]*{short}",
+            rf"{_NAME}[-\s.]*{day}(?:st|nd|rd|th)?,?\s+{short}",
+            rf"{_NAME}[-\s.,]*{year}",
+        ),
+    )
+    yield "time span", _spans
+
+
+# What the texts of a column may be, by name, and how they are read: None for what is not so.
+FORMATS: dict[str, _Reader] = dict(_formats())

@@ -1,0 +1,237 @@
+"""Texts that stand for numbers, dates and time spans, and those that do not."""
+
+from datetime import datetime, timedelta
+
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mercer import AutoKernelRegressor, TablePreparer
+from mercer.datasets import read
+from mercer.preparation.recognition import FORMATS, format_of, read_as
+
+NUMBERS = [
+    (["1", "2.5", "-3e4", ".5", "+7"], "number", [1, 2.5, -3e4, 0.5, 7]),
+    (["1,234", "12", "-1,000,000.5"], "number, 1,234.5", [1234, 12, -1000000.5]),
+    (["1.234,5", "2,5", "1 000,0"], "number, 1.234,5", [1234.5, 2.5, 1000]),
+    (["12%", "3.5 %", "-1%"], "percent", [0.12, 0.035, -0.01]),
+    (["$1,200", "-$3", "($4.50)", "$ 7"], "$, 1,234.5", [1200, -3, -4.5, 7]),
+    (["€ 1.200,50", "3,20 €"], "€, 1.234,5", [1200.5, 3.2]),
+    (["USD 5", "7 USD"], "USD", [5, 7]),
+    (["yes", "No", "YES"], "true or false", [1, 0, 1]),
+    (["True", "false"], "true or false", [1, 0]),
+    (["1:30", "02:15:30"], "time span", [5400, 8130]),
+    (["2 days 03:00:00", "-1 days 00:00:30.5"], "time span", [183600, -86430.5]),
+    (["2h 30m", "45 min", "1 day, 2 hours"], "time span", [9000, 2700, 93600]),
+    (["PT5M", "P1DT2H"], "time span", [300, 93600]),
+]
+DATES = [
+    (["2020-01-02", "2021-12-31"], "date, year first", ["2020-01-02", "2021-12-31"]),
+    (
+        ["2020/1/2", "2020.3.4", "2020-05"],
+        "date, year first",
+        ["2020-01-02", "2020-03-04", "2020-05-01"],
+    ),
+    (
+        ["2020-01-02T03:04:05Z", "2020-01-02 03:04:05.25+02:00"],
+        "date, year first",
+        ["2020-01-02T03:04:05", "2020-01-02T01:04:05.25"],
+    ),
+    (["01/02/2020", "12/31/2019"], "date, month first", ["2020-01-02", "2019-12-31"]),
+    (["31/12/2019", "01/02/2020"], "date, day first", ["2019-12-31", "2020-02-01"]),
+    (["31.12.2019", "1.2.20"], "date, day first, with points", ["2019-12-31", "2020-02-01"]),
+    (
+        ["1/2/2020 3:04 PM", "1/2/99 12:00 am"],
+        "date, month first",
+        ["2020-01-02T15:04", "1999-01-02"],
+    ),
+    (
+        ["Jan 5, 2020", "5 January 2020", "31-Dec-1999", "Mon, 6 Jan 2020 10:11:12 GMT"],
+        "date, month by name",
+        ["2020-01-05", "2020-01-05", "1999-12-31", "2020-01-06T10:11:12"],
+    ),
+]
+LABELS = [
+    ["00123", "12345"],  # codes of the post
+    ["a", "1"],
+    ["2020-02-30"],  # no day
+    ["2020-13-01"],
+    ["1_000"],
+    ["inf", "1"],
+    ["1e999"],
+    ["$5", "€5"],  # two units
+    ["1/2/2020", "13/13/2020"],
+    ["3 PM", "P", "PT"],
+    ["M", "F"],
+    ["5 apples"],
+    ["-", "", "NA"],
+]
+
+
+@pytest.mark.parametrize(("texts", "name", "values"), NUMBERS)
+def test_numbers_are_read_in_the_format_they_share(texts, name, values):
+    assert format_of(texts) == name
+    np.testing.assert_allclose(read_as(texts, name), values)
+
+
+@pytest.mark.parametrize(("texts", "name", "values"), DATES)
+def test_dates_are_read_in_the_format_they_share(texts, name, values):
+    assert format_of(texts) == name
+    np.testing.assert_array_equal(read_as(texts, name), np.array(values, dtype="datetime64[us]"))
+
+
+@pytest.mark.parametrize("texts", LABELS)
+def test_what_is_no_number_and_no_date_stays_a_label(texts):
+    assert format_of(texts) == ""
+
+
+def test_what_stands_for_nothing_is_missing_in_every_format():
+    for name in FORMATS:
+        values = read_as(["", "NA", "?", "null", "no such thing"], name)
+        assert (np.isnat(values) if values.dtype.kind == "M" else np.isnan(values)).all()
+    assert format_of(["NA", "3", "?"]) == "number"
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1))
+def test_every_float_that_python_writes_is_read_exactly(values):
+    texts = list(map(repr, values))
+    assert format_of(texts) == "number"
+    np.testing.assert_array_equal(read_as(texts, "number"), values)
+
+
+@given(st.lists(st.datetimes(min_value=datetime(1, 1, 1)), min_size=1))
+def test_every_date_that_python_writes_is_read_exactly(values):
+    texts = [value.isoformat() for value in values]
+    assert format_of(texts) == "date, year first"
+    np.testing.assert_array_equal(
+        read_as(texts, "date, year first"), np.array(values, dtype="datetime64[us]")
+    )
+
+
+@given(st.timedeltas(timedelta(0), timedelta(days=900)))
+def test_every_time_span_that_python_writes_is_read(value):
+    assert read_as([str(value)], "time span")[0] == pytest.approx(value.total_seconds())
+
+
+@given(st.text())
+def test_no_text_is_too_strange_to_look_at(text):
+    name = format_of([text])
+    if name:
+        values = read_as([text], name)
+        assert not (np.isnat(values) if values.dtype.kind == "M" else np.isnan(values)).any()
+
+
+# in a table
+
+
+def raw_table(n=300, seed=0):
+    """Columns of texts beside the numbers and dates they stand for."""
+    rng = np.random.default_rng(seed)
+    dates = np.datetime64("2020-01-01") + rng.integers(0, 900, n).astype("timedelta64[D]")
+    spent, share = rng.uniform(0, 5000, n).round(2), rng.integers(0, 100, n)
+    seconds = rng.integers(0, 10_000, n)
+    texts = pd.DataFrame(
+        {
+            "sold": dates.astype(str),
+            "spent": [f"${value:,.2f}" for value in spent],
+            "share": [f"{value}%" for value in share],
+            "took": [str(timedelta(seconds=int(value))) for value in seconds],
+        }
+    )
+    plain = pd.DataFrame(
+        {"sold": pd.Series(dates), "spent": spent, "share": share / 100, "took": seconds * 1.0}
+    )
+    return texts, plain
+
+
+def test_columns_of_texts_become_what_the_numbers_and_dates_themselves_would():
+    texts, plain = raw_table()
+    out = TablePreparer("standard").fit_transform(texts)
+    np.testing.assert_allclose(out, TablePreparer("standard").fit_transform(plain), atol=1e-12)
+
+
+def test_categories_and_codes_with_zeros_in_front_stay_labels():
+    table = pd.DataFrame(
+        {"zip": ["01234", "04711", "01234"], "grade": pd.Categorical(["1", "1", "2"])}
+    )
+    preparer = TablePreparer().fit(table)
+    assert preparer.kinds_ == ["label", "label"]
+
+
+def test_the_table_of_columns_says_what_was_found_and_made():
+    texts, _ = raw_table()
+    texts["id"] = [f"id {i} {i * 7919 % 300}" for i in range(len(texts))]
+    texts["same"] = "x"
+    y = np.random.default_rng(0).normal(size=len(texts))
+    with pytest.warns(UserWarning, match=r"^columns are left out: 'id' tells .*; 'same' has one"):
+        preparer = TablePreparer().fit(texts, y)
+    columns = pd.DataFrame(preparer.columns_).set_index("column")
+    assert columns["kind"].tolist() == ["date", "number", "number", "number", "label", "label"]
+    assert columns["format"].tolist() == [
+        "date, year first", "$, 1,234.5", "percent", "time span", "", "",
+    ]  # fmt: skip
+    assert columns.loc["spent", "became"] == "spent"
+    assert columns.loc["sold", "became"].startswith("sold, sold:year sin")
+    assert columns.loc["id", "became"].startswith("nothing: it tells every row apart")
+    assert columns.loc["same", "became"] == "nothing: it has one value"
+
+
+def test_new_texts_are_read_in_the_format_of_the_fit_and_others_are_missing():
+    texts, plain = raw_table()
+    preparer = TablePreparer().fit(texts)
+    new = texts.iloc[:3].copy()
+    new.loc[1, "spent"] = "a lot"
+    with pytest.warns(UserWarning, match=r"^column 'spent' holds 'a lot', which is no number as "):
+        out = preparer.transform(new)
+    spent = preparer.get_feature_names_out().tolist().index("spent")
+    assert out[1, spent] == 0
+    np.testing.assert_array_equal(out[[0, 2]], preparer.transform(texts.iloc[[0, 2]]))
+    np.testing.assert_allclose(
+        TablePreparer().fit(texts).transform(plain), preparer.transform(texts), atol=1e-12
+    )
+    with pytest.raises(ValueError, match="column 'spent' must hold numbers"):
+        preparer.transform(new.assign(spent="a lot"))
+
+
+def test_a_signal_in_dates_as_texts_is_not_lost():
+    rng = np.random.default_rng(0)
+    days = rng.integers(0, 700, 600)
+    dates = np.datetime64("2020-01-01") + days.astype("timedelta64[D]")
+    y = np.sin(2 * np.pi * days / 365.25) + 0.1 * rng.normal(size=600)
+    table = pd.DataFrame({"when": dates.astype(str), "noise": rng.normal(size=600)})
+    model = AutoKernelRegressor(random_state=0).fit(table[:400], y[:400])
+    assert model.score(table[400:], y[400:]) > 0.9
+    assert model.columns_["kind"].tolist() == ["date", "number"]
+
+
+def test_notebooks_show_what_became_of_the_columns():
+    texts, _ = raw_table()
+    texts["<b>"] = np.arange(len(texts))
+    preparer = TablePreparer()
+    assert "columns, and what became" not in preparer._repr_html_()
+    html = preparer.fit(texts)._repr_html_()
+    assert "5 columns, and what became of them" in html
+    assert "<td>percent</td>" in html
+    assert "<td>&lt;b&gt;</td>" in html
+    assert preparer._repr_mimebundle_()["text/html"].count("<td>percent</td>") == 1
+    with sklearn.config_context(display="text"):
+        assert not hasattr(preparer, "_repr_html_")
+        assert set(preparer._repr_mimebundle_()) == {"text/plain"}
+    model = AutoKernelRegressor(random_state=0).fit(texts, np.arange(len(texts)) % 7.0)
+    assert "<td>percent</td>" in model._repr_html_()
+
+
+def test_a_file_is_read_alike_by_the_command_line_and_by_pandas(tmp_path):
+    texts, _ = raw_table()
+    texts["sure"] = np.where(np.arange(len(texts)) % 3, "yes", "no")
+    texts["grade"] = np.array(["A", "B", "C"])[np.arange(len(texts)) % 3]
+    path = tmp_path / "table.csv"
+    texts.assign(y=np.arange(len(texts)) % 7).to_csv(path, index=False)
+    by_command = read(path, target="y", raw=True).X
+    by_pandas = pd.read_csv(path).drop(columns="y")
+    first, second = TablePreparer().fit(by_command), TablePreparer().fit(by_pandas)
+    assert first.kinds_ == second.kinds_
+    np.testing.assert_array_equal(first.transform(by_command), second.transform(by_pandas))
