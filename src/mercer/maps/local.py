@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from mercer._array import check_memory, n_threads
+from mercer._array import Matrix, check_memory, n_threads
 from mercer._random import RandomStateLike
+from mercer._rows import Data
 from mercer._state import State, holds_once
 from mercer._validation import positive_integer, real_number
 from mercer.designs import Design
@@ -127,7 +128,7 @@ default="laplacian"
         other.members_ = Members(self.members_.order[: starts[-1]], starts)
         return other
 
-    def fitted_to(self, landmarks: Any, partition: Partition, members: Members) -> LocalKernel:
+    def fitted_to(self, landmarks: Matrix, partition: Partition, members: Members) -> LocalKernel:
         """A fitted copy, of which somebody else has grown the trees.
 
         Parameters
@@ -195,7 +196,7 @@ default="laplacian"
             raise ValueError(f"overlap must be from 0 to {_MOST_OVERLAP}; got {self.overlap!r}.")
         return leaf_size, n_trees, overlap
 
-    def _checked(self, X: Any, reset: bool) -> Any:
+    def _checked(self, X: Any, reset: bool) -> Matrix:
         if reset:
             self.check_kernel()
         return super()._checked(X, reset)
@@ -205,7 +206,7 @@ default="laplacian"
         if self.stated_kernel().takes_text:
             raise ValueError(f"kernel must be one of rows of numbers; got {self.kernel!r}.")
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Data) -> None:
         n_threads(self.n_jobs)
         shape = self.shape_for(X.shape[0])
         check_memory(
@@ -218,7 +219,7 @@ default="laplacian"
         self.partition_, self.members_ = grown(X, *shape, self.key_, self.n_jobs)
         self.landmarks_ = X
 
-    def _design(self, X: Any) -> Design:
+    def _design(self, X: Data) -> Design:
         members, kinds = self.members_, (self.kernel_, self.landmarks_)
         blocks = [
             LeafBlock(
@@ -232,8 +233,8 @@ default="laplacian"
         ]
         return Local(X, *kinds, blocks, len(members.order), len(members), self.n_jobs)
 
-    def _transform(self, X: Any) -> sparse.csr_array:
+    def _transform(self, X: Matrix) -> sparse.csr_array:
         return self._design(X).tocsr()
 
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+    def _block(self, X: Matrix, columns: NDArray[np.int64]) -> NDArray:
         return self._design(X).block(columns)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,6 +12,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from mercer._array import check_setting, chunk_bytes, row_chunks
 from mercer._documentation import documented, entries
 from mercer._random import Slot, Streams
+from mercer._rows import Data
 from mercer._validation import (
     flag,
     float_type,
@@ -128,7 +128,7 @@ class Expansion:
         if self.scale < _LEAST_SCALE:
             self._blocks, self.scale = [self.coef], 1.0
 
-    def responses(self, X: Any) -> NDArray:
+    def responses(self, X: Data) -> NDArray:
         """f(x) for every row of X, of shape (n,) or (n, k)."""
         coef = self.coef
         out = np.zeros((X.shape[0], *self.shape), dtype=np.result_type(self.dtype, float_type(X)))
@@ -216,7 +216,7 @@ class DoublySGD:
         self,
         f: Expansion,
         t: int,
-        X: Any,
+        X: Data,
         y: NDArray,
         loss: Loss,
         *,
@@ -285,7 +285,7 @@ class DoublySGD:
     def solve(
         self,
         feature_map: FeatureMap,
-        X: Any,
+        X: Data,
         y: NDArray,
         loss: Loss,
         *,
@@ -357,7 +357,7 @@ class DoublySGD:
         return size / (1.0 + decay * t)
 
     def _direction(
-        self, f: Expansion, X: Any, slopes: NDArray, weights: NDArray | None, count: int
+        self, f: Expansion, X: Data, slopes: NDArray, weights: NDArray | None, count: int
     ) -> NDArray:
         """The gradient of the next ``count`` features, preconditioned if that is wanted."""
         n_rows = X.shape[0]
@@ -387,7 +387,7 @@ class DoublySGD:
                 jitter *= 10.0
 
     def _update(
-        self, kept: NDArray, f: Expansion, before: float, t: int, loss: Loss, X: Any, block: int
+        self, kept: NDArray, f: Expansion, before: float, t: int, loss: Loss, X: Data, block: int
     ) -> None:
         """Responses of all rows after step t."""
         kept *= 1.0 - self.step_length(t, loss, f.feature_map) * self.alpha

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mercer._array import check_memory, format_bytes, row_chunks
 from mercer._random import Slot, distinct
-from mercer._rows import bytes_per_row
+from mercer._rows import Data, bytes_per_row
 from mercer.losses import Loss
 from mercer.maps.grafting import grafted, top_of_tree
 from mercer.maps.local import LocalKernel
@@ -82,7 +82,7 @@ class _Node:
 
 def solve_through_files(
     map_: LocalKernel,
-    X: Any,
+    X: Data,
     target: NDArray,
     weights: NDArray | None,
     loss: Loss,
@@ -143,7 +143,7 @@ class _Work:
     """A fit through files, and what is solved of it."""
 
     map: LocalKernel
-    X: Any
+    X: Data
     target: NDArray[np.float64]
     weights: NDArray | None
     loss: Loss
