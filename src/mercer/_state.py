@@ -193,13 +193,7 @@ _KINDS = {"l": "64-bit integers", "?": "booleans", "lL": "integers"}
 def holds_once(rule: Any, holds: Callable[[], bool], *arrays: NDArray) -> bool:
     """Whether ``holds()``; where large arrays were found to keep the rule, they are not read again.
 
-    Parameters
-    ----------
-    rule : hashable
-        Tells the rule from others.
-    holds : callable
-    *arrays : ndarray
-        What it looks at.
+    ``rule``, which is hashable, tells it from others; the arrays are what it looks at.
     """
     if sum(array.size for array in arrays) < _LARGE:
         return holds()

@@ -26,26 +26,13 @@ __all__ = ["LeafBlock", "Local"]
 
 @dataclass(frozen=True)
 class LeafBlock:
-    """The rows that a leaf answers for, and the landmarks that it answers by.
-
-    Attributes
-    ----------
-    leaf : int
-    rows : ndarray of shape (r,), int64
-        Of the design.
-    shares : ndarray of shape (r,), float64
-        What the answer of the leaf counts for.
-    members : ndarray of shape (b,), int64
-        Landmarks of the leaf.
-    first : int
-        Column of the first of them.
-    """
+    """The rows that a leaf answers for, and the landmarks that it answers by."""
 
     leaf: int
-    rows: NDArray[np.int64]
-    shares: NDArray[np.float64]
-    members: NDArray[np.int64]
-    first: int
+    rows: NDArray[np.int64]  # of the design, (r,)
+    shares: NDArray[np.float64]  # what the answer of the leaf counts for, (r,)
+    members: NDArray[np.int64]  # landmarks of the leaf, (b,)
+    first: int  # column of the first of them
 
     @property
     def columns(self) -> slice:

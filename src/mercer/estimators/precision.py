@@ -36,10 +36,8 @@ class Precise:
     def __call__(self, problem: Problem) -> Outcome:
         """Results whose responses hold; those that do not have not converged.
 
-        Warns
-        -----
-        ConvergenceWarning
-            As the solver does, and if rounding may have moved responses by much.
+        A ConvergenceWarning comes as from the solver, and if rounding may have moved responses by
+        much.
         """
         if problem.dtype == np.float64:
             return self._judged(problem, self.solve(problem))
@@ -116,14 +114,10 @@ def at(problem: Problem, alpha: float) -> Problem:
 
 
 def warn_of_rough_features(feature_map: FeatureMap, X: Any) -> None:
-    """Warn if float32 rows are too short for the features that a map makes of them.
+    """Warn if float32 rows, as the scaler leaves them, are too short for the features of a map.
 
-    For fits that do not end in float64 by themselves. ``X`` are rows as the scaler leaves them.
-
-    Warns
-    -----
-    UserWarning
-        If features of a few rows are off by more than a small share of their size.
+    For fits that do not end in float64 by themselves: features of a few rows are off by more than a
+    small share of their size.
     """
     if X.dtype != np.float32:
         return

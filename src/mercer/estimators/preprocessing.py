@@ -70,13 +70,7 @@ class Preprocessing:
         return cls(scaler, with_resolved_gamma(map_, scaled, rows.weights).fit(scaled)), scaled
 
     def scaled(self, X: Any) -> Any:
-        """All the rows scaled.
-
-        Raises
-        ------
-        MemoryError
-            If a copy of many rows would not fit.
-        """
+        """All the rows scaled; a MemoryError if a copy of many rows would not fit."""
         if isinstance(X, PreparedRows):
             return self.scaled_rows(X).together()
         if self.scaler is None:
@@ -97,13 +91,7 @@ class Preprocessing:
         return rows if self.scaler is None else rows.then(self.scaler.transform)
 
     def wide_design(self, X: Any) -> Design:
-        """The design of rows in float64.
-
-        Raises
-        ------
-        MemoryError
-            If the rows do not fit.
-        """
+        """The design of rows in float64; a MemoryError if the rows do not fit."""
         rows = self.scaled_rows(X)
         rows = rows.together() if isinstance(rows, PreparedRows) else rows
         size = getattr(rows, "nnz", rows.size)
@@ -123,15 +111,8 @@ class Preprocessing:
 def fit_scaler(X: Any, weights: NDArray | None, scale: bool) -> Scaler:
     """A scaler fitted to rows; None for texts and where ``scale`` is False.
 
-    Raises
-    ------
-    ValueError
-        If a column is too large to be scaled.
-
-    Warns
-    -----
-    UserWarning
-        If ``scale`` is False and inputs live on very different scales: kernels see the largest.
+    A column too large to be scaled is a ValueError. Without ``scale`` inputs that live on very
+    different scales cause a warning: kernels see the largest.
     """
     if X.ndim == 1:  # texts
         return None

@@ -86,11 +86,7 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
     """``map_`` at the gamma, and the alpha, that predict best.
 
     All gammas see the same rows and the same random numbers, and share one design for all alphas.
-
-    Raises
-    ------
-    Interrupted
-        If the user interrupts a solver.
+    Raises ``Interrupted`` if the user interrupts a solver.
     """
     alphas, gammas = task.alphas, task.gammas
     if gammas is not None:

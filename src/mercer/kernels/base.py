@@ -117,16 +117,8 @@ class Kernel:
     def resolve(self, X: Matrix, sample_weight: NDArray | None = None) -> Self:
         """This kernel with ``gamma`` in numbers for the data X, as every map asks for when fitted.
 
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-        sample_weight : array of shape (n,), default=None
-            Non-negative, not all zero; an integer weight means that many copies of the row.
-
-        Raises
-        ------
-        ValueError
-            If ``gamma`` has one entry per input, but not d of them.
+        Weights (n,) are non-negative, an integer one being that many copies of the row. A ``gamma``
+        of another number of entries than inputs is a ValueError.
         """
         return self
 

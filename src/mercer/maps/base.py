@@ -273,15 +273,9 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
         """Warn if rows lack so many of their features that predictions suffer.
 
-        ``transform`` and ``design`` call it; callers of ``designs`` call it once for all pieces.
-        Only maps whose features can be missing ever warn.
-
-        Parameters
-        ----------
-        n_missing : int
-            Features missing, over all rows: ``Design.n_missing``.
-        n_rows : int
-            Number of rows.
+        ``transform`` and ``design`` call it; callers of ``designs`` call it once for all pieces,
+        with ``n_missing`` (as of the design) over all ``n_rows``. Only maps whose features can be
+        missing ever warn.
         """
 
     def stated_kernel(self) -> Any:

@@ -43,19 +43,10 @@ class CosineMap(Endless):
     _form_: str = field(init=False)
 
     def parameters(self, columns: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Frequencies and phases of some columns, regenerated from the key.
+        """Frequencies (b, d) and phases (b,) of some columns, regenerated from the key.
 
-        Parameters
-        ----------
-        columns : array of int of shape (b,)
-            Each at least 0 and below D.
-
-        Returns
-        -------
-        frequencies : ndarray of shape (b, d)
-        phases : ndarray of shape (b,)
-            Column j is proportional to ``cos(frequencies[j] . x + phases[j])``. In the pair form
-            columns 2s and 2s + 1 share a frequency, with phases 0 and -pi/2.
+        Column j is proportional to ``cos(frequencies[j] . x + phases[j])``. In the pair form
+        columns 2s and 2s + 1 share a frequency, with phases 0 and -pi/2.
         """
         columns = column_indices(columns, self.n_features_out_)
         return self._frequencies(columns // self._per_stream), self._phases_of_columns(columns)

@@ -165,17 +165,9 @@ class RandomPerceptron(Signs):
     centre: ArrayLike | str = "mean"
 
     def parameters(self, columns: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Directions and thresholds of some columns, regenerated from the key.
+        """Directions (b, d) and thresholds (b,) of some columns, regenerated from the key.
 
-        Parameters
-        ----------
-        columns : array of int of shape (b,)
-
-        Returns
-        -------
-        directions : ndarray of shape (b, d)
-        thresholds : ndarray of shape (b,)
-            Column j is positive where ``directions[j] . x >= thresholds[j]``.
+        Column j is positive where ``directions[j] . x >= thresholds[j]``.
         """
         streams = Streams(self.key_, np.asarray(columns))
         directions = streams.normal(self.n_features_in_, Slot.FREQUENCY)
@@ -249,19 +241,10 @@ class _Trees(Signs):
     def parameters(
         self, columns: ArrayLike
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Depths, inputs and thresholds of some columns, regenerated from the key.
+        """Depths (b,), inputs and thresholds (b, deepest) of some columns, made from the key.
 
-        Parameters
-        ----------
-        columns : array of int of shape (b,)
-
-        Returns
-        -------
-        depths : ndarray of shape (b,)
-        inputs : ndarray of shape (b, deepest)
-        thresholds : ndarray of shape (b, deepest)
-            Column j is positive where an even number of the first ``depths[j]`` comparisons
-            ``x[inputs[j, i]] < thresholds[j, i]`` hold.
+        Column j is positive where an even number of the first ``depths[j]`` comparisons
+        ``x[inputs[j, i]] < thresholds[j, i]`` hold.
         """
         streams = Streams(self.key_, np.asarray(columns))
         depths = self._depths(streams)

@@ -111,13 +111,7 @@ default="laplacian"
         return len(self.members_.order) + len(self.members_)
 
     def with_trees(self, count: int) -> LocalKernel:
-        """A fitted copy with the first trees alone.
-
-        Parameters
-        ----------
-        count : int
-            At least 1 and at most the number of trees.
-        """
+        """A fitted copy with the first ``count`` trees alone, at least 1."""
         trees = len(self.partition_.roots)
         if positive_integer(count, "count") > trees:
             raise ValueError(f"count must be at most the number of trees, {trees}; got {count}.")
@@ -129,15 +123,7 @@ default="laplacian"
         return other
 
     def fitted_to(self, landmarks: Matrix, partition: Partition, members: Members) -> LocalKernel:
-        """A fitted copy, of which somebody else has grown the trees.
-
-        Parameters
-        ----------
-        landmarks : array of shape (n, d)
-        partition : Partition
-            From ``settled()`` and the numbers of the trees.
-        members : Members
-        """
+        """A fitted copy whose trees were grown elsewhere, from ``settled()`` and their numbers."""
         other = LocalKernel(**self.get_params())
         other.key_, other.n_features_in_ = self.settled(), landmarks.shape[1]
         other.kernel_ = self.stated_kernel()
@@ -165,24 +151,12 @@ default="laplacian"
         members.check("starts", "divide the rows of the leaves", whole)
 
     def expected_members(self, n: int) -> float:
-        """About how many rows the leaves of all trees would have together.
-
-        Parameters
-        ----------
-        n : int
-            Rows to fit to.
-        """
+        """About how many rows the leaves of all trees would have together, fitted to n rows."""
         leaf_size, n_trees, overlap = self.shape_for(n)
         return n * n_trees * expected_growth(n, leaf_size, overlap)
 
     def shape_for(self, n: int) -> tuple[int, int, float]:
-        """Size of the leaves, number of the trees and overlap, if they make sense.
-
-        Parameters
-        ----------
-        n : int
-            Rows to fit to.
-        """
+        """Size of the leaves, number of the trees and overlap for n rows, if they make sense."""
         leaf_size = positive_integer(self.leaf_size, "leaf_size")
         if leaf_size < 2:
             raise ValueError(f"leaf_size must be at least 2; got {self.leaf_size!r}.")

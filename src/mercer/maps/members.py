@@ -30,16 +30,8 @@ class FeatureSequence(FeatureMap):
     def stream(self, X: Matrix, first: int, count: int) -> tuple[FeatureSequence, Design]:
         """Features of the sequence that this map is the start of, fitted to X, and their design.
 
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-        first, count : int
-            Which places: columns or, for maps whose columns come in grids, grids.
-
-        Raises
-        ------
-        ValueError
-            If the columns of the map depend on their number, or on each other.
+        ``first`` and ``count`` are places: columns or, for maps whose columns come in grids, grids.
+        Maps whose columns depend on their number, or on each other, raise a ValueError.
         """
         raise ValueError(_no_sequence(self))
 

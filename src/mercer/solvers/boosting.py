@@ -129,10 +129,7 @@ class Perceptrons(_HalfspaceSearch):
 class BestStump(_HalfspaceSearch):
     """The threshold on one input with the largest ``|sum_i slopes_i sign(x_ij - a)|``, exactly.
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Its order along every input takes 8 n d bytes of memory.
+    The order of the array X (n, d) along every input takes 8 n d bytes of memory.
     """
 
     def __init__(self, X: Matrix):

@@ -225,31 +225,11 @@ class DoublySGD:
         responses: NDArray | None = None,
         block_size: int | None = None,
     ) -> float:
-        """Step t, in place.
+        """Step t, after t others, in place; the mean loss of the batch before it.
 
-        Parameters
-        ----------
-        f : Expansion
-        t : int
-            Steps before this one.
-        X : array or CSR of shape (m, d)
-            The batch.
-        y : ndarray of shape (m,) or (m, k)
-            Its targets, as the loss takes them.
-        loss : Loss
-        sample_weight : ndarray of shape (m,), optional
-            Of mean one over all rows, if not over the batch.
-        offset : float or ndarray of shape (k,), default=0.0
-            Added to f.
-        responses : ndarray of the shape of y, optional
-            f of the batch where it is known.
-        block_size : int, optional
-            Features to add; None: as for a batch of m rows.
-
-        Returns
-        -------
-        float
-            Mean loss of the batch before the step.
+        The batch X (m, d) has targets y (m,) or (m, k), and weights of mean one over all rows, if
+        not over the batch. ``offset`` is added to f; ``responses`` are f of the batch where it is
+        known; ``block_size`` features are added, by default as for a batch of m rows.
 
         Raises
         ------
@@ -295,20 +275,9 @@ class DoublySGD:
     ) -> tuple[Expansion, NDArray[np.float64]]:
         """``max_iter`` steps over batches of these rows, in an order that the map's key decides.
 
-        Parameters
-        ----------
-        feature_map : FeatureMap
-            Fitted, with ``scale=False``.
-        X, y, loss, sample_weight, offset :
-            All rows, as for ``step``; ``sample_weight`` of any mean.
-        callback : callable, optional
-            Called with the expansion after every step; returning True ends them.
-
-        Returns
-        -------
-        f : Expansion
-        losses : ndarray of shape (n_steps,)
-            Mean losses of the batches, each before its step.
+        The map is fitted, with ``scale=False``; weights may have any mean, and the rest is as for
+        ``step``. The callback sees the expansion after every step and ends them by True. Beside the
+        expansion, the mean losses of the batches (n_steps,), each before its step.
         """
         dtype = float_type(X)
         f = Expansion(feature_map, y.shape[1:], dtype)

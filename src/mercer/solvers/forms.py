@@ -29,18 +29,9 @@ def best_form(
 ) -> FeatureMap:
     """A kernel against landmarks, whitened or not as it is quickest to solve for.
 
-    Parameters
-    ----------
-    map_ : FeatureMap
-        Not fitted yet; its settings are changed.
-    solver : str or Solver
-        As the user gave it.
-    n_samples : int
-        Rows to be fitted.
-    is_ridge : bool
-        Whether the penalty is "l2" by name.
-    is_quadratic : bool
-        Whether the loss is.
+    ``map_`` is not fitted yet, and its settings are changed; ``solver`` is as the user gave it,
+    ``n_samples`` the rows to be fitted; ``is_ridge`` says whether the penalty is "l2" by name,
+    ``is_quadratic`` whether the loss is.
     """
     if not isinstance(map_, maps.Nystroem):
         return map_

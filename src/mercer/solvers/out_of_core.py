@@ -51,15 +51,7 @@ class FileProgress:
 
 @dataclass(frozen=True)
 class FileSolution:
-    """A fitted map with its coefficients, which are memory maps.
-
-    Attributes
-    ----------
-    map : LocalKernel
-    coef : ndarray of shape (D, k)
-    optimality, n_iter, stopped, interrupted :
-        As of a ``LocalSolution``.
-    """
+    """A fitted map with coefficients (D, k), memory maps; the rest is of ``LocalSolution``."""
 
     map: LocalKernel
     coef: NDArray
@@ -96,20 +88,9 @@ def solve_through_files(
 ) -> FileSolution:
     """Solve every leaf of the trees, whose rows are written to temporary files.
 
-    Parameters
-    ----------
-    map_ : LocalKernel
-        Not fitted, its kernel with ``gamma`` as a number.
-    X : ndarray or PreparedRows of shape (n, d)
-    target : ndarray of shape (n,) or (n, k)
-    weights : ndarray of shape (n,) or None
-        Above 0; brought to mean 1 here.
-    loss, alpha, fit_intercept, tol, max_iter :
-        As of ``solve_leaves``.
-    memory : float
-        Bytes that may be taken.
-    listener : callable, default=None
-        Called after every node; True stops.
+    ``map_`` is not fitted and has a ``gamma`` in numbers; ``weights`` (n,) are above 0 and brought
+    to mean 1 here; ``memory`` are the bytes that may be taken. The listener is called after every
+    node and stops the work by True. The rest is as of ``solve_leaves``.
 
     Raises
     ------

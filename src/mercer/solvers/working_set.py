@@ -200,10 +200,6 @@ class WorkingSet:
             Called with the selection after every round; returning True ends the search. Its time
             is not counted.
 
-        Returns
-        -------
-        Selection
-
         Warns
         -----
         ConvergenceWarning

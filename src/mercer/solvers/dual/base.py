@@ -126,11 +126,8 @@ class DualSolver:
     def prepare(self, kernel: Kernel | str, X: Data) -> Machine:
         """The solver with the rows of X, for any number of problems that share kernel rows.
 
-        Parameters
-        ----------
-        kernel : Kernel or "precomputed"
-            With its scale in numbers.
-        X : array or CSR of shape (n, d), or the kernel matrix of shape (n, n)
+        X is an array or CSR (n, d) and the kernel's scale in numbers, or X is the matrix (n, n) of
+        a "precomputed" one.
         """
         return Machine(self, kernel, X)
 
@@ -152,10 +149,6 @@ class DualSolver:
         callback : callable, optional
             Called with the state several times a second; returning True stops the solver. Its time
             is not counted.
-
-        Returns
-        -------
-        DualResult
 
         Raises
         ------
