@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._array import Matrix
+
 __all__ = ["Checked", "State", "holds_once"]
 
 _SHOWN = 60  # characters of a value that a sentence shows
@@ -176,7 +178,7 @@ got [1.0]: fit it again.
             return np.asarray(value)
         return self.array(name, shape)
 
-    def rows(self, name: str, n_columns: int) -> Any:
+    def rows(self, name: str, n_columns: int) -> Matrix:
         """An array or a CSR matrix of so many columns, of finite numbers."""
         value = self.value(name)
         if not sparse.issparse(value):

@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._rows import Data
 from mercer.designs import Design
 from mercer.maps import FeatureMap
 from mercer.problem import Problem
@@ -113,7 +114,7 @@ def at(problem: Problem, alpha: float) -> Problem:
     return problem.with_penalty(replace(problem.penalty, alpha=alpha))
 
 
-def warn_of_rough_features(feature_map: FeatureMap, X: Any) -> None:
+def warn_of_rough_features(feature_map: FeatureMap, X: Data) -> None:
     """Warn if float32 rows, as the scaler leaves them, are too short for the features of a map.
 
     For fits that do not end in float64 by themselves: features of a few rows are off by more than a

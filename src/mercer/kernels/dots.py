@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._array import Matrix, row_chunks
+from mercer._rows import is_sparse
 from mercer._validation import matrix
 from mercer.kernels.base import Kernel
 from mercer.kernels.distances import row_cost, scaled
@@ -34,9 +35,7 @@ class Linear(Kernel):
     def diag(self, X: Matrix) -> NDArray:
         X = matrix(X, "X")
         with np.errstate(over="ignore"):
-            squares = (
-                X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
-            )
+            squares = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
         if not np.isfinite(squares).all():
             raise ValueError(_TOO_LARGE)
         return np.asarray(squares, dtype=X.dtype).ravel()  # a sparse matrix gives a column

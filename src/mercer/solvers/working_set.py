@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._rows import Data
@@ -26,7 +26,7 @@ class Source(Protocol):
     """Where new features come from: it has the rows of the data and the dtype of the features."""
 
     n_rows: int
-    dtype: DTypeLike
+    dtype: np.dtype
 
     def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
         """New features and their columns, if ``first`` were drawn before.
