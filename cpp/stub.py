@@ -21,6 +21,10 @@ ALIASES = {
     "_Indices": "NDArray[np.int32 | np.int64]",
     "_Codes": "NDArray[np.uint8 | np.uint16 | np.uint32]",
     "_Rows": "_Floats | tuple[_Floats, _Indices, _Indices, int]",
+    "_Int64s": "NDArray[np.int64]",
+    "_Uint32s": "NDArray[np.uint32]",
+    "_Uint64s": "NDArray[np.uint64]",
+    "_Float64s": "NDArray[np.float64]",
 }
 
 

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from numbers import Integral
+from typing import TypeAlias
+
+from numpy.typing import NDArray
+from scipy import sparse
 
 from mercer._config import get_config, memory_left
 from mercer._machine import cores, free_memory, group_memory
 from mercer._words import shown
+
+# Rows of numbers, or texts as an array of objects; and what selects rows.
+Matrix: TypeAlias = NDArray | sparse.csr_array | sparse.csr_matrix
+Index: TypeAlias = slice | NDArray | list[int]
 
 # Working memory of one row chunk: large against overheads, small against RAM.
 CHUNK_BYTES = 64 * 2**20

@@ -26,22 +26,24 @@ _Floats: TypeAlias = NDArray[np.float32 | np.float64]
 _Indices: TypeAlias = NDArray[np.int32 | np.int64]
 _Codes: TypeAlias = NDArray[np.uint8 | np.uint16 | np.uint32]
 _Rows: TypeAlias = _Floats | tuple[_Floats, _Indices, _Indices, int]
+_Int64s: TypeAlias = NDArray[np.int64]
+_Uint32s: TypeAlias = NDArray[np.uint32]
+_Uint64s: TypeAlias = NDArray[np.uint64]
+_Float64s: TypeAlias = NDArray[np.float64]
 
 def cpu_info() -> dict[str, Any]:
     """The processor's ``architecture`` and ``features``, the instruction-set levels
     ``compiled`` into this build and the one ``used``.
     """
 
-def random_bits(
-    key: int, slot: int, streams: NDArray[np.int64], size: int, n_threads: int = 1
-) -> NDArray[np.uint64]:
+def random_bits(key: int, slot: int, streams: _Int64s, size: int, n_threads: int = 1) -> _Uint64s:
     """Bits (m, size): position p of stream s is word p % 4 of Philox 4x64-10 with counter (p
     // 4, s, slot, 0) and key (key, 0). Any element can be had without its predecessors.
     """
 
 def random_uniform(
-    key: int, slot: int, streams: NDArray[np.int64], size: int, n_threads: int = 1
-) -> NDArray[np.float64]:
+    key: int, slot: int, streams: _Int64s, size: int, n_threads: int = 1
+) -> _Float64s:
     """``((bits >> 12) + 0.5) * 2**-52``: uniform on the open interval (0, 1)."""
 
 class BinTable:
@@ -63,9 +65,9 @@ class BinTable:
         self,
         first_grid: int,
         X: _Rows,
-        inverse_widths: NDArray[np.float64],
-        shifts: NDArray[np.float64],
-        multipliers: NDArray[np.uint64],
+        inverse_widths: _Float64s,
+        shifts: _Float64s,
+        multipliers: _Uint64s,
         codes: _Codes,
         n_threads: int,
     ) -> bool:
@@ -81,9 +83,9 @@ class BinTable:
         self,
         first_grid: int,
         X: _Rows,
-        inverse_widths: NDArray[np.float64],
-        shifts: NDArray[np.float64],
-        multipliers: NDArray[np.uint64],
+        inverse_widths: _Float64s,
+        shifts: _Float64s,
+        multipliers: _Uint64s,
         codes: _Codes,
         n_threads: int,
     ) -> int:
@@ -92,23 +94,21 @@ class BinTable:
         """
 
     @property
-    def n_bins(self) -> NDArray[np.int64]:
+    def n_bins(self) -> _Int64s:
         """Number of bins of each grid (a copy)."""
 
-    def keys(self) -> NDArray[np.uint64]:
+    def keys(self) -> _Uint64s:
         """Keys of all bins, grid after grid, each in the order of its numbers."""
 
     @staticmethod
-    def from_keys(
-        keys: NDArray[np.uint64], n_bins: NDArray[np.int64], n_threads: int = 1
-    ) -> BinTable:
+    def from_keys(keys: _Uint64s, n_bins: _Int64s, n_threads: int = 1) -> BinTable:
         """The table with these ``keys()`` and ``n_bins``."""
 
 def bin_hashed(
     X: _Rows,
-    inverse_widths: NDArray[np.float64],
-    shifts: NDArray[np.float64],
-    multipliers: NDArray[np.uint64],
+    inverse_widths: _Float64s,
+    shifts: _Float64s,
+    multipliers: _Uint64s,
     n_columns: int,
     codes: _Codes,
     n_threads: int,
@@ -120,7 +120,7 @@ def bin_hashed(
 
 def binned_matvec(
     codes: _Codes,
-    offsets: NDArray[np.int64],
+    offsets: _Int64s,
     w: _Floats,
     out: _Floats,
     scale: float,
@@ -139,7 +139,7 @@ def binned_matvec(
 
 def binned_rmatvec(
     codes: _Codes,
-    offsets: NDArray[np.int64],
+    offsets: _Int64s,
     v: _Floats,
     out: _Floats,
     scale: float,
@@ -150,7 +150,7 @@ def binned_rmatvec(
 
 def binned_gram_matvec(
     codes: _Codes,
-    offsets: NDArray[np.int64],
+    offsets: _Int64s,
     v: _Floats,
     out: _Floats,
     scale: float,
@@ -164,8 +164,8 @@ def binned_gram_matvec(
 
 def weigh(
     X: _Rows,
-    inverse_widths: NDArray[np.float64],
-    shifts: NDArray[np.float64],
+    inverse_widths: _Float64s,
+    shifts: _Float64s,
     taper: float,
     scale: float,
     out: NDArray[np.float32],
@@ -183,7 +183,7 @@ def weigh(
 def weighted_matvec(
     codes: _Codes,
     values: NDArray[np.float32],
-    offsets: NDArray[np.int64],
+    offsets: _Int64s,
     w: _Floats,
     out: _Floats,
     n_threads: int,
@@ -197,7 +197,7 @@ def weighted_matvec(
 def weighted_rmatvec(
     codes: _Codes,
     values: NDArray[np.float32],
-    offsets: NDArray[np.int64],
+    offsets: _Int64s,
     v: _Floats,
     out: _Floats,
     power: int,
@@ -210,7 +210,7 @@ def weighted_rmatvec(
 def weighted_gram_matvec(
     codes: _Codes,
     values: NDArray[np.float32],
-    offsets: NDArray[np.int64],
+    offsets: _Int64s,
     v: _Floats,
     out: _Floats,
     n_threads: int,
@@ -219,9 +219,7 @@ def weighted_gram_matvec(
     ``n_threads``.
     """
 
-def bin_sizes(
-    codes: _Codes, offsets: NDArray[np.int64], n_threads: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+def bin_sizes(codes: _Codes, offsets: _Int64s, n_threads: int) -> tuple[_Int64s, _Int64s, _Int64s]:
     """Rows in the fullest column of every grid (G); the numbers of rows, at least 1, that
     columns have, ascending; and how many columns have each.
     """
@@ -263,7 +261,7 @@ def hadamard_columns(a: _Floats, n_threads: int) -> None:
 def fastfood(
     X: _Floats,
     factors: _Floats,
-    order: NDArray[np.uint32],
+    order: _Uint32s,
     gains: _Floats,
     lengths: _Floats,
     phases: _Floats | None,
@@ -283,8 +281,8 @@ def kernel_block(
     kernel: str,
     X: _Floats,
     Y: _Floats,
-    centre: NDArray[np.float64],
-    scale: NDArray[np.float64],
+    centre: _Float64s,
+    scale: _Float64s,
     parameter: float,
     out: _Floats,
     n_threads: int,
@@ -310,13 +308,13 @@ def kernel_product(
     kernel: str,
     X: _Floats,
     Y: _Floats | None,
-    centre: NDArray[np.float64],
-    scale: NDArray[np.float64],
+    centre: _Float64s,
+    scale: _Float64s,
     parameter: float,
     w: _Floats,
-    out: NDArray[np.float64],
+    out: _Float64s,
     v: _Floats | None,
-    out_of_y: NDArray[np.float64] | None,
+    out_of_y: _Float64s | None,
     n_threads: int,
     single: bool = False,
 ) -> bool:
@@ -330,11 +328,7 @@ def kernel_product(
     """
 
 def held_product(
-    M: NDArray[np.float32],
-    transposed: bool,
-    weights: _Floats,
-    out: NDArray[np.float64],
-    n_threads: int,
+    M: NDArray[np.float32], transposed: bool, weights: _Floats, out: _Float64s, n_threads: int
 ) -> None:
     """out (n, k) += M weights' for M (n, p) and weights (k, p), or, if ``transposed``, out (k,
     p) += weights' M for weights (n, k), in float64. For weights in float64 numbers are
@@ -348,8 +342,8 @@ def fixed_kernel_size(n: int) -> int:
 def fixed_kernel(
     kernel: str,
     X: NDArray[np.float32],
-    centre: NDArray[np.float64],
-    scale: NDArray[np.float64],
+    centre: _Float64s,
+    scale: _Float64s,
     parameter: float,
     fixed: NDArray[np.uint16],
     n_threads: int,
@@ -363,7 +357,7 @@ def fixed_kernel(
     """
 
 def fixed_product(
-    fixed: NDArray[np.uint16], w: NDArray[np.float32], out: NDArray[np.float64], n_threads: int
+    fixed: NDArray[np.uint16], w: NDArray[np.float32], out: _Float64s, n_threads: int
 ) -> None:
     """out (n, k) += K w for the matrix of ``fixed_kernel`` and weights (n, k).
 
@@ -371,19 +365,13 @@ def fixed_product(
     rounding, and on nothing else.
     """
 
-def held_blocks(
-    M: NDArray[np.float32], weights: NDArray[np.float64], out: NDArray[np.float64], n_threads: int
-) -> None:
+def held_blocks(M: NDArray[np.float32], weights: _Float64s, out: _Float64s, n_threads: int) -> None:
     """out (q, p, k) += M weights' for each of q matrices M (q, p, p), with weights (q, k, p)
     of its own, in float64. The number of threads changes no bit.
     """
 
 def gram(
-    Z: _Floats,
-    transposed: bool,
-    weights: NDArray[np.float64] | None,
-    out: NDArray[np.float64],
-    n_threads: int,
+    Z: _Floats, transposed: bool, weights: _Float64s | None, out: _Float64s, n_threads: int
 ) -> None:
     """out (D, D) += Z' diag(weights) Z for Z (n, D), which comes as Z' if ``transposed``;
     ``out`` has to be symmetric. At most 1024 rows are summed up in the type of Z. The
@@ -392,10 +380,10 @@ def gram(
 
 def bit_columns(
     codes: _Codes,
-    offsets: NDArray[np.int64],
-    columns: NDArray[np.int64],
-    order: NDArray[np.uint32] | None,
-    out: NDArray[np.uint64],
+    offsets: _Int64s,
+    columns: _Int64s,
+    order: _Uint32s | None,
+    out: _Uint64s,
     n_threads: int,
 ) -> None:
     """out (p, words): which rows of ``order``, or of all, have a code in each of the
@@ -406,11 +394,11 @@ def bit_columns(
     """
 
 def bit_products(
-    left: NDArray[np.uint64],
-    right: NDArray[np.uint64],
-    weights: NDArray[np.uint32] | None,
+    left: _Uint64s,
+    right: _Uint64s,
+    weights: _Uint32s | None,
     scale: float,
-    out: NDArray[np.float64],
+    out: _Float64s,
     n_threads: int,
 ) -> None:
     """out (a, b) = scale * weighted counts of the rows that columns share; one weight a block.
@@ -418,11 +406,11 @@ def bit_products(
     """
 
 def descend_gram(
-    hessian: NDArray[np.float64],
-    l1: NDArray[np.float64],
-    l2: NDArray[np.float64],
-    w: NDArray[np.float64],
-    gradient: NDArray[np.float64],
+    hessian: _Float64s,
+    l1: _Float64s,
+    l2: _Float64s,
+    w: _Float64s,
+    gradient: _Float64s,
     n_sweeps: int,
     tol: float,
 ) -> tuple[int, float]:
@@ -432,14 +420,14 @@ def descend_gram(
 
 def descend_grids(
     codes: _Codes,
-    offsets: NDArray[np.int64],
+    offsets: _Int64s,
     scale: float,
-    l1: NDArray[np.float64],
-    l2: NDArray[np.float64],
-    curvature: NDArray[np.float64],
-    w: NDArray[np.float64],
-    slope: NDArray[np.float64],
-    row_curvature: NDArray[np.float64] | None,
+    l1: _Float64s,
+    l2: _Float64s,
+    curvature: _Float64s,
+    w: _Float64s,
+    slope: _Float64s,
+    row_curvature: _Float64s | None,
     n_sweeps: int,
     tol: float,
     n_threads: int,
@@ -449,18 +437,18 @@ def descend_grids(
     """
 
 def descend_columns(
-    starts: NDArray[np.int64],
-    rows: NDArray[np.uint32],
-    values: NDArray[np.float64] | None,
+    starts: _Int64s,
+    rows: _Uint32s,
+    values: _Float64s | None,
     scale: float,
-    groups: NDArray[np.int64],
-    order: NDArray[np.int64] | None,
-    l1: NDArray[np.float64],
-    l2: NDArray[np.float64],
-    curvature: NDArray[np.float64],
-    w: NDArray[np.float64],
-    slope: NDArray[np.float64],
-    row_curvature: NDArray[np.float64] | None,
+    groups: _Int64s,
+    order: _Int64s | None,
+    l1: _Float64s,
+    l2: _Float64s,
+    curvature: _Float64s,
+    w: _Float64s,
+    slope: _Float64s,
+    row_curvature: _Float64s | None,
     n_sweeps: int,
     tol: float,
     n_threads: int,
@@ -475,16 +463,16 @@ def descend_columns(
     """
 
 def descend_async(
-    starts: NDArray[np.int64],
-    rows: NDArray[np.uint32],
-    values: NDArray[np.float64] | None,
+    starts: _Int64s,
+    rows: _Uint32s,
+    values: _Float64s | None,
     scale: float,
-    l1: NDArray[np.float64],
-    l2: NDArray[np.float64],
-    curvature: NDArray[np.float64],
-    w: NDArray[np.float64],
-    slope: NDArray[np.float64],
-    row_curvature: NDArray[np.float64] | None,
+    l1: _Float64s,
+    l2: _Float64s,
+    curvature: _Float64s,
+    w: _Float64s,
+    slope: _Float64s,
+    row_curvature: _Float64s | None,
     n_sweeps: int,
     n_threads: int,
 ) -> None:
@@ -492,13 +480,7 @@ def descend_async(
     ``descend_columns``.
     """
 
-def loss_slopes(
-    loss: str,
-    parameter: float,
-    u: NDArray[np.float64],
-    y: NDArray[np.float64],
-    out: NDArray[np.float64],
-) -> None:
+def loss_slopes(loss: str, parameter: float, u: _Float64s, y: _Float64s, out: _Float64s) -> None:
     """Derivatives of a loss at responses u for targets y. ``loss`` is the name of a class of
     losses and ``parameter`` its delta or sigma.
     """
@@ -518,12 +500,12 @@ class AsyncSteps:
 
     @staticmethod
     def sparse(
-        data: _Floats, indices: NDArray[np.int32], indptr: NDArray[np.int64], n_columns: int
+        data: _Floats, indices: NDArray[np.int32], indptr: _Int64s, n_columns: int
     ) -> AsyncSteps:
         """Of compressed sparse rows, whose columns ascend."""
 
     @staticmethod
-    def codes(codes: _Codes, offsets: NDArray[np.int64], scale: float, single: bool) -> AsyncSteps:
+    def codes(codes: _Codes, offsets: _Int64s, scale: float, single: bool) -> AsyncSteps:
         """Of codes (n, R); ``single`` says whether weights are read in float32."""
 
     @staticmethod
@@ -532,49 +514,41 @@ class AsyncSteps:
 
     @staticmethod
     def kept_lists(
-        starts: NDArray[np.int64],
-        rows: NDArray[np.uint32],
-        values: NDArray[np.float64] | None,
-        scale: float,
-        n_rows: int,
+        starts: _Int64s, rows: _Uint32s, values: _Float64s | None, scale: float, n_rows: int
     ) -> AsyncSteps:
         """Of columns as lists of rows, ascending, with responses that are kept."""
 
     def draw_from(
-        self,
-        starts: NDArray[np.int64],
-        rows: NDArray[np.uint32],
-        values: NDArray[np.float64] | None,
-        scale: float,
+        self, starts: _Int64s, rows: _Uint32s, values: _Float64s | None, scale: float
     ) -> None:
         """From now on rows of a step are among those in the list of its column."""
 
     def slopes(
         self,
-        y: NDArray[np.float64],
-        weights: NDArray[np.float64] | None,
+        y: _Float64s,
+        weights: _Float64s | None,
         loss: str,
         parameter: float,
-        w: NDArray[np.float64],
-        slopes: NDArray[np.float64],
-        u: NDArray[np.float64] | None,
+        w: _Float64s,
+        slopes: _Float64s,
+        u: _Float64s | None,
         n_threads: int,
     ) -> None:
         """weight_i times the derivative of the loss of every row, responses as steps have them."""
 
     def walk(
         self,
-        y: NDArray[np.float64],
-        weights: NDArray[np.float64] | None,
+        y: _Float64s,
+        weights: _Float64s | None,
         loss: str,
         parameter: float,
-        w: NDArray[np.float64],
-        slopes: NDArray[np.float64],
-        u: NDArray[np.float64] | None,
-        gradient: NDArray[np.float64],
-        steps: NDArray[np.float64],
-        l1: NDArray[np.float64],
-        l2: NDArray[np.float64],
+        w: _Float64s,
+        slopes: _Float64s,
+        u: _Float64s | None,
+        gradient: _Float64s,
+        steps: _Float64s,
+        l1: _Float64s,
+        l2: _Float64s,
         key: int,
         slot: int,
         first: int,
@@ -606,8 +580,8 @@ class KernelRows:
         self,
         kernel: str,
         X: _Floats,
-        centre: NDArray[np.float64],
-        scale: NDArray[np.float64],
+        centre: _Float64s,
+        scale: _Float64s,
         parameter: float,
         dtype: str,
         n_threads: int,
@@ -616,11 +590,7 @@ class KernelRows:
     def __init__(self, matrix: _Floats) -> None: ...
     @overload
     def __init__(
-        self,
-        n: int,
-        at_once: int,
-        function: Callable[[NDArray[np.int64], int, int], _Floats],
-        dtype: str,
+        self, n: int, at_once: int, function: Callable[[_Int64s, int, int], _Floats], dtype: str
     ) -> None: ...
     @property
     def n(self) -> int:
@@ -639,18 +609,16 @@ class GreedyDescent:
     once.
     """
 
-    def __init__(
-        self, rows: KernelRows, starts: NDArray[np.int64], cache_bytes: int, block: int
-    ) -> None: ...
+    def __init__(self, rows: KernelRows, starts: _Int64s, cache_bytes: int, block: int) -> None: ...
     def run(
         self,
-        linear: NDArray[np.float64],
-        lower: NDArray[np.float64],
-        upper: NDArray[np.float64],
-        extra: NDArray[np.float64],
-        curvature: NDArray[np.float64],
-        b: NDArray[np.float64],
-        sums: NDArray[np.float64],
+        linear: _Float64s,
+        lower: _Float64s,
+        upper: _Float64s,
+        extra: _Float64s,
+        curvature: _Float64s,
+        b: _Float64s,
+        sums: _Float64s,
         target: float,
         max_updates: int,
     ) -> tuple[int, int, float]:
@@ -668,13 +636,13 @@ class PairDescent:
     def __init__(self, rows: KernelRows, cache_bytes: int, n_threads: int) -> None: ...
     def run(
         self,
-        linear: NDArray[np.float64],
-        lower: NDArray[np.float64],
-        upper: NDArray[np.float64],
-        extra: NDArray[np.float64],
-        curvature: NDArray[np.float64],
-        b: NDArray[np.float64],
-        sums: NDArray[np.float64],
+        linear: _Float64s,
+        lower: _Float64s,
+        upper: _Float64s,
+        extra: _Float64s,
+        curvature: _Float64s,
+        b: _Float64s,
+        sums: _Float64s,
         tol: float,
         max_updates: int,
     ) -> tuple[int, int, float]:
@@ -684,19 +652,19 @@ class PairDescent:
 
 def solve_leaves(
     X: NDArray[np.float32],
-    order: NDArray[np.int64],
-    starts: NDArray[np.int64],
+    order: _Int64s,
+    starts: _Int64s,
     kernel: str,
     parameter: float,
-    scale: NDArray[np.float64],
-    targets: NDArray[np.float64],
-    weights: NDArray[np.float64] | None,
-    ridges: NDArray[np.float64],
+    scale: _Float64s,
+    targets: _Float64s,
+    weights: _Float64s | None,
+    ridges: _Float64s,
     fit_intercept: bool,
     tol: float,
-    coef: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    residual: NDArray[np.float64],
+    coef: _Float64s,
+    intercept: _Float64s,
+    residual: _Float64s,
     n_threads: int,
 ) -> None:
     """Solve an exact kernel machine for every leaf and every one of q ridges.
@@ -719,18 +687,18 @@ def solve_leaves(
 
 def predict_leaves(
     X: NDArray[np.float32],
-    rows: NDArray[np.int64],
-    leaves: NDArray[np.int64],
-    shares: NDArray[np.float64],
+    rows: _Int64s,
+    leaves: _Int64s,
+    shares: _Float64s,
     landmarks: NDArray[np.float32],
-    order: NDArray[np.int64],
-    starts: NDArray[np.int64],
+    order: _Int64s,
+    starts: _Int64s,
     kernel: str,
     parameter: float,
-    scale: NDArray[np.float64],
-    coef: NDArray[np.float64],
-    intercept: NDArray[np.float64],
-    out: NDArray[np.float64],
+    scale: _Float64s,
+    coef: _Float64s,
+    intercept: _Float64s,
+    out: _Float64s,
     n_threads: int,
 ) -> bool:
     """out[rows[i]] += shares[i] * (kernels of X[rows[i]] and the rows of leaf leaves[i] times
@@ -750,19 +718,11 @@ def grow_trees(
     key: int,
     pivots: int,
     weights: int,
-    numbers: NDArray[np.int64],
+    numbers: _Int64s,
     node: int,
     divides_alike: bool,
     n_threads: int,
-) -> tuple[
-    NDArray[np.float32],
-    NDArray[np.float64],
-    NDArray[np.float64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-    NDArray[np.int64],
-]:
+) -> tuple[NDArray[np.float32], _Float64s, _Float64s, _Int64s, _Int64s, _Int64s, _Int64s]:
     """Cut rows of X (n, d) in two, again and again, until a leaf has at most leaf_size of them.
 
     There is a tree for each of ``numbers``, which with ``key`` and the slots ``pivots`` and
@@ -781,12 +741,12 @@ def grow_trees(
 def route_rows(
     X: _Floats,
     directions: NDArray[np.float32],
-    low: NDArray[np.float64],
-    high: NDArray[np.float64],
-    children: NDArray[np.int64],
-    roots: NDArray[np.int64],
+    low: _Float64s,
+    high: _Float64s,
+    children: _Int64s,
+    roots: _Int64s,
     n_threads: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+) -> tuple[_Int64s, _Int64s, _Float64s]:
     """The leaves that answer for rows of X (n, d): rows, leaves and shares, one of each for every
     pair, leaf by leaf and row by row.
 

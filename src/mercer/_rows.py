@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
-from mercer._array import check_memory, chunk_bytes
+from mercer._array import Index, Matrix, check_memory, chunk_bytes
 
-__all__ = ["PreparedRows", "bytes_per_row", "is_large", "is_sparse", "selected"]
+__all__ = ["Data", "PreparedRows", "bytes_per_row", "is_large", "is_sparse", "selected"]
 
 _LARGE = 32 * 2**20  # bytes from which an array is worth working through in pieces
 
@@ -33,7 +33,7 @@ class PreparedRows:
 
     def __init__(
         self,
-        data: Any,
+        data: Matrix,
         prepare: Callable[[Any], Any] | None = None,
         index: NDArray[np.int64] | None = None,
         dtype: DTypeLike | None = None,
@@ -59,18 +59,18 @@ class PreparedRows:
     def __len__(self) -> int:
         return self.data.shape[0] if self.index is None else len(self.index)
 
-    def __getitem__(self, rows: Any) -> Any:
+    def __getitem__(self, rows: Index) -> Matrix:
         selection = self.data[rows if self.index is None else self.index[rows]]
         if self.prepare is not None:
             selection = self.prepare(selection)
         if not self.converts or selection.dtype.kind == "O":
             return selection
-        if sparse.issparse(selection):
+        if is_sparse(selection):
             selection = selection.astype(self.dtype, copy=False)
             return selection.toarray() if self.filled else selection
         return np.ascontiguousarray(selection, dtype=self.dtype)
 
-    def together(self) -> Any:
+    def together(self) -> Matrix:
         """All the rows in one array, or a MemoryError if they would not fit."""
         check_memory(
             self.nbytes,
@@ -90,7 +90,7 @@ class PreparedRows:
         """These rows as C-ordered numbers of a type; CSR rows as arrays if ``filled``."""
         return self._with(dtype=dtype, filled=filled)
 
-    def taken(self, rows: Any) -> PreparedRows:
+    def taken(self, rows: Index) -> PreparedRows:
         """A selection of the rows, still to be read."""
         index = np.arange(len(self)) if self.index is None else self.index
         return self._with(index=index[rows])
@@ -98,6 +98,10 @@ class PreparedRows:
     def _with(self, **changed: Any) -> PreparedRows:
         same = {name: getattr(self, name) for name in ("data", "prepare", "index", "filled")}
         return PreparedRows(**{**same, "dtype": self.dtype if self.converts else None, **changed})
+
+
+# Rows that are in memory, or that are prepared when they are read.
+Data: TypeAlias = Matrix | PreparedRows
 
 
 def is_large(X: Any) -> bool:
@@ -108,25 +112,25 @@ def is_large(X: Any) -> bool:
     return is_matrix and _nbytes(X) > min(_LARGE, chunk_bytes())
 
 
-def is_sparse(X: Any) -> bool:
+def is_sparse(X: Any) -> TypeGuard[sparse.csr_array]:
     """Whether rows of X are CSR."""
     return bool(sparse.issparse(X.data if isinstance(X, PreparedRows) else X))
 
 
-def selected(X: Any, rows: Any) -> Any:
+def selected(X: Data, rows: Index) -> Data:
     """``X[rows]``, not read yet where X is large."""
     if not is_large(X):
         return X[rows]
     return (X if isinstance(X, PreparedRows) else PreparedRows(X)).taken(rows)
 
 
-def bytes_per_row(X: Any) -> float:
+def bytes_per_row(X: Data) -> float:
     """Bytes of a row of X, on average."""
     data = X.data if isinstance(X, PreparedRows) else X
     return _nbytes(data) / max(1, data.shape[0])
 
 
-def _nbytes(X: Any) -> int:
-    if sparse.issparse(X):
+def _nbytes(X: Matrix) -> int:
+    if is_sparse(X):
         return X.data.nbytes + X.indices.nbytes + X.indptr.nbytes
     return X.nbytes

@@ -136,17 +136,17 @@ def _pointers(indptr: Any, n_major: int, name: str, word: str) -> NDArray:
     return pointers
 
 
-def _from_compressed(X: Any, name: str) -> Any:
+def _from_compressed(X: Any, name: str) -> sparse.csr_array:
     made = compressed(X.format, X.data, X.indices, X.indptr, X.shape, name, _flavour(X))
     return made.tocsr()
 
 
-def _from_coo(X: Any, name: str) -> Any:
+def _from_coo(X: Any, name: str) -> sparse.csr_array:
     data = _numbers(X.data, name)
     return _from_entries(X, name, data, [_integers(c, f"{name}.coords") for c in X.coords])
 
 
-def _from_dok(X: Any, name: str) -> Any:
+def _from_dok(X: Any, name: str) -> sparse.csr_array:
     places = np.array(list(X.keys())).reshape(-1, 2)
     if not len(places):
         places = places.astype(np.int64)
@@ -154,7 +154,7 @@ def _from_dok(X: Any, name: str) -> Any:
     return _from_entries(X, name, data, [_integers(c, f"the keys of {name}") for c in places.T])
 
 
-def _from_entries(X: Any, name: str, data: NDArray, places: list[NDArray]) -> Any:
+def _from_entries(X: Any, name: str, data: NDArray, places: list[NDArray]) -> sparse.csr_array:
     """Numbers at places, which may repeat."""
     if any(len(place) != len(data) for place in places):
         raise ValueError(
@@ -166,7 +166,7 @@ def _from_entries(X: Any, name: str, data: NDArray, places: list[NDArray]) -> An
     return _container(X, "coo")((data, tuple(places)), shape=X.shape).tocsr()
 
 
-def _from_lil(X: Any, name: str) -> Any:
+def _from_lil(X: Any, name: str) -> sparse.csr_array:
     counts = np.array([len(row) for row in X.rows], dtype=np.int64)
     if len(counts) != X.shape[0] or counts.tolist() != [len(row) for row in X.data]:
         raise ValueError(
@@ -180,7 +180,7 @@ def _from_lil(X: Any, name: str) -> Any:
     return compressed("csr", data, columns, pointers, X.shape, name, _flavour(X))
 
 
-def _from_dia(X: Any, name: str) -> Any:
+def _from_dia(X: Any, name: str) -> sparse.csr_array:
     data, offsets = _numbers(X.data, name, n_dimensions=2), _integers(X.offsets, f"{name}.offsets")
     if len(offsets) != len(data) or len(np.unique(offsets)) != len(offsets):
         raise ValueError(

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from mercer._array import Matrix
+
 __all__ = ["Checked", "State", "holds_once"]
 
 _SHOWN = 60  # characters of a value that a sentence shows
@@ -176,7 +178,7 @@ got [1.0]: fit it again.
             return np.asarray(value)
         return self.array(name, shape)
 
-    def rows(self, name: str, n_columns: int) -> Any:
+    def rows(self, name: str, n_columns: int) -> Matrix:
         """An array or a CSR matrix of so many columns, of finite numbers."""
         value = self.value(name)
         if not sparse.issparse(value):
@@ -193,13 +195,7 @@ _KINDS = {"l": "64-bit integers", "?": "booleans", "lL": "integers"}
 def holds_once(rule: Any, holds: Callable[[], bool], *arrays: NDArray) -> bool:
     """Whether ``holds()``; where large arrays were found to keep the rule, they are not read again.
 
-    Parameters
-    ----------
-    rule : hashable
-        Tells the rule from others.
-    holds : callable
-    *arrays : ndarray
-        What it looks at.
+    ``rule``, which is hashable, tells it from others; the arrays are what it looks at.
     """
     if sum(array.size for array in arrays) < _LARGE:
         return holds()

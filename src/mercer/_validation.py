@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from mercer._rows import PreparedRows
+from mercer._array import Matrix
+from mercer._rows import Data, PreparedRows
 from mercer._sparse import sound
 from mercer._words import shown
 
@@ -121,7 +122,7 @@ def scale_of_distance(gamma: Any) -> float | str | tuple[float, ...]:
     return tuple(values.astype(np.float64).tolist())
 
 
-def matrix(X: Any, name: str = "X") -> Any:
+def matrix(X: Any, name: str = "X") -> Matrix:
     """``X`` as a finite C-ordered array or canonical CSR, float32 or float64."""
     X = sound(X.together() if isinstance(X, PreparedRows) else X, name)
     try:
@@ -132,7 +133,7 @@ def matrix(X: Any, name: str = "X") -> Any:
         raise kind(f"{name} must be a matrix of finite numbers; {reason}.") from None
 
 
-def float_type(X: Any) -> Any:
+def float_type(X: Data) -> np.dtype:
     """The dtype of the numbers that stand for checked data: float64 for texts."""
     return np.dtype(np.float64) if X.dtype.kind == "O" else X.dtype
 

@@ -309,10 +309,6 @@ def get(penalty: str | Penalty, alpha: float = 1.0, l1_ratio: float | None = Non
         Share of the absolute values in "elastic-net", from 0 to 1; None means one half. Other
         penalties have none.
 
-    Returns
-    -------
-    Penalty
-
     Raises
     ------
     ValueError

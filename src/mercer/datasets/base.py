@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from mercer._array import Matrix
 
 
 class DataError(ValueError):
@@ -28,7 +29,7 @@ class Table:
         Name of the column `y` came from, None where it has no name.
     """
 
-    X: Any
+    X: Matrix
     y: np.ndarray | None
     feature_names: tuple[str, ...] | None = None
     target_name: str | None = None
@@ -43,9 +44,9 @@ class Table:
 class Split:
     """Training and test rows, and `split_note`: the sentence that says how they were parted."""
 
-    X_train: Any
+    X_train: Matrix
     y_train: np.ndarray
-    X_test: Any
+    X_test: Matrix
     y_test: np.ndarray
     split_note: str
 
@@ -82,9 +83,9 @@ class Dataset:
 
     name: str
     task: str
-    X: Any
+    X: Matrix
     y: np.ndarray
-    X_test: Any = None
+    X_test: Matrix | None = None
     y_test: np.ndarray | None = None
     feature_names: tuple[str, ...] | None = None
     source: str = ""

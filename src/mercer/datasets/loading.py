@@ -69,10 +69,6 @@ def describe(name: str, *, cache: _CacheArgument = None) -> Description:
     cache : path-like, default=None
         Folder of fetched files; None is the user's cache folder.
 
-    Returns
-    -------
-    Description
-
     Raises
     ------
     DataError

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from mercer._array import check_memory, row_chunks
+from mercer._array import Index, Matrix, check_memory, row_chunks
+from mercer._rows import Data
 
 __all__ = ["Design", "check_gram", "float_dtype", "transposed_product"]
 
@@ -58,7 +59,7 @@ class Design:
         """Those columns as an (n, len(columns)) array."""
         raise NotImplementedError
 
-    def rows(self, index: Any) -> Design:
+    def rows(self, index: Index) -> Design:
         """The design of a selection of rows (slice, integers or booleans)."""
         raise NotImplementedError
 
@@ -87,7 +88,7 @@ class Design:
             "(cholesky, cg, newton-cg) accept it."
         )
 
-    def sources(self) -> list[Any]:
+    def sources(self) -> list[Data]:
         """Arrays, CSR, texts or ``PreparedRows``: all that the matrix is made of as data."""
         raise NotImplementedError
 
@@ -111,7 +112,7 @@ class Design:
         return vector
 
 
-def transposed_product(matrix: Any, v: NDArray) -> NDArray:
+def transposed_product(matrix: Matrix, v: NDArray) -> NDArray:
     """``matrix.T @ v`` for an array or CSR of v's dtype; long float32 sums go on in float64."""
     if matrix.dtype == np.float64 or matrix.shape[0] <= _EXACT_ROWS:
         return matrix.T @ v

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import check_memory, n_threads
+from mercer._array import Index, check_memory, n_threads
+from mercer._rows import Data
 from mercer.designs.base import Design, check_gram, float_dtype
 from mercer.designs.occupancy import Occupancy
 from mercer.designs.sparse import Sparse
@@ -164,7 +165,7 @@ class Binned(Design):
         """The non-zeros of these rows in their columns of a grid."""
         return self.scale
 
-    def rows(self, index: Any) -> Binned:
+    def rows(self, index: Index) -> Binned:
         codes = self.codes[:, index]
         return Binned(
             codes,
@@ -199,7 +200,7 @@ class Binned(Design):
     def views(self) -> dict[str, Any]:
         return {"codes": self.codes, "offsets": self.offsets, "scale": self.scale}
 
-    def sources(self) -> list[Any]:
+    def sources(self) -> list[Data]:
         return [self.codes, self.offsets, np.array([self.scale])]
 
     @property

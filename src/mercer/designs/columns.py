@@ -64,10 +64,6 @@ def side_by_side(designs: Sequence[Design]) -> Design:
         At least one. Binned ones with one value and dtype stay binned; dense ones stay dense; a
         mixture becomes sparse.
 
-    Returns
-    -------
-    Design
-
     Examples
     --------
     >>> import numpy as np

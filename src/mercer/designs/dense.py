@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer import _core
-from mercer._array import n_threads, row_chunks
+from mercer._array import Index, n_threads, row_chunks
+from mercer._rows import Data
 from mercer.designs.base import Design, check_gram, float_dtype, transposed_product
 
 __all__ = ["Dense"]
@@ -80,7 +81,7 @@ class Dense(Design):
             return self.array.take(columns, axis=1)  # several times faster than an index
         return self.array[:, columns]
 
-    def rows(self, index: Any) -> Dense:
+    def rows(self, index: Index) -> Dense:
         return Dense(self.array[index], self.n_threads)
 
     def diagonal(self) -> NDArray:
@@ -93,7 +94,7 @@ class Dense(Design):
     def views(self) -> dict[str, Any]:
         return {"array": self.array}
 
-    def sources(self) -> list[Any]:
+    def sources(self) -> list[Data]:
         return [self.array]
 
     @property

@@ -8,8 +8,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import available_memory, check_memory, chunk_bytes, n_threads, row_chunks
-from mercer._rows import PreparedRows
+from mercer._array import (
+    Index,
+    Matrix,
+    available_memory,
+    check_memory,
+    chunk_bytes,
+    n_threads,
+    row_chunks,
+)
+from mercer._rows import Data, PreparedRows
 from mercer._validation import column_indices, float_type
 from mercer.designs.base import Design, float_dtype
 from mercer.designs.dense import Dense
@@ -248,7 +256,7 @@ class KernelColumns(Design):
         other.dtype = np.dtype(np.float64)
         return other
 
-    def rows(self, index: Any) -> KernelColumns:
+    def rows(self, index: Index) -> KernelColumns:
         """The design of a selection of rows; no longer symmetric."""
         return self._of(self._left.taken(index), self._right)
 
@@ -264,7 +272,7 @@ class KernelColumns(Design):
             return float(self.dtype.itemsize) * self.shape[0] * self.n_inputs
         return float(self._left.nbytes)
 
-    def points(self) -> Any:
+    def points(self) -> Matrix:
         """The rows as the kernel takes them: an array or CSR of shape (n, d), or texts."""
         return self._left[:]
 
@@ -283,12 +291,12 @@ class KernelColumns(Design):
     def toarray(self) -> NDArray:
         return self.held(np.inf).toarray()
 
-    def _entries(self, left: Any, right: Any) -> NDArray:
+    def _entries(self, left: Matrix, right: Matrix) -> NDArray:
         out = np.empty((left.shape[0], right.shape[0]), dtype=self.dtype)
         self._fill(out, left, right)
         return out
 
-    def _fill(self, out: NDArray, left: Any, right: Any) -> None:
+    def _fill(self, out: NDArray, left: Matrix, right: Matrix) -> None:
         if self._core is not None:
             name, parameter, scale = self._core
             fill(out, name, left, right, scale, parameter, single=True, n_jobs=self.n_threads)
@@ -340,7 +348,7 @@ class KernelColumns(Design):
         )
         return KernelMatrix(self)
 
-    def sources(self) -> list[Any]:
+    def sources(self) -> list[Data]:
         return [self._left, self._right]
 
     @property
@@ -408,7 +416,7 @@ class KernelMatrix(KernelColumns):
     def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:
         return Dense(self.matrix).gram(weights)
 
-    def rows(self, index: Any) -> KernelMatrix:
+    def rows(self, index: Index) -> KernelMatrix:
         return KernelMatrix(super().rows(index), self.matrix[index])
 
     def held(self, budget: float | None = None) -> KernelMatrix:
@@ -425,7 +433,7 @@ class KernelMatrix(KernelColumns):
     def toarray(self) -> NDArray:
         return self.matrix
 
-    def sources(self) -> list[Any]:
+    def sources(self) -> list[Data]:
         return [self.matrix]
 
     @property

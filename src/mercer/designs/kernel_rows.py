@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import n_threads, row_chunks
-from mercer._rows import PreparedRows, bytes_per_row, is_sparse
+from mercer._array import Matrix, n_threads, row_chunks
+from mercer._rows import Data, PreparedRows, bytes_per_row, is_sparse
 from mercer.kernels import Kernel, Stationary
 
 __all__ = [
@@ -44,7 +44,7 @@ _FILLED_SHARE = 0.05
 
 
 def kernel_rows(
-    data: Any, prepare: Prepare | None, dtype: np.dtype, filled: bool = False
+    data: Data, prepare: Prepare | None, dtype: np.dtype, filled: bool = False
 ) -> PreparedRows:
     """Rows of an array, CSR, texts or ``PreparedRows`` as a kernel takes them, in ``dtype``.
 
@@ -78,11 +78,11 @@ def working_bytes(rows: PreparedRows) -> float:
     return 0.0 if rows.data.dtype.kind == "O" else 2.0 * bytes_per_row(rows)
 
 
-def worth_filling(kernel: Kernel, X: Any) -> bool:
+def worth_filling(kernel: Kernel, X: Data) -> bool:
     """Whether CSR rows are written out for the core, which knows the kernel of dense ones."""
     if not (is_sparse(X) and isinstance(kernel, Stationary)) or kernel._in_core() is None:
         return False
-    data = X.data if isinstance(X, PreparedRows) else X
+    data: sparse.csr_array = X.data if isinstance(X, PreparedRows) else X
     d = data.shape[1]
     return d <= _FEW_INPUTS or data.nnz >= _FILLED_SHARE * data.shape[0] * d
 
@@ -107,7 +107,7 @@ def spans(
                 yield rows, columns
 
 
-def times(matrix: Any, vector: NDArray) -> NDArray[np.float64]:
+def times(matrix: Matrix, vector: NDArray) -> NDArray[np.float64]:
     """``matrix @ vector`` in float64, to the precision that the vector has.
 
     Matrix (n, p), an array or CSR, and vector (p,) or (p, k) are float32 or float64. The core

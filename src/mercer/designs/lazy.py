@@ -7,8 +7,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from mercer._array import n_threads, row_chunks
-from mercer._rows import bytes_per_row, selected
+from mercer._array import Index, Matrix, n_threads, row_chunks
+from mercer._rows import Data, bytes_per_row, selected
 from mercer.designs.base import Design, float_dtype
 from mercer.designs.dense import Dense
 
@@ -18,7 +18,7 @@ __all__ = ["BlockMap", "Lazy"]
 class BlockMap(Protocol):
     """A map as ``Lazy`` uses it: some columns for some rows."""
 
-    def transform_block(self, X: Any, columns: Any) -> Any:
+    def transform_block(self, X: Matrix, columns: Any) -> Any:
         """Columns ``columns`` of z(X)."""
 
 
@@ -41,7 +41,7 @@ class Lazy(Design):
 
     def __init__(
         self,
-        X: Any,
+        X: Data,
         feature_map: BlockMap,
         n_columns: int,
         dtype: DTypeLike = np.float64,
@@ -98,7 +98,7 @@ class Lazy(Design):
             out[rows] = self.feature_map.transform_block(self.X[rows], columns)
         return out
 
-    def rows(self, index: Any) -> Lazy:
+    def rows(self, index: Index) -> Lazy:
         return Lazy(
             selected(self.X, index),
             self.feature_map,
@@ -113,7 +113,7 @@ class Lazy(Design):
         """Numbers that a row of data is made of."""
         return int(self.X.shape[-1])
 
-    def sources(self) -> list[Any]:
+    def sources(self) -> list[Data]:
         return [self.X]
 
     @property

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import check_memory, n_threads
-from mercer._rows import PreparedRows
+from mercer._array import Index, Matrix, check_memory, n_threads
+from mercer._rows import Data, PreparedRows
 from mercer._threads import side_by_side
 from mercer._validation import column_indices, float_type
 from mercer.designs.base import Design
@@ -26,26 +26,13 @@ __all__ = ["LeafBlock", "Local"]
 
 @dataclass(frozen=True)
 class LeafBlock:
-    """The rows that a leaf answers for, and the landmarks that it answers by.
-
-    Attributes
-    ----------
-    leaf : int
-    rows : ndarray of shape (r,), int64
-        Of the design.
-    shares : ndarray of shape (r,), float64
-        What the answer of the leaf counts for.
-    members : ndarray of shape (b,), int64
-        Landmarks of the leaf.
-    first : int
-        Column of the first of them.
-    """
+    """The rows that a leaf answers for, and the landmarks that it answers by."""
 
     leaf: int
-    rows: NDArray[np.int64]
-    shares: NDArray[np.float64]
-    members: NDArray[np.int64]
-    first: int
+    rows: NDArray[np.int64]  # of the design, (r,)
+    shares: NDArray[np.float64]  # what the answer of the leaf counts for, (r,)
+    members: NDArray[np.int64]  # landmarks of the leaf, (b,)
+    first: int  # column of the first of them
 
     @property
     def columns(self) -> slice:
@@ -90,9 +77,9 @@ class Local(Design):
 
     def __init__(
         self,
-        X: Any,
+        X: Matrix,
         kernel: Kernel,
-        landmarks: Any,
+        landmarks: Matrix,
         blocks: Sequence[LeafBlock],
         n_members: int,
         n_leaves: int,
@@ -178,7 +165,7 @@ class Local(Design):
         wanted = column_indices(columns, self.shape[1])
         return self.tocsr()[:, wanted].toarray()
 
-    def rows(self, index: Any) -> Local:
+    def rows(self, index: Index) -> Local:
         chosen = np.arange(self.shape[0])[index]
         of_block = np.full(self.shape[0], -1)
         blocks = []
@@ -217,7 +204,7 @@ class Local(Design):
     def toarray(self) -> NDArray:
         return self.tocsr().toarray()
 
-    def sources(self) -> list[Any]:
+    def sources(self) -> list[Data]:
         return [self.X, self.landmarks]
 
     @property

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer._array import n_threads
+from mercer._array import Index, n_threads
+from mercer._rows import Data
 from mercer._sparse import sound
 from mercer.designs.base import Design, check_gram, float_dtype, transposed_product
 
@@ -61,7 +62,7 @@ class Sparse(Design):
     def block(self, columns: ArrayLike) -> NDArray:
         return self.matrix[:, np.asarray(columns)].toarray()
 
-    def rows(self, index: Any) -> Sparse:
+    def rows(self, index: Index) -> Sparse:
         return Sparse(self.matrix[index], self.n_threads)
 
     def toarray(self) -> NDArray:
@@ -74,7 +75,7 @@ class Sparse(Design):
         matrix = self.matrix
         return {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
 
-    def sources(self) -> list[Any]:
+    def sources(self) -> list[Data]:
         return [self.matrix]
 
     @property

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import check_memory
+from mercer._array import Index, check_memory
+from mercer._rows import Data
 from mercer.designs.binned import Binned
 
 __all__ = ["Weighted"]
@@ -97,7 +98,7 @@ class Weighted(Binned):
     def _entries(self, grid: int, rows: NDArray[np.bool_]) -> NDArray:
         return self.values[grid, rows]
 
-    def rows(self, index: Any) -> Weighted:
+    def rows(self, index: Index) -> Weighted:
         return Weighted(
             self.codes[:, index], self.values[:, index], self.offsets, self.dtype, self.n_threads
         )
@@ -113,7 +114,7 @@ class Weighted(Binned):
     def views(self) -> dict[str, Any]:
         return {"codes": self.codes, "values": self.values, "offsets": self.offsets}
 
-    def sources(self) -> list[Any]:
+    def sources(self) -> list[Data]:
         return [*super().sources(), self.values]
 
     @property

@@ -120,27 +120,6 @@ class Collisions:
     unseen : float or None, default=None
         Share of the pairs of a new row and a grid whose bin no row of the fit is in.
 
-    Attributes
-    ----------
-    n_rows : int
-        Rows n that the grids were fitted to.
-    n_grids : int
-        R.
-    n_columns : int
-        Columns D that a row of the fit has; columns of hashed bins that stayed empty do not count.
-    n_nonzero : int
-        Non-zeros n R of the design.
-    density : float
-        Share of non-zeros, R / D: also the mean share of the rows in a bin.
-    kappa_hat : float
-        κ̂: mean over grids of n / rows in the fullest bin; between 1 and κ̄.
-    kappa_bar : float
-        κ̄ = D / R: mean number of bins in a grid.
-    quantiles : dict of float to float
-        By share of the bins, from the smallest on: share of the rows in the fullest of these.
-    largest_share : float
-        Share of the rows in the fullest bin of all.
-
     Examples
     --------
     >>> import numpy as np
@@ -156,54 +135,55 @@ class Collisions:
 
     @property
     def n_rows(self) -> int:
+        """Rows n that the grids were fitted to."""
         return self.occupancy.n_rows
 
     @property
     def n_grids(self) -> int:
+        """R."""
         return len(self.occupancy.largest)
 
     @property
     def n_columns(self) -> int:
+        """Columns D that a row of the fit has; hashed bins that stayed empty do not count."""
         return int(self.occupancy.n_bins.sum())
 
     @property
     def n_nonzero(self) -> int:
+        """Non-zeros n R of the design."""
         return self.n_rows * self.n_grids
 
     @property
     def density(self) -> float:
+        """Share of non-zeros, R / D: also the mean share of the rows in a bin."""
         return self.n_grids / self.n_columns
 
     @property
     def kappa_hat(self) -> float:
+        """κ̂: mean over grids of n / rows in the fullest bin; between 1 and κ̄."""
         return float(np.mean(self.n_rows / self.occupancy.largest))
 
     @property
     def kappa_bar(self) -> float:
+        """κ̄ = D / R: mean number of bins in a grid."""
         return self.n_columns / self.n_grids
 
     @property
     def quantiles(self) -> dict[float, float]:
+        """By share of the bins, smallest first: share of the rows in the fullest of these."""
         reached = np.cumsum(self.occupancy.n_bins)
         sizes = self.occupancy.counts[np.searchsorted(reached, np.array(_LEVELS) * reached[-1])]
         return dict(zip(_LEVELS, (sizes / self.n_rows).tolist(), strict=True))
 
     @property
     def largest_share(self) -> float:
+        """Share of the rows in the fullest bin of all."""
         return float(self.occupancy.counts[-1] / self.n_rows)
 
     def speedup(self, threads: ArrayLike) -> NDArray[np.float64]:
         """Least speed-up of parallel coordinate descent on these columns, in rounds.
 
-        Parameters
-        ----------
-        threads : array of numbers
-            Simultaneous updates, >= 1.
-
-        Returns
-        -------
-        float64 array of the shape of ``threads``
-            See :func:`predicted_speedup`; never above ``kappa_bar``.
+        See :func:`predicted_speedup`; it is never above ``kappa_bar``.
         """
         return predicted_speedup(threads, self.n_columns, self.n_grids)
 
@@ -246,10 +226,6 @@ def collisions(model: Any, X: Any = None) -> Collisions:
         New rows as the model takes them, to count their bins that no row of the fit is in. Many
         such bins mean that gamma is too large for the number of rows: predictions fall back on the
         constant. Not for a design alone.
-
-    Returns
-    -------
-    Collisions
 
     Raises
     ------

@@ -98,10 +98,6 @@ def epoch_cost(
         d, or the mean number of non-zeros of a row; needed by the extended form.
     extended : bool, default=False
 
-    Returns
-    -------
-    EpochCost
-
     Raises
     ------
     TypeError, ValueError
@@ -163,10 +159,6 @@ def kernel_bytes(n_rows: int, itemsize: int = _WORD) -> float:
     n_rows : int
     itemsize : int, default=8
         Of one entry.
-
-    Returns
-    -------
-    float
 
     Examples
     --------

@@ -58,10 +58,6 @@ def kernel_error(truth: Any, features: Any) -> KernelError:
     features : array or CSR of shape (n, D), design or fitted feature map
         Z, or the map that makes it from X, which then has to be given in ``truth``.
 
-    Returns
-    -------
-    KernelError
-
     Raises
     ------
     TypeError, ValueError

@@ -39,25 +39,11 @@ def spans_all_rows(problem: Problem) -> bool:
 
 
 def equations(problem: Problem, alphas: ArrayLike | None = None) -> Equations:
-    """The linear equations that minimisers solve, for several strengths of the penalty.
+    """The linear equations that minimisers solve, for ``alphas`` or the strength of the penalty.
 
-    Parameters
-    ----------
-    problem : Problem
-        With a quadratic loss and penalty "l2" or "rkhs".
-    alphas : array of shape (q,), optional
-        Strengths, at least 0; by default that of the penalty.
-
-    Returns
-    -------
-    Equations
-        ``KernelEquations`` for the kernel machine of all rows; else ``NormalEquations``.
-
-    Raises
-    ------
-    ValueError
-        If the loss is not quadratic, the penalty's gradient not linear, or a strength is negative
-        or not finite.
+    ``KernelEquations`` for the kernel machine of all rows; else ``NormalEquations``. A loss that is
+    not quadratic, a penalty other than "l2" and "rkhs", and strengths that are negative or not
+    finite are a ValueError.
 
     Examples
     --------
@@ -88,21 +74,9 @@ def equations(problem: Problem, alphas: ArrayLike | None = None) -> Equations:
 def matrix_of(problem: Problem, form: str = "auto") -> NormalMatrix | RowMatrix:
     """The whole matrix of the equations, which a direct solver factorises.
 
-    A ridge problem has two: that of its columns and, K = ZZᵀ, that of its rows.
-
-    Parameters
-    ----------
-    problem : Problem
-        With a quadratic loss and penalty "l2" or "rkhs".
-    form : {"auto", "primal", "dual"}, default="auto"
-        Of the columns or of the rows. "auto" is the smaller one of a ridge problem.
-
-    Raises
-    ------
-    ValueError
-        If the form is not that of the kernel machine.
-    MemoryError
-        If the matrix does not fit.
+    A ridge problem has two: that of its columns ("primal") and, K = ZZᵀ, that of its rows ("dual");
+    "auto" is the smaller one. A kernel machine has one, and another ``form`` is a ValueError. A
+    matrix that does not fit is a MemoryError.
     """
     if problem.penalty.quadratic:
         n, n_columns = problem.design.shape

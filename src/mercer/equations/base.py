@@ -21,27 +21,13 @@ Arrays = dict[str, NDArray[np.float64]]
 
 @dataclass
 class EquationBlock:
-    """The equations of some unknowns while all others are fixed: (gram + α penalty) Δ = rhs.
+    """The equations of some unknowns while all others are fixed: (gram + α penalty) Δ = rhs."""
 
-    Attributes
-    ----------
-    rows : int array of shape (r,)
-        Rows of x that move: those of the block's columns, and the intercept's if there is one.
-    columns : int array of shape (b,)
-        Columns of the design.
-    rhs : ndarray of shape (r, C)
-        Residual of these rows at the current x.
-    gram : ndarray of shape (r, r) or None
-        The part of the matrix that all strengths share; None if it was not asked for.
-    penalty : ndarray of shape (r,) or (r, r) or None
-        The part that the strength multiplies, as a diagonal or in full.
-    """
-
-    rows: NDArray
-    columns: NDArray
-    rhs: NDArray[np.float64]
-    gram: NDArray[np.float64] | None = None
-    penalty: NDArray[np.float64] | None = None
+    rows: NDArray  # of x that move, (r,): those of the columns, and the intercept's if there is one
+    columns: NDArray  # of the design, (b,)
+    rhs: NDArray[np.float64]  # residual of these rows at the current x, (r, C)
+    gram: NDArray[np.float64] | None = None  # what all strengths share, (r, r), if asked for
+    penalty: NDArray[np.float64] | None = None  # times the strength: a diagonal (r,) or (r, r)
 
     def matrix(self, alpha: float) -> NDArray[np.float64]:
         """gram + alpha · penalty."""
@@ -57,67 +43,38 @@ class EquationBlock:
 
 @dataclass(frozen=True)
 class Functions:
-    """Directions that lie across all blocks, orthogonal in the energy of every strength.
+    """Directions that lie across all blocks, orthogonal in the energy of every strength."""
 
-    Attributes
-    ----------
-    arrays : dict of arrays with r columns
-        The change of the arrays of ``state`` along each direction, without the terms that the
-        strength multiplies.
-    energies : ndarray of shape (r,)
-        Their energies without a penalty.
-    norm : float
-        The energy that a unit of strength adds to each of them.
-    """
-
-    arrays: Arrays
-    energies: NDArray[np.float64]
-    norm: float = 1.0
+    arrays: Arrays  # change of ``state`` along each direction, less what the strength multiplies
+    energies: NDArray[np.float64]  # without a penalty, (r,)
+    norm: float = 1.0  # the energy that a unit of strength adds to each of them
 
 
 class Equations:
     """Linear equations M_c x_c = r_c, one column c for every strength and right-hand side.
 
     Columns are ordered by strength first. They share everything that touches the rows of the
-    design; what they do not share is a number times one penalty. The arrays of n rows follow from x
-    and can be computed anew from it.
-
-    Parameters
-    ----------
-    problem : Problem
-        Its rows are split into ``problem.n_workers`` parts whose contributions are summed.
-    alphas : ndarray of shape (q,)
-        Strengths of the penalty.
-
-    Attributes
-    ----------
-    width : int
-        Columns of x for every strength: the outputs, and those that help to find the intercept.
-    knows_residual : bool
-        Whether the state holds the residual, so that it costs no product.
-    parts : list of RowPart
-        Rows of the design, on one machine or on several.
-    state : dict of arrays with one column per column of x
-        The current point: "x", then "rows0", "rows1", ... with one row per row of each part. All
-        are affine functions of x.
-    journal : dict of arrays
-        Changes of ``state`` by ``move`` since it was last set to zero; empty if nobody reads it.
-        A sum of changes keeps digits that a difference of sums has lost.
-    phase : callable
-        Makes a context that counts the seconds of "generate", "gram", "reduce" and "update".
+    design; what they do not share is a number times one penalty. The rows of ``problem`` are split
+    into ``problem.n_workers`` parts whose contributions are summed.
     """
 
-    knows_residual: ClassVar[bool] = False
+    knows_residual: ClassVar[bool] = False  # from the state, without a product
 
     def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
         self.problem = problem
         self.alphas = alphas
         self.n_rows, self.n_outputs = problem.n_rows, problem.n_outputs
+        # Columns of x for every strength: the outputs, and those that help to find the intercept.
         self.width = self.n_outputs
         self.y = problem.y.reshape(self.n_rows, -1).astype(np.float64)
         self.parts = _split(problem)
+        # The current point: "x", then "rows0", "rows1", ... with one row per row of each part. All
+        # are affine functions of x, and can be computed anew from it.
         self.state: Arrays = {"x": np.zeros((0, 0))}
+        # Changes of ``state`` by ``move`` since it was last set to zero, empty if nobody reads it:
+        # a sum of changes keeps digits that a difference of sums has lost.
         self.journal: Arrays = {}
+        # Makes a context that counts the seconds of "generate", "gram", "reduce" and "update".
         self.phase: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
 
     @property

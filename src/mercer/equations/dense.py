@@ -29,15 +29,9 @@ class NormalMatrix:
     """The normal matrix of the weights and the intercept, G + alpha P.
 
     G = (1/n) (Z, 1)ᵀ S (Z, 1), and P is the matrix of the penalty: I, or M + jitter I; nothing for
-    the intercept. Whitened, Z T⁻¹ takes the place of Z and I that of M = TᵀT: that loses nothing
-    where the normal matrix itself is singular to rounding, and takes twice the work.
-
-    Parameters
-    ----------
-    problem : Problem
-        With a quadratic loss and a penalty of linear gradient.
-    whiten : bool, default=False
-        For ``RKHSNorm`` only.
+    the intercept. Whitened, which is for ``RKHSNorm`` alone, Z T⁻¹ takes the place of Z and I that
+    of M = TᵀT: that loses nothing where the normal matrix itself is singular to rounding, and takes
+    twice the work.
     """
 
     def __init__(self, problem: Problem, whiten: bool = False):
@@ -137,10 +131,7 @@ class NormalMatrix:
     def unexplained(self, sqnorms: Inverse) -> NDArray[np.float64]:
         """1 − h of every row, h being the weight of its own target in its prediction.
 
-        Parameters
-        ----------
-        sqnorms : callable
-            z ↦ zᵀ A⁻¹ z for each of several rows z, A being the matrix of one strength.
+        ``sqnorms`` maps several rows z to zᵀ A⁻¹ z, A being the matrix of one strength.
         """
         problem = self.problem
         unexplained = np.empty(problem.n_rows)
@@ -163,11 +154,6 @@ class RowMatrix:
     with K = Z Zᵀ and weights w = Zᵀ a, or the kernel itself and w = a. Centring eliminates the
     intercept; without one it is left out. The direction √s, of which B and y know nothing, is given
     the mean of the diagonal, so that B is regular where the rest is.
-
-    Parameters
-    ----------
-    problem : Problem
-        With a quadratic loss, and the penalty of a ridge or of a kernel machine of all rows.
     """
 
     def __init__(self, problem: Problem):
@@ -255,14 +241,8 @@ class RowMatrix:
     ) -> NDArray[np.float64]:
         """y less the prediction of every row by the others; NaN for rows of weight 0.
 
-        Parameters
-        ----------
-        alpha : float
-            Above 0.
-        beta : ndarray
-            The solution.
-        inverse_diagonal : ndarray of shape (n,)
-            That of the inverse of ``matrix(alpha)``.
+        ``beta`` is the solution for ``alpha`` > 0, ``inverse_diagonal`` (n,) that of the inverse of
+        ``matrix(alpha)``.
         """
         ridge = self.problem.n_rows * alpha
         if self.problem.fit_intercept:
@@ -277,14 +257,9 @@ def upper_factor(
 ) -> NDArray[np.float64]:
     """T, upper triangular, with TᵀT = M + jitter I, raised by the rounding of the entries of M.
 
-    Parameters
-    ----------
-    matrix : Design of shape (p, p)
-        M, symmetric and positive semi-definite but for rounding.
-    jitter : float, default=0.0
-    dtype : dtype, default=None
-        That of the columns which T is to whiten, where it is shorter than that of M: T would blow
-        up their rounding.
+    M (p, p) is symmetric and positive semi-definite but for rounding. ``dtype`` is that of the
+    columns which T is to whiten, where it is shorter than that of M: T would blow up their
+    rounding.
     """
     entries = _entries(matrix)
     p = len(entries)

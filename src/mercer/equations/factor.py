@@ -22,20 +22,11 @@ _IN_PLACE = 4096  # side from which memory counts for more than threads that beg
 
 
 class Factor:
-    """The inverse, or pseudo-inverse, of a symmetric positive semi-definite matrix.
+    """The inverse, or pseudo-inverse, of a symmetric positive semi-definite C-ordered matrix.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (m, m), float64, C-ordered
-    overwrite : bool, default=False
-        Whether the matrix may be destroyed, which saves its memory where it is large.
-    eigenvectors : bool, default=True
-        Whether to use eigenvectors where there is no inverse; else only ``regular`` is set.
-
-    Attributes
-    ----------
-    regular : bool
-        Whether it has an inverse, up to rounding.
+    ``overwrite`` lets the matrix be destroyed, which saves its memory where it is large. Where
+    there is no inverse, up to rounding, ``regular`` is False and eigenvectors serve, unless they
+    are not wanted.
     """
 
     def __init__(
@@ -99,13 +90,7 @@ class Factor:
 
 
 def lower(matrix: NDArray[np.float64]) -> NDArray:
-    """The lower factor of a symmetric matrix, which is not changed.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If there is no factor.
-    """
+    """The lower factor of a symmetric matrix, not changed; LinAlgError if there is none."""
     if len(matrix) < LARGE:
         # NumPy's factorisation runs on the threads of the products before; SciPy has its own.
         return np.linalg.cholesky(matrix)
@@ -116,19 +101,10 @@ def lower(matrix: NDArray[np.float64]) -> NDArray:
 
 
 def lower_in_place(matrix: NDArray[np.float64], block: int = _BLOCK) -> bool:
-    """Write the lower factor L, matrix = L Lᵀ, over a symmetric matrix.
+    """Write the lower factor L, matrix = L Lᵀ, over a symmetric float64 matrix, and say True.
 
-    Parameters
-    ----------
-    matrix : ndarray of shape (m, m), float64
-        Symmetric.
-    block : int, default=2048
-        Side of the blocks: three of them are in memory besides the matrix.
-
-    Returns
-    -------
-    bool
-        Whether there is a factor. Without one, the matrix is restored.
+    Without a factor the matrix is restored, and the answer is False. Three blocks of side ``block``
+    are in memory besides the matrix.
 
     Examples
     --------

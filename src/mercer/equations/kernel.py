@@ -22,12 +22,6 @@ class KernelEquations(Equations):
 
     The state is the residual of the equations; the diagonal n α has no 1/n in front of the kernel.
 
-    Parameters
-    ----------
-    problem : Problem
-        With a quadratic loss, and ``RKHSNorm`` of the design itself.
-    alphas : ndarray of shape (q,)
-
     References
     ----------
     Tu, Roelofs, Venkataraman and Recht (2016), Large scale kernel learning using block coordinate

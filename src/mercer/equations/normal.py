@@ -21,12 +21,6 @@ class NormalEquations(Equations):
 
     The intercept joins every block: it is best for the weights after each of them.
 
-    Parameters
-    ----------
-    problem : Problem
-        With a quadratic loss and penalty "l2" or "rkhs".
-    alphas : ndarray of shape (q,)
-
     References
     ----------
     Tu, Roelofs, Venkataraman and Recht (2016), Large scale kernel learning using block coordinate

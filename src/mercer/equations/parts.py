@@ -14,19 +14,8 @@ __all__ = ["RowPart"]
 class RowPart:
     """Some rows of a design, with the columns that are cached of them.
 
-    Parameters
-    ----------
-    design : Design of shape (n, D)
-        Of these rows alone.
-    rows : slice
-        Their numbers in the whole design.
-    weights : ndarray of shape (n,) or None
-        Of these rows.
-
-    Attributes
-    ----------
-    budget : float
-        Bytes left for columns that are cached.
+    ``design`` is of these rows alone, ``rows`` their numbers in the whole design, and ``weights``
+    (n,) theirs. ``budget`` are the bytes left for columns that are cached.
     """
 
     def __init__(self, design: Design, rows: slice, weights: NDArray | None):

@@ -36,11 +36,6 @@ class RowSpace:
 
     It answers as ``Problem`` does, with x in the place of θ, and all numbers are the same: norms
     are those of the weights.
-
-    Parameters
-    ----------
-    problem : Problem
-        With a quadratic loss and penalty.
     """
 
     def __init__(self, problem: Problem):

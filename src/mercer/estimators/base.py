@@ -13,6 +13,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer import maps
+from mercer._array import Matrix
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, float_type
@@ -80,7 +81,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         """Fit scaler, map and coefficients to rows as given; a solver calls the listener."""
         raise NotImplementedError
 
-    def _fit(self, X: Any, y: Any, target: NDArray, weights: NDArray | None, loss: Loss) -> None:
+    def _fit(
+        self, X: Matrix, y: NDArray, target: NDArray, weights: NDArray | None, loss: Loss
+    ) -> None:
         """Fit to the rows with a weight; X and y as given go to the callbacks."""
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
@@ -191,7 +194,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     # -- checks ------------------------------------------------------------------------------
 
-    def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Any, Any]:
+    def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Matrix, NDArray]:
         """The data of a fit: numbers, or texts for maps that take them."""
         y = numbers(y, "y") if options.get("y_numeric") else y
         if not self._takes_text():
@@ -202,7 +205,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         check_consistent_length(X, y)
         return X, y
 
-    def _checked(self, X: Any) -> Any:
+    def _checked(self, X: Any) -> Matrix:
         """New rows as the fitted model takes them."""
         self._check_fitted()
         if self.feature_map_.takes_text:

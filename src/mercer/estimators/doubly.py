@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.utils.multiclass import check_classification_targets
 
+from mercer._array import Matrix
 from mercer._random import RandomStateLike
+from mercer._rows import Data
 from mercer._state import State
 from mercer._validation import float_type
 from mercer.estimators._documentation import SHARED, documented, entries
@@ -106,7 +108,7 @@ class StreamingMachine(FeatureModel):
         )
         self._adopt_steps(f, losses)
 
-    def _continue(self, X: Any, target: NDArray, weights: NDArray | None, loss: Loss) -> None:
+    def _continue(self, X: Data, target: NDArray, weights: NDArray | None, loss: Loss) -> None:
         """A step for every batch of these rows, in the order they came in."""
         solver, rows = self._solver(), Rows(X, target, weights).weighted()
         begins = not hasattr(self, "coef_")
@@ -129,7 +131,7 @@ class StreamingMachine(FeatureModel):
             )
         self._adopt_steps(f, np.array(losses))
 
-    def _begin(self, rows: Rows, loss: Loss) -> Any:
+    def _begin(self, rows: Rows, loss: Loss) -> Matrix:
         """Fix scaler, map and constant by the first rows; returns them scaled."""
         prepared, scaled = Preprocessing.fitted(self._map(), rows, self.scale)
         self.scaler_, self.feature_map_ = prepared.scaler, prepared.feature_map

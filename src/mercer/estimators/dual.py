@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from mercer import kernels
-from mercer._array import row_chunks
+from mercer._array import Matrix, row_chunks
 from mercer._random import RandomStateLike
 from mercer._sparse import sound
 from mercer._state import Checked, State
@@ -181,7 +181,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         return self
 
     def _solved(
-        self, solver: DualSolver, scaled: Any, labels: NDArray, strengths: NDArray
+        self, solver: DualSolver, scaled: Matrix, labels: NDArray, strengths: NDArray
     ) -> list[DualResult]:
         """The machines of all classes, or those before an interruption."""
         machine = solver.prepare(self.kernel_, scaled)
@@ -238,7 +238,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         labels = winners(self.decision_function(X))
         return self.classes_[labels]
 
-    def _prepare(self, X: Any, rows: NDArray[np.int64], weights: NDArray | None) -> Any:
+    def _prepare(self, X: Matrix, rows: NDArray[np.int64], weights: NDArray | None) -> Matrix:
         """Fix kernel and scaler; the rows, or their kernel matrix, as solvers take them."""
         self.scaler_ = None
         if self._is_precomputed():
@@ -265,7 +265,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         return PairwiseCD(**settings)
 
     def _adopt(
-        self, results: list[DualResult], rows: NDArray[np.int64], labels: NDArray, scaled: Any
+        self, results: list[DualResult], rows: NDArray[np.int64], labels: NDArray, scaled: Matrix
     ) -> None:
         """Make the solvers' results the fitted model."""
         n_machines = 1 if len(self.classes_) == 2 else len(self.classes_)
@@ -308,7 +308,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
             raise ValueError(f"kernel must be one of rows of numbers; got {kernel!r}.")
         return kernel
 
-    def _checked_pair(self, X: Any, y: Any) -> tuple[Any, Any]:
+    def _checked_pair(self, X: Any, y: Any) -> tuple[Matrix, NDArray]:
         flag(self.scale, "scale")
         X = sound(X)
         if self._is_precomputed():

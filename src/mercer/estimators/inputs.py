@@ -19,10 +19,7 @@ __all__ = ["check_weights", "float_types", "numbers"]
 def float_types(X: Any) -> Any:
     """The types X may have inside: float32 holds small integers exactly in half the memory.
 
-    Raises
-    ------
-    MemoryError
-        If X has none of them and a copy that has would not fit.
+    A MemoryError if X has none of them and a copy that has would not fit.
     """
     dtype = getattr(X, "dtype", None)
     is_small = isinstance(dtype, np.dtype) and dtype.kind in "iufb" and dtype.itemsize <= 2

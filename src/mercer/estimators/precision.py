@@ -6,12 +6,13 @@ import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._rows import Data
 from mercer.designs import Design
 from mercer.maps import FeatureMap
 from mercer.problem import Problem
@@ -36,10 +37,8 @@ class Precise:
     def __call__(self, problem: Problem) -> Outcome:
         """Results whose responses hold; those that do not have not converged.
 
-        Warns
-        -----
-        ConvergenceWarning
-            As the solver does, and if rounding may have moved responses by much.
+        A ConvergenceWarning comes as from the solver, and if rounding may have moved responses by
+        much.
         """
         if problem.dtype == np.float64:
             return self._judged(problem, self.solve(problem))
@@ -115,15 +114,11 @@ def at(problem: Problem, alpha: float) -> Problem:
     return problem.with_penalty(replace(problem.penalty, alpha=alpha))
 
 
-def warn_of_rough_features(feature_map: FeatureMap, X: Any) -> None:
-    """Warn if float32 rows are too short for the features that a map makes of them.
+def warn_of_rough_features(feature_map: FeatureMap, X: Data) -> None:
+    """Warn if float32 rows, as the scaler leaves them, are too short for the features of a map.
 
-    For fits that do not end in float64 by themselves. ``X`` are rows as the scaler leaves them.
-
-    Warns
-    -----
-    UserWarning
-        If features of a few rows are off by more than a small share of their size.
+    For fits that do not end in float64 by themselves: features of a few rows are off by more than a
+    small share of their size.
     """
     if X.dtype != np.float32:
         return

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from mercer._array import check_memory, row_chunks
-from mercer._rows import PreparedRows, bytes_per_row, is_large, is_sparse, selected
+from mercer._array import Matrix, check_memory, row_chunks
+from mercer._rows import Data, PreparedRows, bytes_per_row, is_large, is_sparse, selected
 from mercer.designs import Design
 from mercer.maps import ExactKernel, FeatureMap
 
@@ -26,14 +26,14 @@ _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit is warned of
 class Rows:
     """Rows of a fit with their targets and weights."""
 
-    X: Any  # array, CSR or PreparedRows of shape (n, d), or texts
+    X: Any  # Data of shape (n, d), or texts
     target: NDArray  # (n,) or (n, k)
     weights: NDArray | None = None
 
     def __len__(self) -> int:
         return len(self.target)
 
-    def taken(self, rows: Any) -> Rows:
+    def taken(self, rows: NDArray) -> Rows:
         """Some of these rows, by index or by a mask; large X are not read yet."""
         if np.asarray(rows).dtype == bool:
             rows = np.flatnonzero(rows)
@@ -63,20 +63,14 @@ class Preprocessing:
         return cls(made["scaler_"], made.get("feature_map_"))
 
     @classmethod
-    def fitted(cls, map_: FeatureMap, rows: Rows, scale: bool) -> tuple[Preprocessing, Any]:
+    def fitted(cls, map_: FeatureMap, rows: Rows, scale: bool) -> tuple[Preprocessing, Matrix]:
         """Scaler and map fitted to the rows, and these scaled."""
         scaler = fit_scaler(rows.X, rows.weights, scale)
         scaled = cls(scaler).scaled(rows.X)
         return cls(scaler, with_resolved_gamma(map_, scaled, rows.weights).fit(scaled)), scaled
 
-    def scaled(self, X: Any) -> Any:
-        """All the rows scaled.
-
-        Raises
-        ------
-        MemoryError
-            If a copy of many rows would not fit.
-        """
+    def scaled(self, X: Data) -> Matrix:
+        """All the rows scaled; a MemoryError if a copy of many rows would not fit."""
         if isinstance(X, PreparedRows):
             return self.scaled_rows(X).together()
         if self.scaler is None:
@@ -89,21 +83,15 @@ class Preprocessing:
             )
         return self.scaler.transform(X)
 
-    def scaled_rows(self, X: Any) -> Any:
+    def scaled_rows(self, X: Data) -> Any:
         """X scaled, or rows that are scaled when they are read if X is large."""
         if not is_large(X):
             return self.scaled(X)
         rows = X if isinstance(X, PreparedRows) else PreparedRows(X)
         return rows if self.scaler is None else rows.then(self.scaler.transform)
 
-    def wide_design(self, X: Any) -> Design:
-        """The design of rows in float64.
-
-        Raises
-        ------
-        MemoryError
-            If the rows do not fit.
-        """
+    def wide_design(self, X: Data) -> Design:
+        """The design of rows in float64; a MemoryError if the rows do not fit."""
         rows = self.scaled_rows(X)
         rows = rows.together() if isinstance(rows, PreparedRows) else rows
         size = getattr(rows, "nnz", rows.size)
@@ -113,25 +101,18 @@ class Preprocessing:
         map_ = self.feature_map
         return map_.fit_design(wide) if isinstance(map_, ExactKernel) else map_.design(wide)
 
-    def wide_rows(self, X: Any, rows: NDArray[np.int64]) -> Design:
+    def wide_rows(self, X: Data, rows: NDArray[np.int64]) -> Design:
         """The design of a few rows in float64."""
         few = self.scaled(selected(X, rows)).astype(np.float64)
         ((_, design),) = self.feature_map.designs(few)
         return design
 
 
-def fit_scaler(X: Any, weights: NDArray | None, scale: bool) -> Scaler:
+def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
     """A scaler fitted to rows; None for texts and where ``scale`` is False.
 
-    Raises
-    ------
-    ValueError
-        If a column is too large to be scaled.
-
-    Warns
-    -----
-    UserWarning
-        If ``scale`` is False and inputs live on very different scales: kernels see the largest.
+    A column too large to be scaled is a ValueError. Without ``scale`` inputs that live on very
+    different scales cause a warning: kernels see the largest.
     """
     if X.ndim == 1:  # texts
         return None
@@ -159,7 +140,7 @@ def fit_scaler(X: Any, weights: NDArray | None, scale: bool) -> Scaler:
     return scaler
 
 
-def _fit_by_rows(scaler: Any, X: Any, weights: NDArray | None) -> None:
+def _fit_by_rows(scaler: StandardScaler | MaxAbsScaler, X: Data, weights: NDArray | None) -> None:
     """Fit a scaler to X, a number of rows at a time where X is large."""
     n = X.shape[0]
     # Scalers hold what they look at two or three times over in float64.
@@ -171,7 +152,7 @@ def _fit_by_rows(scaler: Any, X: Any, weights: NDArray | None) -> None:
             scaler.partial_fit(X[rows], sample_weight=weights[rows])
 
 
-def with_resolved_gamma(map_: FeatureMap, X: Any, weights: NDArray | None) -> FeatureMap:
+def with_resolved_gamma(map_: FeatureMap, X: Data, weights: NDArray | None) -> FeatureMap:
     """``map_`` with a kernel whose gamma is a number that takes the sample weights into account."""
     kernel = map_.stated_kernel()
     if kernel is None:

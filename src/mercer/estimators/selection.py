@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import solvers
-from mercer._random import Slot, Streams, key_from
+from mercer._random import RandomStateLike, Slot, Streams, key_from
+from mercer._rows import Data
 from mercer._validation import name_from, real_number
 from mercer.designs import Design
 from mercer.estimators.preprocessing import Rows
@@ -86,11 +87,7 @@ def choose(task: Task, map_: FeatureMap) -> Choice:
     """``map_`` at the gamma, and the alpha, that predict best.
 
     All gammas see the same rows and the same random numbers, and share one design for all alphas.
-
-    Raises
-    ------
-    Interrupted
-        If the user interrupts a solver.
+    Raises ``Interrupted`` if the user interrupts a solver.
     """
     alphas, gammas = task.alphas, task.gammas
     if gammas is not None:
@@ -212,7 +209,7 @@ def mean_loss(predicted: NDArray, rows: Rows, loss: Loss) -> float:
 
 
 def responses(
-    map_: FeatureMap, thetas: NDArray, fit_intercept: bool, X: Any
+    map_: FeatureMap, thetas: NDArray, fit_intercept: bool, X: Data
 ) -> NDArray[np.float64]:
     """Of several models of one map, (q, n) or (q, n, k), with one look at the rows."""
     weights = thetas[:, :-1] if fit_intercept else thetas
@@ -225,7 +222,7 @@ def responses(
     return out + thetas[:, -1:] if fit_intercept else out
 
 
-def split_key(map_: FeatureMap, random_state: Any) -> int:
+def split_key(map_: FeatureMap, random_state: RandomStateLike) -> int:
     """The number that decides which rows are held out: of the map, or of a seed if it has none."""
     if "random_state" in map_.get_params(deep=False):
         return map_.settled()

@@ -23,13 +23,7 @@ __all__ = [
 
 
 def coded(y: Any) -> tuple[NDArray, NDArray[np.int64]]:
-    """The sorted classes, and each row's place among them.
-
-    Raises
-    ------
-    ValueError
-        If there is one class.
-    """
+    """The sorted classes, of which there are two or more, and each row's place among them."""
     classes, labels = np.unique(y, return_inverse=True)
     if len(classes) < 2:
         raise ValueError(

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer._array import check_memory, row_chunks
+from mercer._array import Matrix, check_memory, row_chunks
 from mercer._random import Streams
-from mercer._rows import PreparedRows
+from mercer._rows import Data, PreparedRows
 from mercer._validation import matrix, scale_of_distance
 from mercer.kernels.distances import (
     blocks,
@@ -110,23 +110,15 @@ class Kernel:
         self._fill(out, X, Y)
         return out
 
-    def diag(self, X: Any) -> NDArray:
+    def diag(self, X: Matrix) -> NDArray:
         """``k(x, x)`` for every row x of X, of shape (n,)."""
         raise NotImplementedError
 
-    def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
+    def resolve(self, X: Matrix, sample_weight: NDArray | None = None) -> Self:
         """This kernel with ``gamma`` in numbers for the data X, as every map asks for when fitted.
 
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-        sample_weight : array of shape (n,), default=None
-            Non-negative, not all zero; an integer weight means that many copies of the row.
-
-        Raises
-        ------
-        ValueError
-            If ``gamma`` has one entry per input, but not d of them.
+        Weights (n,) are non-negative, an integer one being that many copies of the row. A ``gamma``
+        of another number of entries than inputs is a ValueError.
         """
         return self
 
@@ -167,11 +159,11 @@ class Kernel:
     _other_maps: ClassVar[str] = "feature_map='fourier' or 'nystroem'"
     _why_no_widths: str = "its profile is not convex"
 
-    def _checked(self, X: Any, name: str) -> Any:
+    def _checked(self, X: Any, name: str) -> Matrix:
         """The data as the kernel's own methods take them."""
         return matrix(X, name)
 
-    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+    def _fill(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         """Write the matrix for checked X and Y into ``out``; Y is X where the caller passed one."""
         raise NotImplementedError
 
@@ -192,7 +184,7 @@ class Kernel:
     __rmul__ = __mul__
 
 
-def _alike(X: Any, Y: Any) -> tuple[Any, Any, Any]:
+def _alike(X: Matrix, Y: Matrix) -> tuple[Matrix, Matrix, Matrix]:
     """Checked X and Y, both dense or both CSR, and the dtype of their kernel matrix."""
     if X.ndim == 1:  # not numbers
         return X, Y, np.dtype(np.float64)
@@ -214,11 +206,11 @@ class Stationary(Kernel):
     def __post_init__(self) -> None:
         object.__setattr__(self, "gamma", scale_of_distance(self.gamma))
 
-    def diag(self, X: Any) -> NDArray:
+    def diag(self, X: Matrix) -> NDArray:
         X = matrix(X, "X")
         return np.ones(X.shape[0], dtype=X.dtype)
 
-    def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
+    def resolve(self, X: Data, sample_weight: NDArray | None = None) -> Self:
         X = X if isinstance(X, PreparedRows) else matrix(X, "X")
         if self.gamma == "scale":
             deviation = standard_deviation(X, sample_weight)
@@ -255,7 +247,7 @@ class Stationary(Kernel):
             )
         return np.full(n_inputs, gamma ** (1.0 / self.power))
 
-    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+    def _fill(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         scale = self.input_scale(X.shape[1])
         in_core = None if sparse.issparse(X) else self._in_core()
         if in_core is not None:
@@ -275,7 +267,7 @@ class Stationary(Kernel):
         """Name and parameter under which the core has this kernel for dense rows, if it has it."""
         return None if self._core_name is None else (self._core_name, 1.0)
 
-    def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
+    def _values(self, x: Matrix, y: Matrix) -> NDArray[np.float64]:
         """The kernel of scaled rows, in float64."""
         return self._profile(distances(self.metric, x, y))
 
@@ -322,18 +314,18 @@ class Callable(Kernel):
         if not callable(self.function):
             raise TypeError(f"function must be callable; got {self.function!r}.")
 
-    def diag(self, X: Any) -> NDArray:
+    def diag(self, X: Matrix) -> NDArray:
         X = matrix(X, "X")
         out = np.empty(X.shape[0], dtype=X.dtype)
         for rows in row_chunks(X.shape[0], 1, budget=32):
             out[rows] = self._block(X[rows], X[rows]).diagonal()
         return out
 
-    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+    def _fill(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         for rows in row_chunks(X.shape[0], 16.0 * Y.shape[0]):
             out[rows] = self._block(X[rows], Y)
 
-    def _block(self, X: Any, Y: Any) -> NDArray:
+    def _block(self, X: Matrix, Y: Matrix) -> NDArray:
         block = np.asarray(self.function(X, Y))
         if block.shape != (X.shape[0], Y.shape[0]):
             raise ValueError(

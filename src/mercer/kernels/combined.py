@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import row_chunks
+from mercer._array import Matrix, row_chunks
 from mercer._random import Slot, Streams
 from mercer._validation import is_listed, positive_number
 from mercer.kernels.base import Gamma, Kernel, NotRepresentable
@@ -75,13 +75,13 @@ class Scaled(Kernel):
     def with_gamma(self, gamma: Gamma) -> Self:
         return replace(self, kernel=self.kernel.with_gamma(gamma))
 
-    def diag(self, X: Any) -> NDArray:
+    def diag(self, X: Matrix) -> NDArray:
         return self.factor * self.kernel.diag(X)
 
-    def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
+    def resolve(self, X: Matrix, sample_weight: NDArray | None = None) -> Self:
         return replace(self, kernel=self.kernel.resolve(X, sample_weight))
 
-    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+    def _fill(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         self.kernel._fill(out, X, Y)
         out *= self.factor
 
@@ -115,16 +115,16 @@ class _Combined(Kernel):
     def is_resolved(self) -> bool:
         return all(part.is_resolved for part in self.parts)
 
-    def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
+    def resolve(self, X: Matrix, sample_weight: NDArray | None = None) -> Self:
         return replace(self, parts=tuple(part.resolve(X, sample_weight) for part in self.parts))
 
-    def diag(self, X: Any) -> NDArray:
+    def diag(self, X: Matrix) -> NDArray:
         return reduce(self._join, (part.diag(X) for part in self.parts))
 
-    def _checked(self, X: Any, name: str) -> Any:
+    def _checked(self, X: Any, name: str) -> Matrix:
         return self.parts[0]._checked(X, name)
 
-    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+    def _fill(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         for rows in row_chunks(X.shape[0], 16.0 * Y.shape[0]):
             total = np.empty(out[rows].shape)
             self.parts[0]._fill(total, X[rows], Y)

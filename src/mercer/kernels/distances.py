@@ -16,8 +16,8 @@ from scipy import sparse
 from sklearn.metrics.pairwise import manhattan_distances
 
 from mercer import _core
-from mercer._array import n_threads, row_chunks
-from mercer._rows import PreparedRows, is_sparse
+from mercer._array import Matrix, n_threads, row_chunks
+from mercer._rows import Data, PreparedRows, is_sparse
 
 # Below this fraction of |x|^2 + |y|^2 the expanded square has lost too many digits to be kept.
 _CANCELLED = 1e-6
@@ -33,9 +33,9 @@ _BLOCK_BYTES = 4 * 2**20
 _BLOCK_ROWS = 256
 
 
-def scaled(X: Any, scale: NDArray[np.float64], centre: NDArray[np.float64] | None = None) -> Any:
+def scaled(X: Matrix, scale: NDArray[np.float64], centre: NDArray[np.float64] | None = None) -> Any:
     """``(X - centre) * scale`` in float64; CSR stays CSR and is never centred."""
-    if sparse.issparse(X):
+    if is_sparse(X):
         # 32-bit indices wherever they suffice: not every SciPy and scikit-learn routine takes more.
         index = np.int32 if max(X.nnz, X.shape[1]) <= np.iinfo(np.int32).max else np.int64
         indices = X.indices.astype(index, copy=False)
@@ -48,35 +48,35 @@ def scaled(X: Any, scale: NDArray[np.float64], centre: NDArray[np.float64] | Non
     return X
 
 
-def centre_of(Y: Any) -> NDArray[np.float64] | None:
+def centre_of(Y: Matrix) -> NDArray[np.float64] | None:
     """Where to put the origin: distances do not depend on it, but the expanded square loses digits
     far away from it. CSR is not moved."""
-    if sparse.issparse(Y):
+    if is_sparse(Y):
         return None
     with np.errstate(over="ignore"):
         return Y.mean(axis=0, dtype=np.float64)
 
 
-def row_cost(X: Any) -> float:
+def row_cost(X: Data) -> float:
     """Bytes of one row of X in float64: its inputs, or its share of what a CSR matrix stores."""
     if is_sparse(X):
-        stored = X.data if isinstance(X, PreparedRows) else X
+        stored: sparse.csr_array = X.data if isinstance(X, PreparedRows) else X
         return 16.0 * (1 + stored.nnz / max(1, stored.shape[0]))
     return 8.0 * X.shape[1]
 
 
-def blocks(X: Any, n_columns: int) -> Iterator[slice]:
+def blocks(X: Matrix, n_columns: int) -> Iterator[slice]:
     """Slices of rows of X whose distances to ``n_columns`` rows are best computed together."""
     cost = 2.0 * row_cost(X) + 16.0 * n_columns
     return row_chunks(X.shape[0], cost, max(_BLOCK_BYTES, int(_BLOCK_ROWS * cost)))
 
 
-def distances(metric: str, x: Any, y: Any) -> NDArray[np.float64]:
+def distances(metric: str, x: Matrix, y: Matrix) -> NDArray[np.float64]:
     """Distances (len(x), len(y)) of the rows of two arrays, or two CSR, of float64.
 
     ``metric`` is "sqeuclidean", "euclidean" or "cityblock". Identical rows are at distance 0.
     """
-    if sparse.issparse(x):
+    if is_sparse(x):
         of_metric = manhattan_distances(x, y) if metric == "cityblock" else _squared_distances(x, y)
     else:
         of_metric = np.empty((x.shape[0], y.shape[0]))
@@ -157,7 +157,7 @@ def fill_fixed(
         raise ValueError(_TOO_LARGE)
 
 
-def _squared_distances(x: Any, y: Any) -> NDArray[np.float64]:
+def _squared_distances(x: sparse.csr_array, y: sparse.csr_array) -> NDArray[np.float64]:
     """Of rows of CSR matrices."""
     x_squares, y_squares = _row_squares(x), _row_squares(y)
     squared = (x @ y.T).toarray()
@@ -176,7 +176,7 @@ def _squared_distances(x: Any, y: Any) -> NDArray[np.float64]:
     return squared
 
 
-def _row_squares(x: Any) -> NDArray[np.float64]:
+def _row_squares(x: sparse.csr_array) -> NDArray[np.float64]:
     with np.errstate(over="ignore", invalid="ignore"):
         squares = np.asarray(x.multiply(x).sum(axis=1)).ravel()
     if not np.isfinite(squares).all():
@@ -192,7 +192,7 @@ def coordinate_products(
     ``factor`` may overwrite its argument.
     """
     out, apart = np.ones((x.shape[0], y.shape[0])), np.empty((x.shape[0], y.shape[0]))
-    if sparse.issparse(x):
+    if is_sparse(x):
         x, y = x.tocsc(), y.tocsc()
         used = np.flatnonzero(np.diff(x.indptr) + np.diff(y.indptr))
         pairs = ((x[:, [j]].toarray()[:, 0], y[:, [j]].toarray()[:, 0]) for j in used)
@@ -205,7 +205,7 @@ def coordinate_products(
     return out
 
 
-def standard_deviation(X: Any, weights: NDArray | None = None) -> float:
+def standard_deviation(X: Matrix, weights: NDArray | None = None) -> float:
     """Standard deviation of all entries of X, zeros of CSR included; rows may have weights.
 
     A deviation within the rounding error of a constant matrix counts as 0.
@@ -217,7 +217,7 @@ def standard_deviation(X: Any, weights: NDArray | None = None) -> float:
         mean = sum(w @ np.asarray(x.sum(axis=1)).ravel() for w, x in _chunks(X, weights)) / size
         squares = 0.0
         for w, x in _chunks(X, weights):
-            if sparse.issparse(x):  # (v - mean)^2 - mean^2 for stored v: zeros are added below
+            if is_sparse(x):  # (v - mean)^2 - mean^2 for stored v: zeros are added below
                 x.data *= x.data - 2.0 * mean
             else:
                 x -= mean
@@ -231,13 +231,13 @@ def standard_deviation(X: Any, weights: NDArray | None = None) -> float:
     return 0.0 if deviation <= 1e-14 * abs(mean) else deviation
 
 
-def _chunks(X: Any, weights: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], Any]]:
+def _chunks(X: Matrix, weights: NDArray[np.float64]) -> Iterator[tuple[NDArray[np.float64], Any]]:
     """Rows of X as float64 copies, with their weights."""
     for rows in row_chunks(X.shape[0], 2.0 * row_cost(X)):
         yield weights[rows], X[rows].astype(np.float64)
 
 
-def typical_distance(metric: str, X: Any, weights: NDArray | None = None) -> float:
+def typical_distance(metric: str, X: Data, weights: NDArray | None = None) -> float:
     """The median distance between distinct rows of X, among a fixed random sample of its rows."""
     n = X.shape[0]
     weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._array import row_chunks
+from mercer._array import Matrix, row_chunks
+from mercer._rows import is_sparse
 from mercer._validation import matrix
 from mercer.kernels.base import Kernel
 from mercer.kernels.distances import row_cost, scaled
@@ -31,17 +32,15 @@ class Linear(Kernel):
     _other_maps: ClassVar[str] = "feature_map='linear' or 'nystroem'"
     _why_no_widths = "it is not a function of differences"
 
-    def diag(self, X: Any) -> NDArray:
+    def diag(self, X: Matrix) -> NDArray:
         X = matrix(X, "X")
         with np.errstate(over="ignore"):
-            squares = (
-                X.multiply(X).sum(axis=1) if sparse.issparse(X) else np.einsum("ij,ij->i", X, X)
-            )
+            squares = X.multiply(X).sum(axis=1) if is_sparse(X) else np.einsum("ij,ij->i", X, X)
         if not np.isfinite(squares).all():
             raise ValueError(_TOO_LARGE)
         return np.asarray(squares, dtype=X.dtype).ravel()  # a sparse matrix gives a column
 
-    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+    def _fill(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         one = np.ones(X.shape[1])
         y = scaled(Y, one)
         with np.errstate(over="ignore", invalid="ignore"):

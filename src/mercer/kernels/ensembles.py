@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from scipy.special import betainc, gammaln
 
-from mercer._array import row_chunks
+from mercer._array import Matrix, row_chunks
 from mercer._validation import flag, matrix, positive_number
 from mercer.kernels.base import Kernel, Stationary
 from mercer.kernels.distances import blocks, distances, row_cost, scaled
@@ -124,7 +124,7 @@ class Perceptron(Kernel):
         radius, centre = self._ball(None)
         return radius / perceptron_constant(len(centre))
 
-    def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
+    def resolve(self, X: Matrix, sample_weight: NDArray | None = None) -> Self:
         X = matrix(X, "X")
         if self.homogeneous:
             return self
@@ -146,18 +146,18 @@ class Perceptron(Kernel):
             )
         return self.radius, _per_input(self.centre, n_inputs or len(self.centre), "centre")
 
-    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+    def _fill(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         (self._fill_angles if self.homogeneous else self._fill_distances)(out, X, Y)
         if Y is X:
             np.fill_diagonal(out, 1.0)
 
-    def _fill_angles(self, out: NDArray, X: Any, Y: Any) -> None:
+    def _fill_angles(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         y = _augmented(Y)
         for rows in blocks(X, Y.shape[0]):
             chords = distances("euclidean", _augmented(X[rows]), y)
             out[rows] = 1.0 - 4.0 / np.pi * np.arcsin(np.minimum(0.5 * chords, 1.0))
 
-    def _fill_distances(self, out: NDArray, X: Any, Y: Any) -> None:
+    def _fill_distances(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         d = X.shape[1]
         radius, centre = self._ball(d)
         scale = np.full(d, 1.0 / radius)
@@ -300,7 +300,7 @@ class Stump(Kernel):
     def delta(self) -> float:
         return float(0.5 * (self.high - self.low).sum())
 
-    def resolve(self, X: Any, sample_weight: NDArray | None = None) -> Self:
+    def resolve(self, X: Matrix, sample_weight: NDArray | None = None) -> Self:
         X = matrix(X, "X")
         if self.is_resolved:
             self._box(X.shape[1])
@@ -319,7 +319,7 @@ class Stump(Kernel):
         low, high = (_per_input(b, n_inputs or len(b), "bounds") for b in self.bounds)
         return low, high
 
-    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+    def _fill(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         low, high = self._box(X.shape[1])
         delta = self.delta or 1.0
         y = _boxed(Y, low, high)
@@ -329,7 +329,7 @@ class Stump(Kernel):
             np.fill_diagonal(out, 1.0)
 
 
-def _boxed(X: Any, low: NDArray[np.float64], high: NDArray[np.float64]) -> Any:
+def _boxed(X: Matrix, low: NDArray[np.float64], high: NDArray[np.float64]) -> Any:
     """Rows moved into the box, as seen from where zero is moved to: zeros stay zeros."""
     origin = np.clip(0.0, low, high)
     X = scaled(X, np.ones(X.shape[1]))
@@ -342,7 +342,7 @@ def _boxed(X: Any, low: NDArray[np.float64], high: NDArray[np.float64]) -> Any:
     return X
 
 
-def _augmented(X: Any) -> Any:
+def _augmented(X: Matrix) -> Any:
     """The rows (x, 1) at length 1."""
     X = scaled(X, np.ones(X.shape[1]))
     one = np.ones((X.shape[0], 1))
@@ -354,7 +354,7 @@ def _augmented(X: Any) -> Any:
     return X / _lengths(X, np.zeros(X.shape[1]))[:, None]
 
 
-def _lengths(X: Any, centre: NDArray[np.float64]) -> NDArray[np.float64]:
+def _lengths(X: Matrix, centre: NDArray[np.float64]) -> NDArray[np.float64]:
     """Distances of the rows from ``centre``."""
     ones = np.ones(X.shape[1])
     to = sparse.csr_array(centre[None]) if sparse.issparse(X) else np.zeros((1, X.shape[1]))
@@ -364,13 +364,13 @@ def _lengths(X: Any, centre: NDArray[np.float64]) -> NDArray[np.float64]:
     return out
 
 
-def _mean_row(X: Any, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+def _mean_row(X: Matrix, weights: NDArray[np.float64]) -> NDArray[np.float64]:
     with np.errstate(over="ignore", invalid="ignore"):
         parts = (X[rows].T @ weights[rows] for rows in row_chunks(X.shape[0], 2.0 * row_cost(X)))
         return sum(parts, np.zeros(X.shape[1])) / weights.sum()
 
 
-def _counted(X: Any, sample_weight: NDArray | None) -> tuple[Any, NDArray[np.float64]]:
+def _counted(X: Matrix, sample_weight: NDArray | None) -> tuple[Any, NDArray[np.float64]]:
     """The rows that have a weight, and their weights."""
     if sample_weight is None:
         return X, np.ones(X.shape[0])

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._array import Matrix
 from mercer._random import Slot, Streams
 from mercer.kernels.base import Stationary
 from mercer.kernels.distances import coordinate_products
@@ -69,7 +70,7 @@ class Product(Stationary):
         uniform = streams.uniform(n_inputs, Slot.WIDTH)
         return _inverse(distribution, uniform)
 
-    def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
+    def _values(self, x: Matrix, y: Matrix) -> NDArray[np.float64]:
         return coordinate_products(self.profile, x, y)
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import check_memory, n_threads
+from mercer._array import Matrix, check_memory, n_threads
 from mercer.kernels.base import Kernel, Stationary
 
 __all__ = ["row_source"]
@@ -18,7 +16,7 @@ _AT_ONCE = 16  # rows that Python makes together: a call costs what many entries
 
 
 def row_source(
-    kernel: Kernel, X: Any, dtype: DTypeLike = "float32", n_jobs: int | None = None
+    kernel: Kernel, X: Matrix, dtype: DTypeLike = "float32", n_jobs: int | None = None
 ) -> _core.KernelRows:
     """A source of rows of ``kernel(X)`` for the core, any of them at any time.
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import gammainccinv, gammaincinv, gammaln
 
+from mercer._array import Matrix
 from mercer._random import Slot, Streams
 from mercer._validation import real_number
 from mercer.kernels.base import Stationary
@@ -78,7 +79,7 @@ class Smooth(Stationary):
             return gamma_widths(streams, n_inputs)  # bin for bin those of the Laplacian
         return gammaincinv(self.shape, streams.uniform(n_inputs, Slot.WIDTH))
 
-    def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
+    def _values(self, x: Matrix, y: Matrix) -> NDArray[np.float64]:
         return coordinate_products(profile_table(self.shape, self.taper), x, y)
 
     def _gamma_from_deviation(self, deviation: float, n_inputs: int) -> float:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from mercer._array import Matrix
 from mercer._random import Slot, Streams
 from mercer._validation import flag
 from mercer.kernels.distances import coordinate_products
@@ -162,7 +163,7 @@ class Cauchy(Spectral):
     def spread(self, uniform: NDArray[np.float64]) -> NDArray[np.float64] | None:
         return np.sqrt(-2.0 * np.log(uniform)) if self.isotropic else None
 
-    def _values(self, x: Any, y: Any) -> NDArray[np.float64]:
+    def _values(self, x: Matrix, y: Matrix) -> NDArray[np.float64]:
         if self.isotropic:
             return super()._values(x, y)
         return np.reciprocal(coordinate_products(_one_plus_square, x, y))

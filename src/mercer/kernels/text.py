@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.feature_extraction.text import CountVectorizer
 
-from mercer._array import row_chunks
+from mercer._array import Matrix, row_chunks
 from mercer._validation import flag, is_listed, name_from, positive_integer
 from mercer.kernels.base import Kernel
 
@@ -63,14 +63,14 @@ class NGram(Kernel):
         tokenizer(self.analyzer, self.stop_words)
         flag(self.normalize, "normalize")
 
-    def diag(self, X: Any) -> NDArray:
+    def diag(self, X: Matrix) -> NDArray:
         counts = self._counts(checked_texts(X, "X"), _numbering())
         return counts.multiply(counts).sum(axis=1)
 
-    def _checked(self, X: Any, name: str) -> Any:
+    def _checked(self, X: Any, name: str) -> Matrix:
         return checked_texts(X, name)
 
-    def _fill(self, out: NDArray, X: Any, Y: Any) -> None:
+    def _fill(self, out: NDArray, X: Matrix, Y: Matrix) -> None:
         x, y = self.counts(X, None if Y is X else Y)
         y = x if y is None else y
         for rows in row_chunks(x.shape[0], 24.0 * y.shape[0]):
@@ -150,7 +150,7 @@ def checked_orders(orders: Any) -> tuple[int, ...]:
     return tuple(distinct)
 
 
-def checked_texts(X: Any, name: str = "X") -> NDArray:
+def checked_texts(X: Matrix, name: str = "X") -> NDArray:
     """``X`` as a one-dimensional array of strings, dtype object."""
     if isinstance(X, (str, bytes)) or not hasattr(X, "__len__") or sparse.issparse(X):
         raise TypeError(f"{name} must be a sequence of texts; got {type(X).__name__}.")

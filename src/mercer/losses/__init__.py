@@ -45,10 +45,6 @@ def get(loss: str | Loss) -> Loss:
         "squared", "huber", "correntropy", "logistic", "squared_hinge", "smooth_hinge", "sigmoid" or
         "multinomial".
 
-    Returns
-    -------
-    Loss
-
     Raises
     ------
     ValueError

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from mercer import kernels
 from mercer._random import RandomStateLike
 from mercer._validation import scale_of_distance
+from mercer.kernels.base import Gamma
 from mercer.maps.base import FeatureMap
 from mercer.maps.binning import RandomBinning
 from mercer.maps.compact import CompactFeatures
@@ -64,7 +65,7 @@ _NAMES: dict[str, type[FeatureMap]] = {
 def get(
     feature_map: Any,
     kernel: Any = None,
-    gamma: Any = "scale",
+    gamma: Gamma = "scale",
     n_components: int | None = None,
     random_state: RandomStateLike = None,
     n_jobs: int | None = None,

@@ -17,13 +17,14 @@ from sklearn.base import (
 from sklearn.utils.validation import validate_data
 
 from mercer import kernels
-from mercer._array import available_memory, check_memory, row_chunks
+from mercer._array import Matrix, available_memory, check_memory, row_chunks
 from mercer._random import RandomStateLike, key_from
-from mercer._rows import PreparedRows, is_large
+from mercer._rows import Data, PreparedRows, is_large
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import FLOATS, column_indices, float_type, scale_of_distance
 from mercer.designs import Dense, Design, Lazy
+from mercer.kernels.base import Gamma
 from mercer.maps.drawn import LAST_KEY, Memory
 
 __all__ = ["FeatureMap"]
@@ -194,7 +195,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         return float(np.dtype(dtype).itemsize) * (self.n_features_in_ + self.n_features_out_)
 
-    def with_gamma(self, gamma: Any) -> Self:
+    def with_gamma(self, gamma: Gamma) -> Self:
         """An unfitted copy at another scale that is made from the same random numbers.
 
         All copies of a map share one realisation, that of the map itself, whatever ``random_state``
@@ -272,15 +273,9 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
         """Warn if rows lack so many of their features that predictions suffer.
 
-        ``transform`` and ``design`` call it; callers of ``designs`` call it once for all pieces.
-        Only maps whose features can be missing ever warn.
-
-        Parameters
-        ----------
-        n_missing : int
-            Features missing, over all rows: ``Design.n_missing``.
-        n_rows : int
-            Number of rows.
+        ``transform`` and ``design`` call it; callers of ``designs`` call it once for all pieces,
+        with ``n_missing`` (as of the design) over all ``n_rows``. Only maps whose features can be
+        missing ever warn.
         """
 
     def stated_kernel(self) -> Any:
@@ -295,7 +290,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return self.set_params(kernel=kernel, gamma="scale")
         return self.set_params(gamma=kernel.gamma)
 
-    def _state_gamma(self, gamma: Any) -> Self:
+    def _state_gamma(self, gamma: Gamma) -> Self:
         """Name another scale of the same kernel in the settings."""
         if isinstance(self.get_params(deep=False).get("kernel"), kernels.Kernel):
             return self.state_kernel(self.stated_kernel().with_gamma(gamma))
@@ -308,22 +303,22 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     # What a subclass defines.
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Data) -> None:
         raise NotImplementedError
 
-    def _transform(self, X: Any) -> Any:
+    def _transform(self, X: Matrix) -> Matrix:
         self._check_transformed_memory(X)
         return self._block(X, np.arange(self.n_features_out_))
 
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+    def _block(self, X: Matrix, columns: NDArray[np.int64]) -> NDArray:
         raise NotImplementedError
 
-    def _design(self, X: Any) -> Design:
+    def _design(self, X: Data) -> Design:
         if self._is_too_large(X):
             return Lazy(X, self, self.n_features_out_, float_type(X), n_jobs=self._n_jobs)
         return Dense(self._whole(X), self._n_jobs)
 
-    def _fit_design(self, X: Any) -> Design:
+    def _fit_design(self, X: Data) -> Design:
         self._fit(X)
         return self._design(X)
 
@@ -334,7 +329,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     # What all maps share.
 
-    def _taken(self, X: Any, reset: bool) -> Any:
+    def _taken(self, X: Any, reset: bool) -> Data:
         """Checked data; rows that are prepared when they are read are checked when they are.
 
         ``reset`` begins a fit, which forgets the one before.
@@ -385,7 +380,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         self._memory = Memory()
         super().__setstate__(state)
 
-    def _whole(self, X: Any) -> Any:
+    def _whole(self, X: Data) -> Matrix:
         """``_transform`` of data as ``_taken`` gives them."""
         if not isinstance(X, PreparedRows):
             return self._transform(X)
@@ -395,11 +390,11 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             out[rows] = self._transform(X[rows])
         return out
 
-    def _checked(self, X: Any, reset: bool) -> Any:
+    def _checked(self, X: Any, reset: bool) -> Matrix:
         X = sound(X)
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C")
 
-    def _resolved_kernel(self, X: Any) -> kernels.Kernel:
+    def _resolved_kernel(self, X: Data) -> kernels.Kernel:
         """The kernel this map stands for, with ``gamma`` in numbers for the data X."""
         return self.stated_kernel().resolve(X)
 
@@ -411,15 +406,15 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         draws = getattr(self, "_draws", None)
         return draws is not None and draws.random_state is self.random_state
 
-    def _transformed_bytes(self, X: Any) -> float:
+    def _transformed_bytes(self, X: Data) -> float:
         return float(X.shape[0]) * self.n_features_out_ * X.dtype.itemsize
 
-    def _is_too_large(self, X: Any) -> bool:
+    def _is_too_large(self, X: Data) -> bool:
         """Whether a design of X had better generate its columns than hold them."""
         available = available_memory()
         return available is not None and self._transformed_bytes(X) > available / 2
 
-    def _check_transformed_memory(self, X: Any) -> None:
+    def _check_transformed_memory(self, X: Data) -> None:
         n, needed = X.shape[0], self._transformed_bytes(X)
         check_memory(
             needed,

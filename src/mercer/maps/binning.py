@@ -13,9 +13,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import clone
 
 from mercer import _core, kernels
-from mercer._array import check_setting, chunk_bytes, n_threads, row_chunks
+from mercer._array import Matrix, check_setting, chunk_bytes, n_threads, row_chunks
 from mercer._random import RandomStateLike, Slot, Streams
-from mercer._rows import PreparedRows
+from mercer._rows import Data, PreparedRows
 from mercer._state import State
 from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
@@ -253,7 +253,7 @@ class RandomBinning(FeatureSequence):
 
     # -- grids -------------------------------------------------------------------------------
 
-    def _number_boxes(self, X: Any) -> Binned:
+    def _number_boxes(self, X: Matrix) -> Binned:
         """Give every box that a row of X is in its column."""
         codes = self._fit_dictionary(X)
         self.n_bins_ = self._table.n_bins
@@ -351,7 +351,7 @@ class RandomBinning(FeatureSequence):
     def _grids_at_once(self) -> int:
         return max(1, _BATCH_BYTES // (_PARAMETER_BYTES * max(1, self.n_features_in_)))
 
-    def _fit_dictionary(self, X: Any) -> NDArray:
+    def _fit_dictionary(self, X: Data) -> NDArray:
         """Codes of the training data, numbering the boxes of each grid as they are met."""
         n_grids, threads = self._n_grids, n_threads(self.n_jobs)
         codes = self._empty_codes(X, np.uint16)
@@ -375,7 +375,7 @@ class RandomBinning(FeatureSequence):
             codes = in_bytes(codes)
         return codes
 
-    def _pieces(self, X: Any) -> Iterator[tuple[slice, Any]]:
+    def _pieces(self, X: Data) -> Iterator[tuple[slice, Any]]:
         """X, or its rows in pieces where they are prepared when they are read."""
         if not isinstance(X, PreparedRows):
             yield slice(0, X.shape[0]), X
@@ -384,12 +384,12 @@ class RandomBinning(FeatureSequence):
         for rows in row_chunks(X.shape[0], bytes_per_row, min(_PIECE_BYTES, chunk_bytes())):
             yield rows, X[rows]
 
-    def _empty_codes(self, X: Any, dtype: DTypeLike) -> NDArray:
+    def _empty_codes(self, X: Matrix, dtype: DTypeLike) -> NDArray:
         """Room for the codes of X, if there is room."""
         self._check_room(self._n_grids, X, dtype)
         return np.empty((self._n_grids, X.shape[0]), dtype=dtype)
 
-    def _check_room(self, n_grids: int, X: Any, dtype: DTypeLike) -> None:
+    def _check_room(self, n_grids: int, X: Matrix, dtype: DTypeLike) -> None:
         """Refuse codes of X that would not fit."""
         n = X.shape[0]
         cell = float(n) * (np.dtype(dtype).itemsize + self._value_bytes)
@@ -402,7 +402,7 @@ class RandomBinning(FeatureSequence):
         )
 
     def _passes(
-        self, X: Any, first: int, out: NDArray
+        self, X: Matrix, first: int, out: NDArray
     ) -> Iterator[tuple[int, Any, tuple[NDArray, NDArray, NDArray], NDArray]]:
         """(first grid, rows for the core, parameters, room) for grids ``first``.. of X.
 
@@ -417,7 +417,7 @@ class RandomBinning(FeatureSequence):
                 if room is not place:
                     place[...] = room
 
-    def _bin(self, X: Any, codes: NDArray, first: int = 0) -> int:
+    def _bin(self, X: Matrix, codes: NDArray, first: int = 0) -> int:
         """Write the codes of grids first.. of X; returns how many had no column."""
         n_unseen, threads = 0, n_threads(self.n_jobs)
         for start, rows, parameters, room in self._passes(X, first, codes):
@@ -427,7 +427,7 @@ class RandomBinning(FeatureSequence):
                 n_unseen += self._table.lookup(start, rows, *parameters, room, threads)
         return n_unseen
 
-    def _entries(self, X: Any, first: int, count: int) -> NDArray | None:
+    def _entries(self, X: Matrix, first: int, count: int) -> NDArray | None:
         """Entries of ``count`` grids of X, (count, n); None where all are the same number."""
         if not self.kernel_.taper:
             return None
@@ -437,7 +437,7 @@ class RandomBinning(FeatureSequence):
             _core.weigh(rows, inverse_widths, shifts, *window, room, threads)
         return entries
 
-    def _binned(self, X: Any, codes: NDArray, n_missing: int) -> Binned:
+    def _binned(self, X: Matrix, codes: NDArray, n_missing: int) -> Binned:
         entries = self._entries(X, 0, self._n_grids)
         if entries is not None:
             given = (codes, entries, self._offsets, X.dtype, self.n_jobs)

@@ -6,14 +6,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+
+from mercer._array import Matrix
+from mercer._rows import is_sparse
 
 __all__ = ["buffers", "in_bytes"]
 
 
-def buffers(X: Any) -> Any:
+def buffers(X: Matrix) -> Any:
     """X as the core takes it: the array, or the parts of a CSR matrix and its number of columns."""
-    if not sparse.issparse(X):
+    if not is_sparse(X):
         return X
     index = np.result_type(X.indices, X.indptr)
     indices, indptr = (part.astype(index, copy=False) for part in (X.indices, X.indptr))

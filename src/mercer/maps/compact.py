@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import n_threads
+from mercer._array import Matrix, n_threads
 from mercer._state import State
 from mercer.designs import Design
 from mercer.maps._documentation import NESTED, documented
@@ -70,7 +70,7 @@ class CompactFeatures(Nested):
     def _check_projection(self) -> None:
         sketch_from(self.sketch)
 
-    def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> None:
+    def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Matrix) -> None:
         """Nothing is to be found: the key says it all."""
 
     def _sketch(self) -> Sketch:

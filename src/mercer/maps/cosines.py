@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
 
-from mercer._array import n_threads
+from mercer._array import Matrix, n_threads
 from mercer._random import RandomStateLike, Slot, Streams
+from mercer._rows import Data, is_sparse
 from mercer._state import State
 from mercer._validation import column_indices, flag, name_from, positive_integer
 from mercer.kernels import Kernel
@@ -43,24 +43,15 @@ class CosineMap(Endless):
     _form_: str = field(init=False)
 
     def parameters(self, columns: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Frequencies and phases of some columns, regenerated from the key.
+        """Frequencies (b, d) and phases (b,) of some columns, regenerated from the key.
 
-        Parameters
-        ----------
-        columns : array of int of shape (b,)
-            Each at least 0 and below D.
-
-        Returns
-        -------
-        frequencies : ndarray of shape (b, d)
-        phases : ndarray of shape (b,)
-            Column j is proportional to ``cos(frequencies[j] . x + phases[j])``. In the pair form
-            columns 2s and 2s + 1 share a frequency, with phases 0 and -pi/2.
+        Column j is proportional to ``cos(frequencies[j] . x + phases[j])``. In the pair form
+        columns 2s and 2s + 1 share a frequency, with phases 0 and -pi/2.
         """
         columns = column_indices(columns, self.n_features_out_)
         return self._frequencies(columns // self._per_stream), self._phases_of_columns(columns)
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Data) -> None:
         n_components = positive_integer(self.n_components, "n_components")
         name_from(self.form, ("phase", "pair"), "form")
         flag(self.scale, "scale")
@@ -101,10 +92,10 @@ class CosineMap(Endless):
     def _goes_by_rows(self) -> bool:
         return True
 
-    def _features_of(self, X: Any, streams: NDArray[np.int64]) -> NDArray:
+    def _features_of(self, X: Matrix, streams: NDArray[np.int64]) -> NDArray:
         raise NotImplementedError
 
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+    def _block(self, X: Matrix, columns: NDArray[np.int64]) -> NDArray:
         if self._form_ == "phase":
             return self._features_of(X, columns)
         streams, place = np.unique(columns // 2, return_inverse=True)
@@ -134,9 +125,9 @@ class CosineMap(Endless):
         return np.where(columns % 2, -0.5 * np.pi, 0.0)
 
 
-def check_reach(X: Any, limit: float) -> None:
+def check_reach(X: Matrix, limit: float) -> None:
     """Refuse data so large that arguments of cosines overflow, which would make them NaN."""
-    values = X.data if sparse.issparse(X) else X
+    values = X.data if is_sparse(X) else X
     if not values.size:
         return
     reach = max(float(values.max()), -float(values.min()))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import check_setting, n_threads
+from mercer._array import Matrix, check_setting, n_threads
 from mercer._state import State
 from mercer._validation import integer
 from mercer.designs import Design
@@ -107,7 +107,7 @@ class SubspaceEmbedding(Nested):
             "choose a smaller n_base",
         )
 
-    def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> None:
+    def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Matrix) -> None:
         shape = (self.base_.n_features_out_, self.n_components)
         kind = sketch_from(self.sketch, passing=True)
         sketch = kind(self.key_, X.shape[0], shape[1], n_threads(self.n_jobs))

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from scipy import sparse
 from scipy.stats import poisson
 
 from mercer import kernels
-from mercer._array import n_threads, row_chunks
+from mercer._array import Matrix, n_threads, row_chunks
 from mercer._random import RandomStateLike, Slot, Streams
+from mercer._rows import Data, is_sparse
 from mercer._state import State
 from mercer._validation import flag, positive_integer
 from mercer.maps._documentation import SIGNS, documented
@@ -40,7 +40,7 @@ class Signs(Endless):
     _kept_settings: ClassVar[tuple[str, ...]] = ("scale",)
     kernel_: Any = field(init=False)
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Data) -> None:
         n_components = positive_integer(self.n_components, "n_components")
         flag(self.scale, "scale")
         n_threads(self.n_jobs)
@@ -56,7 +56,7 @@ class Signs(Endless):
         state.integer("n_features_out_", 1)
         state.flag("_scale_")
 
-    def _transform(self, X: Any) -> NDArray:
+    def _transform(self, X: Matrix) -> NDArray:
         self._check_transformed_memory(X)
         kept = self._remember()
         if kept is None:
@@ -65,7 +65,7 @@ class Signs(Endless):
         self._write(X, kept, out)
         return out
 
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+    def _block(self, X: Matrix, columns: NDArray[np.int64]) -> NDArray:
         out = np.empty((X.shape[0], len(columns)), dtype=X.dtype)
         for part in row_chunks(len(columns), self._bytes_of_cuts(), _PARAMETER_BYTES):
             self._write(X, self._cuts(columns[part]), out[:, part])
@@ -84,7 +84,7 @@ class Signs(Endless):
         """Fitted numbers that parameters follow from besides kernel and key."""
         return ()
 
-    def _write(self, X: Any, below: Cuts, out: NDArray) -> None:
+    def _write(self, X: Matrix, below: Cuts, out: NDArray) -> None:
         entry = out.dtype.type(self.n_features_out_**-0.5 if self._scale_ else 1.0)
         minus_two = -2 * entry
         bytes_per_row = 10.0 * out.shape[1] + 8.0 * self.n_features_in_
@@ -94,7 +94,7 @@ class Signs(Endless):
 
     # What a subclass says.
 
-    def _fit_kernel(self, X: Any) -> None:
+    def _fit_kernel(self, X: Data) -> None:
         """Set ``kernel_`` and what else follows from the data."""
         raise NotImplementedError
 
@@ -165,17 +165,9 @@ class RandomPerceptron(Signs):
     centre: ArrayLike | str = "mean"
 
     def parameters(self, columns: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Directions and thresholds of some columns, regenerated from the key.
+        """Directions (b, d) and thresholds (b,) of some columns, regenerated from the key.
 
-        Parameters
-        ----------
-        columns : array of int of shape (b,)
-
-        Returns
-        -------
-        directions : ndarray of shape (b, d)
-        thresholds : ndarray of shape (b,)
-            Column j is positive where ``directions[j] . x >= thresholds[j]``.
+        Column j is positive where ``directions[j] . x >= thresholds[j]``.
         """
         streams = Streams(self.key_, np.asarray(columns))
         directions = streams.normal(self.n_features_in_, Slot.FREQUENCY)
@@ -195,7 +187,7 @@ class RandomPerceptron(Signs):
     def bytes_per_row(self, dtype: DTypeLike) -> float:
         return super().bytes_per_row(dtype) + 9.0 * self.n_features_out_  # projections are float64
 
-    def _fit_kernel(self, X: Any) -> None:
+    def _fit_kernel(self, X: Data) -> None:
         self.kernel_ = self._resolved_kernel(X)
 
     def _check_state(self) -> None:
@@ -212,7 +204,7 @@ class RandomPerceptron(Signs):
         directions, thresholds = self.parameters(columns)
         across = np.ascontiguousarray(directions.T)
 
-        def below(X: Any) -> NDArray[np.bool_]:
+        def below(X: Matrix) -> NDArray[np.bool_]:
             # In float64 whatever the data are: rounding must not move points across a plane.
             with np.errstate(over="ignore", invalid="ignore"):
                 places = X.astype(np.float64, copy=False) @ across
@@ -249,19 +241,10 @@ class _Trees(Signs):
     def parameters(
         self, columns: ArrayLike
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Depths, inputs and thresholds of some columns, regenerated from the key.
+        """Depths (b,), inputs and thresholds (b, deepest) of some columns, made from the key.
 
-        Parameters
-        ----------
-        columns : array of int of shape (b,)
-
-        Returns
-        -------
-        depths : ndarray of shape (b,)
-        inputs : ndarray of shape (b, deepest)
-        thresholds : ndarray of shape (b, deepest)
-            Column j is positive where an even number of the first ``depths[j]`` comparisons
-            ``x[inputs[j, i]] < thresholds[j, i]`` hold.
+        Column j is positive where an even number of the first ``depths[j]`` comparisons
+        ``x[inputs[j, i]] < thresholds[j, i]`` hold.
         """
         streams = Streams(self.key_, np.asarray(columns))
         depths = self._depths(streams)
@@ -289,8 +272,8 @@ class _Trees(Signs):
         thresholds = np.ascontiguousarray(thresholds[order].T)
         used, inputs = np.unique(inputs[order].T, return_inverse=True)
 
-        def below(X: Any) -> NDArray[np.bool_]:
-            X = X[:, used].toarray() if sparse.issparse(X) else X[:, used]
+        def below(X: Matrix) -> NDArray[np.bool_]:
+            X = X[:, used].toarray() if is_sparse(X) else X[:, used]
             X = np.ascontiguousarray(X.T)
             limits = _rounded_up(thresholds, X.dtype)
             odd = np.zeros((len(order), X.shape[1]), dtype=bool)
@@ -345,7 +328,7 @@ class RandomStump(_Trees):
 
     n_components: int = 1000
 
-    def _fit_kernel(self, X: Any) -> None:
+    def _fit_kernel(self, X: Data) -> None:
         self.kernel_ = kernels.Stump().resolve(X)
 
     def _check_state(self) -> None:
@@ -425,7 +408,7 @@ class RandomTree(_Trees):
     def stated_kernel(self) -> kernels.Kernel:
         return kernels.Laplacian(self.gamma)
 
-    def _fit_kernel(self, X: Any) -> None:
+    def _fit_kernel(self, X: Data) -> None:
         self.kernel_ = self._resolved_kernel(X)
         box = kernels.Stump().resolve(X)
         self.low_, self.high_ = box.low, box.high

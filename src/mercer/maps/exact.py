@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
+from mercer._array import Matrix
+from mercer._rows import Data
 from mercer.designs import Design, KernelColumns
 from mercer.maps.nystroem import Nystroem
 
@@ -81,7 +83,7 @@ default="gaussian"
         self.whiten = whiten
         self.n_jobs = n_jobs
 
-    def was_fitted_to(self, X: Any) -> bool:
+    def was_fitted_to(self, X: Matrix) -> bool:
         """Whether the rows of X are those of the fit, in type, too."""
         rows = self.landmarks_
         if X is rows:
@@ -97,10 +99,10 @@ default="gaussian"
     def _drawn_key(self) -> int:
         return 0
 
-    def _chosen_landmarks(self, X: Any) -> Any:
+    def _chosen_landmarks(self, X: Data) -> Matrix:
         return X
 
-    def _design(self, X: Any) -> Design:
+    def _design(self, X: Data) -> Design:
         if self.normalization_ is None and self.was_fitted_to(X):
             return KernelColumns(X, self.kernel_, n_jobs=self.n_jobs)
         return super()._design(X)

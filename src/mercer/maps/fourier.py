@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer import _core
-from mercer._array import available_memory, n_threads, row_chunks
+from mercer._array import Matrix, available_memory, n_threads, row_chunks
+from mercer._rows import Data
 from mercer._state import State
 from mercer._validation import name_from
 from mercer.maps._documentation import COSINES, documented
@@ -81,7 +82,7 @@ class RandomFourier(CosineMap):
     _kept_settings: ClassVar[tuple[str, ...]] = ("form", "scale", "sampling")
     _sampling_: str = field(init=False)
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Data) -> None:
         name_from(self.sampling, SAMPLINGS, "sampling")
         super()._fit(X)
 
@@ -109,7 +110,7 @@ class RandomFourier(CosineMap):
 
     # Features.
 
-    def _transform(self, X: Any) -> NDArray:
+    def _transform(self, X: Matrix) -> NDArray:
         self._check_transformed_memory(X)
         out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
         kept = self._remember()
@@ -127,12 +128,12 @@ class RandomFourier(CosineMap):
                 out[rows, columns] = tile
         return out
 
-    def _features_of(self, X: Any, streams: NDArray[np.int64]) -> NDArray:
+    def _features_of(self, X: Matrix, streams: NDArray[np.int64]) -> NDArray:
         out = np.empty((X.shape[0], self._per_stream * len(streams)), dtype=X.dtype)
         self._write(X, *self._drawn(streams), out)
         return out
 
-    def _write(self, X: Any, frequencies: NDArray, phases: NDArray | None, out: NDArray) -> None:
+    def _write(self, X: Matrix, frequencies: NDArray, phases: NDArray | None, out: NDArray) -> None:
         """Write the features of these frequencies into ``out``: pairs if there are no phases."""
         amplitude, threads = self._amplitude, n_threads(self.n_jobs)
         frequencies = frequencies.astype(X.dtype, copy=False)

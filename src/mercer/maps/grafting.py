@@ -17,18 +17,9 @@ def top_of_tree(
 ) -> tuple[Partition, list[int]]:
     """The first cuts of a tree, and the numbers in that tree of the nodes that they leave.
 
-    They are the first ones of the tree that ``grown`` gives if the sample is all rows; rows that
-    are alike are left in one node.
-
-    Parameters
-    ----------
-    sample : ndarray of shape (m, d)
-    node_size : int
-        Most rows of the sample in a node, unless they are alike.
-    number : int
-        Of the tree.
-    overlap, key, n_jobs :
-        As for ``grown``.
+    They are the first ones of tree ``number`` that ``grown`` gives if the sample (m, d) is all
+    rows; at most ``node_size`` rows of the sample are left in a node, and more where they are
+    alike.
     """
     numbers = np.array([number])
     top, _ = grown_in_core(sample, node_size, numbers, overlap, key, n_jobs, divides_alike=False)

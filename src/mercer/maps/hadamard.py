@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from mercer import _core
-from mercer._array import check_memory, n_threads, row_chunks
+from mercer._array import Matrix, check_memory, n_threads, row_chunks
 from mercer._random import Slot, Streams
+from mercer._rows import is_sparse
 from mercer.kernels.spectral import law_of
 from mercer.maps._documentation import COSINES, documented
 from mercer.maps.cosines import CosineMap, check_reach
@@ -125,13 +124,13 @@ class Fastfood(CosineMap):
 
     # Features.
 
-    def _transform(self, X: Any) -> NDArray:
+    def _transform(self, X: Matrix) -> NDArray:
         self._check_transformed_memory(X)
         out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
         self._write(X, self._remember(), out)
         return out
 
-    def _features_of(self, X: Any, streams: NDArray[np.int64]) -> NDArray:
+    def _features_of(self, X: Matrix, streams: NDArray[np.int64]) -> NDArray:
         size, per_stream = self._block_size, self._per_stream
         blocks, place = np.unique(streams // size, return_inverse=True)
         drawn = self._drawn(blocks)
@@ -144,7 +143,7 @@ class Fastfood(CosineMap):
             out[rows] = whole[:, columns.ravel()]
         return out
 
-    def _write(self, X: Any, blocks: _Blocks, out: NDArray) -> None:
+    def _write(self, X: Matrix, blocks: _Blocks, out: NDArray) -> None:
         """Write the features of these blocks into ``out``, which may end within the last."""
         n_streams = out.shape[1] // self._per_stream
         factors = blocks.signs * law_of(self.kernel_).input_scale(X.shape[1])
@@ -162,7 +161,7 @@ class Fastfood(CosineMap):
             self._amplitude,
         )
         threads = n_threads(self.n_jobs)
-        if not sparse.issparse(X):
+        if not is_sparse(X):
             _core.fastfood(X, *arguments, out, threads)
             return
         for rows in row_chunks(X.shape[0], X.dtype.itemsize * float(X.shape[1])):

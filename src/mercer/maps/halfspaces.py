@@ -7,7 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import row_chunks
+from mercer._array import Matrix, row_chunks
+from mercer._rows import Data
 from mercer._state import State
 from mercer.maps.members import Excerpt
 
@@ -59,7 +60,7 @@ class Halfspaces(Excerpt):
         other._adopt(self.n_features_in_)
         return other
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Data) -> None:
         self._adopt(X.shape[1])
 
     def _adopt(self, n_inputs: int) -> None:
@@ -85,7 +86,7 @@ class Halfspaces(Excerpt):
         thresholds = state.array("_thresholds", (None,), "d")
         state.array("_directions", (len(thresholds), n_inputs), "d")
 
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+    def _block(self, X: Matrix, columns: NDArray[np.int64]) -> NDArray:
         across = np.ascontiguousarray(self._directions[columns].T)
         out = np.empty((X.shape[0], len(columns)), dtype=X.dtype)
         for rows in row_chunks(X.shape[0], 9.0 * len(columns) + 8.0 * X.shape[1]):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import OneToOneFeatureMixin
 
-from mercer._rows import PreparedRows, is_sparse
+from mercer._array import Matrix
+from mercer._rows import Data, PreparedRows, is_sparse
 from mercer.designs import Dense, Design, Sparse
 from mercer.maps.base import FeatureMap
 
@@ -38,21 +39,21 @@ class IdentityMap(OneToOneFeatureMixin, FeatureMap):
     def __init__(self, *, n_jobs: int | None = None):
         self.n_jobs = n_jobs
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Data) -> None:
         """Nothing is to be found."""
 
     @property
     def n_features_out_(self) -> int:  # type: ignore[override]
         return self.n_features_in_
 
-    def _transform(self, X: Any) -> Any:
+    def _transform(self, X: Matrix) -> Matrix:
         return X
 
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+    def _block(self, X: Matrix, columns: NDArray[np.int64]) -> NDArray:
         block = X[:, columns]
-        return block.toarray() if sparse.issparse(block) else block
+        return block.toarray() if is_sparse(block) else block
 
-    def _design(self, X: Any) -> Design:
+    def _design(self, X: Data) -> Design:
         if isinstance(X, PreparedRows) and not is_sparse(X):
             return super()._design(X)
         X = X.together() if isinstance(X, PreparedRows) else X

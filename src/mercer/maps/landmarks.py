@@ -16,9 +16,9 @@ from scipy.linalg import solve_triangular
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
-from mercer._array import check_setting, row_chunks
+from mercer._array import Matrix, check_setting, row_chunks
 from mercer._random import Slot, Streams, distinct
-from mercer._rows import PreparedRows
+from mercer._rows import Data, PreparedRows, is_sparse
 from mercer.kernels import Kernel, Stationary
 
 __all__ = ["chosen", "pivoted_cholesky", "wide"]
@@ -29,7 +29,7 @@ _CANDIDATES = 2.0  # rows that a round keeps, per landmark, while it judges leve
 _FIRST_ROUND = 2  # rows of the first round, per landmark
 
 
-def chosen(name: str, kernel: Kernel, X: Any, m: int, key: int) -> Any:
+def chosen(name: str, kernel: Kernel, X: Data, m: int, key: int) -> Any:
     """m landmarks, from 1 to n, for the n rows of X: an array, CSR or ``PreparedRows``.
 
     ``name`` is "uniform", "leverage", "rpcholesky" or "kmeans". Landmarks are rows of X, for
@@ -45,12 +45,12 @@ def chosen(name: str, kernel: Kernel, X: Any, m: int, key: int) -> Any:
     return X[(_leverage_rows if name == "leverage" else _pivots)(kernel, X, m, key)]
 
 
-def wide(X: Any) -> Any:
+def wide(X: Matrix) -> Any:
     """Numbers in float64; texts as they are."""
     return X if X.ndim == 1 else X.astype(np.float64, copy=False)
 
 
-def _cluster_centres(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.float64]:
+def _cluster_centres(kernel: Kernel, X: Data, m: int, key: int) -> NDArray[np.float64]:
     """Centres of clusters in the geometry of the kernel, where that is a distance.
 
     Zhang, Tsang and Kwok, Improved Nyström low-rank approximation and error analysis, ICML 2008.
@@ -62,7 +62,7 @@ def _cluster_centres(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.flo
     scaled = isinstance(kernel, Stationary) and np.ndim(kernel.gamma) > 0
     scale = kernel.input_scale(d) if scaled else np.ones(d)  # type: ignore[attr-defined]
     copies = 1 if scaled else 0
-    n_stored = X.nnz if sparse.issparse(X) else X.size
+    n_stored = X.nnz if is_sparse(X) else X.size
     check_setting(
         "n_components",
         m,
@@ -71,7 +71,7 @@ def _cluster_centres(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.flo
         "choose landmarks='uniform'",
     )
     if scaled:
-        X = X @ sparse.diags_array(scale) if sparse.issparse(X) else X * scale
+        X = X @ sparse.diags_array(scale) if is_sparse(X) else X * scale
     bits = Streams(key, np.zeros(1, dtype=np.int64)).bits(1, Slot.LANDMARK)
     seed = int(bits[0, 0] >> np.uint64(32))
     clusters = MiniBatchKMeans(
@@ -86,7 +86,7 @@ def _cluster_centres(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.flo
 # Leverage.
 
 
-def _leverage_rows(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
+def _leverage_rows(kernel: Kernel, X: Matrix, m: int, key: int) -> NDArray[np.int64]:
     """Rows with probabilities proportional to their ridge leverage scores, without replacement.
 
     The score of a row is ``(K (K + ridge I)^-1)_ii``: how much of it the others cannot say. It is
@@ -119,7 +119,7 @@ def _leverage_rows(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64
 
 def _ridge_leverage(
     kernel: Kernel,
-    X: Any,
+    X: Matrix,
     rows: NDArray[np.int64],
     sample: NDArray[np.int64],
     weights: NDArray[np.float64],
@@ -154,7 +154,7 @@ def _ridge_leverage(
 # Pivoted Cholesky.
 
 
-def _pivots(kernel: Kernel, X: Any, m: int, key: int) -> NDArray[np.int64]:
+def _pivots(kernel: Kernel, X: Data, m: int, key: int) -> NDArray[np.int64]:
     """Rows one after another, each with probability proportional to what is left of its diagonal.
 
     The first of more.

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from mercer._array import check_memory, n_threads
+from mercer._array import Matrix, check_memory, n_threads
 from mercer._random import RandomStateLike
+from mercer._rows import Data
 from mercer._state import State, holds_once
 from mercer._validation import positive_integer, real_number
 from mercer.designs import Design
@@ -110,13 +111,7 @@ default="laplacian"
         return len(self.members_.order) + len(self.members_)
 
     def with_trees(self, count: int) -> LocalKernel:
-        """A fitted copy with the first trees alone.
-
-        Parameters
-        ----------
-        count : int
-            At least 1 and at most the number of trees.
-        """
+        """A fitted copy with the first ``count`` trees alone, at least 1."""
         trees = len(self.partition_.roots)
         if positive_integer(count, "count") > trees:
             raise ValueError(f"count must be at most the number of trees, {trees}; got {count}.")
@@ -127,16 +122,8 @@ default="laplacian"
         other.members_ = Members(self.members_.order[: starts[-1]], starts)
         return other
 
-    def fitted_to(self, landmarks: Any, partition: Partition, members: Members) -> LocalKernel:
-        """A fitted copy, of which somebody else has grown the trees.
-
-        Parameters
-        ----------
-        landmarks : array of shape (n, d)
-        partition : Partition
-            From ``settled()`` and the numbers of the trees.
-        members : Members
-        """
+    def fitted_to(self, landmarks: Matrix, partition: Partition, members: Members) -> LocalKernel:
+        """A fitted copy whose trees were grown elsewhere, from ``settled()`` and their numbers."""
         other = LocalKernel(**self.get_params())
         other.key_, other.n_features_in_ = self.settled(), landmarks.shape[1]
         other.kernel_ = self.stated_kernel()
@@ -164,24 +151,12 @@ default="laplacian"
         members.check("starts", "divide the rows of the leaves", whole)
 
     def expected_members(self, n: int) -> float:
-        """About how many rows the leaves of all trees would have together.
-
-        Parameters
-        ----------
-        n : int
-            Rows to fit to.
-        """
+        """About how many rows the leaves of all trees would have together, fitted to n rows."""
         leaf_size, n_trees, overlap = self.shape_for(n)
         return n * n_trees * expected_growth(n, leaf_size, overlap)
 
     def shape_for(self, n: int) -> tuple[int, int, float]:
-        """Size of the leaves, number of the trees and overlap, if they make sense.
-
-        Parameters
-        ----------
-        n : int
-            Rows to fit to.
-        """
+        """Size of the leaves, number of the trees and overlap for n rows, if they make sense."""
         leaf_size = positive_integer(self.leaf_size, "leaf_size")
         if leaf_size < 2:
             raise ValueError(f"leaf_size must be at least 2; got {self.leaf_size!r}.")
@@ -195,7 +170,7 @@ default="laplacian"
             raise ValueError(f"overlap must be from 0 to {_MOST_OVERLAP}; got {self.overlap!r}.")
         return leaf_size, n_trees, overlap
 
-    def _checked(self, X: Any, reset: bool) -> Any:
+    def _checked(self, X: Any, reset: bool) -> Matrix:
         if reset:
             self.check_kernel()
         return super()._checked(X, reset)
@@ -205,7 +180,7 @@ default="laplacian"
         if self.stated_kernel().takes_text:
             raise ValueError(f"kernel must be one of rows of numbers; got {self.kernel!r}.")
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Data) -> None:
         n_threads(self.n_jobs)
         shape = self.shape_for(X.shape[0])
         check_memory(
@@ -218,7 +193,7 @@ default="laplacian"
         self.partition_, self.members_ = grown(X, *shape, self.key_, self.n_jobs)
         self.landmarks_ = X
 
-    def _design(self, X: Any) -> Design:
+    def _design(self, X: Data) -> Design:
         members, kinds = self.members_, (self.kernel_, self.landmarks_)
         blocks = [
             LeafBlock(
@@ -232,8 +207,8 @@ default="laplacian"
         ]
         return Local(X, *kinds, blocks, len(members.order), len(members), self.n_jobs)
 
-    def _transform(self, X: Any) -> sparse.csr_array:
+    def _transform(self, X: Matrix) -> sparse.csr_array:
         return self._design(X).tocsr()
 
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+    def _block(self, X: Matrix, columns: NDArray[np.int64]) -> NDArray:
         return self._design(X).block(columns)

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import clone
 
+from mercer._array import Matrix
+from mercer._rows import Data
 from mercer._state import State
 from mercer._validation import column_indices, float_type
 from mercer.designs import Dense, Design
@@ -25,19 +27,11 @@ class FeatureSequence(FeatureMap):
     ``n_components`` are as well defined as those before.
     """
 
-    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureSequence, Design]:
+    def stream(self, X: Matrix, first: int, count: int) -> tuple[FeatureSequence, Design]:
         """Features of the sequence that this map is the start of, fitted to X, and their design.
 
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-        first, count : int
-            Which places: columns or, for maps whose columns come in grids, grids.
-
-        Raises
-        ------
-        ValueError
-            If the columns of the map depend on their number, or on each other.
+        ``first`` and ``count`` are places: columns or, for maps whose columns come in grids, grids.
+        Maps whose columns depend on their number, or on each other, raise a ValueError.
         """
         raise ValueError(_no_sequence(self))
 
@@ -65,7 +59,7 @@ class Excerpt(FeatureSequence):
         # Features, and what maps use to make them.
         return 8.0 * self.n_features_in_ + 24.0 * self.n_features_out_
 
-    def _design(self, X: Any) -> Design:
+    def _design(self, X: Data) -> Design:
         return Dense(self._transform(X), self._n_jobs)
 
 
@@ -93,7 +87,7 @@ class Endless(FeatureSequence):
     n_components: int
     _scale_: bool
 
-    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureSequence, Design]:
+    def stream(self, X: Matrix, first: int, count: int) -> tuple[FeatureSequence, Design]:
         self._check_fitted()
         if self._scale_:
             return super().stream(X, first, count)
@@ -145,7 +139,7 @@ class Members(Excerpt):
         members._adopt(fitted)
         return members
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Data) -> None:
         if not isinstance(self.feature_map, Endless) or self.feature_map.scale:
             raise ValueError(
                 "feature_map must be an endless sequence of random functions with scale=False; "
@@ -171,7 +165,7 @@ class Members(Excerpt):
         d = base.n_features_in_
         state.check("n_features_in_", f"be {d}", state.integer("n_features_in_") == d)
 
-    def stream(self, X: Any, first: int, count: int) -> tuple[FeatureSequence, Design]:
+    def stream(self, X: Matrix, first: int, count: int) -> tuple[FeatureSequence, Design]:
         return self.base_.stream(X, first, count)
 
     def excerpt(self, columns: ArrayLike) -> Members:
@@ -189,7 +183,7 @@ class Members(Excerpt):
     def _drawn_key(self) -> int:
         return self.base_.key_
 
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+    def _block(self, X: Matrix, columns: NDArray[np.int64]) -> NDArray:
         if not len(columns):
             return np.empty((X.shape[0], 0), dtype=float_type(X))
         return self.base_._block(X, self._places[columns])

@@ -11,11 +11,13 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import clone
 
 from mercer import kernels, maps
-from mercer._array import CHUNK_BYTES, chunk_bytes, n_threads, row_chunks
+from mercer._array import CHUNK_BYTES, Matrix, chunk_bytes, n_threads, row_chunks
 from mercer._random import RandomStateLike, Slot, Streams
+from mercer._rows import Data
 from mercer._state import State
 from mercer._validation import float_type, name_from, positive_integer, scale_of_distance
 from mercer.designs import Dense, Design, Lazy
+from mercer.kernels.base import Gamma
 from mercer.maps.base import FeatureMap
 from mercer.maps.drawn import LAST_KEY
 
@@ -79,7 +81,7 @@ class Nested(FeatureMap):
         base = self._stated_base().state_kernel(kernel)
         return self.set_params(base=base, kernel=None, gamma="scale", n_base=None)
 
-    def _state_gamma(self, gamma: Any) -> Self:
+    def _state_gamma(self, gamma: Gamma) -> Self:
         if isinstance(self.base, FeatureMap):
             return self.set_params(base=clone(self.base)._state_gamma(gamma))
         return super()._state_gamma(gamma)
@@ -89,7 +91,7 @@ class Nested(FeatureMap):
     def _check_projection(self) -> None:
         """Refuse settings that make no sense for the fitted base, before any work is done."""
 
-    def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> None:
+    def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Matrix) -> None:
         raise NotImplementedError
 
     def _project(self, piece: Design) -> NDArray:
@@ -103,7 +105,7 @@ class Nested(FeatureMap):
 
     # What follows.
 
-    def _checked(self, X: Any, reset: bool) -> Any:
+    def _checked(self, X: Any, reset: bool) -> Matrix:
         if self.takes_text:
             return (self._stated_base() if reset else self.base_)._checked(X, reset)
         return super()._checked(X, reset)
@@ -112,16 +114,16 @@ class Nested(FeatureMap):
     def _goes_by_rows(self) -> bool:
         return True  # the base makes an array of them if it has to
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Data) -> None:
         self._fit_pieces(X)
 
-    def _fit_design(self, X: Any) -> Design:
+    def _fit_design(self, X: Data) -> Design:
         pieces = self._fit_pieces(X)
         if isinstance(pieces, list):
             return self._projected(pieces, X)
         return self._design(X)
 
-    def _fit_pieces(self, X: Any) -> Iterable[tuple[slice, Design]]:
+    def _fit_pieces(self, X: Data) -> Iterable[tuple[slice, Design]]:
         """Fit base and projection; the base features of X, for as many passes as wanted."""
         n_threads(self.n_jobs)
         base = self._stated_base()
@@ -183,25 +185,25 @@ class Nested(FeatureMap):
 
     # Features.
 
-    def _transform(self, X: Any) -> NDArray:
+    def _transform(self, X: Matrix) -> NDArray:
         self._check_transformed_memory(X)
         design = self._projected(_Pieces(self.base_, X, self.n_features_out_), X)
         self.warn_missing(design.n_missing, design.shape[0])
         return design.array
 
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+    def _block(self, X: Matrix, columns: NDArray[np.int64]) -> NDArray:
         out = np.empty((X.shape[0], len(columns)), dtype=float_type(X))
         projection = self._columns(columns)
         for rows, piece in _Pieces(self.base_, X, self.n_features_out_):
             out[rows] = piece.matvec(projection)
         return out
 
-    def _design(self, X: Any) -> Design:
+    def _design(self, X: Data) -> Design:
         if self._is_too_large(X):
             return Lazy(X, self, self.n_features_out_, float_type(X), n_jobs=self.n_jobs)
         return self._projected(_Pieces(self.base_, X, self.n_features_out_), X)
 
-    def _projected(self, pieces: Iterable[tuple[slice, Design]], X: Any) -> Dense:
+    def _projected(self, pieces: Iterable[tuple[slice, Design]], X: Matrix) -> Dense:
         shape = (X.shape[0], self.n_features_out_)
         design = Dense(np.empty(shape, dtype=float_type(X)), self.n_jobs)
         for rows, piece in pieces:
@@ -225,7 +227,7 @@ class _Pieces:
     """
 
     feature_map: FeatureMap
-    X: Any
+    X: Matrix
     n_components: int
 
     def __iter__(self) -> Iterator[tuple[slice, Design]]:

@@ -12,8 +12,9 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import linalg
 from scipy.linalg import blas
 
-from mercer._array import check_setting, n_threads, row_chunks
+from mercer._array import Matrix, check_setting, n_threads, row_chunks
 from mercer._random import RandomStateLike
+from mercer._rows import Data
 from mercer._state import State
 from mercer._validation import flag, float_type, matrix, name_from, positive_integer
 from mercer.designs import Design, KernelColumns
@@ -129,7 +130,7 @@ default="gaussian"
         kernel: Any = "gaussian",
         gamma: float | ArrayLike | str = "scale",
         n_components: int | None = None,
-        landmarks: Any = "uniform",
+        landmarks: Matrix | str = "uniform",
         whiten: bool = True,
         *,
         random_state: RandomStateLike = None,
@@ -186,7 +187,7 @@ default="gaussian"
         identity = np.eye(simpler.n_features_out_, dtype=coef.dtype)
         return simpler, identity if weights.ndim == 2 else identity[0]
 
-    def _fit(self, X: Any) -> None:
+    def _fit(self, X: Data) -> None:
         n_threads(self.n_jobs)
         if self.n_components is not None:
             positive_integer(self.n_components, "n_components")
@@ -196,7 +197,7 @@ default="gaussian"
         self.landmarks_ = self._chosen_landmarks(X)
         self.normalization_ = self._whitening() if self.whiten else None
 
-    def _checked(self, X: Any, reset: bool) -> Any:
+    def _checked(self, X: Any, reset: bool) -> Matrix:
         return checked_texts(X, "X") if self.takes_text else super()._checked(X, reset)
 
     def _whitening(self) -> NDArray[np.float64]:
@@ -221,7 +222,7 @@ default="gaussian"
         # A rotation of the features changes no inner product, and a triangle is half the work.
         return np.ascontiguousarray(linalg.qr(whitening.T, mode="r")[0][: whitening.shape[1]].T)
 
-    def _chosen_landmarks(self, X: Any) -> Any:
+    def _chosen_landmarks(self, X: Data) -> Matrix:
         if isinstance(self.landmarks, str):
             name = name_from(self.landmarks, _CHOICES, "landmarks")
             n = X.shape[0]
@@ -249,23 +250,25 @@ default="gaussian"
             )
         return landmarks
 
-    def _design(self, X: Any) -> Design:
+    def _design(self, X: Data) -> Design:
         if self.normalization_ is None:
             return KernelColumns(X, self.kernel_, self.landmarks_, n_jobs=self.n_jobs)
         return super()._design(X)
 
-    def _transform(self, X: Any) -> NDArray:
+    def _transform(self, X: Matrix) -> NDArray:
         self._check_transformed_memory(X)
         return self._product(X, self.landmarks_, self.normalization_)
 
-    def _block(self, X: Any, columns: NDArray[np.int64]) -> NDArray:
+    def _block(self, X: Matrix, columns: NDArray[np.int64]) -> NDArray:
         if self.normalization_ is None and len(columns):
             return self._product(X, self.landmarks_[columns], None)
         if self.normalization_ is None:
             return np.empty((X.shape[0], 0), dtype=float_type(X))
         return self._product(X, self.landmarks_, self.normalization_[:, columns])
 
-    def _product(self, X: Any, landmarks: Any, weights: NDArray[np.float64] | None) -> NDArray:
+    def _product(
+        self, X: Matrix, landmarks: Matrix, weights: NDArray[np.float64] | None
+    ) -> NDArray:
         """``k(X, landmarks) @ weights``, a bounded number of rows at a time."""
         m = landmarks.shape[0]
         n_columns = m if weights is None else weights.shape[1]
@@ -304,7 +307,7 @@ def _are_texts(texts: Any) -> bool:
     return is_array and all(isinstance(text, str) for text in texts)
 
 
-def _is_tame(X: Any, landmarks: Any, weights: NDArray[np.float64] | None) -> bool:
+def _is_tame(X: Matrix, landmarks: Matrix, weights: NDArray[np.float64] | None) -> bool:
     """Whether float32 loses nothing that float32 features could show."""
     if not all(isinstance(one, np.ndarray) and one.dtype == np.float32 for one in (X, landmarks)):
         return False

@@ -121,7 +121,7 @@ class HashedNGrams(FeatureMap):
     def _checked(self, X: Any, reset: bool) -> NDArray:
         return checked_texts(X, "X")
 
-    def _fit(self, X: NDArray) -> None:
+    def _fit(self, X: NDArray) -> None:  # type: ignore[override]
         n_components = positive_integer(self.n_components, "n_components")
         if n_components > _LARGEST:
             raise ValueError(f"n_components must be at most {_LARGEST}; got {n_components}.")
@@ -150,7 +150,7 @@ class HashedNGrams(FeatureMap):
             out[rows] = self._hashed(X[rows])[:, columns].toarray()
         return out
 
-    def _design(self, X: NDArray) -> Design:
+    def _design(self, X: NDArray) -> Design:  # type: ignore[override]
         return Sparse(self._transform(X), self.n_jobs)
 
     def _check_state(self) -> None:

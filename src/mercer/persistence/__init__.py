@@ -211,10 +211,6 @@ def load_saved(path: str | os.PathLike[str]) -> SavedModel:
     path : str or path-like
         The file.
 
-    Returns
-    -------
-    SavedModel
-
     Examples
     --------
     >>> from mercer import persistence

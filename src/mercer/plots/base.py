@@ -72,11 +72,6 @@ def thousands(number: int) -> str:
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure as PNG, whole or not at all.
 
-    Parameters
-    ----------
-    figure : matplotlib.figure.Figure
-    path : str or path-like
-
     Raises
     ------
     OSError

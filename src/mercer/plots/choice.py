@@ -28,10 +28,6 @@ def choice_figure(model: Any, n_inputs: int = 20) -> Figure:
     n_inputs : int, default=20
         How many inputs are shown, those with the largest shares.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     TypeError

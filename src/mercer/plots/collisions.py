@@ -27,10 +27,6 @@ def collisions_figure(collisions: Collisions) -> Figure:
         From :func:`mercer.diagnostics.collisions`; the share of unseen bins is in the title if
         known.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     TypeError

@@ -28,10 +28,6 @@ def compare_figure(records: Iterable[Mapping[str, Any]]) -> Figure:
     records : iterable of dict
         Those of one comparison, of one data set.
 
-    Returns
-    -------
-    matplotlib.figure.Figure
-
     Raises
     ------
     ValueError

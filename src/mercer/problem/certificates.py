@@ -18,10 +18,6 @@ def dual_gap(point: Point) -> float | None:
     demands, D(a) = −(1/n) Σ s_i ℓ*(y_i, a_i) − Ω*(−Zᵀ(s·a)/n), where Ω*(v) is
     ‖max(|v| − l1, 0)‖² / (2 l2), or 0 for |v| ≤ l1 if there is no l2 part.
 
-    Parameters
-    ----------
-    point : Point
-
     Returns
     -------
     float or None
@@ -76,16 +72,10 @@ def dual_values(
 ) -> NDArray[np.float64]:
     """D(share · a) of every output, a lower bound of its minimum: (k,) or (1,).
 
-    Parameters
-    ----------
-    problem : Problem
-        With a convex loss and a strength above 0.
-    a : ndarray of shape (n,) or (n, k), float64
-        In the domain of the conjugate; of weighted mean 0 if there is an intercept.
-    correlations : ndarray of shape (D,) or (D, k)
-        (1/n) Zᵀ (s·a).
-    share : ndarray of shape () or (k,)
-        From 0 to 1. With an l1 part alone, D is −∞ unless share · |correlations| ≤ l1.
+    The loss is convex and the strength above 0. ``a`` (n,) or (n, k), in float64, lies in the
+    domain of the conjugate, of weighted mean 0 if there is an intercept; ``correlations`` are (1/n)
+    Zᵀ (s·a), and a share is from 0 to 1. With an l1 part alone, D is −∞ unless share ·
+    |correlations| ≤ l1.
     """
     conjugate = problem.row_mean(np.asarray(problem.loss.conjugate(share * a, problem.y)))
     of_penalty = problem.penalty.conjugate(share.astype(correlations.dtype) * correlations)

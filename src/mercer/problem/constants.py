@@ -52,15 +52,9 @@ def best_constant(
 ) -> NDArray:
     """The constant responses of every output with the least mean loss.
 
-    Parameters
-    ----------
-    loss : Loss
-        The nearest minimum below ``start`` is taken where it is not convex.
-    y : ndarray of shape (n,) or (n, k)
-    start : ndarray of shape () or (k,)
-        ``loss.start``, which is the best one for classification and a quadratic loss.
-    mean : callable
-        Averages over rows with their weights.
+    The nearest minimum below ``start`` is taken where the loss is not convex. ``start`` is
+    ``loss.start``, the best one for classification and a quadratic loss; ``mean`` averages over
+    rows with their weights.
     """
     if loss.is_classification or loss.quadratic:
         return start

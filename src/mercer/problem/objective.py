@@ -39,28 +39,6 @@ class Point:
     responses : array of shape (n,) or (n, k), optional
         Zw + b, where it is known already; else it costs one product with the design.
 
-    Attributes
-    ----------
-    theta : ndarray
-        In the dtype of the problem.
-    responses : ndarray of shape (n,) or (n, k)
-        Zw + b.
-    values : ndarray of shape (k,) or (1,)
-        F: one number per output if the outputs are independent, else one in all.
-    value : float
-        F, summed over the outputs.
-    gradient : ndarray of the shape of θ
-        ∇F without its l1 part.
-    slopes : ndarray of shape (n,) or (n, k)
-        Derivatives of the mean loss with respect to the responses, s_i ℓ'(y_i, u_i) / n.
-    curvature : ndarray of shape (n,) or (n, k), or callable
-        ℓ'' of every row and output; a linear map of changes of the responses for a joint loss.
-    violation : ndarray of the shape of θ
-        Distance of 0 to the subdifferential of F, entry by entry.
-    optimality : float
-        Norm of the violation relative to ``Problem.reference()``, the largest over the independent
-        outputs.
-
     Raises
     ------
     ValueError
@@ -85,12 +63,12 @@ class Point:
         if self.theta.shape != problem.shape:
             raise ValueError(f"theta must have shape {problem.shape}; got {self.theta.shape}.")
         responses = problem._forward(self.theta) if responses is None else responses.view()
-        self.responses: NDArray = responses
+        self.responses: NDArray = responses  # Zw + b
         self.theta.flags.writeable = self.responses.flags.writeable = False
 
     @cached_property
     def values(self) -> NDArray[np.float64]:
-        """F of every independent output."""
+        """F, (k,): one number per output if the outputs are independent; else one in all, (1,)."""
         problem = self.problem
         penalties = problem.penalty.value(problem.weights_of(self.theta))
         if not problem.separable:
@@ -113,7 +91,7 @@ class Point:
 
     @property
     def slopes(self) -> NDArray:
-        """Derivatives of the mean loss with respect to the responses; not kept."""
+        """Derivatives s_i ℓ'(y_i, u_i) / n of the mean loss by the responses; not kept."""
         problem = self.problem
         slopes = problem._weighted(problem.loss.gradient(self.responses, problem.y))
         slopes /= problem.n_rows
@@ -139,7 +117,7 @@ class Point:
 
     @property
     def optimality(self) -> float:
-        """Norm of the violation relative to that of the start, the largest over the outputs."""
+        """Norm of the violation in units of ``Problem.reference()``, the largest of the outputs."""
         return float(np.max(self.problem.norm(self.violation) / self.problem.reference()))
 
     def curvature_product(self, v: NDArray, outputs: NDArray | None = None) -> NDArray:
@@ -226,8 +204,6 @@ class Problem:
         Shape of θ.
     dtype : numpy.dtype
         That of the design and of θ. Sums and inner products are float64.
-    capabilities : frozenset of str
-        Properties that solvers may require.
     separable : bool
         Whether there are several outputs, each a problem of its own.
 
@@ -316,18 +292,7 @@ class Problem:
         return np.sqrt(self.dot(a, a))
 
     def at(self, theta: ArrayLike, responses: NDArray | None = None) -> Point:
-        """F and its derivatives at θ.
-
-        Parameters
-        ----------
-        theta : array of the shape of θ
-        responses : array of shape (n,) or (n, k), optional
-            Zw + b, if it is known already.
-
-        Returns
-        -------
-        Point
-        """
+        """F and its derivatives at θ; ``responses`` are Zw + b where they are known already."""
         start = self._facts.get("start")
         if start is None or not np.array_equal(theta, start.theta):
             return Point(self, theta, responses)

@@ -35,17 +35,8 @@ def rounding(problem: Problem, theta: NDArray, wide: Design | None = None) -> fl
     These bound the errors of responses to training rows; of a model with explicit features, those
     to other rows are up to |z| / (2 √(n alpha)) times as large. A sample of rows stands for all.
 
-    Parameters
-    ----------
-    problem : Problem
-    theta : array of the shape of θ
-    wide : Design, default=None
-        ``sampled_rows`` with features in float64, which show the rounding of those in float32.
-
-    Returns
-    -------
-    float
-        The largest over the outputs; 0 for targets that are all 0.
+    ``wide`` are ``sampled_rows`` with features in float64, which show the rounding of those in
+    float32. The largest estimate over the outputs counts; it is 0 for targets that are all 0.
     """
     rows = sampled_rows(problem.n_rows)
     design = problem.design.rows(rows)

@@ -86,16 +86,6 @@ def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
       the matrix fits. More rows get preconditioned conjugate gradients, which reach the same
       residual in fewer looks at the kernel than block descent; more landmarks get block descent,
       which is about done when the factors of their preconditioner are made.
-
-    Parameters
-    ----------
-    problem : Problem
-    tol, max_iter :
-        As in ``Solver``.
-
-    Returns
-    -------
-    Solver
     """
     if problem.penalty.l1:
         return CoordinateDescent(tol=tol, max_iter=max_iter)
@@ -141,10 +131,6 @@ def get(
         What "auto" chooses by.
     tol : float, default=1e-4
     max_iter : int, default=1000
-
-    Returns
-    -------
-    Solver
 
     Raises
     ------

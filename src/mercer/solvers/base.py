@@ -221,10 +221,6 @@ class Solver:
             Called with the state after every iteration (``coef``, ``iteration``, ``objective``,
             ``optimality``); returning True stops the solver. Its time is not counted.
 
-        Returns
-        -------
-        Result
-
         Raises
         ------
         ValueError

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from mercer._array import check_memory
+from mercer._array import Matrix, check_memory
 from mercer._validation import float_type, name_from, positive_integer, positive_number
 from mercer.designs import Design, select
 from mercer.maps import FeatureMap, Halfspaces
@@ -70,7 +69,7 @@ class Boosting(WorkingSet):
 class _HalfspaceSearch:
     """A source that looks for a half-space for every output in all rows of X."""
 
-    def __init__(self, X: Any):
+    def __init__(self, X: Matrix):
         self.X, self.n_rows, self.dtype = X, X.shape[0], float_type(X)
 
     def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
@@ -99,7 +98,7 @@ class Perceptrons(_HalfspaceSearch):
         Strength of half the squared norm of t beside the weighted mean of the surrogate, > 0.
     """
 
-    def __init__(self, X: Any, surrogate: str = "logistic", ridge: float = 1e-4):
+    def __init__(self, X: Matrix, surrogate: str = "logistic", ridge: float = 1e-4):
         super().__init__(X)
         self.surrogate = name_from(surrogate, ("logistic", "hinge", "squared_hinge"), "surrogate")
         self.ridge = positive_number(ridge, "ridge")
@@ -118,7 +117,7 @@ class Perceptrons(_HalfspaceSearch):
         norm = float(np.linalg.norm(direction))
         return (direction / norm, -offset / norm) if norm > 0 else nowhere
 
-    def _classifier(self) -> Any:
+    def _classifier(self) -> LogisticRegression | LinearSVC:
         if self.surrogate == "logistic":
             return LogisticRegression(C=1.0 / self.ridge, max_iter=1000)
         exact = self.surrogate == "squared_hinge"
@@ -130,13 +129,10 @@ class Perceptrons(_HalfspaceSearch):
 class BestStump(_HalfspaceSearch):
     """The threshold on one input with the largest ``|sum_i slopes_i sign(x_ij - a)|``, exactly.
 
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Its order along every input takes 8 n d bytes of memory.
+    The order of the array X (n, d) along every input takes 8 n d bytes of memory.
     """
 
-    def __init__(self, X: Any):
+    def __init__(self, X: Matrix):
         if sparse.issparse(X):
             raise TypeError("X must be dense for stumps to be searched; got a sparse matrix.")
         check_memory(16.0 * X.size, "the order of the rows along every input", "use Perceptrons")
@@ -169,7 +165,7 @@ class BestOfSome:
         Tried for every feature asked for; grids, for maps that draw whole grids.
     """
 
-    def __init__(self, feature_map: FeatureMap, X: Any, n_candidates: int = 100):
+    def __init__(self, feature_map: FeatureMap, X: Matrix, n_candidates: int = 100):
         self.feature_map = feature_map
         self.X, self.n_rows, self.dtype = X, X.shape[0], float_type(X)
         self.n_candidates = positive_integer(n_candidates, "n_candidates")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,6 +12,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from mercer._array import check_setting, chunk_bytes, row_chunks
 from mercer._documentation import documented, entries
 from mercer._random import Slot, Streams
+from mercer._rows import Data
 from mercer._validation import (
     flag,
     float_type,
@@ -128,7 +128,7 @@ class Expansion:
         if self.scale < _LEAST_SCALE:
             self._blocks, self.scale = [self.coef], 1.0
 
-    def responses(self, X: Any) -> NDArray:
+    def responses(self, X: Data) -> NDArray:
         """f(x) for every row of X, of shape (n,) or (n, k)."""
         coef = self.coef
         out = np.zeros((X.shape[0], *self.shape), dtype=np.result_type(self.dtype, float_type(X)))
@@ -216,7 +216,7 @@ class DoublySGD:
         self,
         f: Expansion,
         t: int,
-        X: Any,
+        X: Data,
         y: NDArray,
         loss: Loss,
         *,
@@ -225,31 +225,11 @@ class DoublySGD:
         responses: NDArray | None = None,
         block_size: int | None = None,
     ) -> float:
-        """Step t, in place.
+        """Step t, after t others, in place; the mean loss of the batch before it.
 
-        Parameters
-        ----------
-        f : Expansion
-        t : int
-            Steps before this one.
-        X : array or CSR of shape (m, d)
-            The batch.
-        y : ndarray of shape (m,) or (m, k)
-            Its targets, as the loss takes them.
-        loss : Loss
-        sample_weight : ndarray of shape (m,), optional
-            Of mean one over all rows, if not over the batch.
-        offset : float or ndarray of shape (k,), default=0.0
-            Added to f.
-        responses : ndarray of the shape of y, optional
-            f of the batch where it is known.
-        block_size : int, optional
-            Features to add; None: as for a batch of m rows.
-
-        Returns
-        -------
-        float
-            Mean loss of the batch before the step.
+        The batch X (m, d) has targets y (m,) or (m, k), and weights of mean one over all rows, if
+        not over the batch. ``offset`` is added to f; ``responses`` are f of the batch where it is
+        known; ``block_size`` features are added, by default as for a batch of m rows.
 
         Raises
         ------
@@ -285,7 +265,7 @@ class DoublySGD:
     def solve(
         self,
         feature_map: FeatureMap,
-        X: Any,
+        X: Data,
         y: NDArray,
         loss: Loss,
         *,
@@ -295,20 +275,9 @@ class DoublySGD:
     ) -> tuple[Expansion, NDArray[np.float64]]:
         """``max_iter`` steps over batches of these rows, in an order that the map's key decides.
 
-        Parameters
-        ----------
-        feature_map : FeatureMap
-            Fitted, with ``scale=False``.
-        X, y, loss, sample_weight, offset :
-            All rows, as for ``step``; ``sample_weight`` of any mean.
-        callback : callable, optional
-            Called with the expansion after every step; returning True ends them.
-
-        Returns
-        -------
-        f : Expansion
-        losses : ndarray of shape (n_steps,)
-            Mean losses of the batches, each before its step.
+        The map is fitted, with ``scale=False``; weights may have any mean, and the rest is as for
+        ``step``. The callback sees the expansion after every step and ends them by True. Beside the
+        expansion, the mean losses of the batches (n_steps,), each before its step.
         """
         dtype = float_type(X)
         f = Expansion(feature_map, y.shape[1:], dtype)
@@ -357,7 +326,7 @@ class DoublySGD:
         return size / (1.0 + decay * t)
 
     def _direction(
-        self, f: Expansion, X: Any, slopes: NDArray, weights: NDArray | None, count: int
+        self, f: Expansion, X: Data, slopes: NDArray, weights: NDArray | None, count: int
     ) -> NDArray:
         """The gradient of the next ``count`` features, preconditioned if that is wanted."""
         n_rows = X.shape[0]
@@ -387,7 +356,7 @@ class DoublySGD:
                 jitter *= 10.0
 
     def _update(
-        self, kept: NDArray, f: Expansion, before: float, t: int, loss: Loss, X: Any, block: int
+        self, kept: NDArray, f: Expansion, before: float, t: int, loss: Loss, X: Data, block: int
     ) -> None:
         """Responses of all rows after step t."""
         kept *= 1.0 - self.step_length(t, loss, f.feature_map) * self.alpha

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mercer import maps, solvers
@@ -23,22 +21,17 @@ _LINEAR = frozenset({"a quadratic loss", "a penalty of linear gradient"})
 
 
 def best_form(
-    map_: FeatureMap, solver: Any, n_samples: int, is_ridge: bool, is_quadratic: bool
+    map_: FeatureMap,
+    solver: str | solvers.Solver,
+    n_samples: int,
+    is_ridge: bool,
+    is_quadratic: bool,
 ) -> FeatureMap:
     """A kernel against landmarks, whitened or not as it is quickest to solve for.
 
-    Parameters
-    ----------
-    map_ : FeatureMap
-        Not fitted yet; its settings are changed.
-    solver : str or Solver
-        As the user gave it.
-    n_samples : int
-        Rows to be fitted.
-    is_ridge : bool
-        Whether the penalty is "l2" by name.
-    is_quadratic : bool
-        Whether the loss is.
+    ``map_`` is not fitted yet, and its settings are changed; ``solver`` is as the user gave it,
+    ``n_samples`` the rows to be fitted; ``is_ridge`` says whether the penalty is "l2" by name,
+    ``is_quadratic`` whether the loss is.
     """
     if not isinstance(map_, maps.Nystroem):
         return map_
@@ -78,7 +71,7 @@ def in_span(
     return design, RKHSNorm(penalty.alpha, design.landmark_design())
 
 
-def _solves_systems(given: Any) -> bool:
+def _solves_systems(given: str | solvers.Solver) -> bool:
     """True if the solver that is asked for takes the norm of a function as its penalty."""
     solver = given if isinstance(given, solvers.Solver) else None
     kind = solver or (isinstance(given, str) and solvers.SOLVERS.get(given))

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mercer._array import check_memory, format_bytes, row_chunks
 from mercer._random import Slot, distinct
-from mercer._rows import bytes_per_row
+from mercer._rows import Data, bytes_per_row
 from mercer.losses import Loss
 from mercer.maps.grafting import grafted, top_of_tree
 from mercer.maps.local import LocalKernel
@@ -51,15 +51,7 @@ class FileProgress:
 
 @dataclass(frozen=True)
 class FileSolution:
-    """A fitted map with its coefficients, which are memory maps.
-
-    Attributes
-    ----------
-    map : LocalKernel
-    coef : ndarray of shape (D, k)
-    optimality, n_iter, stopped, interrupted :
-        As of a ``LocalSolution``.
-    """
+    """A fitted map with coefficients (D, k), memory maps; the rest is of ``LocalSolution``."""
 
     map: LocalKernel
     coef: NDArray
@@ -82,7 +74,7 @@ class _Node:
 
 def solve_through_files(
     map_: LocalKernel,
-    X: Any,
+    X: Data,
     target: NDArray,
     weights: NDArray | None,
     loss: Loss,
@@ -96,20 +88,9 @@ def solve_through_files(
 ) -> FileSolution:
     """Solve every leaf of the trees, whose rows are written to temporary files.
 
-    Parameters
-    ----------
-    map_ : LocalKernel
-        Not fitted, its kernel with ``gamma`` as a number.
-    X : ndarray or PreparedRows of shape (n, d)
-    target : ndarray of shape (n,) or (n, k)
-    weights : ndarray of shape (n,) or None
-        Above 0; brought to mean 1 here.
-    loss, alpha, fit_intercept, tol, max_iter :
-        As of ``solve_leaves``.
-    memory : float
-        Bytes that may be taken.
-    listener : callable, default=None
-        Called after every node; True stops.
+    ``map_`` is not fitted and has a ``gamma`` in numbers; ``weights`` (n,) are above 0 and brought
+    to mean 1 here; ``memory`` are the bytes that may be taken. The listener is called after every
+    node and stops the work by True. The rest is as of ``solve_leaves``.
 
     Raises
     ------
@@ -143,7 +124,7 @@ class _Work:
     """A fit through files, and what is solved of it."""
 
     map: LocalKernel
-    X: Any
+    X: Data
     target: NDArray[np.float64]
     weights: NDArray | None
     loss: Loss

@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._rows import Data
 from mercer._validation import float_type, number_at_least_0, positive_integer
 from mercer.designs import Dense, Design, select, side_by_side
 from mercer.maps import FeatureMap
@@ -25,7 +26,7 @@ class Source(Protocol):
     """Where new features come from: it has the rows of the data and the dtype of the features."""
 
     n_rows: int
-    dtype: DTypeLike
+    dtype: np.dtype
 
     def draw(self, first: int, count: int, slopes: NDArray) -> tuple[FeatureSequence, Design]:
         """New features and their columns, if ``first`` were drawn before.
@@ -56,7 +57,7 @@ class Stream:
     (3, 2)
     """
 
-    def __init__(self, feature_map: FeatureMap, X: Any):
+    def __init__(self, feature_map: FeatureMap, X: Data):
         self.feature_map = feature_map
         self.X, self.n_rows, self.dtype = X, X.shape[0], float_type(X)
 
@@ -198,10 +199,6 @@ class WorkingSet:
         callback : callable, optional
             Called with the selection after every round; returning True ends the search. Its time
             is not counted.
-
-        Returns
-        -------
-        Selection
 
         Warns
         -----

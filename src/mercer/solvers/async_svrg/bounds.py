@@ -19,27 +19,13 @@ _RATES = 1.0 + np.logspace(-12, 3, 3001)  # values of ρ > 1 to choose from
 
 @dataclass(frozen=True)
 class StepBounds:
-    """Constants of the losses of single rows, and the steps that theorems allow.
+    """Constants of the losses of single rows, and the steps that theorems allow."""
 
-    Attributes
-    ----------
-    largest : float
-        L_max, the most that a derivative along a coordinate changes with that coordinate.
-    restricted : float
-        L_res, the most that the gradient changes with a coordinate.
-    whole : float
-        L_nor, the most that the gradient changes with the weights.
-    convex : float
-        Least upper bound of the γ for which convergence is proved if the loss is convex.
-    nonconvex : float
-        The same for any loss; 0 where there is no such γ.
-    """
-
-    largest: float
-    restricted: float
-    whole: float
-    convex: float
-    nonconvex: float
+    largest: float  # L_max, the most that a derivative along a coordinate changes with it
+    restricted: float  # L_res, the most that the gradient changes with a coordinate
+    whole: float  # L_nor, the most that the gradient changes with the weights
+    convex: float  # least upper bound of the γ of proved convergence if the loss is convex
+    nonconvex: float  # the same for any loss; 0 where there is no such γ
 
 
 def step_bounds(problem: Problem, delay: int = 1, n_inner: int | None = None) -> StepBounds:
@@ -56,10 +42,6 @@ def step_bounds(problem: Problem, delay: int = 1, n_inner: int | None = None) ->
         τ, how many steps old weights may be; at least 0.
     n_inner : int or None, default=None
         Steps between two snapshots; None means the number of rows.
-
-    Returns
-    -------
-    StepBounds
 
     References
     ----------

@@ -29,7 +29,7 @@ _STEP_BYTES = 2**30  # read by the steps of one call: a fraction of a second
 class Walkway:
     """The copy of a design that the core walks on."""
 
-    core: Any  # _core.AsyncSteps
+    core: Any  # _core.AsyncSteps, called with arguments by the list
     keeps: bool  # the responses of all rows, instead of computing them whenever they are needed
     row_bytes: float  # that a step reads for one row of its batch
     move_bytes: float = 0.0  # that a move of a coordinate costs besides

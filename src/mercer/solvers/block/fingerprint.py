@@ -12,7 +12,8 @@ from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 
 from mercer._array import row_chunks
-from mercer._rows import PreparedRows, bytes_per_row
+from mercer._rows import Data, PreparedRows, bytes_per_row
+from mercer.designs import Design
 from mercer.equations import Equations
 from mercer.problem import Problem
 
@@ -77,12 +78,12 @@ def examples_of(problem: Problem) -> NDArray:
     return np.concatenate([np.zeros(0, problem.dtype), *examples])
 
 
-def _designs(problem: Problem) -> list[Any]:
+def _designs(problem: Problem) -> list[Design]:
     matrix = getattr(problem.penalty, "matrix", None)
     return [problem.design] if matrix in (None, problem.design) else [problem.design, matrix]
 
 
-def _digest(data: Any) -> bytes:
+def _digest(data: Data) -> bytes:
     """One digest for each kind of pieces, so that the size of chunks makes no difference."""
     rows, index = (data.data, data.index) if isinstance(data, PreparedRows) else (data, None)
     n_rows = rows.shape[0] if index is None else len(index)

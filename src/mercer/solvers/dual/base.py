@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from scipy import sparse
 
 from mercer import _core
 from mercer._array import check_memory, n_threads
+from mercer._rows import Data
 from mercer._validation import (
     matrix,
     name_from,
@@ -122,14 +123,11 @@ class DualSolver:
         name_from(self.dtype, ("float32", "float64"), "dtype")
         n_threads(self.n_jobs)
 
-    def prepare(self, kernel: Kernel | str, X: Any) -> Machine:
+    def prepare(self, kernel: Kernel | str, X: Data) -> Machine:
         """The solver with the rows of X, for any number of problems that share kernel rows.
 
-        Parameters
-        ----------
-        kernel : Kernel or "precomputed"
-            With its scale in numbers.
-        X : array or CSR of shape (n, d), or the kernel matrix of shape (n, n)
+        X is an array or CSR (n, d) and the kernel's scale in numbers, or X is the matrix (n, n) of
+        a "precomputed" one.
         """
         return Machine(self, kernel, X)
 
@@ -137,7 +135,7 @@ class DualSolver:
         self,
         dual: BoxDual,
         kernel: Kernel | str,
-        X: Any,
+        X: Data,
         callback: Callable[[DualState], bool | None] | None = None,
     ) -> DualResult:
         """Minimise: ``prepare(kernel, X).solve(dual, callback)``.
@@ -152,10 +150,6 @@ class DualSolver:
             Called with the state several times a second; returning True stops the solver. Its time
             is not counted.
 
-        Returns
-        -------
-        DualResult
-
         Raises
         ------
         ValueError
@@ -168,12 +162,14 @@ class DualSolver:
         """
         return self.prepare(kernel, X).solve(dual, callback)
 
-    def _order(self, X: Any, precomputed: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _order(self, X: Data, precomputed: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The order of the rows, and where the parts of the threads begin in it."""
         n = X.shape[0]
         return np.arange(n), np.array([0, n])
 
-    def _descent(self, rows: _core.KernelRows, starts: NDArray[np.int64], cache: int) -> Any:
+    def _descent(
+        self, rows: _core.KernelRows, starts: NDArray[np.int64], cache: int
+    ) -> _core.GreedyDescent | _core.PairDescent:
         raise NotImplementedError
 
     def _limit(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
@@ -187,7 +183,7 @@ class DualSolver:
 class Machine:
     """A solver with the rows of X and its cache of kernel rows: see ``DualSolver.prepare``."""
 
-    def __init__(self, solver: DualSolver, kernel: Kernel | str, X: Any):
+    def __init__(self, solver: DualSolver, kernel: Kernel | str, X: Data):
         X = matrix(X, "X")
         precomputed = isinstance(kernel, str)
         if isinstance(kernel, str):

@@ -50,15 +50,7 @@ class BoxDual:
 
     @classmethod
     def hinge(cls, y: ArrayLike, C: float | ArrayLike = 1.0) -> Self:
-        """The support vector machine: loss ``C max(0, 1 - y u)``.
-
-        Parameters
-        ----------
-        y : array of shape (n,)
-            ±1.
-        C : float or array of shape (n,), default=1.0
-            ≥ 0, for all rows or for each.
-        """
+        """The support vector machine: loss ``C max(0, 1 - y u)``, y being ±1 and C at least 0."""
         y, C = _signs(y), _strengths(C, np.size(y))
         signed = y * C
         return cls(-y, np.minimum(signed, 0.0), np.maximum(signed, 0.0), np.zeros_like(y), len(y))
@@ -78,16 +70,7 @@ class BoxDual:
     def epsilon_insensitive(
         cls, y: ArrayLike, C: float | ArrayLike = 1.0, epsilon: float = 0.1
     ) -> Self:
-        """Support vector regression: loss ``C max(0, |y - u| - epsilon)``.
-
-        Parameters
-        ----------
-        y : array of shape (n,)
-        C : float or array of shape (n,), default=1.0
-            ≥ 0.
-        epsilon : float, default=0.1
-            ≥ 0: errors up to it cost nothing.
-        """
+        """Support vector regression: loss ``C max(0, |y - u| - epsilon)`` for C, epsilon ≥ 0."""
         y = np.asarray(y, dtype=np.float64)
         C = _strengths(C, len(y))
         if epsilon != 0:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ from sklearn.cluster import MiniBatchKMeans
 from mercer import _core
 from mercer._array import n_threads
 from mercer._random import RandomStateLike, Slot, Streams, key_from
+from mercer._rows import Data
 from mercer._validation import name_from, positive_integer
 from mercer.solvers.dual.base import DualSolver
 from mercer.solvers.dual.box import BoxDual
@@ -87,7 +88,7 @@ class AsyncGreedyCD(DualSolver):
         name_from(self.partition, ("random", "kmeans"), "partition")
         self.block_size = positive_integer(self.block_size, "block_size")
 
-    def _order(self, X: Any, precomputed: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _order(self, X: Data, precomputed: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         n = X.shape[0]
         threads = max(1, min(n_threads(self.n_jobs), n // _LEAST_ROWS))
         if precomputed and self.partition == "kmeans":
@@ -102,7 +103,9 @@ class AsyncGreedyCD(DualSolver):
         sizes = np.bincount(clusters, minlength=threads)
         return np.argsort(clusters, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
 
-    def _descent(self, rows: _core.KernelRows, starts: NDArray[np.int64], cache: int) -> Any:
+    def _descent(
+        self, rows: _core.KernelRows, starts: NDArray[np.int64], cache: int
+    ) -> _core.GreedyDescent:
         return _core.GreedyDescent(rows, starts.astype(np.int64), cache, self.block_size)
 
     def _limit(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,9 @@ class PairwiseCD(DualSolver):
     name: ClassVar[str] = "pairs"
     has_intercept: ClassVar[bool] = True
 
-    def _descent(self, rows: _core.KernelRows, starts: NDArray[np.int64], cache: int) -> Any:
+    def _descent(
+        self, rows: _core.KernelRows, starts: NDArray[np.int64], cache: int
+    ) -> _core.PairDescent:
         return _core.PairDescent(rows, cache, n_threads(self.n_jobs))
 
     def _limit(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
