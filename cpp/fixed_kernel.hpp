@@ -63,8 +63,9 @@ bool write_fixed(const KernelLoops<T, float>& loops, const KernelWork<float>& wo
 // overflow. Its values must lie in [0, 1].
 inline bool fixed_kernel(const KernelWork<float>& work, std::uint16_t* fixed, int n_threads) {
     const KernelTables& tables = kernel_loops();
+    std::vector<double> usual;
     if (is_right_in_float32(work, Accuracy::single, n_threads))
-        return write_fixed(tables.f32, work, fixed, n_threads);
+        return write_fixed(tables.f32, with_few_inputs(work, usual), fixed, n_threads);
     return write_fixed(tables.f32_in_f64, work, fixed, n_threads);
 }
 

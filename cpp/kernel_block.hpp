@@ -10,6 +10,7 @@
 
 #include "isa.hpp"
 #include "kernel_loops.hpp"
+#include "nonzeros.hpp"
 #include "parallel.hpp"
 
 namespace mercer {
@@ -38,7 +39,18 @@ struct KernelWork {
     const double* scale;   // (d), positive
     double parameter;
     In* out;  // (n, m)
+    // (d), of sums over few inputs: what most numbers of each column are; else null
+    const double* usual = nullptr;
 };
+
+// The work with sums over few inputs if that saves time, which have the accuracy `single`; `usual`
+// is room for their numbers.
+inline KernelWork<float> with_few_inputs(KernelWork<float> work, std::vector<double>& usual) {
+    if (work.kind != KernelKind::laplacian) return work;
+    usual = usual_numbers(work.y, work.m, work.d, work.scale);
+    if (!usual.empty()) work.usual = usual.data();
+    return work;
+}
 
 // Rows of one operand, packed in panels.
 template <class T, class In>
@@ -54,6 +66,12 @@ class PackedRows {
     // distances not to overflow.
     bool pack(std::size_t p, const In* rows, std::size_t count) {
         T* const panel = numbers_of(p);
+        if (work_.usual) {
+            T* const sums = squares.data() + p * width_;
+            loops_.pack_scaled(rows, count, d_, width_, work_.usual, work_.scale, panel, sums);
+            sum_magnitudes(panel, d_, width_, sums);
+            return true;
+        }
         if (is_direct(work_.kind)) {
             loops_.pack_raw(rows, count, d_, width_, panel);
             return true;
@@ -92,6 +110,7 @@ bool fill_kernel(const KernelLoops<T, In>& loops, const KernelWork<In>& work, in
     const std::size_t strip = columns.numbers.size() * sizeof(T) <= kNearBytes ? left : kKernelRows;
     std::vector<PackedRows<T, In>> rows_of(static_cast<std::size_t>(std::max(n_threads, 1)),
                                            {loops, work, left, kKernelRows});
+    std::vector<NonZeros<T>> nonzeros_of(work.usual ? rows_of.size() : 0);
     parallel_for((n + kKernelRows - 1) / kKernelRows, n_threads, [&](std::size_t b, int thread) {
         const std::size_t first = b * kKernelRows, rows = std::min(kKernelRows, n - first);
         PackedRows<T, In>& points = rows_of[static_cast<std::size_t>(thread)];
@@ -99,6 +118,12 @@ bool fill_kernel(const KernelLoops<T, In>& loops, const KernelWork<In>& work, in
             if (!points.pack(i / left, work.x + (first + i) * d, std::min(left, rows - i)))
                 small = false;
         if (!small) return;
+        const NonZeros<T>* nonzeros = nullptr;
+        if (work.usual) {
+            NonZeros<T>& found = nonzeros_of[static_cast<std::size_t>(thread)];
+            found.find(points.numbers.data(), rows, d, left);
+            nonzeros = &found;
+        }
         for (std::size_t start = 0; start < rows; start += strip)
             for (std::size_t q = 0; q < m; q += right)
                 loops.tile(work.kind,
@@ -107,7 +132,10 @@ bool fill_kernel(const KernelLoops<T, In>& loops, const KernelWork<In>& work, in
                             work.x + (first + start) * d, work.y + q * d, work.scale,
                             weights.data(), d, std::min(strip, rows - start),
                             std::min(right, m - q), static_cast<T>(work.parameter),
-                            work.out + (first + start) * m + q, m});
+                            work.out + (first + start) * m + q, m,
+                            nonzeros ? nonzeros->starts.data() + 2 * start : nullptr,
+                            nonzeros ? nonzeros->places.data() : nullptr,
+                            nonzeros ? nonzeros->values.data() : nullptr});
     });
     return small;
 }
@@ -176,12 +204,15 @@ template <class In>
 bool kernel_block(const KernelWork<In>& work, Accuracy accuracy, int n_threads) {
     if (work.n * work.m * (work.d + 20) < 5 * kWorthThreads) n_threads = 1;
     const KernelTables& tables = kernel_loops();
-    if constexpr (sizeof(In) == 8)
+    if constexpr (sizeof(In) == 8) {
         return fill_kernel(tables.f64, work, n_threads);
-    else if (is_right_in_float32(work, accuracy, n_threads))
-        return fill_kernel(tables.f32, work, n_threads);
-    else
-        return fill_kernel(tables.f32_in_f64, work, n_threads);
+    } else {
+        if (!is_right_in_float32(work, accuracy, n_threads))
+            return fill_kernel(tables.f32_in_f64, work, n_threads);
+        if (accuracy == Accuracy::full) return fill_kernel(tables.f32, work, n_threads);
+        std::vector<double> usual;
+        return fill_kernel(tables.f32, with_few_inputs(work, usual), n_threads);
+    }
 }
 
 }  // namespace mercer

@@ -46,7 +46,7 @@ static constexpr Cancelled<T> cancelled(KernelKind kind) {
 template <class T, class In>
 struct KernelTile {
     const T *left, *right;                  // as they came (direct kinds) or centred and scaled
-    const T *left_squares, *right_squares;  // sums of squares of rows; not for direct kinds
+    const T *left_squares, *right_squares;  // sums of squares of rows; of magnitudes if sparse
     const In *x, *y;                        // the rows as they came
     const double* scale;                    // (depth)
     const T* weights;                       // the same
@@ -54,6 +54,10 @@ struct KernelTile {
     T parameter;
     In* out;
     std::size_t out_step;
+    // Of a sparse tile: rows less the usual numbers and scaled, and the places and values of what
+    // is then above and below 0 in every row on the left, (2 rows + 1) starts; else null.
+    const std::uint32_t *starts = nullptr, *places = nullptr;
+    const T* values = nullptr;
 };
 
 template <class T, class In>

@@ -5,6 +5,7 @@
 #include "elementary.hpp"
 #include "kernel_loops.hpp"
 #include "panels.hpp"
+#include "sparse_distances.hpp"
 
 namespace mercer {
 namespace {
@@ -214,9 +215,21 @@ MERCER_INLINE void tile_of(const Metric& metric, KernelKind kind, const KernelTi
     });
 }
 
+// The same with sums over few inputs.
+template <class T, class In>
+void sparse_tile(KernelKind kind, const KernelTile<T, In>& tile) {
+    T values[kPanelSums<T>];
+    for (std::size_t first = 0; first < tile.rows; first += kLeft) {
+        sparse_distances(tile, first, values);
+        apply_profile(kind, tile, first, values);
+    }
+}
+
 template <class T, class In>
 void kernel_tile(KernelKind kind, const KernelTile<T, In>& tile) {
-    if (kind == KernelKind::cauchy)
+    if (tile.starts)
+        sparse_tile(kind, tile);
+    else if (kind == KernelKind::cauchy)
         tile_of(OnePlusSquares<T>{tile.weights}, kind, tile);
     else if (is_direct(kind))
         tile_of(CityBlock<T>{tile.weights}, kind, tile);

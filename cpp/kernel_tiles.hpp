@@ -25,11 +25,15 @@ class KernelTiles {
     bool pack_rows(int n_threads) {
         const std::size_t width = loops_.left_width, m = work_.m;
         std::atomic<bool> small{true};
+        nonzeros_.resize(work_.usual ? (m + kKernelRows - 1) / kKernelRows : 0);
         parallel_for((m + kKernelRows - 1) / kKernelRows, n_threads, [&](std::size_t b, int) {
             const std::size_t first = b * kKernelRows, last = std::min(first + kKernelRows, m);
             for (std::size_t i = first; i < last; i += width)
                 if (!rows_.pack(i / width, work_.y + i * work_.d, std::min(width, last - i)))
                     small = false;
+            if (work_.usual)
+                nonzeros_[b].find(rows_.numbers.data() + first * work_.d, last - first, work_.d,
+                                  width);
         });
         return small;
     }
@@ -53,6 +57,7 @@ class KernelTiles {
     void make(std::size_t i, std::size_t rows, std::size_t j, std::size_t count, std::size_t first,
               Columns& columns, In* tile) {
         const std::size_t width = loops_.right_width, d = work_.d;
+        const NonZeros<T>* const nonzeros = work_.usual ? &nonzeros_[i / kKernelRows] : nullptr;
         if (count < panel_) std::fill_n(tile, rows * panel_, In(0));
         for (std::size_t q = 0; q < count; q += width)
             loops_.tile(work_.kind,
@@ -60,7 +65,9 @@ class KernelTiles {
                          rows_.squares.data() + i, columns.squares.data() + (j - first) + q,
                          work_.y + i * d, work_.x + (j + q) * d, work_.scale, scale_.data(), d,
                          rows, std::min(width, count - q), static_cast<T>(work_.parameter),
-                         tile + q, panel_});
+                         tile + q, panel_, nonzeros ? nonzeros->starts.data() : nullptr,
+                         nonzeros ? nonzeros->places.data() : nullptr,
+                         nonzeros ? nonzeros->values.data() : nullptr});
     }
 
   private:
@@ -69,6 +76,7 @@ class KernelTiles {
     const std::size_t panel_;
     const std::vector<T> scale_;
     PackedRows<T, In> rows_;
+    std::vector<NonZeros<T>> nonzeros_;  // of every kKernelRows rows, if sums are over few inputs
 };
 
 }  // namespace mercer

@@ -15,6 +15,7 @@ from mercer.designs import KernelColumns
 from mercer.kernels import NGram
 from mercer.maps import ExactKernel, Nystroem
 from mercer.penalties import L2
+from mercer.solvers import ConjugateGradient
 from test_maps_base import MapLaws
 
 SOLVERS = ["cholesky", "cg", "block"]
@@ -303,3 +304,20 @@ def test_a_warm_start_on_the_same_rows_goes_on_and_on_others_starts_anew():
 def test_a_number_of_components_makes_no_sense_of_all_rows():
     with pytest.raises(ValueError, match="n_components must be left out"):
         KernelRegressor("exact", n_components=5).fit(*waves(20))
+
+
+@pytest.mark.parametrize(("tol", "solved_in"), [(0.07, ["f4"]), (1e-3, ["f4", "f8"])])
+def test_rounding_far_below_the_tolerance_is_no_reason_for_float64(
+    tol, solved_in, monkeypatch, rng
+):
+    monkeypatch.setattr("mercer.estimators.precision.rounding", lambda *of: 1e-3)
+    solve, dtypes = ConjugateGradient.solve, []
+
+    def counted(self, problem, *rest):
+        dtypes.append(problem.dtype.str[1:])
+        return solve(self, problem, *rest)
+
+    monkeypatch.setattr(ConjugateGradient, "solve", counted)
+    X = rng.normal(size=(60, 2)).astype(np.float32)
+    KernelRegressor("exact", solver=ConjugateGradient(tol)).fit(X, X[:, 0])
+    assert dtypes == solved_in

@@ -271,9 +271,9 @@ def test_texts_have_no_leaves():
         ConjugateGradient(preconditioner="leaves").solve(problem)
 
 
-def rough_machine(rng, weights=None, alpha=1e-5, n_outputs=0):
-    X = rng.normal(size=(2500, 6)).astype(np.float32)
-    Y = np.sin(X @ rng.normal(size=(6, max(1, n_outputs)))) + 0.1 * rng.normal(size=(2500, 1))
+def rough_machine(rng, weights=None, alpha=1e-5, n_outputs=0, n=2500):
+    X = rng.normal(size=(n, 6)).astype(np.float32)
+    Y = np.sin(X @ rng.normal(size=(6, max(1, n_outputs)))) + 0.1 * rng.normal(size=(n, 1))
     y = (Y if n_outputs else Y[:, 0]).astype(np.float32)
     design = KernelColumns(X, Laplacian(0.3))
     return Problem(design, y, Squared(), RKHSNorm(alpha, design), weights)
@@ -294,6 +294,35 @@ def test_a_rounded_matrix_leads_to_the_true_solution(weighted, preconditioner, n
     assert np.abs(problem.responses(result.coef) - expected).max() < 0.02 * scale
     wide = problem.responses(Cholesky().solve(problem).coef)
     assert np.sqrt(np.mean((problem.responses(result.coef) - wide) ** 2)) < 4e-3 * scale
+
+
+@pytest.mark.parametrize("n_outputs", [0, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("factor", [1.0, 1.02], ids=["right", "spoilt"])
+def test_a_sample_of_rows_tells_the_true_residual(factor, weighted, n_outputs, monkeypatch, rng):
+    n, tol = 4200, 1e-2
+    weights = rng.uniform(0.5, 3, size=n) if weighted else None
+    problem = rough_machine(rng, weights, n_outputs=n_outputs, n=n)
+    looks, look, product = [], krylov.MachineSpace.look, FixedPointKernel._product
+
+    def counted(self, x):
+        looks.append(1)
+        return look(self, x)
+
+    def spoilt(self, vector, *rows):
+        of_matrix = product(self, vector, *rows)
+        return of_matrix * np.float32(factor) if vector.dtype == np.float32 else of_matrix
+
+    monkeypatch.setattr(krylov.MachineSpace, "look", counted)
+    monkeypatch.setattr(FixedPointKernel, "_product", spoilt)
+    result = ConjugateGradient(tol, rank=60).solve(problem)
+    assert result.converged
+    assert (len(looks) == 1) == (factor == 1.0)  # at the start, where there is nothing to make
+    system = equations(problem)
+    x = system.from_theta(result.coef)
+    true = system.relative(system.residual(x), x).max()
+    assert true <= 1.05 * tol
+    assert factor > 1 or true == pytest.approx(result.optimality, rel=0.1)
 
 
 def test_a_matrix_is_rounded_where_the_tolerance_and_the_strength_allow_it(rng):

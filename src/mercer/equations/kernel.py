@@ -109,6 +109,13 @@ class KernelEquations(Equations):
     def residual(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
         return self.rhs() - self.product(x)
 
+    def residual_of(self, rows: NDArray[np.int64], x: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The entries of ``residual`` that belong to some rows."""
+        product = self.problem.design.rows(rows).matvec(self._scaled(x))
+        if self._root is not None:
+            product *= self._root[rows]
+        return self.rhs()[rows] - product - self.n_rows * self.strengths() * x[rows]
+
     def relative(
         self,
         residual: NDArray[np.float64],

@@ -21,6 +21,9 @@ from mercer.solvers.base import OutOfRange, Result, Solver
 
 __all__ = ["Outcome", "Precise", "at", "warn_of_rough_features"]
 
+# Rounding of this share of a solver's tol is far below what its last residual leaves.
+_SHARE_OF_TOL = 0.02
+
 # A solver and its results, one for every strength of the penalty.
 Outcome: TypeAlias = tuple[Solver, list[Result]]
 
@@ -71,7 +74,7 @@ class Precise:
             not result.converged and (direct or result.n_iter < solver.max_iter)
             for result in results
         )
-        return not stalled and max(self._errors(problem, results)) <= ENOUGH[problem.dtype]
+        return not stalled and max(self._errors(problem, results)) <= _enough(problem, solver)
 
     def _judged(self, problem: Problem, outcome: Outcome) -> Outcome:
         """The outcome, of which nothing is called converged that rounding has spoilt."""
@@ -80,7 +83,7 @@ class Precise:
         spoilt = [
             i
             for i, result in enumerate(results)
-            if errors[i] > ENOUGH[problem.dtype] and result.converged and not result.interrupted
+            if errors[i] > _enough(problem, solver) and result.converged and not result.interrupted
         ]
         if not spoilt:
             return outcome
@@ -105,6 +108,12 @@ class Precise:
             rounding(at(problem, alpha), result.coef, wide)
             for alpha, result in zip(self.alphas, results, strict=True)
         ]
+
+
+def _enough(problem: Problem, solver: Solver) -> float:
+    """The largest estimate of rounding, relative to the targets' spread, that is accepted."""
+    least = ENOUGH[problem.dtype]
+    return least if solver.name == "cholesky" else max(least, _SHARE_OF_TOL * solver.tol)
 
 
 def at(problem: Problem, alpha: float) -> Problem:

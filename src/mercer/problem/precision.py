@@ -47,12 +47,12 @@ def rounding(problem: Problem, theta: NDArray, wide: Design | None = None) -> fl
     squares = design.column_sqnorms() / len(rows)
     eps = float(np.finfo(problem.dtype).eps)
     noise = eps * largest * np.sqrt(squares @ shares)
+    responses = design.matvec(weights)
     if wide is not None:
-        gap = wide.matvec(weights.astype(np.float64)) - design.matvec(weights)
+        gap = wide.matvec(weights.astype(np.float64)) - responses
         noise = np.maximum(noise, np.sqrt(np.mean(np.square(gap), axis=0)))
     if problem.fit_intercept:
         noise = np.hypot(noise, eps * np.abs(theta[-1].astype(np.float64)))
-    responses = design.matvec(weights)
     if problem.fit_intercept:
         responses = responses + theta[-1]
     residuals = np.square(problem.loss.gradient(responses, problem.y[rows]), dtype=np.float64)

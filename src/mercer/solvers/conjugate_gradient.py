@@ -289,7 +289,11 @@ class ConjugateGradient(Solver):
             state.values[groups] = space.values(state, falls)
         at_work = (state.relative[groups] > self.tol) & ~state.lost[groups]
         restart = False
-        if not at_work.any() or (state.iteration + 1) % self.check_every == 0:
+        near = None if at_work.any() else space.near(state, self.tol)
+        if near is not None:  # a hair above tol, another iteration goes on from here
+            state.relative[groups] = near
+            state.keep(state.relative[groups] > self.tol)
+        elif not at_work.any() or (state.iteration + 1) % self.check_every == 0:
             restart = self._verify(state)
         else:
             state.keep(at_work)

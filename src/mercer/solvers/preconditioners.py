@@ -144,14 +144,14 @@ def pivots_of(
         f"a preconditioner of rank {rank} for {n} rows",
         "choose a smaller rank",
     )
-    root = np.ones(n) if root is None else root
 
     def columns(rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-        out[...] = design.block(rows).T
-        out *= root
-        out *= root[rows][:, None]
+        out[...] = design.rows(rows).toarray()  # symmetric: rows are columns, and in order
+        if root is not None:
+            out *= root
+            out *= root[rows][:, None]
 
-    diagonal = design.diagonal() * root**2
+    diagonal = design.diagonal() * (1.0 if root is None else root**2)
     cut_off = max(
         float(np.finfo(design.dtype).eps), _ENOUGH * shift * n / (float(diagonal.sum()) or 1.0)
     )
@@ -192,7 +192,7 @@ def in_leaves(
     leaves = grown(design.points(), _LEAF, 1, 0.0, key, design.n_threads)[1]
     leaf_of = np.empty(n, dtype=np.int64)  # a row at a cut is in two leaves, and goes to the later
     leaf_of[leaves.order] = np.repeat(np.arange(len(leaves)), np.diff(leaves.starts))
-    block = _blocks(design, np.ones(n) if root is None else root)
+    block = _blocks(design, root)
     return LeafBlocks(factor, leaf_of, block, shift, design.n_threads)
 
 
@@ -205,14 +205,14 @@ def _bytes_of_leaves(design: KernelColumns, factor: NDArray) -> float:
 
 
 def _blocks(
-    design: KernelColumns, root: NDArray[np.float64]
+    design: KernelColumns, root: NDArray[np.float64] | None
 ) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
     """Square blocks of √S K √S, symmetric bit for bit, by the numbers of rows."""
 
     def block(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        weight = root[rows]
         entries = design.rows(rows).block(rows).astype(np.float64)
-        return 0.5 * (entries + entries.T) * weight * weight[:, None]
+        entries = 0.5 * (entries + entries.T)
+        return entries if root is None else entries * root[rows] * root[rows][:, None]
 
     return block
 
