@@ -49,7 +49,7 @@ class Outcome:
 
 
 class Stage:
-    """The best outcomes on one set of held-out rows: of every kernel and transform.
+    """The best outcomes on one set of held-out rows: of every kernel, transform and kind of scales.
 
     Parameters
     ----------
@@ -62,13 +62,13 @@ class Stage:
 
     def __init__(self, name: str, n_rows: int, classes: bool):
         self.name, self.n_rows, self.classes = name, n_rows, classes
-        self._best: dict[tuple[str, str], Outcome] = {}
+        self._best: dict[tuple[str, str, str], Outcome] = {}
         self._of_view: dict[Settings, Outcome] = {}
 
     def add(self, outcome: Outcome) -> None:
         """Take an outcome into account."""
         settings = outcome.record.settings
-        kind = settings.kernel, settings.transform
+        kind = settings.kernel, settings.transform, settings.scales
         if kind not in self._best or outcome.record.loss < self._best[kind].record.loss:
             self._best[kind] = outcome
         view = replace(settings, gamma=1.0, ridge=1.0)
@@ -143,7 +143,7 @@ class Stage:
 def _fanciness(settings: Settings) -> int:
     """Steps that settings are away from those that serve most tables."""
     plain = settings.kernel in ("laplacian", "linear")
-    return (not plain) + (settings.transform != "identity")
+    return (not plain) + (settings.transform != "identity") + (settings.scales != "cosines")
 
 
 def _is_smooth(settings: Settings) -> bool:
