@@ -21,7 +21,7 @@ from mercer import (
     LocalKernelRegressor,
     persistence,
 )
-from mercer.auto import base, leaves, parts, search
+from mercer.auto import base, leading, leaves, parts, search
 
 FITS = [AutoKernelRegressor(random_state=0), AutoKernelClassifier(random_state=0)]
 
@@ -213,6 +213,17 @@ def test_results_tell_what_was_tried_and_chosen():
     last = results[results["stage"] == chosen["stage"]]
     assert chosen["loss"] <= last["loss"].min() * 1.2
     assert (results["seconds"] >= 0).all()
+
+
+def test_the_model_learns_the_scales_that_were_chosen(monkeypatch):
+    monkeypatch.setattr(leading, "_LEARNED", -100.0)
+    monkeypatch.setattr(search, "_MOST_TURNED", 0)  # turned inputs get no scales of a machine
+    X, y = friedman()
+    model = AutoKernelRegressor(random_state=0).fit(X[:, :5], y)
+    settings = model.best_settings_
+    assert settings["scales"] == "machine"
+    assert model.best_estimator_["scaler"].kernel == settings["kernel"]
+    assert "machine" in set(model.search_results_["scales"])
 
 
 def test_inputs_that_matter_have_the_largest_shares():

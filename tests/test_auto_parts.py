@@ -5,17 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from sklearn.datasets import make_friedman1
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression
 from sklearn.metrics import log_loss
 
-from mercer.auto import LogTargetRegressor
+from mercer.auto import AutoKernelRegressor, LogTargetRegressor
 from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.leaves import cut_for
 from mercer.auto.machines import Machine, exact_responses
-from mercer.auto.parts import leaf_parts, splits
+from mercer.auto.parts import Part, leaf_parts, splits
 from mercer.auto.search import Search
 from mercer.auto.targets import log_shift, smeared
 from mercer.auto.trials import Settings, feature_responses
@@ -72,8 +73,8 @@ def test_machines_are_solved_alike_alone_and_together(monkeypatch):
 def test_feature_responses_are_ridge_of_the_features():
     rng = np.random.default_rng(0)
     X, target, held = rng.normal(size=(60, 3)), rng.normal(size=(60, 1)), rng.normal(size=(7, 3))
-    found = dict(feature_responses(IdentityMap(), X, held, target, [0.5, 5.0]))
-    for ridge, responses in found.items():
+    found = feature_responses(IdentityMap(), X, held, target, [0.5, 5.0])
+    for ridge, responses in zip([0.5, 5.0], found, strict=True):
         w = np.linalg.solve(X.T @ X + ridge * np.eye(3), X.T @ target)
         np.testing.assert_allclose(responses, held @ w, atol=0.02)
 
@@ -223,6 +224,66 @@ def test_losses_of_classes_are_squares_and_wrong_shares(n_classes):
     assert (losses == 0).all()
     assert wrong == 0
     assert (goal.losses(-truth, rows, "identity")[0] == 4).all()
+
+
+# scales that machines learn
+
+
+@pytest.mark.rounding
+@pytest.mark.parametrize("power", [0.5, 1.0])
+@pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
+def test_scales_of_a_search_are_those_of_the_last_pipeline(kernel, power):
+    X, y = make_friedman1(700, 6, noise=0.5, random_state=0)
+    settings = Settings(power=power, scales="machine", kernel=kernel)
+    part = Part(X, y, "continuous", np.arange(600), np.arange(600, 700), 7)
+    pipeline = AutoKernelRegressor()._pipeline(settings, 600, 7, None)
+    scaler = pipeline[1].set_params(random_state=np.random.default_rng(7))
+    scaler.fit(part.rows(settings)[0], y[:600])
+    learned, by_cosines = (
+        part.scales(replace(settings, scales=scales)) for scales in ("machine", "cosines")
+    )
+    np.testing.assert_allclose(learned / learned.max(), scaler.scales_, rtol=1e-3)
+    assert np.abs(by_cosines / by_cosines.max() - scaler.scales_).max() > 0.01
+
+
+@pytest.mark.parametrize("n", [2500, 6000])
+def test_a_stage_ends_with_the_best_settings_in_scales_of_their_machine(n):
+    X, y = make_friedman1(n, 6, noise=0.5, random_state=0)
+    search = Search(X, y, Numbers(y[:, None]), 7, None, np.inf)
+    search.run([("robust", 0)], 6)
+    leader = search._finalists[0]
+    search._finalists = [replace(leader, turned=False)]
+    if n == 2500:
+        search.on_all_rows(6)
+    else:
+        search.on_leaves(cut_for(n, 6))
+    stage = [record for record in search.records if record.stage == search.records[-1].stage]
+    learned = {r.settings for r in stage if r.settings.scales == "machine"}
+    assert 1 <= len(learned) <= 2  # of the target, and of its logarithm
+    assert {replace(own, scales="cosines") for own in learned} <= {r.settings for r in stage}
+
+
+def test_turned_inputs_get_no_scales_of_a_machine():
+    X, y = make_friedman1(1500, 6, noise=0.5, random_state=0)
+    search = Search(X, y, Numbers(y[:, None]), 7, None, np.inf)
+    search.run([("robust", 0)], 6)
+    search._finalists = [replace(search.settings, power=1.0, turned=True)]
+    search.on_all_rows(6)
+    assert "machine" not in {record.settings.scales for record in search.records}
+
+
+# Losses of 400 rows differ by 0.1 from row to row: a standard error is 0.005.
+@pytest.mark.parametrize(("gain", "leads"), [(0.003, False), (0.007, True)])
+def test_scales_of_a_machine_have_to_be_better_by_more_than_noise(gain, leads):
+    rng = np.random.default_rng(0)
+    losses = rng.uniform(0.5, 1.5, 400)
+    stage = Stage("rung 3", 2000, classes=False)
+    for scales, less in (("cosines", 0.0), ("machine", gain)):
+        noisy = losses + 0.1 * rng.normal(size=400) * (less > 0)
+        noisy -= noisy.mean() - losses.mean() + less
+        record = Record("rung 3", 2000, Settings(scales=scales), float(noisy.mean()), 0.1, 0.1)
+        stage.add(Outcome(record, noisy[:, None], noisy))
+    assert (stage.leader.record.settings.scales == "machine") is leads
 
 
 # what held-out rows tell

@@ -1,5 +1,7 @@
 """Learned scales: what they find, and that they are what they say."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import sparse
@@ -7,11 +9,20 @@ from scipy.spatial.distance import pdist
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mercer import GradientScaler, KernelRegressor, persistence
-from mercer.estimators.scales import _smooth_fit
+from mercer.estimators.gradients import KernelFit
+from mercer.estimators.scales import _smooth_fit, learned_scales
 
 
 @pytest.mark.filterwarnings("ignore:Skipping check check_array_api_input")
-@parametrize_with_checks([GradientScaler(), GradientScaler(0.0), GradientScaler(full=True)])
+@parametrize_with_checks(
+    [
+        GradientScaler(),
+        GradientScaler(0.0),
+        GradientScaler(full=True),
+        GradientScaler(kernel="laplacian"),
+        GradientScaler(kernel="gaussian", full=True),
+    ]
+)
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)
 
@@ -45,20 +56,73 @@ def test_gradient_products_are_those_of_the_fit():
         np.testing.assert_allclose(diagonal, np.diag(expected), rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.rounding
+@pytest.mark.parametrize("n_outputs", [1, 3])
+@pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
+def test_gradients_of_a_machine_are_its_finite_differences(kernel, n_outputs):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(70, 3)).astype(np.float32)
+    rows[:, 2] = rng.integers(0, 2, 70)  # where many are equal: both sides count alike
+    coef = rng.normal(size=(70, n_outputs)).astype(np.float32)
+    fit = KernelFit(kernel, rows, coef)
+
+    def value(at):
+        apart = at.astype(np.float64)[:, None] - rows.astype(np.float64)
+        distances = np.abs(apart) if kernel == "laplacian" else apart**2
+        return np.exp(-distances.sum(axis=2)) @ coef
+
+    X = rows[:60] + 0.0
+    X[30:] += rng.normal(size=(30, 3)).astype(np.float32)
+    steps = 1e-6 * np.eye(3)
+    slopes = np.stack([(value(X + s) - value(X - s)) / 2e-6 for s in steps], axis=2)
+    np.testing.assert_allclose(fit.gradients(X), slopes, atol=1e-4)
+    turned = rng.normal(size=(3, 3))
+    for matrix in (turned, turned[0]):
+        before = slopes @ (np.diag(matrix) if matrix.ndim == 1 else matrix).T
+        expected = np.einsum("nki,nkj->ij", before, before)
+        found = fit.gradient_products(X, matrix, full=True)
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-3)
+        diagonal = fit.gradient_products(X, matrix, full=False)
+        np.testing.assert_allclose(diagonal, np.diag(expected), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("kernel", [None, "laplacian", "gaussian"])
 @pytest.mark.parametrize("kind", ["continuous", "classes"])
-def test_inputs_that_do_not_matter_get_small_scales(kind):
+def test_inputs_that_do_not_matter_get_small_scales(kind, kernel):
     X = np.random.default_rng(0).normal(size=(800, 5))
     y = np.sin(2 * X[:, 1]) + X[:, 3]
-    scaler = GradientScaler(random_state=0).fit(X, y if kind == "continuous" else y > 0)
-    assert scaler.scales_[[1, 3]].min() > 3 * scaler.scales_[[0, 2, 4]].max()
+    scaler = GradientScaler(kernel=kernel, random_state=0)
+    scaler.fit(X, y if kind == "continuous" else y > 0)
+    assert scaler.scales_[[1, 3]].min() > 2 * scaler.scales_[[0, 2, 4]].max()
 
 
-def test_the_full_matrix_turns_inputs_to_the_one_direction_that_matters():
+@pytest.mark.parametrize("kernel", [None, "gaussian"])
+def test_the_full_matrix_turns_inputs_to_the_one_direction_that_matters(kernel):
     X, y, direction = ridge_of_one_direction()
-    matrix = GradientScaler(full=True, random_state=0).fit(X, y).matrix_
+    matrix = GradientScaler(full=True, kernel=kernel, random_state=0).fit(X, y).matrix_
     values, vectors = np.linalg.eigh(matrix)
     assert abs(vectors[:, -1] @ direction) > 0.99
     assert values[-1] > 5 * values[-2]
+
+
+@pytest.mark.rounding
+@pytest.mark.parametrize("full", [False, True])
+def test_what_cosines_learned_need_not_be_learned_again(full):
+    X, y, _ = ridge_of_one_direction(300)
+    first = learned_scales(GradientScaler(full=full, random_state=0), X, y)
+    scaler = GradientScaler(full=full, kernel="laplacian", random_state=0)
+    np.testing.assert_array_equal(learned_scales(scaler, X, y, first), learned_scales(scaler, X, y))
+    assert not np.array_equal(learned_scales(scaler, X, y), first)
+
+
+def test_scalers_saved_before_there_were_kernels_serve():
+    X, y, _ = ridge_of_one_direction(100)
+    scaler = GradientScaler(random_state=0).fit(X, y)
+    expected = scaler.transform(X)
+    del vars(scaler)["kernel"]
+    again = pickle.loads(pickle.dumps(scaler))
+    np.testing.assert_array_equal(again.transform(X), expected)
+    assert again.get_params()["kernel"] is None
 
 
 def test_learned_scales_lower_the_error_where_few_inputs_matter():
@@ -74,7 +138,9 @@ def test_learned_scales_lower_the_error_where_few_inputs_matter():
 
 
 @pytest.mark.parametrize("metric", ["cityblock", "euclidean", "sqeuclidean"])
-@pytest.mark.parametrize("settings", [{"power": 0.0}, {"power": 1.0}, {"full": True}])
+@pytest.mark.parametrize(
+    "settings", [{"power": 0.0}, {"power": 1.0}, {"full": True}, {"kernel": "laplacian"}]
+)
 def test_the_median_distance_becomes_one(metric, settings):
     X, y, _ = ridge_of_one_direction(300)
     out = GradientScaler(metric=metric, random_state=0, **settings).fit_transform(X, y)
@@ -137,6 +203,7 @@ def test_one_seed_one_outcome_and_files_keep_it(tmp_path):
         ({"power": "a"}, "power must be a number; got 'a'"),
         ({"rounds": 0}, "rounds must be at least 1; got 0"),
         ({"metric": "hamming"}, "metric must be one of"),
+        ({"kernel": "cauchy"}, "kernel must be one of"),
         ({"full": 1}, "full must be True or False; got 1"),
     ],
 )
@@ -146,14 +213,15 @@ def test_settings_that_make_no_sense_get_a_sentence(settings, sentence):
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [(np.float32, 1e37), (np.float64, 1e307)])
-def test_the_unit_of_the_inputs_changes_no_scale(dtype, largest):
+@pytest.mark.parametrize("kernel", [None, "laplacian"])
+def test_the_unit_of_the_inputs_changes_no_scale(dtype, largest, kernel):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
     y = np.sin(2 * X[:, 1])
-    expected = GradientScaler(random_state=0).fit(X.astype(dtype), y)
+    expected = GradientScaler(kernel=kernel, random_state=0).fit(X.astype(dtype), y)
     for size in (1e-30, 1e20, largest):
         rows = (size * X).astype(dtype)
-        scaler = GradientScaler(random_state=0).fit(rows, y)
+        scaler = GradientScaler(kernel=kernel, random_state=0).fit(rows, y)
         np.testing.assert_allclose(scaler.scales_, expected.scales_, rtol=1e-3)
         np.testing.assert_allclose(
             scaler.transform(rows), expected.transform(X.astype(dtype)), rtol=1e-3, atol=1e-6
@@ -169,10 +237,11 @@ def test_scaled_inputs_beyond_the_dtype_are_refused_in_one_sentence():
 
 @pytest.mark.parametrize("largest", [4.4942328371557893e307, 1.7e308, 1e-300])
 @pytest.mark.parametrize("metric", ["cityblock", "sqeuclidean"])
-def test_one_huge_number_leaves_scales_finite(largest, metric):
+@pytest.mark.parametrize("kernel", [None, "laplacian", "gaussian"])
+def test_one_huge_number_leaves_scales_finite(largest, metric, kernel):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 1)), rng.normal(size=90)
     X[27] = largest
-    scaler = GradientScaler(n_components=16, metric=metric, random_state=0).fit(X, y)
+    scaler = GradientScaler(n_components=16, kernel=kernel, metric=metric, random_state=0).fit(X, y)
     assert np.isfinite(scaler.matrix_).all()
     assert (scaler.matrix_ > 0).all()

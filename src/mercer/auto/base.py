@@ -183,6 +183,7 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
         scaler = GradientScaler(
             settings.power,
             full=settings.turned,
+            kernel=settings.kernel if settings.scales == "machine" else None,
             metric=METRICS[settings.kernel],
             target=self._target_kind,
             max_rows=scale_rows(n),

@@ -15,6 +15,9 @@ __all__ = ["Outcome", "Record", "Stage", "better", "promising", "rank_loss"]
 _MARGIN = 0.02  # share of the loss that a transformed target has to gain
 _SMOOTH_MARGIN = 0.03  # the same for the Gaussian
 _SURE = 2.0  # standard errors that a step away from what serves most tables has to gain
+# Of such steps, scales that a machine learned: on tables of 5000 rows, those that gained one to two
+# standard errors on held-out rows lowered the errors of five of five models, by up to a hundredth.
+_LEARNED = 0.5
 _MUCH = 0.2  # share of the loss whose gain is enough in any case
 # Times the loss of the best settings, that a mean with others may have: the rows held out do not
 # show what a second set of trees gains, about a hundredth on ten tables of 15 000 to 60 000 rows.
@@ -49,7 +52,7 @@ class Outcome:
 
 
 class Stage:
-    """The best outcomes on one set of held-out rows: of every kernel and transform.
+    """The best outcomes on one set of held-out rows: of every kernel, transform and kind of scales.
 
     Parameters
     ----------
@@ -62,13 +65,13 @@ class Stage:
 
     def __init__(self, name: str, n_rows: int, classes: bool):
         self.name, self.n_rows, self.classes = name, n_rows, classes
-        self._best: dict[tuple[str, str], Outcome] = {}
+        self._best: dict[tuple[str, str, str], Outcome] = {}
         self._of_view: dict[Settings, Outcome] = {}
 
     def add(self, outcome: Outcome) -> None:
         """Take an outcome into account."""
         settings = outcome.record.settings
-        kind = settings.kernel, settings.transform
+        kind = settings.kernel, settings.transform, settings.scales
         if kind not in self._best or outcome.record.loss < self._best[kind].record.loss:
             self._best[kind] = outcome
         view = replace(settings, gamma=1.0, ridge=1.0)
@@ -113,10 +116,12 @@ class Stage:
     def leader(self) -> Outcome | None:
         """The best of the plainest kind, unless a fancier one is better by enough."""
         leader: Outcome | None = None
-        kinds = sorted(
-            self._best.values(), key=lambda o: (_fanciness(o.record.settings), o.record.loss)
-        )
-        for outcome in kinds:
+
+        def rank(outcome: Outcome) -> tuple[int, bool, float]:
+            settings = outcome.record.settings
+            return _fanciness(settings), _is_learned(settings), outcome.record.loss
+
+        for outcome in sorted(self._best.values(), key=rank):
             if leader is None or self._leads(outcome, leader):
                 leader = outcome
         return leader
@@ -125,7 +130,8 @@ class Stage:
         """Whether an outcome is better than a plainer one by the losses of the held-out rows.
 
         If they differ in kernel or transform, by two standard errors of the difference, by four if
-        in both, or by so much that long tails, which make these errors large, are no excuse.
+        in both, by one more for scales of a machine, or by so much that long tails, which make
+        these errors large, are no excuse.
         Classes change at borders, not smoothly: there a smooth kernel soon learns no more, and has
         to be ahead by more the more rows are still to come.
         """
@@ -133,7 +139,8 @@ class Stage:
         doubt = _SURE * float(gain.std()) / np.sqrt(len(gain))
         settings, plainer = outcome.record.settings, other.record.settings
         more = _fanciness(settings) - _fanciness(plainer)
-        enough = min(doubt * more, _MUCH * float(other.losses.mean()))
+        learned = _is_learned(settings) and not _is_learned(plainer)
+        enough = min(doubt * (more + _LEARNED * learned), _MUCH * float(other.losses.mean()))
         if self.classes and more and _is_smooth(settings) and not _is_smooth(plainer):
             doublings = max(0.0, np.log2(self.n_rows / outcome.record.rows))
             enough = max(enough, _AHEAD * doublings * float(outcome.losses.mean()))
@@ -141,9 +148,14 @@ class Stage:
 
 
 def _fanciness(settings: Settings) -> int:
-    """Steps that settings are away from those that serve most tables."""
+    """Steps that settings are away from those that serve most tables, but for their scales."""
     plain = settings.kernel in ("laplacian", "linear")
     return (not plain) + (settings.transform != "identity")
+
+
+def _is_learned(settings: Settings) -> bool:
+    """Whether scales are those of a kernel machine."""
+    return settings.scales == "machine"
 
 
 def _is_smooth(settings: Settings) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from mercer.auto.trials import Settings
 from mercer.maps.partition import MOST_GROWTH, usual_overlap
 
-__all__ = ["Cut", "cut_for", "neighbours", "trial_leaves"]
+__all__ = ["Cut", "cut_for", "neighbours", "trial_leaves", "worth"]
 
 _LARGEST_TRIAL = 1000  # rows of a leaf that settings are tried on
 _TRIAL_ROWS = 32_000  # of all of these leaves
@@ -90,6 +90,19 @@ def trial_leaves(leaf_size: int) -> tuple[int, int]:
     """Size and number of the leaves that settings are tried on."""
     size = min(leaf_size, _LARGEST_TRIAL)
     return size, _TRIAL_ROWS // size
+
+
+def worth(of_leaf: float, of_few: float, of_more: float) -> float:
+    """Rows of the whole table that a row of a leaf is worth, by losses.
+
+    That of as many rows of the whole table, and of four times as many, tell with which power of the
+    rows the loss falls, and so how many would reach that of a leaf.
+    """
+    if not of_few > of_more > 0 < of_leaf:
+        return 1.0 if of_leaf >= of_few else np.inf
+    power = np.log(of_few / of_more) / np.log(4)
+    with np.errstate(over="ignore"):  # where more rows hardly help, a leaf is worth all of them
+        return float(max((of_few / of_leaf) ** (1 / power), 1.0))
 
 
 def neighbours(

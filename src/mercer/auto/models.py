@@ -79,9 +79,10 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         saved, or looked at; the mean of two such pipelines beyond 50 000 rows.
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
-        :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel" ("laplacian",
-        "gaussian", "smooth", that of faded bins, or "linear"), "gamma" (of inputs whose median
-        distance is 1), "ridge" and "transform".
+        :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" where its
+        ``kernel`` is that of the model, or else "cosines"), "kernel" ("laplacian", "gaussian",
+        "smooth", that of faded bins, or "linear"), "gamma" (of inputs whose median distance is 1),
+        "ridge" and "transform".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
@@ -214,9 +215,10 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         saved, or looked at; the mean of two such pipelines beyond 50 000 rows.
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
-        :class:`mercer.GradientScaler`, "turned" (its ``full``), "kernel" ("laplacian",
-        "gaussian", "smooth", that of faded bins, or "linear"), "gamma" (of inputs whose median
-        distance is 1) and "ridge".
+        :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" where its
+        ``kernel`` is that of the model, or else "cosines"), "kernel" ("laplacian", "gaussian",
+        "smooth", that of faded bins, or "linear"), "gamma" (of inputs whose median distance is 1)
+        and "ridge".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the

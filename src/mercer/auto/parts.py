@@ -70,7 +70,7 @@ class Part:
         """What brings rows to learned scales, at a median distance of 1."""
         which = settings.numbers, settings.max_integers, settings.turned, settings.power
         metric = METRICS[settings.kernel]
-        return self._once((*which, metric), lambda: self._scales(settings, metric))
+        return self._once((*which, settings.scales, metric), lambda: self._scales(settings, metric))
 
     def _scales(self, settings: Settings, metric: str) -> NDArray[np.float32]:
         fitted, _ = self.rows(settings)
@@ -78,6 +78,8 @@ class Part:
         if settings.power:
             which = settings.numbers, settings.max_integers, settings.turned
             learned = self._once(which, lambda: self._learned(settings.turned, fitted))
+            if settings.scales == "machine":
+                learned = self._learned(settings.turned, fitted, settings.kernel, learned)
         if not settings.turned:
             learned = learned**settings.power
         return at_unit_distance(fitted, learned, metric).astype(np.float32)
@@ -111,14 +113,17 @@ class Part:
         fitted = read(rows_of(self.table, self.fitted), names)
         return fitted, read(rows_of(self.table, self.held), names, fitted.reading())
 
-    def _learned(self, turned: bool, fitted: Any) -> NDArray:
+    def _learned(
+        self, turned: bool, fitted: Any, kernel: str | None = None, first: NDArray | None = None
+    ) -> NDArray:
         scaler = GradientScaler(
             full=turned,
+            kernel=kernel,
             target=self.kind,
             max_rows=scale_rows(len(self.fitted)),
             random_state=np.random.default_rng(self.key),
         )
-        return learned_scales(scaler, fitted, self.y[self.fitted])
+        return learned_scales(scaler, fitted, self.y[self.fitted], first)
 
 
 @dataclass

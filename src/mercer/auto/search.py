@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -11,7 +10,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from mercer import kernels
 from mercer._array import n_threads
@@ -19,7 +17,7 @@ from mercer._blas import blas_threads
 from mercer._threads import side_by_side
 from mercer.auto.goals import Classes, Encoding, Numbers
 from mercer.auto.leading import Outcome, Record, Stage, better, promising, rank_loss
-from mercer.auto.leaves import Cut, neighbours, trial_leaves
+from mercer.auto.leaves import Cut, neighbours, trial_leaves, worth
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits, spread_out
 from mercer.auto.trials import Settings, feature_map, feature_responses
@@ -34,6 +32,7 @@ _FACTOR = {"laplacian": 2.0, "gaussian": 3.0}
 _POWERS = (0.0, 0.5, 1.0)
 _SMOOTH_POWERS = (0.0, 1.0)
 _MOST_TURNED = 60  # inputs whose combinations are tried
+_MOST_LEARNED = 100  # inputs, treated, whose scales are learned from a machine
 
 _FIRST_ROWS, _SECOND_ROWS, _THIRD_ROWS = 400, 1000, 2000
 _COLUMNS = 40  # columns from which a table gets fewer rows on the first rungs
@@ -176,7 +175,20 @@ class Search:
             gamma, ridge = finalist.gamma, finalist.ridge
             narrower = [gamma * _FACTOR[finalist.kernel]] if place == 0 else []
             trials.append((finalist, [gamma, *narrower], [ridge, ridge / 3]))
-        self._try("rung 3", self._shrunk(_THIRD_ROWS, n_inputs), trials)
+        n_rows = self._shrunk(_THIRD_ROWS, n_inputs)
+        self._try("rung 3", n_rows, trials)
+        self._learn_scales(n_rows)
+
+    def _learn_scales(self, n_rows: int) -> None:
+        """The best settings of this stage in scales that a machine of their kernel has learned."""
+        if self.best is None or self.best.stage != self._stage.name or self.best.settings.turned:
+            return
+        best, part = self.best.settings, self.parts[0]
+        whole = part.whole if isinstance(part, LeafPart) else part
+        if whole.rows(best)[0].shape[1] > _MOST_LEARNED:
+            return
+        learned = replace(best, scales="machine", power=best.power or 1.0)
+        self._try(self._stage.name, n_rows, [(learned, [best.gamma], [best.ridge])])
 
     def on_leaves(self, cut: Cut) -> float:
         """The best of each kernel, step by step, on leaves as the final model has them.
@@ -212,10 +224,11 @@ class Search:
             if again and leading and self.best.loss > _LEAF_GAIN * leading.loss:
                 break
             trials = list(neighbours(self.best.settings, self._treatments))
-        worth = self._worth_of_a_leaf()
+        self._learn_scales(self._n_rows)
+        worth_of_a_leaf = self._worth_of_a_leaf()
         if self.best is not None and self.best.stage == "leaves":
             self._pair_up()
-        return worth
+        return worth_of_a_leaf
 
     def _pair_up(self) -> None:
         """Choose the settings of other trees, by the held-out rows' loss of the mean of both."""
@@ -233,11 +246,7 @@ class Search:
         self._held, self._answered = np.unique(held, return_inverse=True)
 
     def _worth_of_a_leaf(self) -> float:
-        """Rows of the whole table that a row of a leaf is worth, by how the loss falls with both.
-
-        The loss of so many rows of the whole table, and of four times as many, tells with which
-        power of the rows it falls, and so how many would reach that of a leaf.
-        """
+        """Rows of the whole table that a row of a leaf is worth, by their losses."""
         parts, best = [part for part in self.parts if isinstance(part, LeafPart)], self.best
         if best is None or best.stage != "leaves" or self._is_late():
             return np.inf
@@ -249,11 +258,7 @@ class Search:
             same = [o for o in outcomes if o.record.settings.transform == best.settings.transform]
             losses.append(same[0].record.loss if same else best.loss)
         self._judge_by(parts)
-        if not losses[0] > losses[1] > 0 < best.loss:
-            return 1.0 if best.loss >= losses[0] else np.inf
-        power = np.log(losses[0] / losses[1]) / np.log(4)
-        with np.errstate(over="ignore"):  # where more rows hardly help, a leaf is worth all of them
-            return float(max((losses[0] / best.loss) ** (1 / power), 1.0))
+        return worth(best.loss, losses[0], losses[1])
 
     def _whole(self, rows: NDArray) -> Part:
         """Rows to cut leaves from; one has to be held out."""
@@ -399,7 +404,7 @@ class Search:
         start = time.perf_counter()
         targets = self._targets(n_rows)
         pieces = [
-            self._by_features(part.scaled(group, n_rows), target.beside, ridges, map_)
+            list(feature_responses(map_, *part.scaled(group, n_rows), target.beside, ridges))
             for part, target in zip(self.parts, targets, strict=True)
         ]
         seconds = (time.perf_counter() - start) / len(ridges)
@@ -427,16 +432,6 @@ class Search:
             self._outcomes(n_rows, group, ridges, targets, found[i * n : (i + 1) * n], seconds)
             for i, group in enumerate(groups)
         ]
-
-    @staticmethod
-    def _by_features(
-        rows: tuple[Any, Any], target: NDArray, ridges: Sequence[float], map_: FeatureMap
-    ) -> list[NDArray | None]:
-        """Responses to held rows for every ridge, with random features."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            found = feature_responses(map_, *rows, target.astype(np.float32), ridges)
-            return [responses for _, responses in found]
 
     def _outcomes(
         self,

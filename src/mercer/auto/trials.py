@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 
 from mercer.estimators.selection import responses
 from mercer.losses import Squared
@@ -36,6 +39,7 @@ class Settings:
     max_integers: int = 0  # of the ``TablePreparer``
     power: float = 0.0  # of the scales that the ``GradientScaler`` learns
     turned: bool = False  # whether these scales turn inputs, too: its ``full``
+    scales: str = "cosines"  # that they are learned from, or "machine": that of its ``kernel``
     # "laplacian", "gaussian", "smooth" (random bins with faded edges) or "linear" (of many inputs).
     kernel: str = "laplacian"
     gamma: float = 1.0  # of inputs whose median distance is 1
@@ -54,15 +58,17 @@ def feature_map(settings: Settings, n_components: int, key: int, n_jobs: int | N
 
 def feature_responses(
     map_: FeatureMap, fitted: Any, held: Any, target: NDArray, ridges: Sequence[float]
-) -> Iterator[tuple[float, NDArray]]:
-    """Responses to the held rows of ridge regression on features, for every ridge: (h, k).
+) -> Iterator[NDArray]:
+    """Responses to the held rows of ridge regression on features, (h, k) for every ridge.
 
     All start from nothing, as the final fit does: few iterations shrink coefficients, too.
     """
-    design = map_.fit_design(fitted)
+    design, target = map_.fit_design(fitted), target.astype(np.float32)
     for ridge in ridges:
         penalty = L2(ridge / design.shape[0])
         problem = Problem(design, target, Squared(), penalty, fit_intercept=False)
         solver = ConjugateGradient(tol=_TOL, max_iter=_MAX_ITER)
-        thetas = solver.solve(problem).coef[None]
-        yield ridge, responses(map_, thetas, False, held)[0]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            thetas = solver.solve(problem).coef[None]
+        yield responses(map_, thetas, False, held)[0]

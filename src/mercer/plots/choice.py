@@ -75,7 +75,8 @@ def _group_name(settings: dict[str, Any]) -> str:
     numbers = settings["numbers"] + (", categories" if settings["max_integers"] else "")
     scales = _SCALES.get(float(settings["power"]), f"scales to the power {settings['power']:g}")
     turned = " and turned" if settings["turned"] else ""
-    return f"{settings['kernel']}, {numbers}, {scales}{turned}"
+    machine = " from a machine" if settings.get("scales") == "machine" else ""  # none in old files
+    return f"{settings['kernel']}, {numbers}, {scales}{turned}{machine}"
 
 
 def _inputs(axes: Any, model: Any, n_shown: int) -> None:

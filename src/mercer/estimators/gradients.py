@@ -1,0 +1,65 @@
+"""Derivatives of exact kernel machines along their inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import kernels
+
+__all__ = ["KernelFit"]
+
+_TOGETHER = 50  # rows of a block, whose kernel stays in the cache
+_HUGE = np.float32(2**80)  # times a difference of rows, which is then beyond 1 unless it is 0
+_NUMBERS = 2**22  # derivatives of a block, at most: 32 MB
+
+
+@dataclass
+class KernelFit:
+    """f(x) = Σ_i k(x, x_i) a_i with a kernel of gamma 1, of k outputs."""
+
+    kernel: str  # "laplacian" or "gaussian"
+    rows: NDArray[np.float32]  # x_i, (n, d), of mean 0, about which derivatives round least
+    coef: NDArray[np.float32]  # a_i, (n, k)
+
+    def gradient_products(
+        self, X: NDArray[np.float32], matrix: NDArray, full: bool
+    ) -> NDArray[np.float64]:
+        """Sum of ∇f ∇fᵀ over the rows of X and all outputs, or its diagonal.
+
+        Of derivatives along the inputs that were scaled, or turned, by ``matrix`` to make X. Where
+        the Laplacian has a kink along an input, its derivative is the mean of both sides.
+        """
+        d = X.shape[1]
+        products = np.zeros((d, d) if full else d)
+        step = int(np.clip(_NUMBERS // (d * self.coef.shape[1]), 1, _TOGETHER))
+        for start in range(0, len(X), step):
+            slopes = self.gradients(X[start : start + step]).astype(np.float64)
+            along = slopes.reshape(-1, d)
+            along = along * matrix if matrix.ndim == 1 else along @ matrix.T
+            products += along.T @ along if full else np.einsum("ij,ij->j", along, along)
+        return products
+
+    def gradients(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
+        """∇f at some rows, (m, k, d)."""
+        matrix = kernels.get(self.kernel, 1.0)(X, self.rows)
+        slopes = np.empty((len(X), self.coef.shape[1], X.shape[1]), dtype=np.float32)
+        if self.kernel == "gaussian":  # 2 Σ_i k(x, x_i) a_i (x_i - x)
+            values = matrix @ self.coef
+            for output, coef in enumerate(self.coef.T):
+                slopes[:, output] = matrix @ (coef[:, None] * self.rows)
+                slopes[:, output] -= values[:, output, None] * X
+            slopes *= 2
+            return slopes
+        signs = np.empty_like(matrix)
+        columns = np.ascontiguousarray(self.rows.T)
+        for column, of_rows in enumerate(columns):  # Σ_i k(x, x_i) a_i sign(x_i - x)
+            np.subtract(of_rows, X[:, column, None], out=signs)
+            with np.errstate(over="ignore"):
+                signs *= _HUGE
+            np.clip(signs, -1, 1, out=signs)  # takes a quarter of the time of np.sign
+            signs *= matrix
+            slopes[:, :, column] = signs @ self.coef
+        return slopes
