@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from mercer._array import row_chunks
 from mercer._state import State, is_array, is_finite
 
-__all__ = ["TREATMENTS", "Numbers", "Values"]
+__all__ = ["TREATMENTS", "Numbers", "Values", "worth_keeping"]
 
 TREATMENTS = ("robust", "standard", "quantile")
 
@@ -23,6 +24,7 @@ _FAR = 1e150  # what has a square
 # Shares of the rows whose spread is one unit, the first pair that has any.
 _SPREADS = ((0.25, 0.75), (0.1, 0.9), (0.05, 0.95), (0.01, 0.99), (0.0, 1.0))
 _NORMAL = 1.349  # between the quartiles of the standard normal law
+_LOOK = 512  # rows by which columns that may be equal are found
 
 
 @dataclass
@@ -198,3 +200,22 @@ class Values:
     def names(self, name: str) -> list[str]:
         """Of the columns that come out."""
         return [f"{name}={value:g}" for value in self.values]
+
+
+def worth_keeping(out: NDArray) -> NDArray[np.bool_]:
+    """Which columns are neither constant nor equal to one before; the first if none is."""
+    kept = out.min(axis=0) < out.max(axis=0)
+    look = np.ascontiguousarray(out[:_LOOK].T)
+    alike: dict[bytes, list[int]] = {}
+    for j in np.flatnonzero(kept).tolist():
+        alike.setdefault(look[j].tobytes(), []).append(j)
+    for columns in alike.values():
+        if len(columns) > 1:  # those that begin alike are told apart by a digest of the whole
+            digests = [blake2b(out[:, j].tobytes(), digest_size=16).digest() for j in columns]
+            seen = set[bytes]()
+            for j, digest in zip(columns, digests, strict=True):
+                kept[j] = digest not in seen
+                seen.add(digest)
+    if not kept.any():
+        kept[:1] = True
+    return kept

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from hashlib import blake2b
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +21,7 @@ from mercer.preparation.calendar import PARTS, cycles, days
 from mercer.preparation.columns import Columns, Labels, Reading, checked_table, read
 from mercer.preparation.display import TellsColumns
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
-from mercer.preparation.numeric import TREATMENTS, Numbers, Values
+from mercer.preparation.numeric import TREATMENTS, Numbers, Values, worth_keeping
 from mercer.preparation.recognition import FORMATS
 from mercer.preparation.texts import Texts, has_words, is_prose
 
@@ -31,7 +30,6 @@ __all__ = ["TablePreparer", "treated"]
 _COPIES = 4  # of a table that are there at once while it is treated
 _FOLDS = 5
 _SAMPLE = 20_000  # rows that quantiles are taken from
-_LOOK = 512  # rows by which columns that may be equal are found
 _TOLD = 5  # columns left out that a warning names
 
 
@@ -284,7 +282,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         self.kinds_, self.formats_ = reading.kinds, reading.formats
         self._key = key_from(self.random_state)
         out = np.column_stack(self._fit_pieces(columns, y))
-        self._kept_ = _worth_keeping(out)
+        self._kept_ = worth_keeping(out)
         self._left_out_ = self._reasons(out, columns)
         return self._finished(out, columns)
 
@@ -488,22 +486,3 @@ def treated(
     """
     preparer._forget()
     return preparer._fit_columns(fitted, y), preparer._transform_columns(others)
-
-
-def _worth_keeping(out: NDArray) -> NDArray[np.bool_]:
-    """Which columns are neither constant nor equal to one before; the first if none is."""
-    kept = out.min(axis=0) < out.max(axis=0)
-    look = np.ascontiguousarray(out[:_LOOK].T)
-    alike: dict[bytes, list[int]] = {}
-    for j in np.flatnonzero(kept).tolist():
-        alike.setdefault(look[j].tobytes(), []).append(j)
-    for columns in alike.values():
-        if len(columns) > 1:  # those that begin alike are told apart by a digest of the whole
-            digests = [blake2b(out[:, j].tobytes(), digest_size=16).digest() for j in columns]
-            seen = set[bytes]()
-            for j, digest in zip(columns, digests, strict=True):
-                kept[j] = digest not in seen
-                seen.add(digest)
-    if not kept.any():
-        kept[:1] = True
-    return kept
