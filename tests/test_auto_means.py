@@ -217,10 +217,23 @@ def test_two_pipelines_share_the_trees_and_are_kept(tmp_path):
 def test_a_model_of_a_single_tree_has_no_partner(monkeypatch):
     monkeypatch.setattr(leaves, "_TREES", 1)
     monkeypatch.setattr(leaves, "_LEAST_TREES", 1)
+    searches = []
+
+    class Seen(base.Search):
+        def __init__(self, *args):
+            super().__init__(*args)
+            searches.append(self)
+
+    monkeypatch.setattr(base, "Search", Seen)
     X, y = make_friedman1(1500, 6, noise=1.0, random_state=0)
     model = AutoKernelRegressor(random_state=0).fit(X, y)
     assert model.kernel_machine_.n_trees == len(model._pipelines()) == 1
     assert model.partner_settings_ is None
+    # Intervals are those of a model by itself, not of the mean that was thought of.
+    [search] = searches
+    truth = search.goal.truth(search.held_rows, search.settings.transform)
+    alone = np.abs(truth - search._stage.leader.responses)
+    np.testing.assert_array_equal(model.conformal_.scores, np.sort(alone[:, 0]))
 
 
 # laws of local models

@@ -119,8 +119,9 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
                 for pipeline in pipelines:
                     pipeline[-1].set_callbacks(Deadline(start + _END * budget))
             self._fit_finally(X, y, search, key, pipelines)
-        if len(self._pipelines()) == 1:
-            self.partner_settings_ = None
+        if len(self._pipelines()) == 1 and search.partner is not None:
+            search.part_from_partner()  # for which there were too few trees, or no time
+            self._keep(search)
         self.search_seconds_ = searched - start
         self.fit_seconds_ = time.perf_counter() - searched
         self.n_features_in_ = X.shape[1]

@@ -240,6 +240,12 @@ class Search:
         if partner is not None:
             self.partner, self.held_responses = partner, mean
 
+    def part_from_partner(self) -> None:
+        """Answer for the held-out rows as a model of the best settings alone does."""
+        leader = self._stage.leader
+        if self.partner is not None and leader is not None:
+            self.partner, self.held_responses = None, leader.responses
+
     def _judge_by(self, parts: Sequence[LeafPart]) -> None:
         self.parts, self._n_rows = parts, max(len(part.fitted) for part in parts)
         held = np.concatenate([part.held for part in parts])
