@@ -122,7 +122,7 @@ class Input:
 
 
 def _opener(file: IO[bytes]) -> Callable[..., Any] | None:
-    """What unpacks a file that starts like this, if it is compressed."""
+    """The opener of a file that starts like this, if it is compressed."""
     start = file.read(8)
     return next((opener for magic, opener in _COMPRESSED if start.startswith(magic)), None)
 

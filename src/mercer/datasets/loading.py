@@ -130,7 +130,7 @@ def load(name: str, *, cache: _CacheArgument = None) -> Dataset:
 
 
 def _facts(entry: Entry, kind: type[Dataset] | type[Description]) -> dict[str, Any]:
-    """What an entry says of the fields of ``kind``."""
+    """The fields of ``kind`` that an entry knows."""
     return {f.name: getattr(entry, f.name) for f in fields(kind) if hasattr(entry, f.name)}
 
 

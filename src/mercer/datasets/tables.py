@@ -31,7 +31,7 @@ _SHOWN = 5  # columns named in a message before it says how many more there are
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a CSV text is written: delimiter, names, given or just numbers, and first data line."""
+    """The form of a CSV text: delimiter, names, given or just numbers, and first data line."""
 
     delimiter: str
     names: list[str]
