@@ -1,4 +1,4 @@
-"""How much memory may be taken: a setting of the whole program, or of a block of code."""
+"""The memory that may be taken: a setting of the whole program, or of a block of code."""
 
 from __future__ import annotations
 

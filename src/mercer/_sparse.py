@@ -117,7 +117,7 @@ def _in_blocks(data: NDArray, shape: tuple[int, int], name: str) -> tuple[int, i
 
 
 def _pointers(indptr: Any, n_major: int, name: str, word: str) -> NDArray:
-    """Where every row, or column, starts and ends."""
+    """The start and end of every row, or column."""
     pointers = _integers(indptr, f"{name}.indptr")
     if len(pointers) != n_major + 1:
         raise ValueError(

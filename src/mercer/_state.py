@@ -203,12 +203,12 @@ def holds_once(rule: Any, holds: Callable[[], bool], *arrays: NDArray) -> bool:
     kept = _kept_rules.get(key)
     if kept is not None and all(ref() is a for ref, a in zip(kept, arrays, strict=True)):
         return True
-    found = holds()
-    if found:
+    is_kept = holds()
+    if is_kept:
         _kept_rules[key] = tuple(
             weakref.ref(array, lambda _: _kept_rules.pop(key, None)) for array in arrays
         )
-    return found
+    return is_kept
 
 
 def is_array(value: Any, shape: tuple[int | None, ...] | None, dtypes: str = "fd") -> bool:

@@ -233,7 +233,7 @@ def _kind(data: Record) -> str:
 
 
 def _remarks(records: Sequence[Record]) -> Iterator[str]:
-    """How the numbers came about, for whoever reads the table alone."""
+    """Remarks on how the numbers came about, for whoever reads the table alone."""
     first = records[0]
     chosen = first["selection"]
     if first["data"]["task"] == "regression":

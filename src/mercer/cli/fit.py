@@ -185,7 +185,7 @@ def _numbers(text: str | None, option: str) -> list[float] | None:
 
 
 def _folder(checkpoint: Path | None, solver: str | None) -> str | None:
-    """Where to keep checkpoints, if they are wanted and somebody writes them."""
+    """The folder of checkpoints, if they are wanted and the solver writes them."""
     if checkpoint is None:
         return None
     if solver != "block":

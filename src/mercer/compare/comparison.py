@@ -241,7 +241,7 @@ def _feasible(plan: Plan, n: int) -> tuple[list[Method], list[str]]:
 
 
 class _Work:
-    """How much of the comparison is done, by rough costs: for the progress bar alone."""
+    """The share of the comparison that is done, by rough costs: for the progress bar alone."""
 
     def __init__(
         self,

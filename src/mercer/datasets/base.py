@@ -117,7 +117,7 @@ class Dataset:
         return f"Dataset({self.name!r}, {self.task}, {n} rows, {d} features{test}{sample})"
 
     def split(self, test_size: float = 0.25, random_state: int | None = 0) -> Split:
-        """Return training and test rows.
+        """Training and test rows.
 
         The official split is used whenever there is one, and the arguments are then not needed.
         Otherwise a seeded random split is drawn: every class keeps its share (a class of one row

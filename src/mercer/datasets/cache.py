@@ -19,7 +19,7 @@ _CHUNK = 1 << 20  # bytes written at a time
 
 
 def find_in_folder(file: File | Prepared) -> Path | None:
-    """Return the file in the folder that MERCER_DATA names, or None."""
+    """The file in the folder that MERCER_DATA names, or None."""
     named = os.environ.get(VARIABLE)
     if not named:
         return None
@@ -31,7 +31,7 @@ def find_in_folder(file: File | Prepared) -> Path | None:
 
 
 def in_folder(file: File | Prepared) -> Path | None:
-    """Return the file in the folder that MERCER_DATA names, checked, or None."""
+    """The file in the folder that MERCER_DATA names, checked, or None."""
     path = find_in_folder(file)
     if path is not None and file.sha256:
         _require(path, file.sha256, "replace it or remove it")
@@ -51,13 +51,13 @@ def _cache_folder(cache: str | os.PathLike[str] | None) -> Path:
 
 
 def find_in_cache(file: File, cache: str | os.PathLike[str] | None) -> Path | None:
-    """Return the file in the cache, or None."""
+    """The file in the cache, or None."""
     path = _cache_folder(cache) / file.name
     return path if path.is_file() else None
 
 
 def in_cache(file: File, cache: str | os.PathLike[str] | None) -> Path | None:
-    """Return the file in the cache, checked against its known or recorded hash, or None."""
+    """The file in the cache, checked against its known or recorded hash, or None."""
     path = find_in_cache(file, cache)
     if path is None:
         return None
@@ -112,7 +112,7 @@ def _record(path: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file as 64 hexadecimal digits."""
+    """The SHA-256 of a file as 64 hexadecimal digits."""
     with path.open("rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -107,7 +107,7 @@ class Input:
             raise DataError(f"{self}: the file is truncated or damaged ({error})") from error
 
     def start(self, size: int = 1 << 16) -> bytes:
-        """Return the first bytes, decompressed."""
+        """The first bytes, decompressed."""
         with self.open() as stream:
             return stream.read(size)
 
@@ -122,13 +122,13 @@ class Input:
 
 
 def _opener(file: IO[bytes]) -> Callable[..., Any] | None:
-    """What unpacks a file that starts like this, if it is compressed."""
+    """The opener of a file that starts like this, if it is compressed."""
     start = file.read(8)
     return next((opener for magic, opener in _COMPRESSED if start.startswith(magic)), None)
 
 
 def existing(path: Path) -> Path:
-    """Return `path` if it is a file that can be opened, else raise the sentence that says why."""
+    """``path`` if it is a file that can be opened; else an error whose sentence says why."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISREG(mode):  # another one might never end, or never begin

@@ -103,7 +103,7 @@ class _Lines:
                 yield b"0 " + content
 
     def parse(self) -> tuple[Any, np.ndarray]:
-        """Return the CSR matrix of raw indices, and the labels."""
+        """The CSR matrix of raw indices, and the labels."""
         from sklearn.datasets import load_svmlight_file
 
         try:

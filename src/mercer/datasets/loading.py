@@ -48,7 +48,7 @@ class Description:
 
 
 def names() -> list[str]:
-    """Return the names of all data sets that `load` knows, sorted.
+    """The names of all data sets that `load` knows, sorted.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def names() -> list[str]:
 
 
 def describe(name: str, *, cache: _CacheArgument = None) -> Description:
-    """Return shape, task, public home, licence and whereabouts of a data set.
+    """Shape, task, public home, licence and whereabouts of a data set.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def load(name: str, *, cache: _CacheArgument = None) -> Dataset:
 
 
 def _facts(entry: Entry, kind: type[Dataset] | type[Description]) -> dict[str, Any]:
-    """What an entry says of the fields of ``kind``."""
+    """The fields of ``kind`` that an entry knows."""
     return {f.name: getattr(entry, f.name) for f in fields(kind) if hasattr(entry, f.name)}
 
 
@@ -174,7 +174,7 @@ def _where(entry: Entry, cache: _CacheArgument) -> str:
 
 
 def _from_prepared(entry: Entry, path: Path) -> dict[str, Any]:
-    """Return the fields of a data set from its NPZ file."""
+    """The fields of a data set from its NPZ file."""
     arrays = read_parts(path)
     whole = "X" in arrays
     parts: dict[str, Any] = {}
@@ -191,7 +191,7 @@ def _from_prepared(entry: Entry, path: Path) -> dict[str, Any]:
 
 
 def _from_home(entry: Entry, cache: _CacheArgument) -> dict[str, Any]:
-    """Return the fields of a data set from the files of its public home."""
+    """The fields of a data set from the files of its public home."""
     parts: dict[str, Any] = {}
     for part, file in (("", entry.train), ("_test", entry.test)):
         if file is None:
@@ -230,7 +230,7 @@ def _folder() -> str:
 
 
 def _parts_at_hand(entry: Entry) -> str:
-    """Return the end of a sentence that offers what can be loaded in place of a missing set."""
+    """The end of a sentence that offers what can be loaded in place of a missing set."""
     nearby = [
         repr(other.name)
         for other in ENTRIES.values()
@@ -240,7 +240,7 @@ def _parts_at_hand(entry: Entry) -> str:
 
 
 def _read_public(entry: Entry, file: File, path: Path) -> tuple[Any, Any, Any]:
-    """Return features, target and feature names of one public file."""
+    """Features, target and feature names of one public file."""
     if not file.members and not file.name.endswith((".tsv.gz", ".csv")):
         table = read_libsvm(Input(path), entry.n_features, None)
         return table.X, table.y, None
@@ -265,7 +265,7 @@ def _read_public(entry: Entry, file: File, path: Path) -> tuple[Any, Any, Any]:
 
 
 def _features(entry: Entry, X: Any) -> Any:
-    """Return features as float32, sparse or dense as the set is meant to be."""
+    """Features as float32, sparse or dense as the set is meant to be."""
     if sparse.issparse(X):
         X = sparse.csr_array(X.astype(np.float32, copy=False))
         return X if entry.sparse else X.toarray()
@@ -273,7 +273,7 @@ def _features(entry: Entry, X: Any) -> Any:
 
 
 def _response(entry: Entry, y: np.ndarray) -> np.ndarray:
-    """Return labels as int64, responses as float64, one column as a vector."""
+    """Labels as int64, responses as float64, one column as a vector."""
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if entry.task == "regression":

@@ -129,7 +129,7 @@ def array_bytes(path: Path) -> float:
 
 
 def _mark(path: Path, schema: Any, features: list[str], target: str | None, kind: Any) -> str:
-    """Return what tells these arrays of this state of a file from others."""
+    """The mark that tells these arrays of this state of a file from others."""
     state = path.stat()
     size, changed = state.st_size, state.st_mtime_ns
     identity = [_VERSION, size, changed, str(schema), features, target, kind.name]

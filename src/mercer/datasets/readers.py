@@ -120,7 +120,7 @@ def read(
 
 
 def read_parts(path: Path) -> dict[str, np.ndarray | sparse.csr_array]:
-    """Return all that an NPZ file holds; a CSR triple becomes the one array ``X``."""
+    """All that an NPZ file holds; a CSR triple becomes the one array ``X``."""
     source = Input(path)
     arrays = _load_npz(source)
     if "indptr" in arrays:
@@ -145,7 +145,7 @@ def _refuse(kind: str, source: Input, **options: Any) -> None:
 
 
 def _format(source: Input) -> str:
-    """Return "npz", "parquet", "libsvm" or "csv", from the content first, then the extension."""
+    """The format by content, then by extension: "npz", "parquet", "libsvm" or "csv"."""
     start, suffix = source.start(), source.suffix
     if not start.strip():
         raise DataError(f"{source} is empty, there is no row to read")
@@ -177,7 +177,7 @@ def _holds_arrays(path: Path) -> bool:
 
 
 def _load_npz(source: Input) -> dict[str, Any]:
-    """Return the arrays of a file, of each of which the header and the size agree."""
+    """The arrays of a file, of each of which the header and the size agree."""
     with source.damage_reported(), _archive(source) as archive:
         members = archive.infolist()
         total = float(sum(member.file_size for member in members))

@@ -31,7 +31,7 @@ _SHOWN = 5  # columns named in a message before it says how many more there are
 
 @dataclass(frozen=True)
 class _Layout:
-    """How a CSV text is written: delimiter, names, given or just numbers, and first data line."""
+    """The form of a CSV text: delimiter, names, given or just numbers, and first data line."""
 
     delimiter: str
     names: list[str]
@@ -62,7 +62,7 @@ def read_csv(
 
 
 def _native(source: Input) -> Callable[[], Any]:
-    """Return what opens a text as a file of Arrow's own.
+    """A function that opens a text as a file of Arrow's own.
 
     Arrow reads ahead in threads that outlive the call. Were the file Python's, they would wait for
     an interpreter that is about to end, or end with it and take the process down.
@@ -81,7 +81,7 @@ def _native(source: Input) -> Callable[[], Any]:
 def _parse(
     text: Callable[[], Any], layout: _Layout, target_at: int | None, *, use_threads: bool
 ) -> Any:
-    """Return the PyArrow table of a CSV text.
+    """The PyArrow table of a CSV text.
 
     PyArrow settles a column's type on the first block, and would then stumble over the first
     fraction among integers; so numbers are asked for as float64, and the target as text.
@@ -141,7 +141,7 @@ def _parquet_file(source: Input) -> Iterator[Any]:
 
 
 def parquet_outline(source: Input) -> tuple[Any, int]:
-    """Return the schema of a Parquet file and how many rows it has."""
+    """The schema of a Parquet file and how many rows it has."""
     with _parquet_file(source) as file:
         return file.schema_arrow, file.metadata.num_rows
 
@@ -157,7 +157,7 @@ def parquet_pieces(source: Input, columns: list[str], n_rows: int) -> Iterator[A
 def parquet_columns(
     source: Input, names: Sequence[str], target: str | int | None, columns: Sequence[str] | None
 ) -> tuple[list[str], str | None]:
-    """Return the feature columns and the target column of a Parquet file that has these names."""
+    """The feature columns and the target column of a Parquet file that has these names."""
     names = _without_index(source, names)
     target_at = _target_position(source, names, target, named=True)
     name = None if target_at is None else names[target_at]
@@ -237,7 +237,7 @@ def _layout(source: Input, header: bool | None) -> _Layout:
 
 
 def _delimiter(text: str) -> str:
-    """Return the character that parts both of the first two lines, most often the first."""
+    """The character that parts both of the first two lines, most often the first."""
     lines = text.lstrip().splitlines()[:2]
     return max(",;\t", key=lambda c: (min(line.count(c) for line in lines), lines[0].count(c)))
 
@@ -271,7 +271,7 @@ def _cell(cell: str) -> str:
 def _target_position(
     source: Input, names: list[str], target: str | int | None, *, named: bool
 ) -> int | None:
-    """Return the column number `target` means."""
+    """The column number `target` means."""
     if target is None:
         return None
     if isinstance(target, str):
@@ -293,7 +293,7 @@ def _target_position(
 
 
 def near(name: str, names: Sequence[str]) -> str:
-    """Return the end of a sentence about an unknown name: what is close to it, or what there is."""
+    """The end of a sentence about an unknown name: what is close to it, or what there is."""
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
     folded = {other.lower(): other for other in names}
     close = close or [folded[f] for f in difflib.get_close_matches(name.lower(), folded, n=3)]
@@ -328,7 +328,7 @@ def _to_table(
 def _feature_names(
     source: Input, names: Sequence[str], target: str | None, columns: Sequence[str] | None
 ) -> list[str]:
-    """Return the columns that are features: all but the target, or those asked for."""
+    """The columns that are features: all but the target, or those asked for."""
     features = [name for name in names if name != target]
     if columns is not None:
         known = set(features)
@@ -342,7 +342,7 @@ def _feature_names(
 
 
 def _matrix(source: Input, table: Any, features: list[str]) -> np.ndarray:
-    """Return the features as one array."""
+    """The features as one array."""
     X = np.empty((table.num_rows, len(features)), dtype=number_type(source, table.schema, features))
     faults = Faults(source, features)
     for j, name in enumerate(features):
@@ -353,7 +353,7 @@ def _matrix(source: Input, table: Any, features: list[str]) -> np.ndarray:
 
 
 def number_type(source: Input, schema: Any, features: list[str]) -> Any:
-    """Return the dtype of such features: float32 if every column is stored so, else float64."""
+    """The dtype of such features: float32 if every column is stored so, else float64."""
     types = _pyarrow().types
     kinds = [schema.field(name).type for name in features]
     text = [name for name, kind in zip(features, kinds, strict=True) if not _is_number(kind)]
@@ -393,7 +393,7 @@ class Faults:
 
 
 def _raw(source: Input, table: Any, features: list[str]) -> np.ndarray:
-    """Return the features as they are: float64 if all are numbers, else objects; NaN or None."""
+    """The features as they are: float64 if all are numbers, else objects; NaN or None."""
     if all(_is_number(table.schema.field(name).type) for name in features):
         X = np.column_stack([numbers_of(table.column(name)) for name in features])
         return X.astype(np.float64, copy=False)
@@ -404,7 +404,7 @@ def _raw(source: Input, table: Any, features: list[str]) -> np.ndarray:
 
 
 def _cells(source: Input, name: str, column: Any) -> np.ndarray:
-    """Return a column as Python objects: numbers, texts or dates, None for what is missing."""
+    """A column as Python objects: numbers, texts or dates, None for what is missing."""
     arrow = _pyarrow()
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -422,7 +422,7 @@ def _cells(source: Input, name: str, column: Any) -> np.ndarray:
 
 
 def numbers_of(column: Any) -> np.ndarray:
-    """Return a numeric column as a NumPy array with NaN for what is missing."""
+    """A numeric column as a NumPy array with NaN for what is missing."""
     arrow = _pyarrow()
     if arrow.types.is_null(column.type):
         return np.full(len(column), np.nan)
@@ -434,7 +434,7 @@ def numbers_of(column: Any) -> np.ndarray:
 
 
 def target_of(source: Input, name: str, column: Any) -> np.ndarray:
-    """Return the target: numbers where all cells are numbers, else labels as strings."""
+    """The target: numbers where all cells are numbers, else labels as strings."""
     arrow, compute = _pyarrow(), _pyarrow("compute")
     if arrow.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
@@ -467,7 +467,7 @@ def target_of(source: Input, name: str, column: Any) -> np.ndarray:
 
 
 def _listed(noun: str, names: Sequence[str], *, verb: bool = True) -> str:
-    """Return "column a is" or "columns a, b, ... and 3 more are" (bare without the verb)."""
+    """A phrase: "column a is", "columns a, b, ... and 3 more are"; without "is" if not verb."""
     shown = ", ".join(" ".join(name.split()) for name in names[:_SHOWN])
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     plural = len(names) > 1

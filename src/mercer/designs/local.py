@@ -188,8 +188,8 @@ class Local(Design):
         )
         parts: list[tuple[NDArray, NDArray, NDArray]] = []
         for b in self.blocks:
-            own = np.arange(b.first, b.first + len(b.members))
-            columns = np.append(own, self.n_members + b.leaf)
+            of_members = np.arange(b.first, b.first + len(b.members))
+            columns = np.append(of_members, self.n_members + b.leaf)
             entries = np.column_stack([self.columns(b).toarray(), np.ones(len(b.rows))])
             entries = (b.shares[:, None] * entries).astype(self.dtype)
             rows, of_rows = np.repeat(b.rows, len(columns)), np.tile(columns, len(b.rows))

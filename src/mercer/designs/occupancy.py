@@ -1,4 +1,4 @@
-"""How full the bins of random grids are."""
+"""Sizes of the bins of random grids."""
 
 from __future__ import annotations
 

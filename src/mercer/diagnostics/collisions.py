@@ -1,4 +1,4 @@
-"""How full the bins of random binning are, and the parallel speed-up that follows.
+"""Sizes of the bins of random binning, and the parallel speed-up that follows.
 
 Two rows collide in a grid when they share a bin. Columns of full bins share many rows and have to
 be updated in turn; columns of thin bins can be updated at the same time. Wu et al. (KDD 2016)

@@ -1,4 +1,4 @@
-"""How far the inner products of features are from a kernel."""
+"""The distance of the inner products of features from a kernel."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class KernelError:
 
 
 def kernel_error(truth: Any, features: Any) -> KernelError:
-    """How far the inner products of features are from a kernel matrix.
+    """The distance of the inner products of features from a kernel matrix.
 
     The Lanczos method finds the spectral norm from products with K and Z alone: no other matrix of
     the size of K is held. Everything is computed in float64; features of a lazy design stay

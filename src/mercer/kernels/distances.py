@@ -49,7 +49,7 @@ def scaled(X: Matrix, scale: NDArray[np.float64], centre: NDArray[np.float64] | 
 
 
 def centre_of(Y: Matrix) -> NDArray[np.float64] | None:
-    """Where to put the origin: distances do not depend on it, but the expanded square loses digits
+    """A good origin: distances do not depend on it, but the expanded square loses digits
     far away from it. CSR is not moved."""
     if is_sparse(Y):
         return None

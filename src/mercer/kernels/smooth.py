@@ -89,7 +89,7 @@ class Smooth(Stationary):
         return self._reach(np.exp(-1.0 / n_inputs)) * n_inputs / distance
 
     def _reach(self, value: float) -> float:
-        """Where the profile has fallen to ``value``."""
+        """The distance at which the profile has fallen to ``value``."""
         return profile_table(self.shape, self.taper).inverse(value)
 
 
@@ -155,7 +155,7 @@ class Profile:
         return values
 
     def inverse(self, value: float) -> float:
-        """Where the profile is ``value``, in (0, 1)."""
+        """The argument at which the profile is ``value``, in (0, 1)."""
         return float(np.interp(-value, -self._values, self._knots))
 
 

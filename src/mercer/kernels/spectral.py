@@ -29,7 +29,7 @@ class Spectral(Stationary):
         return None
 
     def n_uniforms(self, n_inputs: int) -> int:
-        """How many uniform numbers make a frequency of d inputs: d, or one more for its spread."""
+        """Uniform numbers that a frequency of d inputs takes: d, or one more for its spread."""
         independent = self.quantile(np.array([0.5])) is not None
         return n_inputs if independent else n_inputs + 1
 

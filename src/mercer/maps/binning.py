@@ -248,7 +248,7 @@ class RandomBinning(FeatureSequence):
         return part
 
     def _grid_places(self) -> NDArray[np.int64]:
-        """Where the grids of this map are in the sequence."""
+        """Places of the grids of this map in the sequence."""
         return self.__dict__.get("_places", np.arange(self._n_grids))
 
     # -- grids -------------------------------------------------------------------------------

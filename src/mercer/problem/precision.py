@@ -1,4 +1,4 @@
-"""How far rounding may have carried responses from those of the minimiser."""
+"""Estimates of what rounding has changed in the responses of a minimiser."""
 
 from __future__ import annotations
 

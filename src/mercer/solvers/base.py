@@ -125,7 +125,7 @@ class Clock:
 
 @dataclass(kw_only=True)
 class State:
-    """Where a solver stands, what callbacks see; solvers add what they carry from step to step."""
+    """The state of a solver, which callbacks see; solvers add what they carry between steps."""
 
     problem: Problem
     clock: Clock

@@ -39,7 +39,7 @@ _BOOKKEEPING = 100.0  # bytes of a node's row besides: its places in leaves, coe
 
 @dataclass(frozen=True)
 class FileProgress:
-    """What a listener is told: rows of the leaves solved so far, and about how many there will be.
+    """Progress for a listener: rows of the leaves solved so far, and about how many there will be.
 
     ``model()`` gives what is solved as a fitted map and its coefficients.
     """

@@ -23,7 +23,7 @@ __all__ = ["Round", "Selection", "Source", "Stream", "WorkingSet"]
 
 
 class Source(Protocol):
-    """Where new features come from: it has the rows of the data and the dtype of the features."""
+    """A source of new features: it has the rows of the data and the dtype of the features."""
 
     n_rows: int
     dtype: np.dtype

@@ -1,4 +1,4 @@
-"""How long steps may be by the theory, which asks for far shorter ones than practice."""
+"""Step lengths that theory allows: far shorter ones than practice takes."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ class LocalSolves:
 
 @dataclass(kw_only=True)
 class BlockState(State):
-    """Where block coordinate descent stands, for all strengths at once."""
+    """The state of block coordinate descent, for all strengths at once."""
 
     system: Equations
     alphas: NDArray[np.float64]  # all strengths, solved or not

@@ -170,7 +170,7 @@ class DescentSteps(Steps):
 
 
 def eso_factor(omega: int, tau: int, n_columns: int) -> float:
-    """How much larger curvatures have to be for τ random columns to move at once.
+    """The factor by which curvatures have to grow for τ random columns to move at once.
 
     β = 1 + (ω − 1)(τ − 1) / max(1, D − 1), if no row has more than ω entries: then the objective
     does not rise on average over the choice of the columns.

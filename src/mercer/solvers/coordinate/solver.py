@@ -60,7 +60,7 @@ class _OutputState:
         return tol * self.reference if self.output.loss.convex else self._excess(tol)
 
     def _excess(self, violation: float) -> float:
-        """How far F may be above a stationary value at a relative violation, which is its root."""
+        """Height of F above a stationary value that a relative violation, its root, stands for."""
         return max(violation**2, _LEAST_EXCESS) * self.at.objective
 
     def move(self, to: Iterate) -> None:

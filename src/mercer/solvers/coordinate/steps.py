@@ -111,7 +111,7 @@ class Steps:
         return output.at(_spread(ids, end, len(at.w)), linear, b)
 
     def _shift(self, at: Iterate, moves: NDArray, h: NDArray | None) -> float:
-        """How the intercept moves in the model that eliminates it, if it is not the best one."""
+        """The move of the intercept in the model that eliminates it, if it is not the best one."""
         output = self.output
         if not output.problem.fit_intercept or output.loss.convex or h is None:
             return 0.0

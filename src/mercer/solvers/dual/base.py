@@ -79,7 +79,7 @@ class DualResult:
 
 @dataclass
 class DualState:
-    """Where a solver stands: what callbacks see, in the solver's order of the rows."""
+    """The state of a solver, which callbacks see, in the solver's order of the rows."""
 
     dual: BoxDual
     b: NDArray[np.float64]  # the variables

@@ -104,7 +104,7 @@ class BoxDual:
         return self.spread(sums) + self.extra * b + self.linear
 
     def scores(self, b: Vector, sums: Vector) -> Vector:
-        """How far a projected gradient step of length one moves every variable: 0 at the minimum.
+        """The move of every variable by a projected gradient step of length one: 0 at the minimum.
 
         Without the constraint of an intercept.
         """
