@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 import mercer
 from mercer import kernels, maps
@@ -104,7 +103,12 @@ def _machines() -> dict[str, Callable[[], Any]]:
         "csr": lambda: mercer.TablePreparer().fit(sparse.csr_array(X)),
         "words": lambda: mercer.TablePreparer().fit(notes(), y),
         "means": lambda: MeanClassifier(
-            [make_pipeline(StandardScaler(), mercer.LocalKernelClassifier(**leaves))] * 2
+            [
+                make_pipeline(
+                    mercer.GradientScaler(random_state=0), mercer.LocalKernelClassifier(**leaves)
+                )
+            ]
+            * 2
         ).fit(X, three),
         "scaler": lambda: mercer.GradientScaler(full=True, random_state=0).fit(X, y),
     }
