@@ -5,7 +5,7 @@ part of the training rows. Sets of the registry are used where they are at hand 
 MERCER_DATA, or the cache); scikit-learn's own always. LightGBM, XGBoost, CatBoost and xRFM take
 part if they are installed; targets of time are against the first two. Errors are shares of wrong
 classes or root mean squares in units of the deviation. Who refuses a set, as scikit-learn's
-boosting refuses classes of a single row, is left out of its line.
+boosting refuses classes of a single row, has none in its line.
 
     python benchmarks/tables.py --seeds 5 --rows 20000 --json tables.json
     python benchmarks/tables.py --contenders xRFM CatBoost --json others.json
@@ -172,7 +172,7 @@ def report(records: list[dict[str, Any]]) -> str:
             ranks[name].append(1 + sum(error[other] < error[name] for other in own))
         line = {"data": data, "rows": str(next(iter(own.values()))[0]["rows"])}
         line |= {
-            name: f"{error[name]:.4f} ({seconds[name]:.2f})" if name in own else "refused"
+            name: f"{error[name]:.4f} ({seconds[name]:.2f})" if name in own else "none"
             for name in names
         }
         lines.append(line)
