@@ -50,7 +50,7 @@ DENSE = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)  # take 
 MOST_DENSE = 10_000  # columns from which these would not fit
 BOOSTERS = ("LightGBM", "XGBoost")  # with which ours is compared in the summary
 RIVALS = (*BOOSTERS, "CatBoost", "xRFM")
-OURS, LEAST = "mercer auto", 1e-4
+OURS = "mercer auto"
 SLOWER = 4.0  # times the faster booster, within which ours is to be
 
 Split = tuple[Any, NDArray, Any, NDArray]
@@ -190,20 +190,20 @@ def against(
     figures: Sequence[tuple[dict[str, float], dict[str, float]]], rivals: Sequence[str]
 ) -> str:
     """Our errors beside the best rival's and our seconds beside the fastest's, over all sets."""
-    errors, times = [], []
+    pairs, times = [], []
     for error, seconds in figures:
         there = [name for name in rivals if name in error]
         if there and OURS in error:
-            # A hundredth of a percent stands for no error at all, so that ratios exist.
-            errors.append(max(error[OURS], LEAST) / max(min(error[name] for name in there), LEAST))
+            pairs.append((error[OURS], min(error[name] for name in there)))
             times.append(seconds[OURS] / min(seconds[name] for name in there))
     heading = f"{OURS} against {', '.join(rivals)}: "
-    if not errors:
+    if not pairs:
         return heading + "none took part."
-    mean = math.exp(statistics.fmean(map(math.log, errors)))
+    ratios = [ours / best for ours, best in pairs if ours > 0 < best]
+    mean = math.exp(statistics.fmean(map(math.log, ratios))) if ratios else math.nan
     return (
-        f"{heading}error below the best of them on {sum(e < 1 for e in errors)} of "
-        f"{len(errors)}, equal on {errors.count(1.0)}, geometric mean of the ratios {mean:.3f}; "
+        f"{heading}error below the best of them on {sum(ours < best for ours, best in pairs)} of "
+        f"{len(pairs)}, geometric mean of the ratios {mean:.3f} (of {len(ratios)} above 0); "
         f"time against the fastest: median {statistics.median(times):.1f}x, largest "
         f"{max(times):.1f}x, within {SLOWER:g}x on {sum(t <= SLOWER for t in times)}."
     )

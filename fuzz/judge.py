@@ -56,7 +56,7 @@ def leaks(caught: Sequence[warnings.WarningMessage]) -> list[str]:
     return [
         f"{Path(w.filename).name}:{w.lineno}: {w.message}"
         for w in caught
-        if issubclass(w.category, RuntimeWarning) and "mercer" in Path(w.filename).parts
+        if issubclass(w.category, RuntimeWarning) and _package_of(w.filename) == "mercer"
     ]
 
 
@@ -96,8 +96,18 @@ def alike(one: Any, other: Any, what: str, rtol: float, scale: float = 0.0) -> N
 
 def _package(frame: traceback.FrameSummary) -> str:
     """mercer, sklearn or another."""
-    parts = Path(frame.filename).parts
-    return next((name for name in ("sklearn", "mercer") if name in parts), "another")
+    return _package_of(frame.filename)
+
+
+def _package_of(file: str) -> str:
+    """The same of a file, by the folder in which packages are installed or written.
+
+    A checkout may lie in a folder that is called mercer.
+    """
+    parts = Path(file).parts
+    homes = [place for place, part in enumerate(parts[:-1]) if part in ("site-packages", "src")]
+    package = parts[homes[-1] + 1] if homes else ""
+    return package if package in ("sklearn", "mercer") else "another"
 
 
 def _last(names: Sequence[str], name: str) -> int:
