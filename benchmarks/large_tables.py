@@ -102,7 +102,8 @@ def as_boosters_take(X: Any, X_test: Any) -> tuple[Any, Any]:
         if kind not in "iufbM":
             known = pd.Index(X[column].astype(str).unique())
             for part in (X, X_test):
-                part[column] = pd.Categorical(part[column].astype(str), known)
+                words = part[column].astype(str)
+                part[column] = pd.Categorical(words.where(words.isin(known)), known)
     return X, X_test
 
 
