@@ -186,7 +186,7 @@ def test_partners_see_the_rows_another_way():
     }
     for one in (leader, *others.values()):
         stage.add(one)
-    wanted = [others[name] for name in ("power", "treatment", "kernel")]
+    wanted = [others[name] for name in ("power", "treatment")]
     assert stage.beside(leader) == wanted
 
 
