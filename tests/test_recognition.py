@@ -8,6 +8,7 @@ import pytest
 import sklearn
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 
 from mercer import AutoKernelRegressor, TablePreparer
 from mercer.datasets import read
@@ -194,6 +195,21 @@ def test_new_texts_are_read_in_the_format_of_the_fit_and_others_are_missing():
     )
     with pytest.raises(ValueError, match="column 'spent' must hold numbers"):
         preparer.transform(new.assign(spent="a lot"))
+
+
+def test_a_row_of_which_nothing_is_known_is_no_error():
+    texts, _ = raw_table()
+    preparer = TablePreparer().fit(texts)
+    row = preparer.transform(pd.DataFrame({name: ["n/a"] for name in texts.columns}))
+    nothing = preparer.transform(pd.DataFrame({name: [None] for name in texts.columns}))
+    np.testing.assert_array_equal(row, nothing)
+
+
+def test_columns_of_sparse_rows_are_told_too():
+    X = sparse.random_array((30, 4), density=0.5, format="csr", random_state=0)
+    preparer = TablePreparer().fit(X)
+    assert preparer.columns_["became"].tolist() == ["x0", "x1", "x2", "x3"]
+    assert "4 columns, and what became of them" in preparer._repr_html_()
 
 
 def test_a_signal_in_dates_as_texts_is_not_lost():

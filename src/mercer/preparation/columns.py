@@ -275,21 +275,25 @@ def _as_before(value: Any, kind: str, form: str, name: str) -> Any:
         missing = np.isnan(value)
         return _labels(value[~missing].tolist(), missing)
     if is_labels:
-        names = [form] if form else [format_of(value.texts)]
-        for known in names:
-            if known and is_date(known) == (kind == "date"):
-                read_now = _in_format(value, known)
-                unread = np.isnat(read_now) if kind == "date" else np.isnan(read_now)
-                if not unread.all():
-                    _warn_of_unread(value, unread, kind, name)
-                    return read_now
+        known = form or format_of(value.texts)
+        if known and is_date(known) == (kind == "date"):
+            read_now = _in_format(value, known)
+            unread = np.isnat(read_now) if kind == "date" else np.isnan(read_now)
+            wrong = _wrong_text(value, unread)
+            if wrong is None or not unread.all():
+                _warn_of(wrong, kind, name)
+                return read_now
     raise ValueError(f"column {name!r} must hold {kind}s, as it did at fit; it holds {met}s.")
 
 
-def _warn_of_unread(labels: Labels, unread: NDArray[np.bool_], kind: str, name: str) -> None:
-    """Say which text of a column that was read in a format is not so, if one is."""
-    texts = [labels.texts[code] for code in np.unique(labels.codes[unread]) if code >= 0]
-    wrong = next((text for text in texts if not is_nothing(text)), None)
+def _wrong_text(labels: Labels, unread: NDArray[np.bool_]) -> str | None:
+    """A text that could not be read and does not stand for what is missing, if there is one."""
+    texts = (labels.texts[code] for code in np.unique(labels.codes[unread]) if code >= 0)
+    return next((text for text in texts if not is_nothing(text)), None)
+
+
+def _warn_of(wrong: str | None, kind: str, name: str) -> None:
+    """Say which text of a column is not in the format of the fit, if one is not."""
     if wrong is not None:
         warnings.warn(
             f"column {name!r} holds {shown(wrong)}, which is no {kind} as at fit; such cells count "

@@ -241,15 +241,17 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     @property
     def columns_(self) -> dict[str, NDArray]:
         self._check_fitted()
-        names = self._names()
-        out, origins = self.get_feature_names_out(), self.origins_
+        names, parts = self._names(), dict(getattr(self, "parts_", []))  # CSR rows have no parts
+        made: list[list[str]] = [[] for _ in names]
+        for name, origin in zip(self.get_feature_names_out(), self.origins_, strict=True):
+            made[origin].append(name)
         left_out = getattr(self, "_left_out_", [""] * len(names))
         became = [
-            f"nothing: it {why}" if why else ", ".join(out[origins == place])
-            for place, why in enumerate(left_out)
+            f"nothing: it {why}" if why else ", ".join(own)
+            for own, why in zip(made, left_out, strict=True)
         ]
         kinds = [
-            "text" if isinstance(dict(self.parts_).get(place), Texts) else kind
+            "text" if isinstance(parts.get(place), Texts) else kind
             for place, kind in enumerate(self.kinds_)
         ]
         return {
