@@ -198,7 +198,7 @@ def _keeps_its_word(case: Case, model: Any, X: Any, y: Any, weights: Any) -> boo
         return np.concatenate([*parts, [pull.sum()]]) if case.intercept else parts[0]
 
     first = gradient(np.zeros(Z.shape[1]), np.average(y, weights=s) if case.intercept else 0.0)
-    last = gradient(model.coef_.astype(np.longdouble), np.longdouble(model.intercept_))
+    last = gradient(model.map_coef_.astype(np.longdouble), np.longdouble(model.intercept_))
     tol = 1e-2 if case.solver == "auto" else TIGHT
     tol += 4 * float(np.finfo(case.dtype).eps)  # the centred targets have that dtype
     return bool(np.linalg.norm(last.astype(float)) <= 2 * tol * np.linalg.norm(first.astype(float)))

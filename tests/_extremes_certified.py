@@ -40,7 +40,10 @@ def sparse(
         return kind, reason
     Z = model.feature_map_.transform(X)
     Z = np.asarray(Z.toarray() if hasattr(Z, "toarray") else Z, dtype=np.longdouble)
-    w, b = np.ravel(model.coef_).astype(np.longdouble), np.longdouble(np.ravel(model.intercept_)[0])
+    w, b = (
+        np.ravel(model.map_coef_).astype(np.longdouble),
+        np.longdouble(np.ravel(model.intercept_)[0]),
+    )
     u = Z @ w + b
     pull = np.append(Z.T @ _slope(loss, u, y) / len(y) + alpha * np.sign(w), 0.0)
     pull[-1] = _slope(loss, u, y).mean() if intercept else 0.0

@@ -73,7 +73,7 @@ def test_an_interrupted_fit_goes_on_from_its_checkpoint(mercer, tmp_path, monkey
 
     assert mercer(*arguments).exit_code == 0
     again = persistence.load("m.skops")
-    np.testing.assert_array_equal(again.coef_, whole.coef_)
+    np.testing.assert_array_equal(again.map_coef_, whole.map_coef_)
     assert again.solver == "block"
     assert not any(tmp_path.joinpath("kept").iterdir())
 

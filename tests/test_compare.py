@@ -275,7 +275,7 @@ def test_exact_method_is_kernel_ridge():
         [[K + 0.6 * np.eye(60), np.ones((60, 1))], [np.ones((1, 60)), np.zeros((1, 1))]]
     )
     solved = np.linalg.solve(system, np.vstack([y, np.zeros((1, 2))]))
-    np.testing.assert_allclose(ours.coef_.T, solved[:-1], atol=1e-10)
+    np.testing.assert_allclose(ours.map_coef_.T, solved[:-1], atol=1e-10)
     np.testing.assert_allclose(ours.intercept_, solved[-1], atol=1e-10)
     np.testing.assert_allclose(ours.predict(X), K @ solved[:-1] + solved[-1], atol=1e-10)
 

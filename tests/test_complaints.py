@@ -42,7 +42,7 @@ def test_sparse_input_with_long_indices_is_accepted(feature_map):
 def test_small_integers_do_not_blow_up_to_doubles(dtype):
     X = np.random.default_rng(0).integers(0, 2, size=(60, 5)).astype(dtype)
     model = KernelRegressor(n_components=16, random_state=0).fit(X, X[:, 0].astype(float))
-    assert model.coef_.dtype == np.float32
+    assert model.map_coef_.dtype == np.float32
     wide = KernelRegressor(n_components=16, random_state=0).fit(
         X.astype(np.float32), X[:, 0].astype(float)
     )

@@ -234,7 +234,7 @@ def test_every_sequence_of_random_functions_serves(feature_map):
     X, y = friedman()
     model = DoublySGDRegressor(feature_map, max_iter=20, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.8
-    assert model.coef_.shape == (model.n_features_seen_,) == (20 * 50,)
+    assert model.map_coef_.shape == (model.n_features_seen_,) == (20 * 50,)
     assert model.n_steps_ == 20 == len(model.loss_curve_)
 
 
@@ -276,7 +276,7 @@ def test_rows_that_come_in_parts_are_the_steps_on_these_parts():
     f = Expansion(model.feature_map_)
     for t, rows in enumerate(np.split(np.arange(600), 6)):
         model._solver().step(f, t, X[rows], y[rows], Squared())
-    np.testing.assert_allclose(model.coef_, f.coef, atol=1e-10)
+    np.testing.assert_allclose(model.map_coef_, f.coef, atol=1e-10)
     assert model.n_steps_ == 6
     assert model.n_features_seen_ == 120
     batched = DoublySGDRegressor(
@@ -326,7 +326,7 @@ def test_several_targets_and_float32():
     X, y = friedman(dtype=np.float32)
     Y = np.stack([y, -2 * y], axis=1)
     model = DoublySGDRegressor(**QUICK).fit(X, Y)
-    assert model.predict(X).dtype == model.coef_.dtype == np.float32
+    assert model.predict(X).dtype == model.map_coef_.dtype == np.float32
     assert model.predict(X).shape == Y.shape
     np.testing.assert_allclose(model.predict(X)[:, 1], -2 * model.predict(X)[:, 0], atol=1e-2)
 

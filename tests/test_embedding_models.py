@@ -47,7 +47,7 @@ def test_models_with_these_maps_predict_through_the_base(name, X, y, X_csr, tmp_
         model = KernelRegressor(name, kernel="laplacian", gamma=0.2, n_components=8, random_state=0)
         model.fit(data, y)
         Z = model.feature_map_.transform(model._preprocessing.scaled(data))
-        responses = Z @ model.coef_ + model.intercept_
+        responses = Z @ model.map_coef_ + model.intercept_
         tolerance = 1e-10 if data.dtype == np.float64 else 1e-4
         np.testing.assert_allclose(model.predict(data), responses, atol=tolerance)
         assert model.feature_map_.kernel_ == Laplacian(0.2)

@@ -85,7 +85,7 @@ def test_every_map_learns_with_default_settings(feature_map, dtype):
     X, y = blobs(800, 3, dtype=dtype)
     model = KernelClassifier(feature_map, random_state=0).fit(X[:600], y[:600])
     assert model.score(X[600:], y[600:]) > (0.6 if feature_map == "linear" else 0.75)
-    assert model.coef_.dtype == dtype
+    assert model.map_coef_.dtype == dtype
     X, y = friedman(800, dtype=dtype)
     model = KernelRegressor(feature_map, random_state=0).fit(X[:600], y[:600])
     assert model.score(X[600:], y[600:]) > (0.6 if feature_map == "linear" else 0.85)
@@ -157,11 +157,11 @@ def test_one_seed_is_one_model_whatever_the_threads():
     X, y = blobs(500)
     one = KernelClassifier(random_state=3, n_jobs=1).fit(X, y)
     again = KernelClassifier(random_state=3, n_jobs=1).fit(X, y)
-    np.testing.assert_array_equal(one.coef_, again.coef_)
+    np.testing.assert_array_equal(one.map_coef_, again.map_coef_)
     two = KernelClassifier(random_state=3, n_jobs=2).fit(X, y)
-    np.testing.assert_allclose(two.coef_, one.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(two.map_coef_, one.map_coef_, rtol=1e-6, atol=1e-9)
     other = KernelClassifier(random_state=4, n_jobs=1).fit(X, y)
-    assert other.coef_.shape != one.coef_.shape or (other.coef_ != one.coef_).any()
+    assert other.map_coef_.shape != one.map_coef_.shape or (other.map_coef_ != one.map_coef_).any()
 
 
 @pytest.mark.rounding
@@ -217,7 +217,7 @@ def test_class_weights_multiply_sample_weights(loss):
     settings = {"loss": loss, "n_components": 32, "random_state": 0, "tol": 1e-8}
     by_class = KernelClassifier(class_weight={0: 1, 1: 5, 2: 2}, **settings).fit(X, y)
     by_row = KernelClassifier(**settings).fit(X, y, np.array([1.0, 5.0, 2.0])[y])
-    np.testing.assert_allclose(by_class.coef_, by_row.coef_, rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(by_class.map_coef_, by_row.map_coef_, rtol=1e-8, atol=1e-12)
     rare = np.concatenate([np.flatnonzero(y != 2), np.flatnonzero(y == 2)[:6]])
     balanced = KernelClassifier(class_weight="balanced", **settings).fit(X[rare], y[rare])
     assert set(balanced.predict(X[rare])) == {0, 1, 2}
@@ -226,8 +226,8 @@ def test_class_weights_multiply_sample_weights(loss):
 def test_certain_one_vs_all_rejections_give_equal_probabilities():
     X = np.array([[0.0], [1.0], [2.0]])
     model = KernelClassifier("linear", loss="logistic").fit(X, [0, 1, 2])
-    model.coef_ = np.zeros_like(model.coef_)
-    model.intercept_ = np.full(3, -1e4)
+    model.map_coef_ = np.zeros_like(model.map_coef_)
+    model._intercept_ = np.full(3, -1e4)
     np.testing.assert_allclose(model.predict_proba(X), 1 / 3)
 
 

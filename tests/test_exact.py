@@ -108,7 +108,7 @@ def test_exact_regression_is_kernel_ridge_regression(kernel, solver):
     name = "rbf" if kernel == "gaussian" else kernel
     theirs = KernelRidge(kernel=name, gamma=0.5, alpha=alpha * len(y)).fit(X, y)
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-7)
-    np.testing.assert_allclose(ours.coef_, theirs.dual_coef_, atol=1e-5)
+    np.testing.assert_allclose(ours.map_coef_, theirs.dual_coef_, atol=1e-5)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
@@ -186,17 +186,17 @@ def test_a_penalty_of_the_weights_means_the_weights():
     found = KernelRegressor("exact", penalty=L2(1e-2), **settings).fit(X, y)
     K = found.feature_map_.transform(X)
     truth = np.linalg.solve(K @ K / 60 + 1e-2 * np.eye(60), K @ y / 60)
-    np.testing.assert_allclose(found.coef_, truth, atol=1e-8)
+    np.testing.assert_allclose(found.map_coef_, truth, atol=1e-8)
 
 
 def test_an_l1_penalty_leaves_landmarks_out_of_predictions():
     X, y = waves()
     found = KernelRegressor("exact", penalty="l1", alpha=1e-3, tol=1e-4).fit(X, y)
-    used = np.flatnonzero(found.coef_)
+    used = np.flatnonzero(found.map_coef_)
     assert 0 < len(used) < len(y) / 2
-    simpler, coef = found.feature_map_.folded(found.coef_)
+    simpler, coef = found.feature_map_.folded(found.map_coef_)
     assert simpler.landmarks_.shape == (len(used), 2)
-    direct = found.feature_map_.transform(found.scaler_.transform(X)) @ found.coef_
+    direct = found.feature_map_.transform(found.scaler_.transform(X)) @ found.map_coef_
     np.testing.assert_allclose(found.predict(X), direct + found.intercept_, atol=1e-12)
     assert coef.shape == (len(used),)
 
@@ -205,11 +205,11 @@ def test_large_weights_that_cancel_are_summed_in_float64():
     X, y = waves(dtype=np.float32)
     smooth = {"gamma": 0.05, "alpha": 1e-6, "tol": 1e-1, "solver": "cholesky"}
     found = KernelRegressor("exact", **smooth).fit(X, y)
-    size = np.linalg.norm(found.coef_)
+    size = np.linalg.norm(found.map_coef_)
     assert size > 400
     scaled = found.scaler_.transform(X).astype(np.float64)
     landmarks = found.feature_map_.landmarks_.astype(np.float64)
-    direct = found.feature_map_.kernel_(scaled, landmarks) @ found.coef_ + found.intercept_
+    direct = found.feature_map_.kernel_(scaled, landmarks) @ found.map_coef_ + found.intercept_
     np.testing.assert_allclose(found.predict(X), direct, atol=1e-6 * size)
 
 

@@ -108,7 +108,7 @@ def test_training_responses_are_those_of_the_equations(smooth):
     X, y = smooth
     for alpha in (1e-14, 1e-9):
         model = KernelRegressor("exact", gamma=1e-12, alpha=alpha).fit(X, y)
-        residuals = len(y) * alpha * model.coef_
+        residuals = len(y) * alpha * model.map_coef_
         spread = np.std(y)
         assert np.sqrt(np.mean((model.predict(X) - (y - residuals)) ** 2)) < 1e-2 * spread
 
@@ -117,7 +117,9 @@ def test_training_responses_are_those_of_the_equations(smooth):
 def test_ordinary_problems_stay_in_float32(smooth, name):
     X, y = smooth
     for alpha in (None, 1e-3, 1.0):
-        assert KernelRegressor(name, alpha=alpha, random_state=0).fit(X, y).coef_.dtype == X.dtype
+        assert (
+            KernelRegressor(name, alpha=alpha, random_state=0).fit(X, y).map_coef_.dtype == X.dtype
+        )
 
 
 def test_a_path_of_strengths_has_the_digits_of_its_weakest(smooth):
@@ -147,7 +149,7 @@ def test_without_memory_for_float64_a_rough_fit_in_float32_says_so(smooth, monke
     with pytest.warns(ConvergenceWarning, match="rounding in float32"):
         model = KernelRegressor("exact", gamma=1e-12, alpha=1e-9).fit(X, y)
     assert not model.converged_
-    assert model.coef_.dtype == np.float32
+    assert model.map_coef_.dtype == np.float32
 
 
 def test_fine_features_of_float32_rows_are_those_of_float64_rows():

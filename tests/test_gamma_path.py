@@ -55,7 +55,7 @@ def test_the_fit_is_that_of_the_best_gamma(feature_map):
     best = PATH[np.argmax(chosen.gamma_path_["score"])]
     assert chosen.feature_map_.kernel_.gamma == best
     direct = model(feature_map=feature_map, gamma_path=None, gamma=best).fit(X, y)
-    np.testing.assert_array_equal(chosen.coef_, direct.coef_)
+    np.testing.assert_array_equal(chosen.map_coef_, direct.map_coef_)
     np.testing.assert_array_equal(chosen.predict(X), direct.predict(X))
 
 
@@ -152,7 +152,7 @@ def test_map_objects_pipelines_frames_and_clones_work():
         random_state=None, gamma_path=np.array(PATH),
     )  # fmt: skip
     expected = model().fit(X, y)
-    np.testing.assert_array_equal(clone(inside).fit(X, y).coef_, expected.coef_)
+    np.testing.assert_array_equal(clone(inside).fit(X, y).map_coef_, expected.map_coef_)
     line = make_pipeline(StandardScaler(), model(scale=False))
     np.testing.assert_allclose(line.fit(X, y).predict(X), expected.predict(X), rtol=1e-9)
     frame = pd.DataFrame(X, columns=["a", "b"])

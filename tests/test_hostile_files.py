@@ -309,7 +309,7 @@ def test_huge_settings_are_refused_by_what_they_do_not_fit(tmp_path):
             state[setting] = text(2**31 - 1)
         path = tmp_path / "m.skops"
         written(path, members, schema)
-        assert "coef_ of a fitted KernelRegressor must be" in refused(path)
+        assert "map_coef_ of a fitted KernelRegressor must be" in refused(path)
 
 
 # --- members ---------------------------------------------------------------------------------

@@ -327,7 +327,7 @@ def test_threads_change_no_bit_of_a_model(loss, dtype):
         LocalKernelRegressor(loss=loss, alphas=[1e-3, 1e-2], **{**LEAVES, "n_jobs": jobs}).fit(X, y)
         for jobs in (1, 3)
     )
-    np.testing.assert_array_equal(one.coef_, three.coef_)
+    np.testing.assert_array_equal(one.map_coef_, three.map_coef_)
     np.testing.assert_array_equal(one.predict(X), three.predict(X))
 
 
@@ -454,7 +454,7 @@ def test_settings_that_make_no_sense_are_refused_in_one_sentence(settings, messa
     with pytest.raises((ValueError, TypeError), match=f"^{message}") as refusal:
         model.set_params(**settings).fit(X, y)
     assert "\n" not in str(refusal.value)
-    assert not hasattr(model, "coef_")
+    assert not hasattr(model, "map_coef_")
 
 
 def test_machines_that_solve_for_all_columns_at_once_are_no_place_for_leaves():

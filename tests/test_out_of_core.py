@@ -94,7 +94,7 @@ def test_a_fit_through_files_is_the_fit_if_the_sample_is_all_rows(
     memory(monkeypatch, 300, n)
     monkeypatch.setattr("mercer.solvers.out_of_core._BOOKKEEPING", 600.0)  # nodes are small
     filed = LocalKernelRegressor(**settings).fit(mapped(X, folder), y, weights)
-    assert is_mapped(filed.coef_)
+    assert is_mapped(filed.map_coef_)
     for name, array in vars(whole.feature_map_.partition_).items():
         found = getattr(filed.feature_map_.partition_, name)
         np.testing.assert_allclose(found, array, atol=1e-5, err_msg=name)
@@ -303,7 +303,7 @@ def test_an_interrupt_before_the_first_leaf_leaves_no_model_and_no_files(folder,
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert os.listdir(folder) == []
-    assert not hasattr(model, "coef_")
+    assert not hasattr(model, "map_coef_")
 
 
 def test_a_callback_stops_after_a_node_and_a_monitor_sees_the_leaves_fill(monkeypatch):

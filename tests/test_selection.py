@@ -254,7 +254,7 @@ def test_a_chosen_model_survives_files_pickles_and_clones(tmp_path):
         np.testing.assert_array_equal(again.predict(X), saved.predict(X))
         one, other = again.at_alpha(ALPHAS[1]), saved.at_alpha(ALPHAS[1])
         np.testing.assert_array_equal(one.predict(X), other.predict(X))
-    np.testing.assert_array_equal(clone(saved).fit(X, y).coef_, saved.coef_)
+    np.testing.assert_array_equal(clone(saved).fit(X, y).map_coef_, saved.map_coef_)
 
 
 def test_a_warm_start_keeps_the_choice_until_the_path_changes():

@@ -57,8 +57,8 @@ def test_every_sequence_of_random_functions_makes_a_sparse_model(feature_map):
     n_new = 8 if feature_map == "binning" else 60
     model = SparseKernelRegressor(feature_map, n_new=n_new, max_rounds=4, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.85
-    assert model.coef_.shape == (model.n_features_active_,)
-    assert np.all(model.coef_ != 0)
+    assert model.map_coef_.shape == (model.n_features_active_,)
+    assert np.all(model.map_coef_ != 0)
     assert model.feature_map_.n_features_out_ == model.n_features_active_
     assert model.n_drawn_ <= 4 * n_new
     assert model.converged_
@@ -71,7 +71,7 @@ def test_predictions_are_sums_over_the_active_features():
     X, y = friedman()
     model = SparseKernelRegressor(**QUICK).fit(X, y)
     Z = model.feature_map_.transform(model.scaler_.transform(X))
-    np.testing.assert_allclose(model.predict(X), Z @ model.coef_ + model.intercept_)
+    np.testing.assert_allclose(model.predict(X), Z @ model.map_coef_ + model.intercept_)
 
 
 def test_features_are_those_of_the_map_that_was_named():
@@ -91,7 +91,7 @@ def test_one_round_is_the_kernel_machine_with_that_penalty():
     fourier = RandomFourier(n_components=40, scale=False)
     dense = KernelRegressor(fourier, penalty="l1", alpha=0.05, tol=1e-9, random_state=0).fit(X, y)
     np.testing.assert_allclose(sparse.predict(X), dense.predict(X), atol=1e-4)
-    assert np.count_nonzero(dense.coef_) == sparse.n_features_active_
+    assert np.count_nonzero(dense.map_coef_) == sparse.n_features_active_
 
 
 def test_multiclass_models_share_their_features():
@@ -99,8 +99,8 @@ def test_multiclass_models_share_their_features():
     names = np.array(["one", "three", "two"])[labels]
     model = SparseKernelClassifier(**QUICK).fit(X, names)
     assert model.classes_.tolist() == ["one", "three", "two"]
-    assert model.coef_.shape == (3, model.n_features_active_)
-    assert np.all(np.any(model.coef_ != 0, axis=0))
+    assert model.map_coef_.shape == (3, model.n_features_active_)
+    assert np.all(np.any(model.map_coef_ != 0, axis=0))
     assert model.score(X, names) > 0.8
 
 
@@ -116,7 +116,7 @@ def test_logistic_models_have_probabilities_and_others_have_none():
 def test_float32_stays_float32():
     X, y = friedman(dtype=np.float32)
     model = SparseKernelRegressor(**QUICK).fit(X, y)
-    assert model.predict(X).dtype == model.coef_.dtype == np.float32
+    assert model.predict(X).dtype == model.map_coef_.dtype == np.float32
 
 
 @pytest.mark.rounding
@@ -191,7 +191,7 @@ def test_a_path_is_so_many_fits():
     for each in path:
         alone = clone(model).set_params(alpha=each.alpha_).fit(X, y)
         np.testing.assert_allclose(each.predict(X), alone.predict(X), atol=1e-3)
-    assert not hasattr(model, "coef_")
+    assert not hasattr(model, "map_coef_")
 
 
 @pytest.mark.parametrize("seed", [None, np.random.RandomState(0)], ids=["none", "generator"])
@@ -326,7 +326,7 @@ def test_kernel_machines_leave_weights_at_zero(feature_map, penalty):
     assert model.solver_ == "cd"
     assert model.score(X, labels) > 0.8
     if feature_map != "linear":
-        assert np.count_nonzero(model.coef_) < 0.8 * model.coef_.size
+        assert np.count_nonzero(model.map_coef_) < 0.8 * model.map_coef_.size
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -361,7 +361,7 @@ def test_the_command_line_fits_sparse_models(tmp_path):
 def test_the_default_strength_leaves_some_weights_and_not_all():
     X, y = friedman()
     model = KernelRegressor("fourier", n_components=200, penalty="l1", random_state=0).fit(X, y)
-    assert 5 < np.count_nonzero(model.coef_) < 150
+    assert 5 < np.count_nonzero(model.map_coef_) < 150
 
 
 def test_examples_run(check_examples):

@@ -107,10 +107,11 @@ def hashed():
 def test_bins_that_do_not_fit_the_coefficients_are_refused(n_bins, n_coefficients):
     model, X = hashed(), _zoo.rows()
     model.feature_map_.n_bins_ = np.array(n_bins)
-    model.coef_ = np.zeros(n_coefficients)
+    model.map_coef_ = np.zeros(n_coefficients)
     for use in (model.predict, lambda X: model.fit(X, X[:, 0]), lambda X: copy.copy(model)):
         with pytest.raises(
-            ValueError, match=r"^(coef_|n_bins_|n_features_out_) of a fitted .*: fit it again\.$"
+            ValueError,
+            match=r"^(map_coef_|n_bins_|n_features_out_) of a fitted .*: fit it again\.$",
         ):
             use(X)
 
@@ -147,8 +148,10 @@ def test_boxes_that_do_not_fit_their_number_are_refused():
 )
 def test_coefficients_that_are_none_are_refused_in_one_sentence(wrong):
     model = hashed()
-    model.coef_ = wrong
-    with pytest.raises(ValueError, match=r"^coef_ of a fitted KernelRegressor must be an array"):
+    model.map_coef_ = wrong
+    with pytest.raises(
+        ValueError, match=r"^map_coef_ of a fitted KernelRegressor must be an array"
+    ):
         model.predict(_zoo.rows())
 
 
@@ -157,26 +160,26 @@ def test_coefficients_in_any_layout_are_right(way, tmp_path):
     X = _zoo.rows()
     model = KernelRegressor(MAPS["hashed"]()).fit(X, X[:, :2])
     before = model.predict(X)
-    coef = model.coef_
+    coef = model.map_coef_
     if way == "Fortran":
-        model.coef_ = np.asfortranarray(coef)
+        model.map_coef_ = np.asfortranarray(coef)
     elif way == "strided":
-        model.coef_ = np.repeat(coef, 2, axis=1)[:, ::2]
+        model.map_coef_ = np.repeat(coef, 2, axis=1)[:, ::2]
     elif way == "read-only":
-        model.coef_ = coef.copy()
-        model.coef_.flags.writeable = False
+        model.map_coef_ = coef.copy()
+        model.map_coef_.flags.writeable = False
     else:
         np.save(tmp_path / "coef.npy", coef)
-        model.coef_ = np.load(tmp_path / "coef.npy", mmap_mode="r")
+        model.map_coef_ = np.load(tmp_path / "coef.npy", mmap_mode="r")
     np.testing.assert_array_equal(model.predict(X), before)
 
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        ("intercept_", np.zeros(3)),
-        ("intercept_", np.nan),
-        ("intercept_", None),
+        ("_intercept_", np.zeros(3)),
+        ("_intercept_", np.nan),
+        ("_intercept_", None),
         ("classes_", np.array(["a"])),
         ("classes_", np.array(["a", "b", "c", "d"])),
         ("classes_", "ab"),

@@ -252,7 +252,7 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
                 self.best_estimator_.fit(X, y)
         except KeyboardInterrupt:
             self.interrupted_ = True
-            if not hasattr(self.kernel_machine_, "coef_"):
+            if not hasattr(self.kernel_machine_, "map_coef_"):
                 self._fit_quickly(X, y, search, key)
         for pipeline in [*pipelines, *self._pipelines()]:
             pipeline[-1].set_callbacks()  # the deadline is no part of the model

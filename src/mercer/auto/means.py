@@ -65,7 +65,7 @@ class MeanModel(Checked, BaseEstimator):
                 interruption = error
             machine = pipeline[-1]
             # Before the first tree is whole, where it is 1, another machine would spoil the mean.
-            if hasattr(machine, "coef_") and (machine.optimality_ < 1 or not fitted):
+            if hasattr(machine, "map_coef_") and (machine.optimality_ < 1 or not fitted):
                 fitted.append(pipeline)
             if interruption is not None:
                 break

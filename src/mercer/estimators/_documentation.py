@@ -99,7 +99,11 @@ default="auto"
         thousand rows or features. "auto" is "loo" for ``alphas`` where that is cheap.
     feature_map_ : map
         As fitted; its ``gamma`` is a number.
-    coef_ : ndarray of shape (D,) or (n_outputs, D)
+    map_coef_ : ndarray of shape (D,) or (n_outputs, D)
+        Weights of the features of ``feature_map_``, or of the kernel at its rows.
+    coef_ : ndarray of shape (n_features_in_,) or (n_outputs, n_features_in_)
+        Only with ``feature_map="linear"``: weights of the inputs as given, so that responses are
+        ``X @ coef_.T + intercept_`` whatever ``scale`` is.
     solver_ : str
         Name of the solver that was used.
     n_iter_ : int

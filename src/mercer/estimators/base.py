@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -45,10 +47,10 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     scale: bool
     feature_map_: FeatureMap
     scaler_: Scaler
-    coef_: NDArray
-    intercept_: NDArray
+    map_coef_: NDArray
+    _intercept_: NDArray  # of the responses in the features
     _target_mean_: NDArray  # taken off the targets before the fit, and part of the intercept
-    _fitted_by: ClassVar[str] = "coef_"
+    _fitted_by: ClassVar[str] = "map_coef_"
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -115,7 +117,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     def _begin_fit(self) -> None:
         """Refuse to go on from a fit that was changed since, or forget it."""
         self._check_flags()
-        if getattr(self, "warm_start", False) and hasattr(self, "coef_"):
+        if getattr(self, "warm_start", False) and hasattr(self, "map_coef_"):
             self._check_state()
         else:
             self._forget()
@@ -126,7 +128,14 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     def _forget(self) -> None:
         """Remove the fitted attributes that could contradict those of the next fit."""
-        for name in ("coef_", "intercept_", "_settings_", "gamma_path_", "path_", "selection_"):
+        for name in (
+            "map_coef_",
+            "_intercept_",
+            "_settings_",
+            "gamma_path_",
+            "path_",
+            "selection_",
+        ):
             self.__dict__.pop(name, None)
 
     def _stated_map(self) -> FeatureMap:
@@ -144,18 +153,18 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         return Preprocessing.of(self)
 
     def _coefficients(self, theta: NDArray) -> dict[str, Any]:
-        """``coef_`` (D,) or (k, D) and ``intercept_`` of a solver's variable."""
+        """``map_coef_`` (D,) or (k, D) and ``_intercept_`` of a solver's variable."""
         weights, offset = theta, np.zeros(theta.shape[1:], theta.dtype)
         if self.fit_intercept:
             weights, offset = theta[:-1], theta[-1]
         intercept = (offset + self._target_mean_).astype(theta.dtype)
-        return {"coef_": weights.T, "intercept_": intercept}
+        return {"map_coef_": weights.T, "_intercept_": intercept}
 
     def _theta(self) -> NDArray:
         """The fitted coefficients as a solver's variable."""
-        theta = self.coef_.T
+        theta = self.map_coef_.T
         if self.fit_intercept:
-            theta = np.concatenate([theta, [self.intercept_ - self._target_mean_]])
+            theta = np.concatenate([theta, [self._intercept_ - self._target_mean_]])
         return theta
 
     def _adopt(self, solver_name: str, result: Result | Selection, theta: NDArray) -> None:
@@ -166,18 +175,51 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         self.converged_ = result.converged
         self.optimality_ = result.optimality
 
+    # -- coefficients --------------------------------------------------------------------------
+
+    @property
+    def coef_(self) -> NDArray:
+        """Weights (d,) or (k, d) of the inputs as given, of the map of the inputs themselves."""
+        if isinstance(self.feature_map_, maps.IdentityMap):
+            scale = 1.0 if self.scaler_ is None else self.scaler_.scale_
+            return self.map_coef_ / scale
+        if _asked_by_tool(sys._getframe(1)):
+            raise AttributeError(f"coef_ of {self.feature_map_!r} has no weight for every input")
+        coef = self.map_coef_
+        warnings.warn(
+            f"coef_ of {type(self).__name__} is called map_coef_: it has a weight for every "
+            'feature of feature_map_. From mercer 0.3 on, coef_ is there for feature_map="linear" '
+            "alone.",
+            FutureWarning,
+            stacklevel=2,
+        )
+        return coef
+
+    @property
+    def intercept_(self) -> Any:
+        """Constant () or (k,) of the responses, of a linear map in the inputs as given."""
+        centre = getattr(self.scaler_, "mean_", None)
+        if centre is None or not isinstance(self.feature_map_, maps.IdentityMap):
+            return self._intercept_
+        return self._intercept_ - self.coef_ @ centre
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Files of 0.1.0 have the names that are properties now.
+        names = {"coef_": "map_coef_", "intercept_": "_intercept_"}
+        super().__setstate__({names.get(name, name): value for name, value in state.items()})
+
     # -- prediction --------------------------------------------------------------------------
 
     def _responses(self, X: Any) -> NDArray:
         """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k)."""
         X = self._checked(X)
-        weights = self.coef_.T
+        weights = self.map_coef_.T
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=float_type(X))
         feature_map, weights, prepare = self._predictor(weights)
         n_missing = 0
         for rows, design in feature_map.designs(X, prepare):
             # Where both are large, they cancel: in the precision of the weights.
-            out[rows] = design.matvec(weights) + self.intercept_
+            out[rows] = design.matvec(weights) + self._intercept_
             n_missing += design.n_missing
         feature_map.warn_missing(n_missing, X.shape[0])
         return out
@@ -222,9 +264,14 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     def _check_state(self) -> None:
         check_map(self)
-        shape = check_coefficients(self, "coef_", self._n_coefficients())
+        shape = check_coefficients(self, "map_coef_", self._n_coefficients())
         mean = State(self).value("_target_mean_")
         State(self).numbers("_target_mean_", shape if np.ndim(mean) else ())
+
+
+def _asked_by_tool(frame: FrameType) -> bool:
+    """Whether code of a package reads coef_ that takes it for weights of the inputs."""
+    return frame.f_globals.get("__name__", "").partition(".")[0] in ("sklearn", "shap")
 
 
 def described(map_: FeatureMap, *settings: Any) -> str:

@@ -72,7 +72,7 @@ class Classification(ClassifierMixin, FeatureModel):
     def _check_state(self) -> None:
         super()._check_state()
         State(self).instance("_loss_", Loss)
-        check_classes(self, self.coef_.shape[:-1])
+        check_classes(self, self.map_coef_.shape[:-1])
 
     def _strata(self, target: NDArray) -> NDArray:
         return winners(target)
@@ -159,7 +159,7 @@ class KernelClassifier(Classification, KernelMachine):
 
     Attributes
     ----------
-    {classes_, feature_map_, scaler_, coef_, intercept_, solver_, n_iter_, converged_}
+    {classes_, feature_map_, scaler_, map_coef_, coef_, intercept_, solver_, n_iter_, converged_}
     {optimality_, trace_, alpha_}
     path_ : dict of arrays of shape (n_alphas, ...)
         Only with ``alphas``, in their order: "alpha" and "score" (by ``scoring``, the largest of

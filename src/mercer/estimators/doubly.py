@@ -42,7 +42,8 @@ _TEXTS = {**SHARED, **SETTINGS} | entries(
         Seed of the features and of the order of the rows.
     feature_map_ : map
         The start of the sequence of features, which stands for all of it.
-    coef_ : ndarray of shape (n_features_seen_,) or (n_outputs, n_features_seen_)
+    map_coef_ : ndarray of shape (n_features_seen_,) or (n_outputs, n_features_seen_)
+        Weights of the features drawn.
     n_features_seen_ : int
         Features drawn so far: every prediction makes them again.
     n_steps_, n_iter_ : int
@@ -71,8 +72,8 @@ NIPS 2014."""
 class StreamingMachine(FeatureModel):
     """A kernel machine that is fitted by doubly stochastic gradients, in any number of calls.
 
-    ``feature_map_`` is the start of the sequence of features, and ``coef_`` has an entry for every
-    feature seen.
+    ``feature_map_`` is the start of the sequence of features, and ``map_coef_`` has an entry for
+    every feature seen.
     """
 
     feature_map: str | FeatureMap = "fourier"
@@ -111,7 +112,7 @@ class StreamingMachine(FeatureModel):
     def _continue(self, X: Data, target: NDArray, weights: NDArray | None, loss: Loss) -> None:
         """A step for every batch of these rows, in the order they came in."""
         solver, rows = self._solver(), Rows(X, target, weights).weighted()
-        begins = not hasattr(self, "coef_")
+        begins = not hasattr(self, "map_coef_")
         scaled = self._begin(rows, loss) if begins else self._preprocessing.scaled(rows.X)
         f = self._expansion(target.shape[1:], float_type(X))
         losses = [] if begins else self.loss_curve_.tolist()
@@ -146,8 +147,8 @@ class StreamingMachine(FeatureModel):
     def _expansion(self, outputs: tuple[int, ...], dtype: DTypeLike) -> Expansion:
         """The features and coefficients so far, if there are any."""
         f = Expansion(self.feature_map_, outputs, dtype)
-        if hasattr(self, "coef_"):
-            f.append(self.coef_.T)
+        if hasattr(self, "map_coef_"):
+            f.append(self.map_coef_.T)
         return f
 
     def _map(self) -> FeatureMap:
@@ -173,7 +174,7 @@ class StreamingMachine(FeatureModel):
 
     def _coefficients(self, theta: NDArray) -> dict[str, Any]:
         intercept = self._constant_ + self._target_mean_
-        return {"coef_": theta.T, "intercept_": intercept.astype(theta.dtype)}
+        return {"map_coef_": theta.T, "_intercept_": intercept.astype(theta.dtype)}
 
     def _n_coefficients(self) -> int:
         return State(self).integer("n_features_seen_")
@@ -184,15 +185,15 @@ class StreamingMachine(FeatureModel):
         endless = state.instance("feature_map_", Endless)
         state.check("feature_map_", "have scale=False", not endless._scale_)
         constant = state.value("_constant_")
-        state.numbers("_constant_", self.coef_.shape[:-1] if np.ndim(constant) else ())
+        state.numbers("_constant_", self.map_coef_.shape[:-1] if np.ndim(constant) else ())
         state.array("loss_curve_", (state.integer("n_steps_", 1),), "d")
 
     # -- prediction --------------------------------------------------------------------------
 
     def _responses(self, X: Any) -> NDArray:
         X = self._checked(X)
-        f = self._expansion(self.coef_.shape[:-1], self.coef_.dtype)
-        return f.responses(self._preprocessing.scaled(X)) + self.intercept_
+        f = self._expansion(self.map_coef_.shape[:-1], self.map_coef_.dtype)
+        return f.responses(self._preprocessing.scaled(X)) + self._intercept_
 
 
 @documented(_TEXTS)
@@ -212,7 +213,7 @@ class DoublySGDRegressor(Regression, StreamingMachine):
 
     Attributes
     ----------
-    {feature_map_, scaler_, coef_, intercept_, n_features_seen_, n_steps_, loss_curve_}
+    {feature_map_, scaler_, map_coef_, intercept_, n_features_seen_, n_steps_, loss_curve_}
     {n_features_in_}
 
     Raises
@@ -251,7 +252,7 @@ class DoublySGDRegressor(Regression, StreamingMachine):
         -------
         self
         """
-        first = not hasattr(self, "coef_")
+        first = not hasattr(self, "map_coef_")
         if not first:
             self._check_state()
         self._check_flags()
@@ -262,9 +263,9 @@ class DoublySGDRegressor(Regression, StreamingMachine):
         if first:
             mean = np.average(target, axis=0, weights=weights) if self.fit_intercept else 0.0
             self._target_mean_ = np.asarray(mean)
-        elif target.shape[1:] != self.coef_.shape[:-1]:
+        elif target.shape[1:] != self.map_coef_.shape[:-1]:
             raise ValueError(
-                f"y must have as many outputs as before, {self.coef_.shape[:-1]}; got "
+                f"y must have as many outputs as before, {self.map_coef_.shape[:-1]}; got "
                 f"{target.shape[1:]}."
             )
         centred = (target - self._target_mean_).astype(float_type(X))
@@ -295,8 +296,8 @@ class DoublySGDClassifier(Classification, StreamingMachine):
 
     Attributes
     ----------
-    {classes_, feature_map_, scaler_, coef_, intercept_, n_features_seen_, n_steps_, loss_curve_}
-    {n_features_in_}
+    {classes_, feature_map_, scaler_, map_coef_, intercept_, n_features_seen_, n_steps_}
+    {loss_curve_, n_features_in_}
 
     Raises
     ------
@@ -339,7 +340,7 @@ class DoublySGDClassifier(Classification, StreamingMachine):
         -------
         self
         """
-        first = not hasattr(self, "coef_")
+        first = not hasattr(self, "map_coef_")
         if not first:
             self._check_state()
         if self.class_weight is not None:

@@ -66,7 +66,7 @@ _TEXTS = SHARED | entries(
         Share of the rows held out, above 0 and below 1.
     feature_map_ : LocalKernel
         As fitted: cuts, the rows of the leaves, and the kernel with its ``gamma`` as a number.
-    coef_ : ndarray of shape (D,) or (n_outputs, D)
+    map_coef_ : ndarray of shape (D,) or (n_outputs, D)
         Coefficients of the rows of the leaves, then a constant for every leaf.
     n_leaves_ : int
         Of all trees.
@@ -329,7 +329,10 @@ class LocalKernelMachine(FeatureModel):
 
     def _coefficients(self, theta: NDArray) -> dict[str, Any]:
         offset = np.zeros(theta.shape[1:], theta.dtype)
-        return {"coef_": theta.T, "intercept_": (offset + self._target_mean_).astype(theta.dtype)}
+        return {
+            "map_coef_": theta.T,
+            "_intercept_": (offset + self._target_mean_).astype(theta.dtype),
+        }
 
 
 @documented(_TEXTS)
@@ -345,7 +348,7 @@ class LocalKernelRegressor(Regression, LocalKernelMachine):
 
     Attributes
     ----------
-    {feature_map_, scaler_, coef_, intercept_, n_leaves_, n_iter_, converged_, optimality_}
+    {feature_map_, scaler_, map_coef_, intercept_, n_leaves_, n_iter_, converged_, optimality_}
     {alpha_, path_, n_features_in_}
 
     Raises
@@ -384,7 +387,7 @@ class LocalKernelClassifier(Classification, LocalKernelMachine):
 
     Attributes
     ----------
-    {classes_, feature_map_, scaler_, coef_, intercept_, n_leaves_, n_iter_, converged_}
+    {classes_, feature_map_, scaler_, map_coef_, intercept_, n_leaves_, n_iter_, converged_}
     {optimality_, alpha_, path_, n_features_in_}
 
     Raises

@@ -73,7 +73,7 @@ class KernelMachine(FeatureModel):
         design, continues, thetas = self._prepare(rows, loss)
         problem = self._problem(design, rows, loss)
         # Other outputs or classes than last time have nothing to continue from.
-        continues = continues and np.shape(self.intercept_) == rows.target.shape[1:]
+        continues = continues and np.shape(self._intercept_) == rows.target.shape[1:]
         start = self._theta() if continues else None
 
         def solve(problem: Problem) -> Outcome:
@@ -84,7 +84,7 @@ class KernelMachine(FeatureModel):
 
         if self.alphas is None:
             if not continues:
-                for name in ("coef_", "intercept_"):
+                for name in ("map_coef_", "_intercept_"):
                     self.__dict__.pop(name, None)
             self.alpha_ = problem.penalty.alpha
         prepared = self._preprocessing
@@ -203,8 +203,8 @@ class KernelMachine(FeatureModel):
         """Keep the solutions of all alphas, and make the chosen one the fitted model."""
         fits = [self._coefficients(result.coef) for result in results]
         solutions = {
-            "coef": np.stack([fit["coef_"] for fit in fits]),
-            "intercept": np.stack([fit["intercept_"] for fit in fits]),
+            "coef": np.stack([fit["map_coef_"] for fit in fits]),
+            "intercept": np.stack([fit["_intercept_"] for fit in fits]),
         }
         for name in ("n_iter", "converged", "optimality"):
             solutions[name] = np.array([getattr(result, name) for result in results])
@@ -252,7 +252,10 @@ class KernelMachine(FeatureModel):
             )
         other, place = copy.copy(self), int(places[0])
         other.alpha_ = float(self.path_["alpha"][place])
-        other.coef_, other.intercept_ = self.path_["coef"][place], self.path_["intercept"][place]
+        other.map_coef_, other._intercept_ = (
+            self.path_["coef"][place],
+            self.path_["intercept"][place],
+        )
         other.n_iter_ = max(1, int(self.path_["n_iter"][place]))
         other.converged_ = bool(self.path_["converged"][place])
         other.optimality_ = float(self.path_["optimality"][place])

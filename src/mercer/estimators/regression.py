@@ -95,8 +95,8 @@ class KernelRegressor(Regression, KernelMachine):
 
     Attributes
     ----------
-    {feature_map_, scaler_, coef_, intercept_, solver_, n_iter_, converged_, optimality_, trace_}
-    {alpha_}
+    {feature_map_, scaler_, map_coef_, coef_, intercept_, solver_, n_iter_, converged_}
+    {optimality_, trace_, alpha_}
     path_ : dict of arrays of shape (n_alphas, ...)
         Only with ``alphas``, in their order: "alpha" and "score" (the largest of which
         decided); then, of the fit to all rows, "coef", "intercept", "n_iter", "converged",

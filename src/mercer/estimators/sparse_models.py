@@ -67,7 +67,8 @@ _TEXTS = SHARED | entries(
         last one stopped, provided the settings of the map are unchanged.
     feature_map_ : map
         Of the features with a weight, and nothing else: their places in the sequence and its key.
-    coef_ : ndarray of shape (n_features_active_,) or (n_outputs, n_features_active_)
+    map_coef_ : ndarray of shape (n_features_active_,) or (n_outputs, n_features_active_)
+        Weights of the features of ``feature_map_``.
     n_features_active_ : int
         Features that have a weight in any output.
     n_drawn_ : int
@@ -221,7 +222,7 @@ class SparseMachine(FeatureModel):
 
     def _continued(self, previous: Self, source: Stream, target: NDArray) -> Selection | None:
         """The features of ``previous``, as the start of another search."""
-        if np.shape(previous.intercept_) != target.shape[1:]:
+        if np.shape(previous._intercept_) != target.shape[1:]:
             return None  # other outputs or classes than last time
         design = previous.feature_map_.design(source.X)
         n_drawn = previous.n_drawn_ if previous is self else 0
@@ -328,7 +329,7 @@ class SparseKernelRegressor(Regression, SparseMachine):
 
     Attributes
     ----------
-    {feature_map_, scaler_, coef_, intercept_, alpha_, n_features_active_, n_drawn_, dual_gap_}
+    {feature_map_, scaler_, map_coef_, intercept_, alpha_, n_features_active_, n_drawn_, dual_gap_}
     {rounds_, alpha_path_, solver_, n_iter_, converged_, optimality_, n_features_in_}
 
     Raises
@@ -376,7 +377,7 @@ class SparseKernelClassifier(Classification, SparseMachine):
 
     Attributes
     ----------
-    {classes_, feature_map_, scaler_, coef_, intercept_, alpha_, n_features_active_, n_drawn_}
+    {classes_, feature_map_, scaler_, map_coef_, intercept_, alpha_, n_features_active_, n_drawn_}
     {dual_gap_, rounds_, alpha_path_, solver_, n_iter_, converged_, optimality_, n_features_in_}
 
     Raises

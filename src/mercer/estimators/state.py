@@ -58,7 +58,7 @@ def check_path(model: Any) -> None:
     state = State(model)
     path = state.instance("path_", dict)
     sizes = dict.fromkeys(("alpha", "n_iter", "converged", "optimality"), ())
-    sizes |= {"coef": model.coef_.shape, "intercept": model.coef_.shape[:-1]}
+    sizes |= {"coef": model.map_coef_.shape, "intercept": model.map_coef_.shape[:-1]}
     alphas = path.get("alpha")
     p = len(alphas) if is_array(alphas, (None,)) else 0
     fit = all(is_array(path.get(name), (p, *size), "fdl?") for name, size in sizes.items())
