@@ -22,8 +22,9 @@ class PreparedRows:
     It has the shape and the dtype of the prepared matrix; a selection of its rows is read and
     prepared when it is asked for. ``data``, an array or CSR of shape (n, d) or texts of shape (n,),
     may be a memory map; ``index`` says which rows of it, None all. ``prepare`` maps rows to rows,
-    each by itself, and keeps their dtype. Numbers are then converted to ``dtype``, C-ordered, if it
-    is given, and CSR rows written out as arrays if ``filled``.
+    each by itself, of ``n_columns`` columns if that is given and else of as many as there are.
+    Numbers are then converted to ``dtype``, C-ordered, if it is given, and CSR rows written out as
+    arrays if ``filled``; without it ``prepare`` keeps their dtype.
 
     >>> rows = PreparedRows(np.arange(6.0).reshape(3, 2), lambda some: 10 * some)
     >>> rows.shape, rows[1:]
@@ -38,8 +39,9 @@ class PreparedRows:
         index: NDArray[np.int64] | None = None,
         dtype: DTypeLike | None = None,
         filled: bool = False,
+        n_columns: int | None = None,
     ):
-        self.data, self.prepare, self.index = data, prepare, index
+        self.data, self.prepare, self.index, self.n_columns = data, prepare, index, n_columns
         self.converts, self.filled = dtype is not None, filled
         self.dtype: np.dtype = data.dtype if dtype is None else np.dtype(dtype)
 
@@ -49,12 +51,13 @@ class PreparedRows:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        return (len(self), *self.data.shape[1:])
+        columns = self.data.shape[1:] if self.n_columns is None else (self.n_columns,)
+        return (len(self), *columns)
 
     @property
     def nbytes(self) -> int:
         """Bytes of all the rows in one array."""
-        return int(bytes_per_row(self.data) * len(self))
+        return int(bytes_per_row(self) * len(self))
 
     def __len__(self) -> int:
         return self.data.shape[0] if self.index is None else len(self.index)
@@ -80,6 +83,10 @@ class PreparedRows:
         )
         return self[:]
 
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NDArray:
+        """All the rows, for whoever takes nothing but arrays."""
+        return np.asarray(self.together(), dtype=dtype)
+
     def then(self, step: Callable[[Any], Any]) -> PreparedRows:
         """These rows after another step, which comes before any conversion."""
         first = self.prepare
@@ -96,7 +103,8 @@ class PreparedRows:
         return self._with(index=index[rows])
 
     def _with(self, **changed: Any) -> PreparedRows:
-        same = {name: getattr(self, name) for name in ("data", "prepare", "index", "filled")}
+        names = ("data", "prepare", "index", "filled", "n_columns")
+        same = {name: getattr(self, name) for name in names}
         return PreparedRows(**{**same, "dtype": self.dtype if self.converts else None, **changed})
 
 
@@ -127,6 +135,8 @@ def selected(X: Data, rows: Index) -> Data:
 def bytes_per_row(X: Data) -> float:
     """Bytes of a row of X, on average."""
     data = X.data if isinstance(X, PreparedRows) else X
+    if isinstance(X, PreparedRows) and X.n_columns is not None:
+        return float(X.n_columns * X.dtype.itemsize)
     return _nbytes(data) / max(1, data.shape[0])
 
 

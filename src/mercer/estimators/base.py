@@ -15,7 +15,7 @@ from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer import maps
-from mercer._array import Matrix
+from mercer._rows import Data, PreparedRows
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, float_type
@@ -84,7 +84,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         raise NotImplementedError
 
     def _fit(
-        self, X: Matrix, y: NDArray, target: NDArray, weights: NDArray | None, loss: Loss
+        self, X: Data, y: NDArray, target: NDArray, weights: NDArray | None, loss: Loss
     ) -> None:
         """Fit to the rows with a weight; X and y as given go to the callbacks."""
         context = self._init_callback_context(max_subtasks=None)
@@ -236,9 +236,14 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     # -- checks ------------------------------------------------------------------------------
 
-    def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Matrix, NDArray]:
+    def _checked_pair(self, X: Any, y: Any, **options: Any) -> tuple[Data, NDArray]:
         """The data of a fit: numbers, or texts for maps that take them."""
         y = numbers(y, "y") if options.get("y_numeric") else y
+        if isinstance(X, PreparedRows):  # checked by whoever prepares them
+            y = validate_data(self, y=y, **options)
+            check_consistent_length(X, y)
+            self.n_features_in_ = X.shape[1]
+            return X, y
         if not self._takes_text():
             X = sound(X)
             return validate_data(self, X, y, accept_sparse="csr", dtype=float_types(X), **options)
@@ -247,11 +252,13 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         check_consistent_length(X, y)
         return X, y
 
-    def _checked(self, X: Any) -> Matrix:
+    def _checked(self, X: Any) -> Data:
         """New rows as the fitted model takes them."""
         self._check_fitted()
         if self.feature_map_.takes_text:
             return checked_texts(X, "X")
+        if isinstance(X, PreparedRows):
+            return X
         X = sound(X)
         return validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)
 

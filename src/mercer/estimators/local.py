@@ -169,6 +169,8 @@ class LocalKernelMachine(FeatureModel):
         """Whether memory has no room for a scaled copy of the rows and the model."""
         if self.alphas is not None or is_sparse(rows.X) or not is_large(rows.X):
             return False
+        if isinstance(rows.X, PreparedRows):  # of a table that memory had no room to treat
+            return True
         available = available_memory()
         needed = self._needed_bytes(map_, rows, 1) + self._leaf_bytes(rows)
         needed += rows.X.nbytes if self.scale else 0

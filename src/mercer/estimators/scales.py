@@ -17,6 +17,7 @@ from sklearn.utils.validation import validate_data
 from mercer import kernels
 from mercer._blas import blas_threads, cholesky_in_place
 from mercer._random import RandomStateLike, Slot, key_from, shuffled
+from mercer._rows import PreparedRows
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, name_from, positive_integer, real_number
@@ -138,7 +139,9 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         """
         self._check_settings()
         X, options = sound(X), {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
-        if self.power == 0:
+        if isinstance(X, PreparedRows):  # checked by whoever prepares them
+            self.n_features_in_ = X.shape[1]
+        elif self.power == 0:
             X = validate_data(self, X, **options)
         else:
             X, y = validate_data(self, X, y, multi_output=True, **options)
@@ -165,6 +168,8 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             If a scaled input leaves the range of that dtype.
         """
         self._check_fitted()
+        if isinstance(X, PreparedRows):
+            return X.then(self.transform)
         X = sound(X)
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
         with np.errstate(over="ignore", invalid="ignore"):

@@ -15,6 +15,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_consistent_l
 
 from mercer._array import check_memory
 from mercer._random import Slot, Streams, distinct, key_from
+from mercer._rows import PreparedRows
 from mercer._state import Checked, State
 from mercer._validation import flag, integer, name_from
 from mercer.preparation.calendar import PARTS, cycles, days
@@ -22,12 +23,12 @@ from mercer.preparation.columns import Columns, Labels, Reading, checked_table, 
 from mercer.preparation.display import TellsColumns
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
 from mercer.preparation.numeric import TREATMENTS, Numbers, Values, worth_keeping
+from mercer.preparation.pieces import COPIES, by_pieces, goes_by_pieces, sampled
 from mercer.preparation.recognition import FORMATS
 from mercer.preparation.texts import Texts, has_words, is_prose
 
 __all__ = ["TablePreparer", "treated"]
 
-_COPIES = 4  # of a table that are there at once while it is treated
 _FOLDS = 5
 _SAMPLE = 20_000  # rows that quantiles are taken from
 _TOLD = 5  # columns left out that a warning names
@@ -169,8 +170,10 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             self.sparse_scaler_ = MaxAbsScaler().fit(X)
             self.kinds_, self.formats_ = ["number"] * X.shape[1], [""] * X.shape[1]
             return self._in_dtype(self.sparse_scaler_.transform(X))
+        if goes_by_pieces(X):
+            return self._fit_to_sample(X, y)
         check_memory(
-            _COPIES * 8.0 * X.shape[0] * X.shape[1],
+            COPIES * 8.0 * X.shape[0] * X.shape[1],
             f"the treatment of {X.shape[0]} rows of {X.shape[1]} columns",
             "fit to fewer rows, or fit a model of plain numbers that takes them in pieces",
         )
@@ -191,6 +194,8 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         Returns
         -------
         array of shape (n, m), or CSR of shape (n, d)
+            Of an array of numbers, a memory map say, that memory has no room to treat: rows that
+            are treated when they are read. mercer's models take them so; others make them an array.
         """
         self._check_fitted()
         X = checked_table(self, X, reset=False)
@@ -198,6 +203,12 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             return self._in_dtype(self.sparse_scaler_.transform(sparse.csr_array(X)))
         if sparse.issparse(X):
             X = X.toarray()
+        if goes_by_pieces(X):
+            return by_pieces(X, self._transformed)
+        return self._transformed(X)
+
+    def _transformed(self, X: Any) -> NDArray:
+        """What ``transform`` makes of rows that are checked."""
         return self._transform_columns(read(X, self._names(), Reading(self.kinds_, self.formats_)))
 
     def _transform_columns(self, columns: Columns) -> NDArray:
@@ -287,6 +298,16 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         self._kept_ = worth_keeping(out)
         self._left_out_ = self._reasons(out, columns)
         return self._finished(out, columns)
+
+    def _fit_to_sample(self, X: NDArray, y: Any) -> PreparedRows:
+        """Learn from some rows; all of them are treated when they are read."""
+        rows = sampled(X.shape[0], self.random_state)
+        if y is not None:
+            check_consistent_length(X, y)
+            y = np.asarray(y)[rows]
+        self._fit_columns(read(X[rows], self._names()), y)
+        self._warn_of_left_out()
+        return by_pieces(X, self._transformed)
 
     def _fit_pieces(self, columns: Columns, y: Any) -> list[NDArray]:
         n = columns.n_rows
