@@ -11,11 +11,11 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer import maps
 from mercer._array import Matrix
+from mercer._callbacks import CallbackSupportMixin
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, float_type
