@@ -1,12 +1,14 @@
 """Models in the hands of MLflow and SHAP; skipped where these are not installed."""
 
+import re
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from mercer import AutoKernelRegressor, KernelClassifier, KernelRegressor, persistence
+from mercer import KernelClassifier, KernelRegressor, persistence
 
 
 def table(n=60):
@@ -17,7 +19,8 @@ def table(n=60):
             "size": np.where(np.arange(n) == 3, np.nan, rng.normal(size=n)),
             "city": rng.choice(np.array(["Bonn", "Rome", None], dtype=object), n),
             "day": pd.date_range("2020-01-01", periods=n),
-            "rooms": rng.integers(0, 5, n),
+            "rooms": rng.integers(1, 6, n),
+            "floor": rng.integers(0, 4, n),
         }
     )
     return frame, frame["size"].fillna(0.0).to_numpy() + 2 * (frame["city"] == "Rome")
@@ -53,21 +56,6 @@ def test_mlflow_gives_back_the_model_it_saved(flavour, model, way, tmp_path):
     assert again.get_params() == model.get_params()
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_mlflow_serves_an_automatic_model_of_raw_tables(flavour, tmp_path):
-    frame, y = table()
-    model = AutoKernelRegressor(random_state=0).fit(frame, y)
-    flavour.save_model(
-        model,
-        tmp_path / "model",
-        serialization_format="skops",
-        skops_trusted_types=persistence.trusted_types(),
-        pip_requirements=["mercer"],
-    )
-    served = pytest.importorskip("mlflow.pyfunc").load_model(tmp_path / "model")
-    np.testing.assert_array_equal(served.predict(frame), model.predict(frame))
-
-
 # -- SHAP ------------------------------------------------------------------------------------
 
 
@@ -100,22 +88,22 @@ def test_shap_reads_the_coefficients_of_linear_models_alone(shap):
         shap.Explainer(KernelRegressor(random_state=0).fit(X, y), X)
 
 
+# -- both ------------------------------------------------------------------------------------
+
+
 @pytest.mark.filterwarnings("ignore")
-def test_shap_explains_raw_tables_by_codes_as_documented(shap):
+def test_the_guide_runs_and_explains_a_raw_table(flavour, shap, tmp_path, monkeypatch):
+    guide = Path(__file__).parents[1] / "docs" / "integrations.md"
+    if not guide.exists():
+        pytest.skip("the guide is not part of this distribution")
+    monkeypatch.chdir(tmp_path)
     frame, y = table()
-    model = AutoKernelRegressor(random_state=0).fit(frame, y)
-
-    values = {c: pd.Index(frame[c].unique()) for c in ("city", "day")}
-
-    def coded(frame):
-        return frame.assign(**{c: v.get_indexer(frame[c]) for c, v in values.items()})
-
-    def predict(codes):
-        frame = pd.DataFrame(codes, columns=model.feature_names_in_)
-        raw = {c: v.take(frame[c].astype(int)) for c, v in values.items()}
-        return model.predict(frame.assign(**raw))
-
-    np.testing.assert_array_equal(predict(coded(frame).to_numpy(float)), model.predict(frame))
-    found = shap.Explainer(predict, coded(frame[:10]).astype(float))(coded(frame[:2]).astype(float))
-    sums = found.base_values + found.values.sum(axis=1)
-    np.testing.assert_allclose(sums, model.predict(frame[:2]), rtol=1e-6)
+    names = {"frame": frame, "y": y}
+    for block in re.findall(r"```python\n(.*?)```", guide.read_text(), re.S):
+        exec(block, names)
+    predicted = names["model"].predict(frame)
+    np.testing.assert_array_equal(names["served"], predicted)
+    np.testing.assert_array_equal(names["predict"](names["coded"](frame)), predicted)
+    explained = names["explained"]
+    sums = explained.base_values + explained.values.sum(axis=1)
+    np.testing.assert_allclose(sums, predicted[:2], rtol=1e-6)
