@@ -90,7 +90,9 @@ def _rows(dtype: Any = np.float64, n: int = N) -> np.ndarray:
 
 
 def _csr(dtype: Any = np.float64, index: Any = np.int32) -> dict[str, Any]:
-    X = sparse.random_array((N, D), density=0.5, format="csr", rng=_rng(), dtype=np.float64)
+    X = sparse.random_array(
+        (N, D), density=0.5, format="csr", random_state=_rng(), dtype=np.float64
+    )
     X.sort_indices()
     indices, indptr = X.indices.astype(index), X.indptr.astype(index)
     return {"data": X.data.astype(dtype), "indices": indices, "indptr": indptr, "d": D}
@@ -106,7 +108,7 @@ def _codes(dtype: Any = np.uint8, n: int = N, missing: bool = False) -> dict[str
 
 
 def _lists(n: int = N) -> dict[str, Any]:
-    columns = sparse.random_array((n, 4), density=0.4, format="csc", rng=_rng())
+    columns = sparse.random_array((n, 4), density=0.4, format="csc", random_state=_rng())
     columns.sort_indices()
     return {
         "starts": columns.indptr.astype(np.int64),

@@ -136,7 +136,9 @@ def test_texts_and_sparse_rows_have_kernel_machines(what, rng):
         X = np.array([" ".join(rng.choice(words, 6)) for _ in y], dtype=object)
         design = KernelColumns(X, NGram(orders=(1, 2)))
     else:
-        design = KernelColumns(sparse.random_array((30, 8), density=0.4, rng=rng).tocsr(), KERNEL)
+        design = KernelColumns(
+            sparse.random_array((30, 8), density=0.4, random_state=rng).tocsr(), KERNEL
+        )
     problem = Problem(design, y, Squared(), RKHSNorm(0.1, design))
     result = exactly().solve(problem)
     assert distance(problem, result.coef, dense_solution(problem)) <= 1e-7

@@ -204,7 +204,7 @@ def test_rows_and_parameters_are_chunked_without_changing_the_result(name, X, X_
 
 @pytest.mark.parametrize("name", NAMES)
 def test_wide_sparse_rows_stay_sparse(name):
-    wide = sparse.random_array((300, 40_000), density=1e-4, rng=0, format="csr")
+    wide = sparse.random_array((300, 40_000), density=1e-4, random_state=0, format="csr")
     fitted = maps.get(name, n_components=20, random_state=0).fit(wide)
     assert fitted.transform(wide).shape == (300, 20)
 

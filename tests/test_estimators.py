@@ -10,7 +10,6 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.callback import ScoringMonitor
 from sklearn.datasets import make_classification, make_friedman1
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge
@@ -284,7 +283,7 @@ def test_a_pickled_model_predicts_the_same(feature_map):
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_score_monitor_sees_every_iteration(loss):
     X, y = blobs(200, 2)
-    monitor = ScoringMonitor(scoring="accuracy")
+    monitor = pytest.importorskip("sklearn.callback").ScoringMonitor(scoring="accuracy")
     model = KernelClassifier(loss=loss, solver="auto", n_components=32, random_state=0)
     model.set_callbacks(monitor).fit(X, y)
     scores = [row["accuracy"] for row in monitor.get_logs().data if row["task_name"] == "iteration"]
@@ -445,8 +444,8 @@ def test_bad_input_is_refused_in_one_sentence(model, data, message):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        (np.zeros(30), "at least one non-zero"),
-        (-np.ones(30), "[Nn]egative values"),
+        (np.zeros(30), "not all zero"),
+        (-np.ones(30), "not negative"),
         (np.ones(29), "sample_weight"),
         (np.full(30, np.nan), "NaN"),
     ],

@@ -200,7 +200,7 @@ def test_pickles_hold_the_seed_and_not_the_frequencies():
 
 
 def test_high_dimensional_sparse_data_stay_sparse(monkeypatch):
-    X = sparse.random_array((30, 100_000), density=1e-4, format="csr", rng=0)
+    X = sparse.random_array((30, 100_000), density=1e-4, format="csr", random_state=0)
     monkeypatch.setattr(
         sparse.csr_array, "toarray", lambda *_: pytest.fail("the data were made dense")
     )

@@ -30,8 +30,6 @@ KNOWN = (
     "y should be",
     "This ",
     "Negative values",
-    "Sample weights",
-    "sample_weight.shape",
     "dtype='numeric'",
     "The classes",
 )

@@ -8,7 +8,6 @@ import tempfile
 
 import numpy as np
 import pytest
-from sklearn.callback import ScoringMonitor
 
 from mercer import (
     LocalKernelClassifier,
@@ -309,7 +308,8 @@ def test_an_interrupt_before_the_first_leaf_leaves_no_model_and_no_files(folder,
 def test_a_callback_stops_after_a_node_and_a_monitor_sees_the_leaves_fill(monkeypatch):
     X, y = waves(N)
     memory(monkeypatch)
-    monitor, settings = ScoringMonitor(scoring="r2"), {**SETTINGS, "n_trees": 6}
+    monitor = pytest.importorskip("sklearn.callback").ScoringMonitor(scoring="r2")
+    settings = {**SETTINGS, "n_trees": 6}
     model = LocalKernelRegressor(**settings).set_callbacks(monitor).fit(X, y)
     scores = [row["r2"] for row in monitor.get_logs().data if row["task_name"] == "iteration"]
     assert len(scores) > len(model.feature_map_.partition_.roots)

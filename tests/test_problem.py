@@ -417,7 +417,7 @@ def test_sparse_designs_are_never_made_dense(loss, rng, monkeypatch):
         raise AssertionError("made dense")
 
     monkeypatch.setattr(Sparse, "toarray", refuse)
-    design = Sparse(sparse.random_array((N, D), density=0.3, format="csr", rng=rng))
+    design = Sparse(sparse.random_array((N, D), density=0.3, format="csr", random_state=rng))
     problem = Problem(design, targets(loss, 0, rng), loss, L2(0.1))
     theta = point(problem, rng)
     assert np.isfinite(problem.gradient(theta)).all()

@@ -295,7 +295,7 @@ def test_npz_training_part_and_named_target(put):
 
 @pytest.mark.parametrize("layout", ["csr", "csc"])
 def test_npz_of_scipy_is_sparse(tmp_path, layout):
-    X = sparse.random_array((5, 4), density=0.4, format=layout, rng=0)
+    X = sparse.random_array((5, 4), density=0.4, format=layout, random_state=0)
     sparse.save_npz(tmp_path / "data.npz", X)
     table = datasets.read(tmp_path / "data.npz")
     assert isinstance(table.X, sparse.csr_array)

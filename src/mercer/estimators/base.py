@@ -11,10 +11,10 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.callback import CallbackSupportMixin
 from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer import maps
+from mercer._callbacks import CallbackSupportMixin
 from mercer._rows import Data, PreparedRows
 from mercer._sparse import sound
 from mercer._state import Checked, State

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.callback import with_callbacks
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer import losses
+from mercer._callbacks import with_callbacks
 from mercer._state import State
 from mercer._validation import float_type, name_from
 from mercer.estimators._documentation import MACHINES, documented

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import check_array
 
 from mercer._array import check_memory
 from mercer._rows import is_large
 from mercer._sparse import refuse_foreign
+from mercer.problem.rows import checked_weights
 
 __all__ = ["check_weights", "float_types", "numbers"]
 
@@ -53,4 +54,10 @@ def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
     if sample_weight is None:
         return None
     sample_weight = numbers(sample_weight, "sample_weight")
-    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if isinstance(sample_weight, Real):  # the same for all
+        sample_weight = np.full(n_rows, sample_weight)
+    weights = check_array(
+        sample_weight, ensure_2d=False, dtype=np.float64, input_name="sample_weight"
+    )
+    return checked_weights(weights, n_rows)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
-from sklearn.callback import with_callbacks
 
+from mercer._callbacks import with_callbacks
 from mercer._validation import float_type
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel

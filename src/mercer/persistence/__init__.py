@@ -21,7 +21,15 @@ from mercer._files import write_atomically
 from mercer._state import State
 from mercer.persistence.audit import SPARSE, WORTH_PACKING, Damaged, foreign_type, kind_of_file
 
-__all__ = ["SavedModel", "dumps", "load", "load_saved", "save", "write_atomically"]
+__all__ = [
+    "SavedModel",
+    "dumps",
+    "load",
+    "load_saved",
+    "save",
+    "trusted_types",
+    "write_atomically",
+]
 
 _BINARY = getattr(os, "O_BINARY", 0)  # Windows translates ends of lines otherwise
 
@@ -203,6 +211,26 @@ def load(path: str | os.PathLike[str]) -> Any:
     return load_saved(path).model
 
 
+def trusted_types() -> list[str]:
+    """Names of the types that a file of a model may hold, for tools that read skops files.
+
+    MLflow takes them as ``skops_trusted_types``, ``skops.io.load`` as ``trusted``. :func:`load`
+    trusts the same ones and looks at more: whether the parts of a file fit each other.
+
+    Returns
+    -------
+    list of str
+        Full names of the classes of mercer's models and of sparse rows, sorted.
+
+    Examples
+    --------
+    >>> from mercer import persistence
+    >>> "mercer.estimators.regression.KernelRegressor" in persistence.trusted_types()
+    True
+    """
+    return sorted(_own_types() | SPARSE)
+
+
 def load_saved(path: str | os.PathLike[str]) -> SavedModel:
     """Read a model's file with what stands beside the model; errors as for :func:`load`.
 
@@ -237,7 +265,7 @@ def load_saved(path: str | os.PathLike[str]) -> SavedModel:
             f"{path} holds {foreign}, which mercer does not trust, so nothing of it was loaded."
         )
     try:
-        saved = _skops().loads(content, trusted=[*_own_types(), *SPARSE])
+        saved = _skops().loads(content, trusted=trusted_types())
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # content that does not fit its types

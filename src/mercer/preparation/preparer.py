@@ -8,10 +8,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.multiclass import type_of_target
-from sklearn.utils.validation import _check_feature_names_in, check_consistent_length
+from sklearn.utils.validation import check_consistent_length
 
 from mercer._array import check_memory
 from mercer._random import Slot, Streams, distinct, key_from
@@ -232,7 +232,9 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         ndarray of str objects of shape (m,)
         """
         self._check_fitted()
-        names = [str(name) for name in _check_feature_names_in(self, input_features)]
+        # Those of a map of a column to a column: given, remembered or numbered.
+        given = OneToOneFeatureMixin.get_feature_names_out(self, input_features)
+        names = [str(name) for name in given]
         if self.sparse_scaler_ is not None:
             return np.array(names, dtype=object)
         inputs = [names[place] for place in self._number_places_]

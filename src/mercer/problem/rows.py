@@ -28,10 +28,8 @@ def checked_target(y: ArrayLike, n_rows: int, dtype: np.dtype) -> NDArray:
     return y
 
 
-def normalised_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray | None:
-    """Weights of mean 1, or None where all are equal."""
-    if sample_weight is None:
-        return None
+def checked_weights(sample_weight: ArrayLike, n_rows: int) -> NDArray:
+    """A copy of the weights in float64, refused if they are no weights of so many rows."""
     weights = np.array(sample_weight, dtype=np.float64)
     if weights.shape != (n_rows,):
         raise ValueError(
@@ -43,6 +41,14 @@ def normalised_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray 
             "sample_weight must be finite, not negative and not all zero; "
             f"got values from {weights.min()} to {weights.max()}."
         )
+    return weights
+
+
+def normalised_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray | None:
+    """Weights of mean 1, or None where all are equal."""
+    if sample_weight is None:
+        return None
+    weights = checked_weights(sample_weight, n_rows)
     weights /= weights.max()
     weights /= weights.mean()
     return None if np.all(weights == 1) else weights
