@@ -1,0 +1,70 @@
+"""Numbers, weights and groups that stand beside rows."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, column_or_1d
+
+from mercer._sparse import refuse_foreign
+from mercer._words import shown
+
+__all__ = ["check_weights", "group_codes", "numbers", "weighted_mean"]
+
+
+def numbers(values: Any, name: str) -> Any:
+    """``values``, as floats where they are objects, if they are numbers at all; None is left."""
+    if values is None:
+        return None
+    refuse_foreign(values, name)
+    array = np.asarray(values)
+    if array.dtype.kind in "OUS":
+        try:
+            array = values = array.astype(np.float64)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise TypeError(f"{name} must hold numbers; {error}.") from None
+    if not (array.ndim or isinstance(values, Real)):
+        raise ValueError(f"{name} must have a dimension for the rows; got {values!r:.60}.")
+    return values
+
+
+def check_weights(sample_weight: Any, X: Any) -> NDArray | None:
+    """Weights as a float64 array, refused if negative or all zero, or None."""
+    if sample_weight is None:
+        return None
+    sample_weight = numbers(sample_weight, "sample_weight")
+    return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def weighted_mean(values: NDArray, weights: NDArray | None) -> NDArray:
+    """The mean of rows by their weights, or the plain one for None."""
+    mean: NDArray = np.mean(values, axis=0) if weights is None else weights @ values / weights.sum()
+    return mean
+
+
+def group_codes(groups: Any, X: Any) -> NDArray[np.int64] | None:
+    """The group of every row of X as a number from 0 on, or None.
+
+    Raises
+    ------
+    ValueError, TypeError
+        In one sentence, for groups that do not sort, are missing, or are not one for each row.
+    """
+    if groups is None:
+        return None
+    refuse_foreign(groups, "groups")
+    labels = column_or_1d(groups, input_name="groups")
+    check_consistent_length(X, labels)
+    lacking = np.flatnonzero([label is None or label != label for label in labels.tolist()])
+    if len(lacking):
+        raise ValueError(f"groups must hold a group for every row; that of row {lacking[0]} lacks.")
+    try:
+        _, codes = np.unique(labels, return_inverse=True)
+    except TypeError:
+        raise TypeError(
+            f"groups must hold labels that sort, all numbers or all texts; got {shown(groups)}."
+        ) from None
+    return codes
