@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.model_selection import GroupKFold, StratifiedGroupKFold
+from sklearn.model_selection import StratifiedGroupKFold
 
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.trials import METRICS, Settings
@@ -282,7 +282,7 @@ def splits(
 def folds_of_groups(
     groups: NDArray[np.int64], strata: NDArray | None, n_folds: int, key: int
 ) -> NDArray[np.int64]:
-    """The fold of every row: rows of a group share one, folds are about as large as each other.
+    """The fold of every row: rows of a group share one, and folds are alike as far as groups allow.
 
     Parameters
     ----------
@@ -291,20 +291,24 @@ def folds_of_groups(
     strata : ndarray of shape (n,) or None
         Classes of which every fold has its share, as far as groups allow.
     n_folds : int
-        As many as there are groups, at most, are made.
+        As many are made at most, and two at least.
     key : int
-        Which of equal groups come together.
+        Decides which groups come together.
     """
-    n_groups = int(groups.max()) + 1
-    shuffled = np.argsort(random_order(key, n_groups))[groups]
+    n, n_groups = len(groups), int(groups.max()) + 1
     n_folds = min(n_folds, n_groups)
-    splitter: Any = GroupKFold(n_folds)
+    order = np.argsort(random_order(key, n_groups))
+    place = np.argsort(order)
     few = n_groups <= _MOST_BALANCED
     if few and strata is not None and np.bincount(strata).min() >= n_folds:
-        splitter = StratifiedGroupKFold(n_folds)
-    folds = np.zeros(len(groups), dtype=np.int64)
-    for fold, (_, held) in enumerate(splitter.split(groups, strata, shuffled)):
-        folds[held] = fold
+        folds = np.zeros(n, dtype=np.int64)
+        balanced = StratifiedGroupKFold(n_folds).split(groups, strata, place[groups])
+        for fold, (_, held) in enumerate(balanced):
+            folds[held] = fold
+    else:  # groups lie end to end in random order, and belong to the fold of their middle
+        sizes = np.bincount(groups)[order]
+        middles = np.cumsum(sizes) - 0.5 * sizes
+        folds = (n_folds * middles / n).astype(np.int64)[place][groups]
     return np.unique(folds, return_inverse=True)[1]
 
 
