@@ -28,7 +28,7 @@ from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel
 from mercer.auto.parts import MOST_DENSE, scale_rows
-from mercer.auto.scoring import ByScorer, Judge, checked_scorer
+from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor, evened
 from mercer.auto.trials import METRICS, Settings, feature_map
@@ -114,14 +114,15 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
         search = Search(X, y, goal, key, self.n_jobs, end, judge)
         self.interrupted_ = False
         form: _Form = None
-        try:
-            search.run(self._treatments(X, key), X.shape[1])
-            search.deadline = start + _TRIAL_SHARE * budget
-            form = self._form(search, X, start + budget)
-        except KeyboardInterrupt:
-            self.interrupted_ = True
-        searched = time.perf_counter()
-        self._keep(search)
+        with quiet_scores():
+            try:
+                search.run(self._treatments(X, key), X.shape[1])
+                search.deadline = start + _TRIAL_SHARE * budget
+                form = self._form(search, X, start + budget)
+            except KeyboardInterrupt:
+                self.interrupted_ = True
+            searched = time.perf_counter()
+            self._keep(search)
         search.parts = []  # whose rows take memory that the last fit may need
         if self.interrupted_:
             self._fit_quickly(X, y, search, key)
@@ -133,7 +134,8 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
             self._fit_finally(X, y, search, key, pipelines)
         if len(self._pipelines()) == 1 and search.partner is not None:
             search.part_from_partner()  # for which there were too few trees, or no time
-            self._keep(search)
+            with quiet_scores():
+                self._keep(search)
         self.search_seconds_ = searched - start
         self.fit_seconds_ = time.perf_counter() - searched
         self.n_features_in_ = X.shape[1]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, cached_property
@@ -13,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import check_scoring, get_scorer_names
 
 from mercer._random import Slot, Streams
@@ -22,7 +25,7 @@ from mercer.auto.goals import Classes, Numbers
 from mercer.estimators.targets import winners
 from mercer.preparation import rows_of
 
-__all__ = ["ByScorer", "Judge", "Scorer", "Verdict", "checked_scorer"]
+__all__ = ["ByScorer", "Judge", "Scorer", "Verdict", "checked_scorer", "quiet_scores"]
 
 _BLOCKS = 20  # of the held-out rows; each is left out in turn, which tells what chance does
 _WORST = 1e6  # loss of responses that a scorer refuses
@@ -54,6 +57,14 @@ def checked_scorer(estimator: BaseEstimator, scoring: Any) -> Scorer | None:
             f"{rule}, such as make_scorer makes of a metric; got {shown(scoring)}."
         ) from None
     return scorer
+
+
+@contextmanager
+def quiet_scores() -> Iterator[None]:
+    """No warnings of metrics that trials leave undefined, as where no row is of some class."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        yield
 
 
 @dataclass(frozen=True)
