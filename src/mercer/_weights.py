@@ -25,7 +25,7 @@ def numbers(values: Any, name: str) -> Any:
         try:
             array = values = array.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
-            raise TypeError(f"{name} must hold numbers; {error}.") from None
+            raise TypeError(f"{name} must hold numbers; {str(error).rstrip('.')}.") from None
     if not (array.ndim or isinstance(values, Real)):
         raise ValueError(f"{name} must have a dimension for the rows; got {values!r:.60}.")
     return values

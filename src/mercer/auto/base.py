@@ -100,7 +100,19 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
     # -- fitting -----------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
-        """Search, then fit to all rows; X is checked, y are targets or labels as given."""
+        """Search, then fit to all rows; X is checked, y are targets or labels as given.
+
+        A MemoryError tells no remedy by settings of the parts, which are not the user's.
+        """
+        try:
+            self._search_and_fit(X, y, goal)
+        except MemoryError as error:
+            what, _, remedy = str(error).partition("; ")
+            if not remedy:
+                raise
+            raise MemoryError(f"{what}; fit to fewer rows, or to fewer columns.") from error
+
+    def _search_and_fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
         self.__dict__.pop("best_estimator_", None)  # of an earlier fit
         start = time.perf_counter()
         budget = np.inf
@@ -281,7 +293,7 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
             f"fit was interrupted; the model is the best one so far, fitted to {len(rows)} of "
             f"{len(y)} rows.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
     def _fit_best(

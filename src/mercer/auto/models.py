@@ -30,6 +30,8 @@ from mercer.preparation import checked_table
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
 
+_SPREADS = (1e-30, 1e36)  # least and largest difference of a target from the mean
+
 
 _TEXTS = SHARED | entries(
     """
@@ -155,6 +157,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             np.zeros((X.shape[0], 1)), y, multi_output=True, y_numeric=True, estimator=self
         )
         y = np.asarray(y, dtype=np.float64)
+        _check_spread(y)
         X, y, weights, groups = counted_rows(X, y, sample_weight, groups)
         self._fit(X, y, Numbers(y.reshape(len(y), -1), weights, groups))
         return self
@@ -439,6 +442,18 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         self.probabilities_ = Probabilities.fitted(responses, labels, weights)
         proba = self.probabilities_(responses)
         self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels], weights)
+
+
+def _check_spread(y: NDArray) -> None:
+    """Refuse targets whose differences leave the range of the numbers that models are made of."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = float(np.abs(y - y.mean(axis=0)).max(initial=0.0))
+    least, most = _SPREADS
+    if largest and not least <= largest <= most:
+        raise ValueError(
+            f"y must differ from its mean by {least:g} to {most:g}, as models are fitted in "
+            f"float32; its largest difference is {largest:.3g}: multiply it by a power of ten."
+        )
 
 
 def _check_one_label(y: Any) -> None:
