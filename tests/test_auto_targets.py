@@ -86,7 +86,7 @@ def test_one_column_is_predicted_as_one_column(transform):
 @pytest.mark.parametrize("form", [pd.DataFrame, pl.DataFrame, np.ndarray.tolist])
 def test_tables_of_targets_are_enough(form):
     X, Y = outputs(120)
-    named = {name: column for name, column in zip("abc", Y.T, strict=True)}
+    named = dict(zip("abc", Y.T, strict=True))
     model = AutoKernelRegressor(random_state=100).fit(
         X, form(Y) if form is np.ndarray.tolist else form(named)
     )
