@@ -21,7 +21,12 @@ from mercer.estimators.scales import _smooth_fit, learned_scales
         GradientScaler(full=True),
         GradientScaler(kernel="laplacian"),
         GradientScaler(kernel="gaussian", full=True),
-    ]
+    ],
+    expected_failed_checks=lambda scaler: {
+        f"check_sample_weight_equivalence_on_{kind}_data": "a fit is judged on the last rows"
+        for kind in ("dense", "sparse")
+        if scaler.power
+    },
 )
 def test_scikit_learn_conventions(estimator, check):
     check(estimator)

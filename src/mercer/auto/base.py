@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
@@ -17,24 +19,28 @@ from mercer._array import n_threads
 from mercer._blas import blas_threads
 from mercer._random import Slot, key_from, shuffled
 from mercer._state import Checked, State, is_array
-from mercer._validation import positive_number
+from mercer._validation import is_name, positive_number
+from mercer._weights import check_weights, group_codes
+from mercer._words import shown
 from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel
 from mercer.auto.parts import MOST_DENSE, scale_rows
+from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
 from mercer.auto.search import Search
-from mercer.auto.targets import LogTargetRegressor
+from mercer.auto.targets import LogTargetRegressor, evened
 from mercer.auto.trials import METRICS, Settings, feature_map
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
+from mercer.estimators.targets import class_weights
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.preparation import TablePreparer, TellsColumns, rows_of
 from mercer.solvers import ConjugateGradient
 
-__all__ = ["AutoKernelMachine"]
+__all__ = ["AutoKernelMachine", "counted_rows"]
 
 # Of the final model: the number of random features, leaves and trees, or None for the exact kernel.
 _Form: TypeAlias = int | Cut | None
@@ -75,9 +81,12 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
     best_settings_: dict[str, Any]
     partner_settings_: dict[str, Any] | None
     conformal_: Conformal
+    validation_score_: float
+    n_validation_rows_: int
 
-    def __init__(self, *, time_budget=None, random_state=None, n_jobs=None):
+    def __init__(self, *, time_budget=None, scoring=None, random_state=None, n_jobs=None):
         self.time_budget = time_budget
+        self.scoring = scoring
         self.random_state = random_state
         self.n_jobs = n_jobs
 
@@ -91,25 +100,41 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
     # -- fitting -----------------------------------------------------------------------------
 
     def _fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
-        """Search, then fit to all rows; X is checked, y are targets or labels as given."""
+        """Search, then fit to all rows; X is checked, y are targets or labels as given.
+
+        A MemoryError tells no remedy by settings of the parts, which are not the user's.
+        """
+        try:
+            self._search_and_fit(X, y, goal)
+        except MemoryError as error:
+            what, _, remedy = str(error).partition("; ")
+            if not remedy:
+                raise
+            raise MemoryError(f"{what}; fit to fewer rows, or to fewer columns.") from error
+
+    def _search_and_fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
         self.__dict__.pop("best_estimator_", None)  # of an earlier fit
         start = time.perf_counter()
         budget = np.inf
         if self.time_budget is not None:
             budget = positive_number(self.time_budget, "time_budget")
         n_threads(self.n_jobs)
+        scorer = checked_scorer(self, self.scoring)
         key = key_from(self.random_state)
-        search = Search(X, y, goal, key, self.n_jobs, start + _SEARCH_SHARE * budget)
+        judge = Judge(goal) if scorer is None else ByScorer(goal, scorer, X, y, key)
+        end = start + _SEARCH_SHARE * budget
+        search = Search(X, y, goal, key, self.n_jobs, end, judge)
         self.interrupted_ = False
         form: _Form = None
-        try:
-            search.run(self._treatments(X, key), X.shape[1])
-            search.deadline = start + _TRIAL_SHARE * budget
-            form = self._form(search, X, start + budget)
-        except KeyboardInterrupt:
-            self.interrupted_ = True
-        searched = time.perf_counter()
-        self._keep(search)
+        with quiet_scores():
+            try:
+                search.run(self._treatments(X, key), X.shape[1])
+                search.deadline = start + _TRIAL_SHARE * budget
+                form = self._form(search, X, start + budget)
+            except KeyboardInterrupt:
+                self.interrupted_ = True
+            searched = time.perf_counter()
+            self._keep(search)
         search.parts = []  # whose rows take memory that the last fit may need
         if self.interrupted_:
             self._fit_quickly(X, y, search, key)
@@ -121,7 +146,8 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
             self._fit_finally(X, y, search, key, pipelines)
         if len(self._pipelines()) == 1 and search.partner is not None:
             search.part_from_partner()  # for which there were too few trees, or no time
-            self._keep(search)
+            with quiet_scores():
+                self._keep(search)
         self.search_seconds_ = searched - start
         self.fit_seconds_ = time.perf_counter() - searched
         self.n_features_in_ = X.shape[1]
@@ -249,7 +275,7 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
         try:
             with limit, warnings.catch_warnings():  # learned scales differ on purpose
                 warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
-                self.best_estimator_.fit(X, y)
+                self._fit_best(X, y, search.goal)
         except KeyboardInterrupt:
             self.interrupted_ = True
             if not hasattr(self.kernel_machine_, "map_coef_"):
@@ -262,20 +288,35 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
         rows = np.sort(search.first_rows)
         estimator = self._pipeline(search.settings, len(rows), key, _QUICK_FEATURES)
         self.best_estimator_ = self._of_target(estimator, search)
-        self.best_estimator_.fit(rows_of(X, rows), y[rows])
+        self._fit_best(X, y, search.goal, rows)
         warnings.warn(
             f"fit was interrupted; the model is the best one so far, fitted to {len(rows)} of "
             f"{len(y)} rows.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
+
+    def _fit_best(
+        self, X: Any, y: NDArray, goal: Numbers | Classes, rows: NDArray | None = None
+    ) -> None:
+        """Fit ``best_estimator_`` to all rows or some, by their weights and groups."""
+        weights, groups = goal.weights, goal.groups
+        if rows is not None:
+            X, y, weights = rows_of(X, rows), y[rows], goal.weights_of(rows)
+            groups = None if groups is None else groups[rows]
+        beside: dict[str, NDArray] = {} if groups is None else {"preparer__groups": groups}
+        if weights is not None:
+            beside |= {f"{step}__sample_weight": weights for step in _STEPS}
+        with config_context(enable_metadata_routing=False):  # steps are addressed by their names
+            self.best_estimator_.fit(X, y, **beside)
 
     def _of_target(self, estimator: Any, search: Search) -> Any:
         """The estimator, or one of the logarithms of the targets."""
         if search.settings.transform != "log" or search.held_responses is None:
             return estimator
-        truth = search.goal.truth(search.held_rows, "log")
-        return LogTargetRegressor(estimator, (truth - search.held_responses)[:, 0])
+        residuals = search.goal.truth(search.held_rows, "log") - search.held_responses
+        weights = search.goal.weights_of(search.held_rows)
+        return LogTargetRegressor(estimator, evened(residuals[:, 0], weights))
 
     def _keep(self, search: Search) -> None:
         """Make a table of what was tried, and calibrate by the held-out rows."""
@@ -286,13 +327,18 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
             **{name: np.array([getattr(r.settings, name) for r in records]) for name in names},
             **{
                 name: np.array([getattr(r, name) for r in records], dtype=np.float64)
-                for name in ("loss", "error", "seconds")
+                for name in ("loss", "error", "seconds", *(["score"] if self.scoring else []))
             },
             "chosen": np.array([r is search.best for r in records], dtype=bool),
         }
         self.best_settings_ = {name: getattr(search.settings, name) for name in names}
         partner = search.partner
         self.partner_settings_ = None if partner is None else asdict(partner)
+        self.validation_score_, self.n_validation_rows_ = np.nan, 0
+        if search.held_responses is not None:
+            held = search.held_responses, search.held_rows, search.settings.transform
+            self.validation_score_ = search.judge.score(*held)
+            self.n_validation_rows_ = len(search.held_rows)
         self._calibrate(search)
 
     def _calibrate(self, search: Search) -> None:
@@ -321,8 +367,19 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
             estimator._check_state()
         fit = all(map(_is_whole, self._pipelines()))
         state.check("best_estimator_", f"be of the steps {', '.join(_STEPS)}", fit)
+        if "validation_score_" in vars(self):  # models saved by 0.1.0 have none
+            state.instance("validation_score_", float)
+            state.integer("n_validation_rows_")
         scores = State(state.instance("conformal_", Conformal))
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
+
+    def _score(self, X: Any, y: Any, sample_weight: Any, usual: Callable[..., float]) -> float:
+        """By ``scoring`` if there is one, else as ``usual``."""
+        scorer = checked_scorer(self, self.scoring)
+        if scorer is None:
+            return usual(X, y, sample_weight)
+        beside = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return scorer(self, X, y, **beside)
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -346,6 +403,42 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
         self._check_fitted()
         columns: dict[str, NDArray] = self._pipelines()[0]["preparer"].columns_
         return columns
+
+
+def counted_rows(
+    X: Any, y: NDArray, sample_weight: Any, groups: Any, class_weight: Any = None
+) -> tuple[Any, NDArray, NDArray | None, NDArray | None]:
+    """The rows of X and y with a weight above 0, their weights and their groups.
+
+    Weights, multiplied by those of the classes, have a mean of 1, or are None where all are equal;
+    groups are numbers from 0 on.
+    """
+    weights, groups = check_weights(sample_weight, X), group_codes(groups, X)
+
+    def kept(X: Any, y: NDArray) -> tuple[Any, NDArray, NDArray | None, NDArray | None]:
+        if weights is None or weights.all():
+            return X, y, weights, groups
+        rows = np.flatnonzero(weights)
+        return rows_of(X, rows), y[rows], weights[rows], None if groups is None else groups[rows]
+
+    X, y, weights, groups = kept(X, y)
+    if class_weight is not None:
+        if not (is_name(class_weight, "balanced") or isinstance(class_weight, dict)):
+            raise ValueError(
+                f"class_weight must be None, 'balanced' or a dict; got {shown(class_weight)}."
+            )
+        weights = class_weights(class_weight, weights, X, y)
+        X, y, weights, groups = kept(X, y)
+    if len(y) < 2:
+        counted = "" if weights is None else " with a weight above 0"
+        raise ValueError(f"X must have at least 2 rows{counted}; got n_samples={len(y)}.")
+    if groups is not None:
+        present, groups = np.unique(groups, return_inverse=True)
+        if len(present) < 2:
+            raise ValueError("groups must hold at least two groups; got one.")
+    if weights is not None:
+        weights = None if (weights == weights[0]).all() else weights / weights.mean()
+    return X, y, weights, groups
 
 
 def _is_whole(pipeline: Pipeline) -> bool:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import real_number
+from mercer._weights import weighted_mean
+from mercer.auto.targets import evened
 
 __all__ = ["Conformal", "Probabilities"]
 
@@ -33,11 +35,17 @@ class Probabilities:
     power: float = 1.0
 
     @classmethod
-    def fitted(cls, responses: NDArray, labels: NDArray) -> Probabilities:
+    def fitted(
+        cls, responses: NDArray, labels: NDArray, weights: NDArray | None = None
+    ) -> Probabilities:
         """The best floor and power for held-out responses (n, k), or (n,) for two classes."""
         trials = [cls(floor, power) for floor in _FLOORS for power in _POWERS]
         rows = np.arange(len(labels))
-        return min(trials, key=lambda t: -np.mean(np.log(t(responses)[rows, labels])))
+
+        def loss(trial: Probabilities) -> float:
+            return -float(weighted_mean(np.log(trial(responses)[rows, labels]), weights))
+
+        return min(trials, key=loss)
 
     def __call__(self, responses: NDArray) -> NDArray[np.float64]:
         """Probabilities of shape (n, k)."""
@@ -65,9 +73,9 @@ class Conformal:
     scores: NDArray
 
     @classmethod
-    def of(cls, scores: NDArray) -> Conformal:
-        """From scores in any order."""
-        return cls(np.sort(scores, axis=0))
+    def of(cls, scores: NDArray, weights: NDArray | None = None) -> Conformal:
+        """From scores in any order; of weights, as many scores are kept as these are worth."""
+        return cls(np.sort(evened(scores, weights), axis=0))
 
     def bound(self, coverage: float) -> NDArray:
         """The least bound that new rows keep with a probability of at least ``coverage``.

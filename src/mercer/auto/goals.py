@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import r2_score
 
-from mercer.auto.targets import log_shift, smeared
+from mercer._weights import weighted_mean
+from mercer.auto.targets import evened, log_shift, smeared
 from mercer.estimators.targets import signs, winners
 
 __all__ = ["Classes", "Encoding", "Numbers"]
@@ -31,19 +33,53 @@ class Encoding:
         return fitted * self.spread + self.centre
 
 
-def _encoded(transform: str, target: NDArray, alike: bool) -> Encoding:
-    centre = target.mean(axis=0)
-    spread = np.ones(target.shape[1]) if alike else target.std(axis=0)
-    spread = np.where(spread > 0, spread, 1.0)
-    return Encoding(transform, (target - centre) / spread, centre, spread)
+class _Goal:
+    """What the rows of a table are to be predicted as, and how much each of them counts.
+
+    Parameters
+    ----------
+    weights : ndarray of shape (n,) or None
+        Positive, with a mean of 1; None counts all rows alike.
+    groups : ndarray of int64 of shape (n,) or None
+        Of rows that are fitted, or held out, together; None where every row stands by itself.
+    """
+
+    def __init__(self, weights: NDArray | None, groups: NDArray | None):
+        self.weights, self.groups = weights, groups
+
+    def weights_of(self, rows: NDArray) -> NDArray | None:
+        """Weights of some rows."""
+        return None if self.weights is None else self.weights[rows]
+
+    def _mean(self, values: NDArray, rows: NDArray) -> NDArray:
+        return weighted_mean(values, self.weights_of(rows))
+
+    def _deviation(self, values: NDArray, rows: NDArray) -> NDArray:
+        if self.weights is None:
+            return values.std(axis=0)
+        return np.sqrt(self._mean(np.square(values - self._mean(values, rows)), rows))
+
+    def _counted(self, values: NDArray, rows: NDArray) -> NDArray:
+        """Values of some rows, so that their plain mean is the mean by weights."""
+        if self.weights is None:
+            return values
+        weights = self.weights[rows]
+        return values * (weights / weights.mean())
+
+    def _encoded(self, transform: str, target: NDArray, rows: NDArray, alike: bool) -> Encoding:
+        centre = self._mean(target, rows)
+        spread = np.ones(target.shape[1]) if alike else self._deviation(target, rows)
+        spread = np.where(spread > 0, spread, 1.0)
+        return Encoding(transform, (target - centre) / spread, centre, spread)
 
 
-class Numbers:
+class Numbers(_Goal):
     """Numbers (n, k) to predict: the loss is the mean squared error, in units of the variance."""
 
     kind = "continuous"
 
-    def __init__(self, y: NDArray):
+    def __init__(self, y: NDArray, weights: NDArray | None = None, groups: NDArray | None = None):
+        super().__init__(weights, groups)
         self.y = y
         low, middle, high = np.quantile(y, [0.25, 0.5, 0.75], axis=0)
         reach = np.abs(y - middle).max(axis=0)
@@ -51,7 +87,9 @@ class Numbers:
         # Targets of one sign, such as prices and counts, may vary by factors rather than amounts.
         positive = y.shape[1] == 1 and bool(y.min() >= 0) and y.min() < y.max()
         self.shift = log_shift(y[:, 0]) if heavy or positive else None
-        self.variance = np.where(y.var(axis=0) > 0, y.var(axis=0), 1.0)
+        every = np.arange(len(y))
+        variance = y.var(axis=0) if weights is None else np.square(self._deviation(y, every))
+        self.variance = np.where(variance > 0, variance, 1.0)
 
     def strata(self) -> NDArray | None:
         """Classes of which every part of the rows has its share, if there are any."""
@@ -59,9 +97,9 @@ class Numbers:
 
     def encodings(self, rows: NDArray) -> Iterator[Encoding]:
         """The targets of some rows as they are, and as logarithms where that may help."""
-        yield _encoded("identity", self.y[rows], alike=False)
+        yield self._encoded("identity", self.y[rows], rows, alike=False)
         if self.shift is not None:
-            yield _encoded("log", self.shift.forward(self.y[rows]), alike=False)
+            yield self._encoded("log", self.shift.forward(self.y[rows]), rows, alike=False)
 
     def truth(self, rows: NDArray, transform: str) -> NDArray:
         """The responses to these rows that would be right."""
@@ -69,22 +107,43 @@ class Numbers:
             return self.shift.forward(self.y[rows])
         return self.y[rows]
 
+    def predictions(self, responses: NDArray, rows: NDArray, transform: str) -> NDArray:
+        """Targets (m, k) that responses to some rows stand for."""
+        if transform != "log" or self.shift is None:
+            return responses
+        residuals = (self.truth(rows, transform) - responses)[:, 0]
+        residuals = evened(residuals, self.weights_of(rows))
+        return smeared(self.shift, responses[:, 0], residuals)[:, None]
+
     def losses(self, responses: NDArray, rows: NDArray, transform: str) -> tuple[NDArray, float]:
         """Squared error of every row in units of the variance, and the root of their mean."""
-        if transform == "log" and self.shift is not None:
-            residuals = self.truth(rows, transform) - responses
-            responses = smeared(self.shift, responses[:, 0], residuals[:, 0])[:, None]
-        squares = np.mean(np.square(self.y[rows] - responses) / self.variance, axis=1)
+        predicted = self.predictions(responses, rows, transform)
+        squares = np.mean(np.square(self.y[rows] - predicted) / self.variance, axis=1)
+        squares = self._counted(squares, rows)
         return squares, float(np.sqrt(np.mean(squares)))
 
+    def score(self, responses: NDArray, rows: NDArray, transform: str) -> float:
+        """The coefficient of determination, its mean over targets; NaN for less than two rows."""
+        if len(rows) < 2:
+            return np.nan
+        predicted = self.predictions(responses, rows, transform)
+        return float(r2_score(self.y[rows], predicted, sample_weight=self.weights_of(rows)))
 
-class Classes:
+
+class Classes(_Goal):
     """Classes to predict, as places among them, (n,): the loss is the mean squared error of
     responses from -1 to 1."""
 
     kind = "classes"
 
-    def __init__(self, labels: NDArray, n_classes: int):
+    def __init__(
+        self,
+        labels: NDArray,
+        n_classes: int,
+        weights: NDArray | None = None,
+        groups: NDArray | None = None,
+    ):
+        super().__init__(weights, groups)
         self.labels = labels
         self.n_classes = n_classes
         self.shift: Any = None
@@ -95,7 +154,7 @@ class Classes:
 
     def encodings(self, rows: NDArray) -> Iterator[Encoding]:
         """-1 and 1: in one column for two classes, else in a column for each."""
-        yield _encoded("identity", self.truth(rows, "identity"), alike=True)
+        yield self._encoded("identity", self.truth(rows, "identity"), rows, alike=True)
 
     def truth(self, rows: NDArray, transform: str) -> NDArray:
         """The responses to these rows that would be right."""
@@ -105,4 +164,9 @@ class Classes:
         """Mean squared error of every row's responses, and the share of wrong classes."""
         squares = np.mean(np.square(self.truth(rows, transform) - responses), axis=1)
         predicted = winners(responses[:, 0] if self.n_classes == 2 else responses)
-        return squares, float(np.mean(predicted != self.labels[rows]))
+        is_wrong = self._counted(predicted != self.labels[rows], rows)
+        return self._counted(squares, rows), float(np.mean(is_wrong))
+
+    def score(self, responses: NDArray, rows: NDArray, transform: str) -> float:
+        """The share of right classes; NaN for no rows."""
+        return 1.0 - self.losses(responses, rows, transform)[1] if len(rows) else np.nan

@@ -37,15 +37,23 @@ class Record:
     loss: float
     error: float
     seconds: float
+    score: float = np.nan  # on held-out rows, where a scorer chooses
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """A record, the responses to the rows held out, and the loss of each of them."""
+    """A record, the responses to the rows held out, and the loss of each of them.
+
+    Of a scorer there are losses of blocks of rows, by a function that takes its time.
+    """
 
     record: Record
     responses: NDArray
-    losses: NDArray
+    losses: NDArray | Callable[[], NDArray]
+
+    def compared(self) -> NDArray:
+        """Losses whose differences to those of another outcome tell whether chance made them."""
+        return self.losses() if callable(self.losses) else self.losses
 
 
 class Stage:
@@ -133,15 +141,16 @@ class Stage:
         Classes change at borders, not smoothly: there a smooth kernel soon learns no more, and has
         to be ahead by more the more rows are still to come.
         """
-        gain = other.losses - outcome.losses
+        of_other = other.compared()
+        gain = of_other - outcome.compared()
         doubt = _SURE * float(gain.std()) / np.sqrt(len(gain))
         settings, plainer = outcome.record.settings, other.record.settings
         more = _fanciness(settings) - _fanciness(plainer)
         learned = _is_learned(settings) and not _is_learned(plainer)
-        enough = min(doubt * (more + _LEARNED * learned), _MUCH * float(other.losses.mean()))
+        enough = min(doubt * (more + _LEARNED * learned), _MUCH * float(of_other.mean()))
         if self.classes and more and _is_smooth(settings) and not _is_smooth(plainer):
             doublings = max(0.0, np.log2(self.n_rows / outcome.record.rows))
-            enough = max(enough, _AHEAD * doublings * float(outcome.losses.mean()))
+            enough = max(enough, _AHEAD * doublings * float(outcome.compared().mean()))
         return bool(gain.mean() > enough)
 
 

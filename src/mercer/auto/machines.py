@@ -32,6 +32,7 @@ class Machine:
     fitted: Any  # (m, d), an array or CSR of float32
     held: Any  # (h, d)
     target: NDArray[np.float64]  # (m, k)
+    weights: NDArray[np.float64] | None = None  # (m,), by which ridges are divided
 
 
 def exact_responses(
@@ -54,12 +55,16 @@ def exact_responses(
     """
     for batch in _batches(machines):
         is_dense = not any(sparse.issparse(machine.fitted) for machine in batch)
-        if is_dense and min(ridges) >= _SMALL:
+        if is_dense and min(ridges) >= _SMALL * max(map(_most_weight, batch)):
             found = _in_core(kernel, batch, ridges, threads)
         else:
             found = [[None] * len(ridges) for _ in batch]
         for machine, responses in zip(batch, found, strict=True):
             yield _completed(kernel, machine, ridges, responses)
+
+
+def _most_weight(machine: Machine) -> float:
+    return 1.0 if machine.weights is None else float(machine.weights.max())
 
 
 def _batches(machines: Iterable[Machine]) -> Iterator[list[Machine]]:
@@ -89,12 +94,14 @@ def _in_core(
     target = np.concatenate([machine.target for machine in machines])
     starts = np.cumsum([0, *(machine.fitted.shape[0] for machine in machines)])
     ends = np.cumsum([machine.held.shape[0] for machine in machines])
+    given = [machine.weights for machine in machines if machine.weights is not None]
+    weights = np.concatenate(given) if given else None  # all machines have some, or none
     order, scale = np.arange(len(fitted)), np.ones(fitted.shape[1])
     q, k, n = len(ridges), target.shape[1], len(machines)
     coef, constants, residual = np.empty((q, len(order), k)), np.empty((q, n, k)), np.empty((q, n))
     strengths = np.array(ridges, dtype=np.float64)[from_middle]
     _core.solve_leaves(
-        *(fitted, order, starts, kernel, 1.0, scale, target, None),
+        *(fitted, order, starts, kernel, 1.0, scale, target, weights),
         *(strengths, False, _TOL, coef, constants, residual, threads),
     )
     # All ridges share the kernels of the held rows.
@@ -138,10 +145,16 @@ def _completed(
         return responses
     of_rows = kernels.get(kernel, machine.gamma)
     matrix, across = of_rows(machine.fitted), of_rows(machine.held, machine.fitted)
+    target = machine.target
+    if machine.weights is not None:  # by their roots s: (s K s + ridge I) b = s y, and a = s b
+        roots = np.sqrt(machine.weights)[:, None]
+        matrix, target = (roots * matrix * roots.T).astype(matrix.dtype), roots * target
     completed = []
     for ridge, at_ridge in zip(ridges, responses, strict=True):
         if at_ridge is None:
-            coef = _solved(matrix, machine.target, ridge)
+            coef = _solved(matrix, target, ridge)
+            if coef is not None and machine.weights is not None:
+                coef = roots * coef
             at_ridge = None if coef is None else times(across, coef)
         completed.append(at_ridge)
     return completed

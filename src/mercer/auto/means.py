@@ -30,13 +30,15 @@ class MeanModel(Checked, BaseEstimator):
     def __init__(self, pipelines):
         self.pipelines = pipelines
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
         """Fit all pipelines, one after the other.
 
         Parameters
         ----------
         X : whatever the pipelines take, of n rows
         y : array of shape (n,) or (n, k)
+        **fit_params
+            Passed to the ``fit`` of every pipeline, such as ``model__sample_weight``.
 
         Returns
         -------
@@ -60,7 +62,7 @@ class MeanModel(Checked, BaseEstimator):
         for unfitted in self.pipelines:
             pipeline = clone(unfitted)
             try:
-                pipeline.fit(X, y)
+                pipeline.fit(X, y, **fit_params)
             except KeyboardInterrupt as error:
                 interruption = error
             machine = pipeline[-1]

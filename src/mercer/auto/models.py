@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
 from mercer._state import State
-from mercer.auto.base import AutoKernelMachine
+from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.means import MeanClassifier, MeanRegressor
@@ -30,12 +30,21 @@ from mercer.preparation import checked_table
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
 
+_SPREADS = (1e-30, 1e36)  # least and largest difference of a target from the mean
+
 
 _TEXTS = SHARED | entries(
     """
     time_budget : float or None, default=None
         Seconds that ``fit`` may take, > 0. None means as long as search and fit ask for: a few
         seconds on ten thousand rows.
+    scoring : str, callable or None, default=None
+        Scorer that chooses among the settings tried, and that ``score`` and ``validation_score_``
+        tell: a name of :func:`sklearn.metrics.get_scorer_names`, what
+        :func:`sklearn.metrics.make_scorer` makes, or ``scoring(estimator, X, y)``, which gets an
+        estimator that knows no more than predictions (of classes also responses and calibrated
+        probabilities) for the held-out rows X. It may take ``sample_weight``. None chooses by the
+        mean squared error.
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
         Threads; None and -1 mean all that this process may use.
@@ -45,6 +54,12 @@ _TEXTS = SHARED | entries(
         the model is a single pipeline.
     input_shares_ : ndarray of shape (n_features_in_,)
         How much of the distance between rows, as the kernel sees it, is due to each input column.
+    validation_score_ : float
+        Score of the chosen settings on the rows held out in the search, by a model of fewer rows
+        than the final one: by ``scoring``, else R2 or the share of right classes. As the best of
+        many it is slightly optimistic. NaN if fit was interrupted before anything was tried.
+    n_validation_rows_ : int
+        How many rows that is a score of.
     search_seconds_, fit_seconds_ : float
     interrupted_ : bool
         Whether the user interrupted; the model is then the best one so far.
@@ -70,7 +85,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    {time_budget, random_state, n_jobs}
+    {time_budget, scoring, random_state, n_jobs}
 
     Attributes
     ----------
@@ -86,8 +101,10 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
-        "chosen".
-    {partner_settings_, input_shares_, search_seconds_, interrupted_, n_features_in_}
+        "chosen". With ``scoring`` also "score"; the "loss" is then 0 for right predictions and 1
+        for those that are the same for all rows.
+    {partner_settings_, input_shares_, validation_score_, n_validation_rows_, search_seconds_}
+    {interrupted_, n_features_in_}
 
     Raises
     ------
@@ -112,14 +129,23 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     _machine, _local_machine, _mean_model = KernelRegressor, LocalKernelRegressor, MeanRegressor
     _target_kind = "continuous"
 
-    def fit(self, X: Any, y: Any) -> AutoKernelRegressor:
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> AutoKernelRegressor:
         """Choose and fit.
 
         Parameters
         ----------
         X : data frame, array or CSR of shape (n_samples, n_features)
             Numbers, labels, booleans and dates; what is missing is None or NaN.
-        y : array of shape (n_samples,) or (n_samples, n_outputs)
+        y : array or data frame of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array of shape (n_samples,), default=None
+            Non-negative; how much a row counts in what is chosen, fitted and calibrated. A weight
+            of 0 is the same as leaving the row out, and a factor of all weights changes nothing.
+        groups : array of shape (n_samples,), default=None
+            Labels of rows that belong together, such as those of a patient. Rows are held out by
+            whole groups, of which there are two or more, so that settings are chosen, and scores,
+            intervals and probabilities found, for groups that the fit has not met.
 
         Returns
         -------
@@ -127,12 +153,30 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         """
         X = checked_table(self, X, reset=True)
         y = numbers(y, "y")
-        _, y = check_X_y(np.zeros((X.shape[0], 1)), y, multi_output=True, y_numeric=True)
+        _, y = check_X_y(
+            np.zeros((X.shape[0], 1)), y, multi_output=True, y_numeric=True, estimator=self
+        )
         y = np.asarray(y, dtype=np.float64)
-        if len(y) < 2:
-            raise ValueError(f"X must have at least 2 rows; got n_samples={len(y)}.")
-        self._fit(X, y, Numbers(y.reshape(len(y), -1)))
+        _check_spread(y)
+        X, y, weights, groups = counted_rows(X, y, sample_weight, groups)
+        self._fit(X, y, Numbers(y.reshape(len(y), -1), weights, groups))
         return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The score by ``scoring``; the coefficient of determination R2 without it.
+
+        Parameters
+        ----------
+        X : frame, array or CSR of shape (n_samples, n_features)
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+        sample_weight : array of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+            Greater is better.
+        """
+        return self._score(X, y, sample_weight, super().score)
 
     def predict(self, X: Any) -> NDArray:
         """Predicted targets.
@@ -187,7 +231,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             return
         truth = search.goal.truth(search.held_rows, search.best.settings.transform)
         scores = np.abs(truth - search.held_responses)
-        self.conformal_ = Conformal.of(scores[:, 0] if scores.shape[1] == 1 else scores)
+        weights = search.goal.weights_of(search.held_rows)
+        self.conformal_ = Conformal.of(scores[:, 0] if scores.shape[1] == 1 else scores, weights)
 
 
 @documented(_TEXTS)
@@ -204,7 +249,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    {time_budget, random_state, n_jobs}
+    {time_budget, scoring, class_weight, random_state, n_jobs}
 
     Attributes
     ----------
@@ -222,8 +267,10 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the
-        share of wrong classes), "seconds" and "chosen".
-    {partner_settings_, input_shares_, search_seconds_, interrupted_, n_features_in_}
+        share of wrong classes), "seconds" and "chosen". With ``scoring`` also "score"; the "loss"
+        is then 0 for right predictions and 1 for those that are the same for all rows.
+    {partner_settings_, input_shares_, validation_score_, n_validation_rows_, search_seconds_}
+    {interrupted_, n_features_in_}
 
     Raises
     ------
@@ -247,7 +294,23 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     _machine, _local_machine, _mean_model = KernelClassifier, LocalKernelClassifier, MeanClassifier
     _target_kind = "classes"
 
-    def fit(self, X: Any, y: Any) -> AutoKernelClassifier:
+    def __init__(
+        self,
+        *,
+        time_budget=None,
+        scoring=None,
+        class_weight=None,
+        random_state=None,
+        n_jobs=None,
+    ):
+        super().__init__(
+            time_budget=time_budget, scoring=scoring, random_state=random_state, n_jobs=n_jobs
+        )
+        self.class_weight = class_weight
+
+    def fit(
+        self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None
+    ) -> AutoKernelClassifier:
         """Choose and fit.
 
         Parameters
@@ -256,17 +319,42 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
             Numbers, labels, booleans and dates; what is missing is None or NaN.
         y : array of shape (n_samples,)
             Labels of any type that sorts.
+        sample_weight : array of shape (n_samples,), default=None
+            Non-negative; how much a row counts in what is chosen, fitted and calibrated. A weight
+            of 0 is the same as leaving the row out, and a factor of all weights changes nothing.
+        groups : array of shape (n_samples,), default=None
+            Labels of rows that belong together, such as those of a patient. Rows are held out by
+            whole groups, of which there are two or more, so that settings are chosen, and scores,
+            intervals and probabilities found, for groups that the fit has not met.
 
         Returns
         -------
         self
         """
         X = checked_table(self, X, reset=True)
-        _, y = check_X_y(np.zeros((X.shape[0], 1)), y)
+        _check_one_label(y)
+        _, y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self)
         check_classification_targets(y)
+        X, y, weights, groups = counted_rows(X, y, sample_weight, groups, self.class_weight)
         self.classes_, labels = coded(y)
-        self._fit(X, y, Classes(labels, len(self.classes_)))
+        self._fit(X, y, Classes(labels, len(self.classes_), weights, groups))
         return self
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The score by ``scoring``; the share of right labels without it.
+
+        Parameters
+        ----------
+        X : frame, array or CSR of shape (n_samples, n_features)
+        y : array of shape (n_samples,)
+        sample_weight : array of shape (n_samples,), default=None
+
+        Returns
+        -------
+        float
+            Greater is better.
+        """
+        return self._score(X, y, sample_weight, super().score)
 
     def decision_function(self, X: Any) -> NDArray:
         """Responses: positive for the second of two classes, else one per class.
@@ -350,6 +438,31 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         responses = search.held_responses
         responses = responses[:, 0] if responses.shape[1] == 1 else responses
         labels = search.goal.labels[search.held_rows]
-        self.probabilities_ = Probabilities.fitted(responses, labels)
+        weights = search.goal.weights_of(search.held_rows)
+        self.probabilities_ = Probabilities.fitted(responses, labels, weights)
         proba = self.probabilities_(responses)
-        self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels])
+        self.conformal_ = Conformal.of(1 - proba[np.arange(len(labels)), labels], weights)
+
+
+def _check_spread(y: NDArray) -> None:
+    """Refuse targets whose differences leave the range of the numbers that models are made of."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        largest = float(np.abs(y - y.mean(axis=0)).max(initial=0.0))
+    least, most = _SPREADS
+    if largest and not least <= largest <= most:
+        raise ValueError(
+            f"y must differ from its mean by {least:g} to {most:g}, as models are fitted in "
+            f"float32; its largest difference is {largest:.3g}: multiply it by a power of ten."
+        )
+
+
+def _check_one_label(y: Any) -> None:
+    """Refuse tables of labels, of which each column is a task of its own."""
+    shape: tuple[int, ...] = y.shape if hasattr(y, "shape") else ()
+    if not shape and isinstance(y, (list, tuple)) and y and isinstance(y[0], (list, tuple)):
+        shape = (len(y), len(y[0]))
+    if len(shape) == 2 and shape[1] > 1:
+        raise ValueError(
+            f"y must have one label for every row; got {shape[1]} columns, for each of which "
+            "sklearn.multioutput.MultiOutputClassifier(AutoKernelClassifier()) fits a model."
+        )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn.model_selection import StratifiedGroupKFold
 
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.trials import METRICS, Settings
@@ -35,6 +36,7 @@ _FEW_ROWS, _FOLDS = 1000, 5  # so few rows are held out in turn
 # Rows that scales are learned from: of at most _MANY_ROWS, and beyond, where it is one of
 # _SCALE_SHARE rows, so that the time for it stays in proportion.
 _SCALE_ROWS, _MOST_SCALE_ROWS, _MANY_ROWS, _SCALE_SHARE = 1200, 10_000, 20_000, 8
+_MOST_BALANCED = 2000  # groups whose classes are balanced one by one, which takes time
 _HELD_SHARE = 0.3  # of the rows that two leaves share, held out of both
 
 
@@ -48,8 +50,25 @@ class Part:
     fitted: NDArray[np.int64]
     held: NDArray[np.int64]
     key: int
+    weights: NDArray | None = None  # of the rows of the table
+    groups: NDArray | None = None
     made: dict[Any, Any] = field(init=False, default_factory=dict)
     locks: dict[Any, Lock] = field(init=False, default_factory=dict)
+
+    @property
+    def leaf_rows(self) -> NDArray[np.int64]:
+        """Rows of the table that leaves are cut from: those to fit and, of groups, those held out.
+
+        Without groups a leaf holds out rows of its own.
+        """
+        return self.fitted if self.groups is None else np.concatenate([self.fitted, self.held])
+
+    def treated_leaf_rows(self, settings: Settings) -> NDArray:
+        """The same rows under settings, but for kernel, gamma and ridge, before they are scaled."""
+        fitted, held = self.rows(settings)
+        if self.groups is None:
+            return fitted
+        return self._once((id(fitted), "leaves"), lambda: np.concatenate([fitted, held]))
 
     def rows(self, settings: Settings) -> tuple[Any, Any]:
         """Rows to fit and rows to predict under settings, but for kernel, gamma and ridge."""
@@ -104,7 +123,8 @@ class Part:
             held = preparer.transform(rows_of(self.table, self.held))
         else:
             columns = self._once("columns", self._columns)
-            fitted, held = treated(preparer, columns[0], columns[1], y)
+            rows = self._of_fitted(self.weights), self._of_fitted(self.groups)
+            fitted, held = treated(preparer, columns[0], columns[1], y, *rows)
         return _short(fitted), _short(held)
 
     def _columns(self) -> tuple[Columns, Columns]:
@@ -123,7 +143,11 @@ class Part:
             max_rows=scale_rows(len(self.fitted)),
             random_state=np.random.default_rng(self.key),
         )
-        return learned_scales(scaler, fitted, self.y[self.fitted], first)
+        weights = self._of_fitted(self.weights)
+        return learned_scales(scaler, fitted, self.y[self.fitted], first, weights)
+
+    def _of_fitted(self, values: NDArray | None) -> NDArray | None:
+        return None if values is None else values[self.fitted]
 
 
 @dataclass
@@ -131,18 +155,18 @@ class LeafPart:
     """Rows of a leaf, some of them held out, treated and scaled with all rows."""
 
     whole: Part
-    fitted_places: NDArray[np.int64]  # among the rows of ``whole``
+    fitted_places: NDArray[np.int64]  # among the rows that ``whole`` has for leaves
     held_places: NDArray[np.int64]
 
     @property
     def fitted(self) -> NDArray[np.int64]:
         """The rows to fit, of the table."""
-        return self.whole.fitted[self.fitted_places]
+        return self.whole.leaf_rows[self.fitted_places]
 
     @property
     def held(self) -> NDArray[np.int64]:
         """The rows held out, of the table."""
-        return self.whole.fitted[self.held_places]
+        return self.whole.leaf_rows[self.held_places]
 
     def prepare(self, settings: Settings) -> None:
         """Treat rows and learn scales now rather than when they are asked for."""
@@ -150,7 +174,7 @@ class LeafPart:
 
     def scaled(self, settings: Settings, n_rows: int) -> tuple[Any, Any]:
         """The first rows to fit, and all to predict, in learned scales."""
-        treated, _ = self.whole.rows(settings)
+        treated = self.whole.treated_leaf_rows(settings)
         matrix = self.whole.scales(settings)
         fitted = treated[self.fitted_places[:n_rows]]
         return scaled(fitted, matrix), scaled(treated[self.held_places], matrix)
@@ -164,9 +188,10 @@ def leaf_parts(
     Both are sides of cuts through a node of twice their size, and what is held out of them are rows
     that they share: it is answered for by several leaves, as it is by several trees, whose mean
     bears a narrower kernel and a weaker penalty than one leaf. Losses differ between places more
-    than within them, so that places have to be many.
+    than within them, so that places have to be many. Of groups, what is held out are those rows of
+    both leaves that ``whole`` holds out.
     """
-    treated, _ = whole.rows(settings)
+    treated = whole.treated_leaf_rows(settings)
     rows = scaled(treated, whole.scales(settings))
     _, nodes = grown(rows, 2 * leaf_size, 1, overlap, whole.key, 1)
     parts = []
@@ -177,10 +202,15 @@ def leaf_parts(
         side = first[place % 2]
         other = max(second, key=lambda half: len(np.intersect1d(half, side)))
         both = np.intersect1d(side, other)
-        order = np.argsort(random_order(whole.key, len(both)))
-        held = both[order[: max(1, int(_HELD_SHARE * len(both)))]]
+        if whole.groups is None:
+            order = np.argsort(random_order(whole.key, len(both)))
+            held = both[order[: max(1, int(_HELD_SHARE * len(both)))]]
+        else:
+            held = both[own[both] >= len(whole.fitted)]
         for leaf in (side, other):
             fitted = np.setdiff1d(leaf, held)
+            if whole.groups is not None:
+                fitted = fitted[own[fitted] < len(whole.fitted)]
             if len(held) and len(fitted):
                 parts.append(LeafPart(whole, own[fitted], own[held]))
     return parts
@@ -226,6 +256,7 @@ def splits(
     Rows come in random order, classes mixed evenly, so that the first of them are a fair sample.
     """
     order = np.argsort(random_order(key, n))
+    n_folds = min(_FOLDS, n)
     strata = goal.strata()
     if strata is not None:  # row i of a class of c rows stands at (i + 1/2) / c of the whole
         labels = strata[order]
@@ -234,11 +265,51 @@ def splits(
         first = np.repeat(np.cumsum(counts) - counts, counts)
         place = (np.arange(n) - first + 0.5) / counts[labels[by_class]]
         order = order[by_class[np.argsort(place, kind="stable")]]
+    if goal.groups is not None:
+        folds = folds_of_groups(goal.groups, strata, n_folds, key)[order]
+        parts = [(order[folds != f], order[folds == f]) for f in range(folds.max() + 1)]
+        if n <= _FEW_ROWS:
+            return parts
+        fitted, held = min(parts, key=lambda part: abs(len(part[1]) - n // n_folds))
+        return [(fitted[:most_fitted], held[:most_held])]
     if n <= _FEW_ROWS:
-        folds = np.arange(n) % min(_FOLDS, n)
-        return [(order[folds != f], order[folds == f]) for f in range(min(_FOLDS, n))]
+        folds = np.arange(n) % n_folds
+        return [(order[folds != f], order[folds == f]) for f in range(n_folds)]
     n_held = min(most_held, n // 4)
     return [(order[n_held : n_held + most_fitted], order[:n_held])]
+
+
+def folds_of_groups(
+    groups: NDArray[np.int64], strata: NDArray | None, n_folds: int, key: int
+) -> NDArray[np.int64]:
+    """The fold of every row: rows of a group share one, and folds are alike as far as groups allow.
+
+    Parameters
+    ----------
+    groups : ndarray of int64 of shape (n,)
+        From 0 on, at least two of them.
+    strata : ndarray of shape (n,) or None
+        Classes of which every fold has its share, as far as groups allow.
+    n_folds : int
+        As many are made at most, and two at least.
+    key : int
+        Decides which groups come together.
+    """
+    n, n_groups = len(groups), int(groups.max()) + 1
+    n_folds = min(n_folds, n_groups)
+    order = np.argsort(random_order(key, n_groups))
+    place = np.argsort(order)
+    few = n_groups <= _MOST_BALANCED
+    if few and strata is not None and np.bincount(strata).min() >= n_folds:
+        folds = np.zeros(n, dtype=np.int64)
+        balanced = StratifiedGroupKFold(n_folds).split(groups, strata, place[groups])
+        for fold, (_, held) in enumerate(balanced):
+            folds[held] = fold
+    else:  # groups lie end to end in random order, and belong to the fold of their middle
+        sizes = np.bincount(groups)[order]
+        middles = np.cumsum(sizes) - 0.5 * sizes
+        folds = (n_folds * middles / n).astype(np.int64)[place][groups]
+    return np.unique(folds, return_inverse=True)[1]
 
 
 def _short(X: Any) -> Any:

@@ -15,13 +15,13 @@ from mercer import kernels
 from mercer._array import n_threads
 from mercer._blas import blas_threads
 from mercer._threads import side_by_side
-from mercer.auto.goals import Classes, Encoding, Numbers
+from mercer.auto.bench import Bench
+from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage, better, promising, rank_loss
 from mercer.auto.leaves import Cut, neighbours, trial_leaves, worth
-from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits, spread_out
-from mercer.auto.trials import Settings, feature_map, feature_responses
-from mercer.maps import FeatureMap
+from mercer.auto.scoring import Judge
+from mercer.auto.trials import Settings, feature_map
 
 __all__ = ["Record", "Search"]
 
@@ -45,6 +45,7 @@ _FEATURE_RIDGES = (0.3, 0.07)
 _LINEAR_RIDGES = (1.0, 0.1)
 _NARROWER, _STEP, _STEPS = 1.5, 2.0, 3  # first factor of gamma, factor of a step, most steps
 _LEAF_TABLE_ROWS = 100_000  # rows that leaves of a search are cut from
+_HELD_GROUPS = 0.2  # of these, the share of the groups that are held out
 _MOST_TREATED = 60  # inputs with which all treatments are tried on leaves once more
 _LEAF_STEPS = 6  # of gamma, ridge and power, at most
 _LEAF_GAIN = 0.995  # times the loss that another step has to reach to be followed by one more
@@ -53,18 +54,10 @@ _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 _CHUNK = 1e9  # multiplications of factors that are one piece of work: some 10 ms
 
 
-class _Targets:
-    """Targets of some rows in all their encodings, also beside each other: (m, k) for all k."""
-
-    def __init__(self, encodings: list[Encoding]):
-        self.encodings = encodings
-        self.beside = np.column_stack([encoding.target for encoding in encodings])
-
-
 _Work: TypeAlias = tuple[Settings, Settings, tuple[float, ...]]  # group, settings to try, ridges
 
 
-class Search:
+class Search(Bench):
     """The choice of settings for one table."""
 
     records: list[Record]  # in the order they were made
@@ -83,31 +76,26 @@ class Search:
         key: int,  # fixes all random numbers
         n_jobs: int | None,
         deadline: float,  # of ``time.perf_counter()``, after which nothing new is begun
+        judge: Judge | None = None,  # of responses to held-out rows, by their losses if None
     ):
-        self.goal, self.key, self.n_jobs, self.deadline = goal, key, n_jobs, deadline
+        parts = [
+            Part(table, y, goal.kind, fitted, held, key, goal.weights, goal.groups)
+            for fitted, held in splits(goal, key, len(y))
+        ]
+        super().__init__(parts, goal, judge or Judge(goal), n_jobs)
+        self.key, self.deadline = key, deadline
         self.records, self.best, self.partner = [], None, None
-        self._stage = Stage("", 0, False)
         self.held_responses, self.held_rows = None, np.arange(0)
         self.n_components = _FEATURES
         self._finalists: list[Settings] = []
         self._treatments: Sequence[tuple[str, int]] = []
-        n = self._n_rows = len(y)
-        self.parts: Sequence[Part | LeafPart] = [
-            Part(table, y, goal.kind, fitted, held, key) for fitted, held in splits(goal, key, n)
-        ]
+        self._n_rows = len(y)
         self.first_rows = self.parts[0].fitted
-        self._held = np.concatenate([part.held for part in self.parts])
-        self._answered: NDArray | None = None  # which of these every response of the parts is to
 
     @property
     def settings(self) -> Settings:
         """The best settings so far, or those that serve most tables."""
         return Settings() if self.best is None else self.best.settings
-
-    @property
-    def n_fitted(self) -> int:
-        """Most rows that can be fitted to."""
-        return min(len(part.fitted) for part in self.parts)
 
     def run(self, treatments: Sequence[tuple[str, int]], n_inputs: int) -> None:
         """Try everything on few rows, the better part on more."""
@@ -204,10 +192,11 @@ class Search:
         """
         if not self._finalists or self._is_late():
             return np.inf
-        order = np.concatenate(splits(self.goal, self.key, self._n_rows, self._n_rows)[0][::-1])
-        whole = self._whole(order[:_LEAF_TABLE_ROWS])
         size, count = trial_leaves(cut.leaf_size)
-        self._judge_by(leaf_parts(whole, self._finalists[0], size, count, cut.overlap))
+        parts = leaf_parts(self._leaf_table(), self._finalists[0], size, count, cut.overlap)
+        if not parts:  # as groups may lie, each of them in a leaf of its own
+            return np.inf
+        self._judge_by(parts)
         trials = [(f, [f.ridge, f.ridge / 3]) for f in self._finalists]
         tried: set[Settings] = set()
         for _ in range(_LEAF_STEPS):
@@ -234,7 +223,7 @@ class Search:
         """Choose the settings of other trees, by the held-out rows' loss of the mean of both."""
 
         def loss(responses: NDArray, transform: str) -> float:
-            return float(self.goal.losses(responses, self._held, transform)[0].mean())
+            return self.judge(responses, self._held, transform).loss
 
         partner, mean = self._stage.partner(loss)
         if partner is not None:
@@ -245,11 +234,6 @@ class Search:
         leader = self._stage.leader
         if self.partner is not None and leader is not None:
             self.partner, self.held_responses = None, leader.responses
-
-    def _judge_by(self, parts: Sequence[LeafPart]) -> None:
-        self.parts, self._n_rows = parts, max(len(part.fitted) for part in parts)
-        held = np.concatenate([part.held for part in parts])
-        self._held, self._answered = np.unique(held, return_inverse=True)
 
     def _worth_of_a_leaf(self) -> float:
         """Rows of the whole table that a row of a leaf is worth, by their losses."""
@@ -265,6 +249,17 @@ class Search:
             losses.append(same[0].record.loss if same else best.loss)
         self._judge_by(parts)
         return worth(best.loss, losses[0], losses[1])
+
+    def _leaf_table(self) -> Part:
+        """Rows to cut leaves from, as many of them held out as of other parts if there are groups,
+        or else in leaves alone."""
+        most_held = int(_HELD_GROUPS * _LEAF_TABLE_ROWS)
+        most_fitted = _LEAF_TABLE_ROWS - most_held
+        if self.goal.groups is not None:
+            fitted, held = splits(self.goal, self.key, self._n_rows, most_fitted, most_held)[0]
+            return replace(self._whole(fitted), held=held)
+        order = np.concatenate(splits(self.goal, self.key, self._n_rows, self._n_rows)[0][::-1])
+        return self._whole(order[:_LEAF_TABLE_ROWS])
 
     def _whole(self, rows: NDArray) -> Part:
         """Rows to cut leaves from; one has to be held out."""
@@ -396,93 +391,6 @@ class Search:
     def _is_late(self) -> bool:
         """The time for another trial is over; there always is time for the first."""
         return self.best is not None and time.perf_counter() > self.deadline
-
-    def _tried(
-        self,
-        n_rows: int,
-        group: Settings,
-        ridges: Sequence[float],
-        map_: FeatureMap | None = None,
-    ) -> list[Outcome]:
-        """Outcomes of the settings of one gamma; nothing of the search is changed."""
-        if map_ is None:
-            return self._tried_together(n_rows, [group], ridges, n_threads(self.n_jobs))[0]
-        start = time.perf_counter()
-        targets = self._targets(n_rows)
-        pieces = [
-            list(feature_responses(map_, *part.scaled(group, n_rows), target.beside, ridges))
-            for part, target in zip(self.parts, targets, strict=True)
-        ]
-        seconds = (time.perf_counter() - start) / len(ridges)
-        return self._outcomes(n_rows, group, ridges, targets, pieces, seconds)
-
-    def _tried_together(
-        self, n_rows: int, groups: Sequence[Settings], ridges: Sequence[float], threads: int
-    ) -> list[list[Outcome]]:
-        """Outcomes of the exact machines of some groups of one kernel; nothing is changed."""
-        for group in groups:  # what trials share is not in the time of each
-            for part in self.parts:
-                part.prepare(group)
-        start = time.perf_counter()
-        targets = self._targets(n_rows)
-        machines = (
-            Machine(group.gamma, *part.scaled(group, n_rows), target.beside)
-            for group in groups
-            for part, target in zip(self.parts, targets, strict=True)
-        )
-        threads = min(threads, len(groups) * len(self.parts))
-        found = list(exact_responses(groups[0].kernel, machines, ridges, threads))
-        seconds = (time.perf_counter() - start) * threads / (len(groups) * len(ridges))
-        n = len(self.parts)
-        return [
-            self._outcomes(n_rows, group, ridges, targets, found[i * n : (i + 1) * n], seconds)
-            for i, group in enumerate(groups)
-        ]
-
-    def _outcomes(
-        self,
-        n_rows: int,
-        group: Settings,
-        ridges: Sequence[float],
-        targets: Sequence[_Targets],  # of every part
-        pieces: Sequence[Sequence[NDArray | None]],  # responses of every part for every ridge
-        seconds: float,  # for a ridge
-    ) -> list[Outcome]:
-        """How good responses are, for every ridge that all parts have some for."""
-        outcomes = []
-        encodings = targets[0].encodings
-        for ridge, of_ridge in zip(ridges, zip(*pieces, strict=True), strict=True):
-            answered = [piece for piece in of_ridge if piece is not None]
-            if len(answered) < len(targets):
-                continue
-            for place, encoding in enumerate(encodings):
-                answers = [
-                    target.encodings[place].responses(
-                        np.split(piece, len(encodings), axis=1)[place]
-                    )
-                    for piece, target in zip(answered, targets, strict=True)
-                ]
-                joined = self._per_row(np.concatenate(answers))
-                settings = replace(group, ridge=float(ridge), transform=encoding.transform)
-                losses, error = self.goal.losses(joined, self._held, settings.transform)
-                record = Record(
-                    *(self._stage.name, n_rows, settings, float(losses.mean()), error),
-                    seconds / len(encodings),
-                )
-                outcomes.append(Outcome(record, joined, losses))
-        return outcomes
-
-    def _targets(self, n_rows: int) -> list[_Targets]:
-        """Targets of the first rows to fit, for every part."""
-        return [_Targets(list(self.goal.encodings(part.fitted[:n_rows]))) for part in self.parts]
-
-    def _per_row(self, responses: NDArray) -> NDArray:
-        """The mean response to every held-out row, of which leaves may have answered several."""
-        if self._answered is None:
-            return responses
-        sums = np.zeros((len(self._held), responses.shape[1]))
-        np.add.at(sums, self._answered, responses)
-        return sums / np.bincount(self._answered)[:, None]
 
     def _record(self, outcomes: Iterable[Outcome]) -> Record | None:
         """The best of some records; all are kept."""

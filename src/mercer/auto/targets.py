@@ -60,6 +60,27 @@ def smeared(shift: LogShift, responses: NDArray, residuals: NDArray) -> NDArray:
     return total / _LEVELS
 
 
+def evened(values: NDArray, weights: NDArray | None) -> NDArray:
+    """As many values of equal weight as the weights are worth, at even quantiles of the law.
+
+    Weights are worth the rows whose mean has the same variance (Kish 1965). Of weights that are
+    alike, and of None, it is the values themselves.
+    """
+    if weights is None or not len(values):
+        return values
+    n_even = max(1, round(float(weights.sum() ** 2 / np.square(weights).sum())))
+    order = np.argsort(values, axis=0, kind="stable")
+    shares = np.cumsum(weights[order], axis=0) / weights.sum()
+    levels = np.arange(1, n_even + 1) / n_even - 1e-9
+    columns = zip(_columns(shares), _columns(np.take_along_axis(values, order, 0)), strict=True)
+    even = [ranked[np.searchsorted(share, levels)] for share, ranked in columns]
+    return np.stack(even, axis=-1).reshape(n_even, *values.shape[1:])
+
+
+def _columns(values: NDArray) -> NDArray:
+    return values.reshape(len(values), -1).T
+
+
 class LogTargetRegressor(Checked, RegressorMixin, BaseEstimator):
     """A regressor of logarithms that predicts means.
 
@@ -102,13 +123,15 @@ class LogTargetRegressor(Checked, RegressorMixin, BaseEstimator):
         self.regressor = regressor
         self.residuals = residuals
 
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any, **fit_params: Any) -> Self:
         """Fit the regressor to the logarithms.
 
         Parameters
         ----------
         X : whatever the regressor takes, of n rows
         y : array of shape (n,)
+        **fit_params
+            Passed to the regressor's ``fit``.
 
         Returns
         -------
@@ -118,7 +141,7 @@ class LogTargetRegressor(Checked, RegressorMixin, BaseEstimator):
         y = np.asarray(y, dtype=np.float64)
         self.shift_ = log_shift(y)
         self.regressor_ = clone(self.regressor)
-        self.regressor_.fit(X, self.shift_.forward(y))
+        self.regressor_.fit(X, self.shift_.forward(y), **fit_params)
         return self
 
     def predict(self, X: Any) -> NDArray:

@@ -57,16 +57,21 @@ def feature_map(settings: Settings, n_components: int, key: int, n_jobs: int | N
 
 
 def feature_responses(
-    map_: FeatureMap, fitted: Any, held: Any, target: NDArray, ridges: Sequence[float]
+    map_: FeatureMap,
+    fitted: Any,
+    held: Any,
+    target: NDArray,
+    ridges: Sequence[float],
+    weights: NDArray | None = None,
 ) -> Iterator[NDArray]:
     """Responses to the held rows of ridge regression on features, (h, k) for every ridge.
 
     All start from nothing, as the final fit does: few iterations shrink coefficients, too.
     """
     design, target = map_.fit_design(fitted), target.astype(np.float32)
+    total = design.shape[0] if weights is None else float(weights.sum())
     for ridge in ridges:
-        penalty = L2(ridge / design.shape[0])
-        problem = Problem(design, target, Squared(), penalty, fit_intercept=False)
+        problem = Problem(design, target, Squared(), L2(ridge / total), weights, False)
         solver = ConjugateGradient(tol=_TOL, max_iter=_MAX_ITER)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)

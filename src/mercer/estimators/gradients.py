@@ -25,18 +25,25 @@ class KernelFit:
     coef: NDArray[np.float32]  # a_i, (n, k)
 
     def gradient_products(
-        self, X: NDArray[np.float32], matrix: NDArray, full: bool
+        self,
+        X: NDArray[np.float32],
+        matrix: NDArray,
+        full: bool,
+        roots: NDArray[np.float32] | None = None,
     ) -> NDArray[np.float64]:
         """Sum of ∇f ∇fᵀ over the rows of X and all outputs, or its diagonal.
 
         Of derivatives along the inputs that were scaled, or turned, by ``matrix`` to make X. Where
-        the Laplacian has a kink along an input, its derivative is the mean of both sides.
+        the Laplacian has a kink along an input, its derivative is the mean of both sides. Rows
+        count by their weights, whose ``roots`` are of shape (n, 1).
         """
         d = X.shape[1]
         products = np.zeros((d, d) if full else d)
         step = int(np.clip(_NUMBERS // (d * self.coef.shape[1]), 1, _TOGETHER))
         for start in range(0, len(X), step):
             slopes = self.gradients(X[start : start + step]).astype(np.float64)
+            if roots is not None:
+                slopes *= roots[start : start + step, :, None]
             along = slopes.reshape(-1, d)
             along = along * matrix if matrix.ndim == 1 else along @ matrix.T
             products += along.T @ along if full else np.einsum("ij,ij->j", along, along)

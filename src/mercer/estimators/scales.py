@@ -21,6 +21,7 @@ from mercer._rows import PreparedRows
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, name_from, positive_integer, real_number
+from mercer._weights import check_weights, weighted_mean
 from mercer.estimators.gradients import KernelFit
 from mercer.estimators.targets import signs
 from mercer.kernels import Gaussian
@@ -123,7 +124,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the scales.
 
         Parameters
@@ -132,6 +133,9 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             On one scale already, as TablePreparer leaves it.
         y : array of shape (n,) or (n, k)
             Targets or labels; not needed with ``power=0``.
+        sample_weight : array of shape (n,), default=None
+            Non-negative; what fits err by, and their slopes, count by it. The median distance is
+            that of all rows with a weight.
 
         Returns
         -------
@@ -145,7 +149,11 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             X = validate_data(self, X, **options)
         else:
             X, y = validate_data(self, X, y, multi_output=True, **options)
-        sample, unit, matrix = self._learned(X, y)
+        weights = check_weights(sample_weight, X)
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
+            X, y, weights = X[kept], None if y is None else np.asarray(y)[kept], weights[kept]
+        sample, unit, matrix = self._learned(X, y, weights=weights)
         self.matrix_ = at_unit_distance(sample, matrix, self.metric) / unit
         lengths = np.abs(matrix) if matrix.ndim == 1 else np.sqrt(np.sum(matrix**2, axis=1))
         self.scales_ = lengths / lengths.max()
@@ -196,9 +204,12 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         name_from(self.metric, _METRICS, "metric")
         name_from(self.target, ("auto", "continuous", "classes"), "target")
 
-    def _learned(self, X: Any, y: Any, first: NDArray | None = None) -> tuple[Any, float, NDArray]:
+    def _learned(
+        self, X: Any, y: Any, first: NDArray | None = None, weights: NDArray | None = None
+    ) -> tuple[Any, float, NDArray]:
         """Sampled rows in some unit, the unit, and what the scales of these rows are in proportion
-        to; X and y are checked, and ``first`` is what cosines learned of them, if that is known."""
+        to; X, y and weights, above 0, are checked, and ``first`` is what cosines learned of them,
+        if that is known."""
         key = key_from(self.random_state)
         rows = shuffled(key, X.shape[0], int(self.max_rows), Slot.SHUFFLE)
         sample = X[rows]
@@ -207,26 +218,30 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         if self.power == 0 or len(rows) <= 3:
             return sample, unit, np.ones(X.shape[1])
         dense = sample.toarray() if sparse.issparse(sample) else sample
-        target = _as_columns(np.asarray(y)[rows], self.target)
+        if weights is not None:
+            weights = weights[rows] / weights[rows].mean()
+        target = _as_columns(np.asarray(y)[rows], self.target, weights)
+        roots = None if weights is None else np.sqrt(weights, dtype=np.float32)[:, None]
         with blas_threads(1):  # threads would wait for each other
             rows, target = dense.astype(np.float32), target.astype(np.float32)
             if self.kernel is None:
-                products = self._products(rows, target, key)
+                products = self._products(rows, target, roots, key)
             else:
                 if first is None:
-                    first = _root(self._products(rows, target, key), 1.0)
-                products = _machine_products(self.kernel, rows, target, first, self.full)
+                    first = _root(self._products(rows, target, roots, key), 1.0)
+                products = _machine_products(self.kernel, rows, target, roots, first, self.full)
         return sample, unit, _root(products, float(self.power))
 
-    def _products(self, X: NDArray, target: NDArray, key: int) -> NDArray:
-        """M, or its diagonal."""
+    def _products(self, X: NDArray, target: NDArray, roots: NDArray | None, key: int) -> NDArray:
+        """M, or its diagonal; ``roots`` (n, 1) are those of the weights."""
         drawn = _cosines(key, X.shape[1], int(self.n_components))
         products = np.ones(X.shape[1])
         for _ in range(self.rounds):
             matrix = _root(products, 1.0)
             rows = scaled(X, matrix)
-            fit = _smooth_fit(rows, target, *drawn)
-            products = fit.gradient_products(rows[:_ROWS], matrix, self.full)
+            fit = _smooth_fit(rows, target, *drawn, roots)
+            few = None if roots is None else roots[:_ROWS]
+            products = fit.gradient_products(rows[:_ROWS], matrix, self.full, few)
         return products
 
 
@@ -241,14 +256,18 @@ def _cosines(key: int, d: int, n_components: int) -> tuple[NDArray, NDArray]:
 
 
 def learned_scales(
-    scaler: GradientScaler, X: NDArray, y: Any, first: NDArray | None = None
+    scaler: GradientScaler,
+    X: NDArray,
+    y: Any,
+    first: NDArray | None = None,
+    weights: NDArray | None = None,
 ) -> NDArray:
     """What a scaler learns of rows that are checked: scales (d,), or (d, d) if ``full``.
 
     They do not bring the median distance between rows to 1. A scaler with a kernel need not learn
     again what one without it learned ``first``, with a power of 1.
     """
-    return scaler._learned(X, y, first)[2]
+    return scaler._learned(X, y, first, weights)[2]
 
 
 def _unit(rows: Any) -> float:
@@ -286,17 +305,22 @@ class _SmoothFit:
     phases: NDArray
     coef: NDArray  # A, (D, k)
 
-    def gradient_products(self, X: NDArray, matrix: NDArray, full: bool) -> NDArray[np.float64]:
+    def gradient_products(
+        self, X: NDArray, matrix: NDArray, full: bool, roots: NDArray | None = None
+    ) -> NDArray[np.float64]:
         """Sum of ∇f ∇fᵀ over the rows of X and all outputs, or its diagonal.
 
         Of derivatives along the inputs that were scaled, or turned, by ``matrix`` to make X: with
         sines S it is V (SᵀS ∘ A Aᵀ) Vᵀ, however many outputs there are, where V is ``matrix`` W.
+        Rows count by their weights, whose ``roots`` are of shape (n, 1).
         """
         along = self.frequencies.astype(np.float64)
         along = matrix[:, None] * along if matrix.ndim == 1 else matrix @ along
         sines = X @ self.frequencies
         sines += self.phases
         np.sin(sines, out=sines)
+        if roots is not None:
+            sines *= roots
         coef = self.coef.astype(np.float64)
         products = along @ ((sines.T @ sines) * (coef @ coef.T))
         if full:
@@ -305,24 +329,42 @@ class _SmoothFit:
 
 
 def _machine_products(
-    kernel: str, X: NDArray, target: NDArray, matrix: NDArray, full: bool
+    kernel: str, X: NDArray, target: NDArray, roots: NDArray | None, matrix: NDArray, full: bool
 ) -> NDArray[np.float64]:
-    """M, or its diagonal, of the exact machine of some rows in the scales of ``matrix``."""
+    """M, or its diagonal, of the exact machine of some rows in the scales of ``matrix``.
+
+    With ``roots`` s (n, 1) of weights it solves (s K s + ridge I) b = s y for a = s b.
+    """
     metric, ridge = _MACHINES[kernel]
+    few = None if roots is None else roots[:_MACHINE_ROWS]
     products = np.empty(0)
     for _ in range(_MACHINE_ROUNDS):
         matrix = at_unit_distance(X, matrix, metric)
         rows = scaled(X[:_MACHINE_ROWS], matrix)
         rows -= rows.mean(axis=0)
-        coef = _solved(kernels.get(kernel, 1.0)(rows), ridge, target[:_MACHINE_ROWS])
-        fit = KernelFit(kernel, rows, coef)
-        products = fit.gradient_products(rows[:_MACHINE_GRADIENTS], matrix, full)
+        system, sought = kernels.get(kernel, 1.0)(rows), target[:_MACHINE_ROWS]
+        if few is not None:
+            system, sought = few * system * few.T, few * sought
+        coef = _solved(system, ridge, sought)
+        fit = KernelFit(kernel, rows, coef if few is None else few * coef)
+        counted = None if few is None else few[:_MACHINE_GRADIENTS]
+        products = fit.gradient_products(rows[:_MACHINE_GRADIENTS], matrix, full, counted)
         matrix = _root(products, 1.0)
     return products
 
 
-def _smooth_fit(X: NDArray, target: NDArray, frequencies: NDArray, phases: NDArray) -> _SmoothFit:
-    """The width and ridge that predict the last rows best from the first, fitted to all."""
+def _smooth_fit(
+    X: NDArray,
+    target: NDArray,
+    frequencies: NDArray,
+    phases: NDArray,
+    roots: NDArray | None = None,
+) -> _SmoothFit:
+    """The width and ridge that predict the last rows best from the first, fitted to all.
+
+    Features and targets are multiplied by the ``roots`` (n, 1) of the rows' weights.
+    """
+    target = target if roots is None else target * roots
     length = float(np.sqrt(np.mean(np.sum(X**2, axis=1)))) or 1.0
     n_first = max(1, int(_SHARE * len(X)))
     best: tuple[float, NDArray, Any, NDArray] | None = None
@@ -331,6 +373,8 @@ def _smooth_fit(X: NDArray, target: NDArray, frequencies: NDArray, phases: NDArr
         Z = X @ scaled
         Z += phases
         np.cos(Z, out=Z)
+        if roots is not None:
+            Z *= roots
         unit = X.dtype.type(0.5 * len(phases))  # mean square of a row's features
         strengths = [X.dtype.type(ridge) * unit for ridge in _RIDGES]
         fits = _ridge_fits(Z[:n_first], target[:n_first], strengths)
@@ -367,7 +411,7 @@ def _solved(matrix: NDArray, ridge: float, rhs: NDArray) -> NDArray:
     return linalg.cho_solve(factor, rhs, check_finite=False)
 
 
-def _as_columns(y: NDArray, kind: str) -> NDArray[np.float64]:
+def _as_columns(y: NDArray, kind: str, weights: NDArray | None) -> NDArray[np.float64]:
     """Targets (n, k) of mean 0, classes as columns of -1 and 1."""
     if kind == "auto":
         kind = "continuous" if type_of_target(y).startswith("continuous") else "classes"
@@ -375,7 +419,7 @@ def _as_columns(y: NDArray, kind: str) -> NDArray[np.float64]:
         classes, labels = np.unique(y, return_inverse=True)
         y = signs(labels, len(classes))
     target = y.reshape(len(y), -1).astype(np.float64)
-    target = target - target.mean(axis=0)
+    target = target - weighted_mean(target, weights)
     spread = float(target.std()) if kind != "classes" else 1.0
     return target / (spread or 1.0)
 

@@ -8,7 +8,9 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-__all__ = ["TellsColumns"]
+__all__ = ["TellsColumns", "left_out"]
+
+_TOLD = 5  # columns left out that a warning names
 
 _ROWS = 100  # columns that are shown
 _LETTERS = 120  # of the names of what a column became
@@ -53,3 +55,10 @@ class TellsColumns:
 
 def _short(text: str) -> str:
     return text if len(text) <= _LETTERS else text[:_LETTERS] + "…"
+
+
+def left_out(names: list[str], reasons: list[str]) -> str:
+    """A sentence on the columns that have a reason to be left out, "" if there is none."""
+    told = [f"{name!r} {why}" for name, why in zip(names, reasons, strict=True) if why]
+    more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
+    return f"columns are left out: {'; '.join(told[:_TOLD])}{more}." if told else ""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.multiclass import type_of_target
 
 from mercer._state import State
+from mercer._weights import weighted_mean
 from mercer.preparation.columns import Labels
 
-__all__ = ["Counts", "OneHot", "TargetCodes"]
+__all__ = ["Counts", "OneHot", "TargetCodes", "target_columns"]
 
 _SHRINKAGE = 10.0  # rows that the mean of all counts for in the code of a label
 
@@ -59,7 +62,8 @@ class TargetCodes:
 
     A label of c rows with mean m gets (c m + 10 M) / (c + 10), M the mean of all; labels not met
     and missing ones get M. The rows of the fit get codes that their own targets, and those of a
-    fifth of the other rows, have no part in. Codes are in units of their own spread.
+    fifth of the other rows, have no part in. Codes are in units of their own spread. Rows count by
+    their weights, of mean 1.
     """
 
     texts: list[str] = field(default_factory=list)
@@ -74,19 +78,26 @@ class TargetCodes:
         state.check("unit", "be positive", (state.array("unit", (k,), "d") > 0).all())
 
     def fit_transform(
-        self, labels: Labels, target: NDArray, outputs: list[str], fold: NDArray[np.int64]
+        self,
+        labels: Labels,
+        target: NDArray,
+        outputs: list[str],
+        fold: NDArray[np.int64],
+        weights: NDArray | None = None,  # above 0
     ) -> NDArray[np.float64]:
         """Learn from targets (n, k) and code the rows of the fit, each fold by the others."""
         met = np.unique(labels.codes)
         self.texts, self.outputs = [labels.texts[code] for code in met if code >= 0], outputs
         places = labels.numbered(self.texts)
-        centre = target.mean(axis=0)
-        self.codes = _shrunk(places, target - centre, len(self.texts))
+        weights = None if weights is None else weights / weights.mean()
+        centre = weighted_mean(target, weights)
+        self.codes = _shrunk(places, target - centre, len(self.texts), weights)
         out = np.zeros(target.shape)
         for which in np.unique(fold):
             others = fold != which
-            middle = target[others].mean(axis=0) if others.any() else centre
-            codes = _shrunk(places[others], target[others] - middle, len(self.texts))
+            own = None if weights is None else weights[others]
+            middle = weighted_mean(target[others], own) if others.any() else centre
+            codes = _shrunk(places[others], target[others] - middle, len(self.texts), own)
             out[~others] = codes[places[~others]]
         spread = np.sqrt(np.mean(np.square(out), axis=0))
         self.unit = np.where(spread > 0, spread, 1.0)
@@ -101,6 +112,23 @@ class TargetCodes:
         return [f"{name}:{output}" for output in self.outputs]
 
 
+def target_columns(y: Any, kind: str) -> tuple[NDArray, list[str]]:
+    """Targets as numbers (n, k), and the names of the k codes.
+
+    ``kind`` is "continuous", "classes", or "auto", which looks at y.
+    """
+    y = np.asarray(y)
+    kind = type_of_target(y) if kind == "auto" else kind
+    if kind.startswith("continuous") or y.ndim == 2:
+        target = y.reshape(len(y), -1).astype(np.float64)
+        which = np.arange(target.shape[1])
+    else:
+        which = np.unique(y)
+        which = which[1:] if len(which) == 2 else which
+        target = (y[:, None] == which).astype(np.float64)
+    return target, ["code"] if len(which) == 1 else [f"code {label}" for label in which]
+
+
 def _check_texts(part: object, name: str) -> int:
     """Refuse what is no list of texts; how many there are."""
     state = State(part)
@@ -109,11 +137,15 @@ def _check_texts(part: object, name: str) -> int:
     return len(texts)
 
 
-def _shrunk(places: NDArray, target: NDArray, n_labels: int) -> NDArray[np.float64]:
+def _shrunk(
+    places: NDArray, target: NDArray, n_labels: int, weights: NDArray | None
+) -> NDArray[np.float64]:
     """Codes for the labels, for those that were not met and for what is missing, as -1."""
     codes = np.zeros((n_labels + 2, target.shape[1]))
     known = (places >= 0) & (places < n_labels)
-    counts = np.bincount(places[known], minlength=n_labels)
+    own = None if weights is None else weights[known]
+    counts = np.bincount(places[known], own, minlength=n_labels)
+    target = target if weights is None else target * weights[:, None]
     for j, column in enumerate(target.T):
         sums = np.bincount(places[known], column[known], minlength=n_labels)
         codes[:n_labels, j] = sums / (counts + _SHRINKAGE)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mercer._array import row_chunks
 from mercer._state import State, is_array, is_finite
 
-__all__ = ["TREATMENTS", "Numbers", "Values", "worth_keeping"]
+__all__ = ["TREATMENTS", "Numbers", "Values", "few_integers", "worth_keeping"]
 
 TREATMENTS = ("robust", "standard", "quantile")
 
@@ -200,6 +200,21 @@ class Values:
     def names(self, name: str) -> list[str]:
         """Of the columns that come out."""
         return [f"{name}={value:g}" for value in self.values]
+
+
+def few_integers(places: NDArray[np.int64], block: NDArray, most: int) -> dict[int, NDArray]:
+    """The values of those columns (n, p) that hold 3 to ``most`` whole numbers, by their place."""
+    few = {}
+    for place, column in zip(places.tolist(), block.T, strict=True):
+        if not most:
+            break
+        if len(np.unique(column[: 8 * most + 64])) > most + 1:
+            continue
+        values = np.unique(column[~np.isnan(column)])
+        whole = bool((values == np.round(values)).all())
+        if whole and 3 <= len(values) <= most:
+            few[place] = values.astype(np.float64)
+    return few
 
 
 def worth_keeping(out: NDArray) -> NDArray[np.bool_]:

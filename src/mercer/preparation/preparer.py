@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import MaxAbsScaler
-from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 
 from mercer._array import check_memory
@@ -18,11 +17,13 @@ from mercer._random import Slot, Streams, distinct, key_from
 from mercer._rows import PreparedRows
 from mercer._state import Checked, State
 from mercer._validation import flag, integer, name_from
+from mercer._weights import check_weights, group_codes
 from mercer.preparation.calendar import PARTS, cycles, days
 from mercer.preparation.columns import Columns, Labels, Reading, checked_table, read
-from mercer.preparation.display import TellsColumns
-from mercer.preparation.labels import Counts, OneHot, TargetCodes
-from mercer.preparation.numeric import TREATMENTS, Numbers, Values, worth_keeping
+from mercer.preparation.display import TellsColumns, left_out
+from mercer.preparation.frames import rows_of
+from mercer.preparation.labels import Counts, OneHot, TargetCodes, target_columns
+from mercer.preparation.numeric import TREATMENTS, Numbers, Values, few_integers, worth_keeping
 from mercer.preparation.pieces import COPIES, by_pieces, goes_by_pieces, sampled
 from mercer.preparation.recognition import FORMATS
 from mercer.preparation.texts import Texts, has_words, is_prose
@@ -31,7 +32,6 @@ __all__ = ["TablePreparer", "treated"]
 
 _FOLDS = 5
 _SAMPLE = 20_000  # rows that quantiles are taken from
-_TOLD = 5  # columns left out that a warning names
 
 
 class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
@@ -135,7 +135,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn the columns and their scales.
 
         Parameters
@@ -143,21 +143,30 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         X : data frame, array or CSR of shape (n, d)
         y : array of shape (n,) or (n, k), default=None
             Targets; only columns of many labels look at them.
+        sample_weight : array of shape (n,), default=None
+            Non-negative; how much the target of a row counts in codes. A row of weight 0 is the
+            same as one that is not there.
+        groups : array of shape (n,), default=None
+            The group of every row; codes of a row are computed without the targets of its group.
 
         Returns
         -------
         self
         """
-        self.fit_transform(X, y)
+        self.fit_transform(X, y, sample_weight, groups)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None, **fit_params: Any) -> Any:
+    def fit_transform(
+        self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None
+    ) -> Any:
         """Learn from X and transform it, codes of many labels without each row's own target.
 
         Parameters
         ----------
         X : data frame, array or CSR of shape (n, d)
         y : array of shape (n,) or (n, k), default=None
+        sample_weight, groups : array of shape (n,), default=None
+            As for ``fit``.
 
         Returns
         -------
@@ -166,21 +175,36 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         self._check_settings()
         self._forget()
         X = checked_table(self, X, reset=True)
+        if y is not None:
+            check_consistent_length(X, y)
+        weights, groups = check_weights(sample_weight, X), group_codes(groups, X)
+        if weights is not None and not weights.all():
+            kept = np.flatnonzero(weights)
+            y = None if y is None else np.asarray(y)[kept]
+            groups = None if groups is None else groups[kept]
+            of_kept = self._fit_transform(rows_of(X, kept), y, weights[kept], groups)
+            out = self._transform_checked(X)
+            if not sparse.issparse(out):
+                out[kept] = of_kept
+            return out
+        return self._fit_transform(X, y, weights, groups)
+
+    def _fit_transform(
+        self, X: Any, y: Any, weights: NDArray | None, groups: NDArray | None
+    ) -> Any:
+        """What ``fit_transform`` makes of rows that are checked and all have a weight."""
         if sparse.issparse(X):
             self.sparse_scaler_ = MaxAbsScaler().fit(X)
             self.kinds_, self.formats_ = ["number"] * X.shape[1], [""] * X.shape[1]
             return self._in_dtype(self.sparse_scaler_.transform(X))
         if goes_by_pieces(X):
-            return self._fit_to_sample(X, y)
+            return self._fit_to_sample(X, y, weights, groups)
         check_memory(
             COPIES * 8.0 * X.shape[0] * X.shape[1],
             f"the treatment of {X.shape[0]} rows of {X.shape[1]} columns",
             "fit to fewer rows, or fit a model of plain numbers that takes them in pieces",
         )
-        columns = read(X, self._names())
-        if y is not None:
-            check_consistent_length(columns.numbers, y)
-        out = self._fit_columns(columns, y)
+        out = self._fit_columns(read(X, self._names()), y, weights, groups)
         self._warn_of_left_out()
         return out
 
@@ -198,7 +222,9 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             are treated when they are read. mercer's models take them so; others make them an array.
         """
         self._check_fitted()
-        X = checked_table(self, X, reset=False)
+        return self._transform_checked(checked_table(self, X, reset=False))
+
+    def _transform_checked(self, X: Any) -> Any:
         if self.sparse_scaler_ is not None:
             return self._in_dtype(self.sparse_scaler_.transform(sparse.csr_array(X)))
         if sparse.issparse(X):
@@ -290,30 +316,40 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         for name in ("max_labels", "max_integers"):
             integer(getattr(self, name), name, least=0)
 
-    def _fit_columns(self, columns: Columns, y: Any) -> NDArray:
+    def _fit_columns(
+        self,
+        columns: Columns,
+        y: Any,
+        weights: NDArray | None = None,
+        groups: NDArray | None = None,
+    ) -> NDArray:
         """What ``fit_transform`` learns and makes of columns that are read and checked."""
         self.sparse_scaler_ = None
         reading = columns.reading()
         self.kinds_, self.formats_ = reading.kinds, reading.formats
         self._key = key_from(self.random_state)
-        out = np.column_stack(self._fit_pieces(columns, y))
+        out = np.column_stack(self._fit_pieces(columns, y, weights, groups))
         self._kept_ = worth_keeping(out)
         self._left_out_ = self._reasons(out, columns)
         return self._finished(out, columns)
 
-    def _fit_to_sample(self, X: NDArray, y: Any) -> PreparedRows:
+    def _fit_to_sample(
+        self, X: NDArray, y: Any, weights: NDArray | None, groups: NDArray | None
+    ) -> PreparedRows:
         """Learn from some rows; all of them are treated when they are read."""
         rows = sampled(X.shape[0], self.random_state)
-        if y is not None:
-            check_consistent_length(X, y)
-            y = np.asarray(y)[rows]
-        self._fit_columns(read(X[rows], self._names()), y)
+        beside = [
+            None if values is None else np.asarray(values)[rows] for values in (y, weights, groups)
+        ]
+        self._fit_columns(read(X[rows], self._names()), *beside)
         self._warn_of_left_out()
         return by_pieces(X, self._transformed)
 
-    def _fit_pieces(self, columns: Columns, y: Any) -> list[NDArray]:
+    def _fit_pieces(
+        self, columns: Columns, y: Any, weights: NDArray | None, groups: NDArray | None
+    ) -> list[NDArray]:
         n = columns.n_rows
-        few = self._few_integers(columns)
+        few = few_integers(columns.places, columns.numbers, self.max_integers)
         self.parts_: list[tuple[int, Any]] = [(place, Values(v)) for place, v in few.items()]
         block = self._block(columns)
         rows = np.arange(n) if n <= _SAMPLE else distinct(self._key, n, _SAMPLE, Slot.SHUFFLE)
@@ -322,27 +358,15 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         for place, part in self.parts_:
             pieces.append(part.transform(self._of(columns, place, part)))
         for place, labels in columns.labels.items():
-            part, piece = self._fit_labels(labels, y)
+            part, piece = self._fit_labels(labels, y, weights, groups)
             self.parts_.append((place, part))
             pieces.append(piece)
         pieces.extend(cycles(columns.dates[place]) for place in self._places("date"))
         return pieces
 
-    def _few_integers(self, columns: Columns) -> dict[int, NDArray]:
-        """The values of the columns of few whole numbers, by place."""
-        few = {}
-        for place, column in zip(columns.places.tolist(), columns.numbers.T, strict=True):
-            if not self.max_integers:
-                break
-            if len(np.unique(column[: 8 * self.max_integers + 64])) > self.max_integers + 1:
-                continue
-            values = np.unique(column[~np.isnan(column)])
-            whole = bool((values == np.round(values)).all())
-            if whole and 3 <= len(values) <= self.max_integers:
-                few[place] = values.astype(np.float64)
-        return few
-
-    def _fit_labels(self, labels: Labels, y: Any) -> tuple[Any, NDArray]:
+    def _fit_labels(
+        self, labels: Labels, y: Any, weights: NDArray | None, groups: NDArray | None
+    ) -> tuple[Any, NDArray]:
         if len(np.unique(labels.codes)) <= self.max_labels + 1:
             part = OneHot().fit(labels)
             if len(part.texts) <= self.max_labels:
@@ -354,16 +378,17 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
                 return texts, texts.fit_transform(labels, None, [], None, self._key)
             counts = Counts().fit(labels)
             return counts, counts.transform(labels)
-        target, outputs = self._target_columns(y)
-        fold = Streams(self._key, np.arange(len(target))).uniform(1, Slot.PART)[:, 0]
+        target, outputs = target_columns(y, self.target)
+        places = np.arange(len(target)) if groups is None else groups
+        fold = Streams(self._key, places).uniform(1, Slot.PART)[:, 0]
         folds = np.floor(_FOLDS * fold).astype(np.int64)
         if prose:
             texts = Texts()
-            columns = texts.fit_transform(labels, target, outputs, folds, self._key)
+            columns = texts.fit_transform(labels, target, outputs, folds, self._key, weights)
             if columns.shape[1]:
                 return texts, columns
         codes = TargetCodes()
-        return codes, codes.fit_transform(labels, target, outputs, folds)
+        return codes, codes.fit_transform(labels, target, outputs, folds, weights)
 
     def _reasons(self, out: NDArray, columns: Columns) -> list[str]:
         """Why nothing is made of a column, "" for those of which something is."""
@@ -386,28 +411,9 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         """Say once which columns with names nothing is made of."""
         if not hasattr(self, "feature_names_in_"):  # pixels that are always black, for example
             return
-        names = self._names()
-        told = [f"{names[i]!r} {why}" for i, why in enumerate(self._left_out_) if why]
+        told = left_out(self._names(), self._left_out_)
         if told:
-            more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
-            warnings.warn(
-                f"columns are left out: {'; '.join(told[:_TOLD])}{more}.",
-                UserWarning,
-                stacklevel=3,
-            )
-
-    def _target_columns(self, y: Any) -> tuple[NDArray, list[str]]:
-        """Targets as numbers (n, k), and the names of the k codes."""
-        y = np.asarray(y)
-        kind = type_of_target(y) if self.target == "auto" else self.target
-        if kind.startswith("continuous") or y.ndim == 2:
-            target = y.reshape(len(y), -1).astype(np.float64)
-            which = np.arange(target.shape[1])
-        else:
-            which = np.unique(y)
-            which = which[1:] if len(which) == 2 else which
-            target = (y[:, None] == which).astype(np.float64)
-        return target, ["code"] if len(which) == 1 else [f"code {label}" for label in which]
+            warnings.warn(told, UserWarning, stacklevel=3)
 
     # -- columns -----------------------------------------------------------------------------
 
@@ -503,11 +509,17 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
 
 
 def treated(
-    preparer: TablePreparer, fitted: Columns, others: Columns, y: Any
+    preparer: TablePreparer,
+    fitted: Columns,
+    others: Columns,
+    y: Any,
+    weights: NDArray | None = None,
+    groups: NDArray | None = None,
 ) -> tuple[NDArray, NDArray]:
     """Columns of the rows that a preparer is fitted to, and of others, as it treats them.
 
     They are read and checked already: the same columns may be treated in several ways.
     """
     preparer._forget()
-    return preparer._fit_columns(fitted, y), preparer._transform_columns(others)
+    out = preparer._fit_columns(fitted, y, weights, groups)
+    return out, preparer._transform_columns(others)

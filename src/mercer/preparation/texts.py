@@ -75,6 +75,7 @@ class Texts:
         outputs: list[str],  # names of the k targets
         fold: NDArray[np.int64] | None,
         key: int,
+        weights: NDArray | None = None,  # above 0
     ) -> NDArray[np.float64]:
         """Learn from texts, with targets if there are any, and give the columns of their rows."""
         self.analyzer = "word" if has_words(labels) else "char_wb"
@@ -89,7 +90,7 @@ class Texts:
         constants = np.zeros(len(names))
         out = grams @ directions
         if target is not None and fold is not None:
-            coef, intercept, codes = _ridge(grams, target, fold)
+            coef, intercept, codes = _ridge(grams, target, fold, weights)
             directions = np.hstack([coef, directions])
             out, constants = np.hstack([codes, out]), np.concatenate([intercept, constants])
             names = [*outputs, *names]
@@ -146,12 +147,14 @@ def _row_of(matrix: Any) -> NDArray[np.int64]:
 
 
 def _ridge(
-    grams: Any, target: NDArray, fold: NDArray[np.int64]
+    grams: Any, target: NDArray, fold: NDArray[np.int64], weights: NDArray | None
 ) -> tuple[NDArray, NDArray, NDArray]:
     """Coefficients, constants and the codes of the rows, of each fold by the others."""
+    weights = None if weights is None else weights / weights.mean()
 
     def fitted(rows: NDArray) -> Ridge:
-        return Ridge(_RIDGE, solver="sparse_cg", tol=1e-4).fit(grams[rows], target[rows])
+        own = None if weights is None else weights[rows]
+        return Ridge(_RIDGE, solver="sparse_cg", tol=1e-4).fit(grams[rows], target[rows], own)
 
     codes = np.zeros(target.shape)
     for which in np.unique(fold):

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import row_chunks
+from mercer._weights import checked_weights
 from mercer.designs import Dense, Design
 
 _PIECE = 2**18  # bytes of one operand: a few of them fit into the second-level cache
@@ -26,22 +27,6 @@ def checked_target(y: ArrayLike, n_rows: int, dtype: np.dtype) -> NDArray:
     if not np.all(np.isfinite(y)):
         raise ValueError("y must be finite; it holds NaN or infinity.")
     return y
-
-
-def checked_weights(sample_weight: ArrayLike, n_rows: int) -> NDArray:
-    """A copy of the weights in float64, refused if they are no weights of so many rows."""
-    weights = np.array(sample_weight, dtype=np.float64)
-    if weights.shape != (n_rows,):
-        raise ValueError(
-            f"sample_weight must have one entry for each of {n_rows} rows; "
-            f"got shape {weights.shape}."
-        )
-    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0) and np.any(weights > 0)):
-        raise ValueError(
-            "sample_weight must be finite, not negative and not all zero; "
-            f"got values from {weights.min()} to {weights.max()}."
-        )
-    return weights
 
 
 def normalised_weights(sample_weight: ArrayLike | None, n_rows: int) -> NDArray | None:

@@ -1,0 +1,302 @@
+"""How good responses to held-out rows are: by their losses, or by a scorer of scikit-learn's."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache, cached_property
+from numbers import Real
+from threading import Lock
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.exceptions import UndefinedMetricWarning
+from sklearn.metrics import check_scoring, get_scorer_names
+
+from mercer._random import Slot, Streams
+from mercer._words import shown
+from mercer.auto.calibration import Probabilities
+from mercer.auto.goals import Classes, Numbers
+from mercer.estimators.targets import winners
+from mercer.preparation import rows_of
+
+__all__ = ["ByScorer", "Judge", "Scorer", "Verdict", "checked_scorer", "quiet_scores"]
+
+_BLOCKS = 20  # of the held-out rows; each is left out in turn, which tells what chance does
+_WORST = 1e6  # loss of responses that a scorer refuses
+
+Scorer: TypeAlias = Callable[..., float]
+
+
+def checked_scorer(estimator: BaseEstimator, scoring: Any) -> Scorer | None:
+    """The scorer that ``scoring`` is or names, or None.
+
+    Raises
+    ------
+    ValueError, TypeError
+        In one sentence, if it is no scorer.
+    """
+    if scoring is None:
+        return None
+    rule = "scoring must be None, a name of sklearn.metrics.get_scorer_names() or a scorer"
+    if isinstance(scoring, str) and scoring not in get_scorer_names():
+        near = get_close_matches(scoring, get_scorer_names(), 1)
+        hint = f"; did you mean {near[0]!r}?" if near else "."
+        raise ValueError(f"{rule}; got {scoring!r}{hint}")
+    if not (isinstance(scoring, str) or callable(scoring)):
+        raise TypeError(f"{rule}; got {shown(scoring)}.")
+    try:
+        scorer: Scorer = check_scoring(estimator, scoring)
+    except ValueError:
+        raise ValueError(
+            f"{rule}, such as make_scorer makes of a metric; got {shown(scoring)}."
+        ) from None
+    return scorer
+
+
+@contextmanager
+def quiet_scores() -> Iterator[None]:
+    """No warnings of metrics that trials leave undefined, as where no row is of some class."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UndefinedMetricWarning)
+        yield
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How good responses to held-out rows are.
+
+    Parameters
+    ----------
+    loss, error : float
+        What is minimised; the root of the mean squared error, or the share of wrong classes.
+    losses : ndarray of shape (m,), or a function that gives it
+        Numbers whose mean is the loss, or nearly so, and whose spread over the root of m is its
+        standard error: of every row, or of every block of rows.
+    score : float
+        By the scorer; NaN if there is none.
+    """
+
+    loss: float
+    error: float
+    losses: NDArray | Callable[[], NDArray]
+    score: float = np.nan
+
+
+class Judge:
+    """Judges responses to held-out rows by the losses of the rows."""
+
+    def __init__(self, goal: Numbers | Classes):
+        self.goal = goal
+
+    def __call__(self, responses: NDArray, rows: NDArray, transform: str) -> Verdict:
+        """How good responses (m, k) to some rows of the table are."""
+        losses, error = self.goal.losses(responses, rows, transform)
+        return Verdict(float(losses.mean()), error, losses)
+
+    def score(self, responses: NDArray, rows: NDArray, transform: str) -> float:
+        """The score of responses to some rows, the greater the better."""
+        return self.goal.score(responses, rows, transform)
+
+
+class ByScorer(Judge):
+    """Judges responses to held-out rows by a scorer.
+
+    The loss is 0 for right responses and 1 for those that are the same for all rows: the mean
+    target, or the shares of the classes. What chance does to it is told by leaving out blocks of
+    the rows in turn (the jackknife).
+
+    Parameters
+    ----------
+    goal : Numbers or Classes
+    scorer : callable
+        ``scorer(estimator, X, y)`` gives a number, the greater the better.
+    table : frame, array or CSR of n rows
+    y : ndarray of n rows
+        Targets or labels, as the user knows them.
+    key : int
+        Of the blocks.
+
+    References
+    ----------
+    Quenouille, Notes on bias in estimation, Biometrika 1956.
+    """
+
+    def __init__(self, goal: Numbers | Classes, scorer: Scorer, table: Any, y: NDArray, key: int):
+        super().__init__(goal)
+        self.scorer, self.table, self.y, self.key = scorer, table, y, key
+        self.classes = np.unique(y) if isinstance(goal, Classes) else None
+        self._lock = Lock()
+        self._latest: _Rows | None = None
+
+    def __call__(self, responses: NDArray, rows: NDArray, transform: str) -> Verdict:
+        """How good responses (m, k) to some rows of the table are."""
+        on_rows = self._on(rows)
+        _, error = self.goal.losses(responses, rows, transform)
+        answers = self._answers(responses, rows, transform)
+        score = on_rows.score(answers)
+        return Verdict(on_rows.loss(score), error, cache(lambda: on_rows.losses(answers)), score)
+
+    def score(self, responses: NDArray, rows: NDArray, transform: str) -> float:
+        """The score of responses to some rows; NaN where the scorer refuses them."""
+        return self._on(rows).score(self._answers(responses, rows, transform))
+
+    def _on(self, rows: NDArray) -> _Rows:
+        """What is known of these rows, which responses to come are likely to be of as well."""
+        with self._lock:
+            if self._latest is None or self._latest.rows is not rows:
+                truth, weights = self.goal.truth(rows, "identity"), self.goal.weights_of(rows)
+                mean = np.average(truth, axis=0, weights=weights)
+                ends = (
+                    self._answers(responses, rows, "identity")
+                    for responses in (truth, np.broadcast_to(mean, truth.shape))
+                )
+                X, y = rows_of(self.table, rows), self.y[rows]
+                self._latest = _Rows(rows, X, y, weights, self.scorer, self.key, *ends)
+            return self._latest
+
+    def _answers(self, responses: NDArray, rows: NDArray, transform: str) -> _Answers:
+        if isinstance(self.goal, Numbers):
+            predicted = self.goal.predictions(responses, rows, transform)
+            return _PredictedNumbers(predicted.reshape(len(rows), *self.y.shape[1:]))
+        flat = responses[:, 0] if responses.shape[1] == 1 else responses
+        labels, weights = self.goal.labels[rows], self.goal.weights_of(rows)
+        calibrated = cache(lambda: Probabilities.fitted(flat, labels, weights))
+        return _PredictedClasses(flat, self.classes, calibrated)
+
+
+class _Rows:
+    """Held-out rows, and scores of answers for them."""
+
+    def __init__(
+        self,
+        rows: NDArray[np.int64],
+        X: Any,
+        y: NDArray,
+        weights: NDArray | None,
+        scorer: Scorer,
+        key: int,
+        right: _Answers,
+        plain: _Answers,
+    ):
+        self.rows, self.X, self.y, self.weights = rows, X, y, weights
+        self.scorer, self.key, self.is_weighted = scorer, key, weights is not None
+        self.best = self._best(right)
+        least = self.score(plain)
+        unit = self.best - least if np.isfinite(least) else 1.0
+        self.unit = unit if unit > 0 else 1.0
+
+    def _best(self, right: _Answers) -> float:
+        """The score of right answers; a ValueError if the scorer does not serve for answers."""
+        try:
+            best = self._called(right, self.X, self.y, self.weights)
+        except Exception as error:
+            if self.is_weighted and isinstance(error, TypeError):
+                self.is_weighted = False  # a scorer without weights counts all rows alike
+                return self._best(right)
+            reason = str(error).partition("\n")[0].rstrip(".")
+            raise ValueError(
+                "scoring must need no more than predictions, responses or probabilities for "
+                f"held-out rows; {shown(self.scorer)} ended in {type(error).__name__}: {reason}."
+            ) from error
+        if not (isinstance(best, Real) and np.isfinite(float(best))):
+            raise ValueError(
+                "scoring must give a finite number for right predictions of held-out rows; "
+                f"{shown(self.scorer)} gave {shown(best)} for {len(self.rows)} rows."
+            )
+        return float(best)
+
+    def score(self, answers: _Answers) -> float:
+        """The score of answers; NaN where the scorer refuses them."""
+        return self._scored(answers, self.X, self.y, self.weights)
+
+    def loss(self, score: float) -> float:
+        """0 for the score of right answers, 1 for that of the same answer for all rows."""
+        return min((self.best - score) / self.unit, _WORST) if np.isfinite(score) else _WORST
+
+    def losses(self, answers: _Answers) -> NDArray:
+        """Losses of every block by what leaving it out changes, pseudo-values of the jackknife."""
+        whole, n_blocks = self.loss(self.score(answers)), len(self._others)
+        without = np.array(
+            [
+                self.loss(self._scored(answers.taken(places), *others))
+                for places, *others in self._others
+            ]
+        )
+        if n_blocks < 2 or not (without < _WORST).all():
+            return np.full(_BLOCKS, whole)
+        return n_blocks * whole - (n_blocks - 1) * without
+
+    @cached_property
+    def _others(self) -> list[tuple[NDArray[np.int64], Any, NDArray, NDArray | None]]:
+        """Places, rows, targets and weights of all blocks but one, for every block."""
+        n = len(self.rows)
+        order = np.argsort(Streams(self.key, self.rows).uniform(1, Slot.TRIAL)[:, 0])
+        block = np.empty(n, dtype=np.int64)
+        block[order] = np.arange(n) % _BLOCKS
+        places = [np.flatnonzero(block != b) for b in range(min(_BLOCKS, n))] if n > 1 else []
+        weights = self.weights
+        return [
+            (p, rows_of(self.X, p), self.y[p], None if weights is None else weights[p])
+            for p in places
+        ]
+
+    def _scored(self, answers: _Answers, X: Any, y: NDArray, weights: NDArray | None) -> float:
+        try:
+            return float(self._called(answers, X, y, weights))
+        except ValueError:
+            return np.nan
+
+    def _called(self, answers: _Answers, X: Any, y: NDArray, weights: NDArray | None) -> Any:
+        X = X.to_native() if hasattr(X, "to_native") else X
+        if self.is_weighted:
+            return self.scorer(answers, X, y, sample_weight=weights)
+        return self.scorer(answers, X, y)
+
+
+class _PredictedNumbers(RegressorMixin, BaseEstimator):
+    """Answers for some rows, in their order, as a regressor gives them."""
+
+    def __init__(self, predicted):
+        self.predicted = predicted
+
+    def taken(self, places: NDArray[np.int64]) -> _PredictedNumbers:
+        """The answers for some of the rows."""
+        return _PredictedNumbers(self.predicted[places])
+
+    def predict(self, X):
+        """The answers, whatever X is."""
+        return self.predicted
+
+
+class _PredictedClasses(ClassifierMixin, BaseEstimator):
+    """Answers for some rows, in their order, as a classifier gives them."""
+
+    def __init__(self, responses, classes, calibrated):
+        self.responses = responses
+        self.classes = self.classes_ = classes
+        self.calibrated = calibrated  # gives the ``Probabilities`` that suit the responses
+
+    def taken(self, places: NDArray[np.int64]) -> _PredictedClasses:
+        """The answers for some of the rows."""
+        return _PredictedClasses(self.responses[places], self.classes, self.calibrated)
+
+    def predict(self, X):
+        """Classes of the largest response, whatever X is."""
+        return self.classes_[winners(self.responses)]
+
+    def decision_function(self, X):
+        """The responses, whatever X is."""
+        return self.responses
+
+    def predict_proba(self, X):
+        """Calibrated probabilities, whatever X is."""
+        return self.calibrated()(self.responses)
+
+
+_Answers: TypeAlias = _PredictedNumbers | _PredictedClasses
