@@ -75,7 +75,7 @@ class Factor:
         return np.einsum("ij,ij->j", half, half)
 
     def inverse_diagonal(self, keep: bool = False) -> NDArray[np.float64]:
-        """The diagonal of the inverse; it destroys a regular factor unless a copy is to ``keep``."""
+        """The diagonal of the inverse, which destroys a regular factor unless it is to ``keep``."""
         if self._factor is None:
             return np.square(self._vectors) @ self._inverse
         # The transpose of a C-ordered lower triangle is an upper one in the order of LAPACK.

@@ -79,10 +79,11 @@ class Posteriors(FeatureModel):
         MemoryError
             With ``return_std``, before it begins, if a factor would not fit.
         """
-        mean = super().predict(X)  # type: ignore[misc]
         if not flag(return_std, "return_std"):
-            return mean
+            return super().predict(X)
+        self._check_fitted()
         posterior, prior = self._posterior("return_std=True")
+        mean = super().predict(X)
         variances = posterior.variances(self._checked(X), self._preprocessing.scaled)
         std = np.sqrt(np.multiply.outer(variances + self._noise, prior))
         return mean, std.astype(mean.dtype, copy=False)
@@ -227,7 +228,8 @@ def _check_kept(model: Posteriors) -> None:
     if map_ is not None:
         map_._check_state()
     used, k = map_ or model.feature_map_, model.coef_.shape[0] if model.coef_.ndim == 2 else 1
-    fit = gram.shape == 2 * (used.n_features_out_,) and len(prior) == k
+    fit = not (isinstance(used, Nystroem) and used.normalization_ is None)
+    fit = fit and gram.shape == 2 * (used.n_features_out_,) and len(prior) == k
     fit = fit and used.n_features_in_ == model.n_features_in_ if not used.takes_text else fit
     fit = fit and holds_once("finite", lambda: is_finite(gram), gram) and is_finite(prior)
     state.check("_posterior_", rule, fit and min(prior) >= 0 and kept["ridge"] > 0)
