@@ -125,7 +125,7 @@ def test_a_number_in_the_place_of_a_kernel_is_told_where_it_belongs(number):
     X = np.eye(4)
     wrong = r"^kernel must be a name, a Kernel or a function of \(X, Y\); got [^:]*"
     maps_ = (RandomBinning, RandomFourier, Fastfood, Nystroem)
-    cases = {make: wrong + r": write n_components=32\.$" for make in maps_}
+    cases = dict.fromkeys(maps_, wrong + r": write n_components=32\.$")
     cases[LocalKernel] = wrong + r": write leaf_size=32\.$"
     cases[ExactKernel] = wrong + r"\.$"
     for make in (SubspaceEmbedding, CompactFeatures):
