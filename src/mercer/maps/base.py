@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
     clone,
 )
-from sklearn.utils._set_output import _get_output_config
 from sklearn.utils.validation import validate_data
 
 from mercer import kernels
@@ -347,7 +347,8 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _checked_output(self, Z: Matrix) -> Matrix:
         """Features, unless they are sparse and scikit-learn is to make a data frame of them."""
-        wanted = _get_output_config("transform", self)["dense"]
+        own = getattr(self, "_sklearn_output_config", {})
+        wanted = own.get("transform", get_config()["transform_output"])
         if wanted != "default" and sparse.issparse(Z):
             raise ValueError(
                 f"set_output(transform={wanted!r}) needs dense features; those of "
