@@ -3,7 +3,9 @@
 Each test is one kind of complaint; those about single functions stand beside their tests.
 """
 
+import re
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,8 +15,18 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
+from sklearn.svm import SVC
 
-from mercer import KernelClassifier, KernelRegressor
+import mercer
+from mercer import (
+    DoublySGDClassifier,
+    DualKernelSVC,
+    KernelClassifier,
+    KernelRegressor,
+    LocalKernelClassifier,
+    LocalKernelRegressor,
+    SparseKernelClassifier,
+)
 from mercer.kernels import Gaussian
 from mercer.maps import Nystroem, RandomFourier
 
@@ -158,3 +170,104 @@ def test_choosing_by_left_out_rows_takes_no_memory_for_every_strength():
         tracemalloc.stop()
     # 18 more solutions of 400 numbers, and no further matrix of 400 x 400.
     assert peaks[1] - peaks[0] < 8 * 400 * 400 / 2
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelClassifier("fourier", n_components=64, loss="logistic", random_state=0),
+        KernelClassifier("fourier", n_components=64, loss="multinomial", random_state=0),
+        LocalKernelClassifier(loss="logistic", leaf_size=100, n_trees=1, random_state=0),
+        SparseKernelClassifier("stump", loss="logistic", max_rounds=3, random_state=0),
+        DoublySGDClassifier(loss="logistic", random_state=0),
+    ],
+    ids=lambda model: f"{type(model).__name__}-{model.loss}",
+)
+def test_probabilities_stand_in_the_order_of_classes_and_agree_with_labels(model):
+    """Whatever class comes first in the rows."""
+    X, y = table(150, n_classes=3)
+    order = np.argsort(-y, kind="stable")
+    X, y = X[order], np.array(["a", "b", "c"])[y[order]]
+    assert y[0] == "c"
+    model.fit(X, y)
+    assert model.classes_.tolist() == ["a", "b", "c"]
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0, rtol=1e-5)
+    labels = model.predict(X)
+    np.testing.assert_array_equal(model.classes_[proba.argmax(axis=1)], labels)
+    assert np.mean(labels == y) > 0.5
+
+
+def test_twenty_classes_are_told_apart_as_by_the_other_library():
+    rng = np.random.default_rng(0)
+    centres, y = 2.5 * rng.normal(size=(20, 5)), np.arange(600) % 20
+    X = centres[y] + rng.normal(size=(600, 5))
+    theirs = SVC(C=3.0, gamma=0.05).fit(X[:400], y[:400]).score(X[400:], y[400:])
+    settings = {"kernel": "gaussian", "gamma": 0.05, "scale": False}
+    for ours in (KernelClassifier("exact", **settings), DualKernelSVC(C=3.0, **settings)):
+        assert ours.fit(X[:400], y[:400]).score(X[400:], y[400:]) > theirs - 0.05
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        KernelClassifier("exact"),
+        KernelClassifier("fourier", n_components=64, loss="multinomial", random_state=0),
+        LocalKernelClassifier(leaf_size=100, n_trees=1, random_state=0),
+        DualKernelSVC(),
+    ],
+    ids=lambda model: f"{type(model).__name__}-{model.loss}",
+)
+def test_weights_of_several_classes_let_every_class_be_predicted(model):
+    X, y = table(300, n_classes=3)
+    rare = np.flatnonzero(y == 2)[12:]
+    X, y = np.delete(X, rare, axis=0), np.delete(y, rare)
+    plain = np.sum(model.fit(X, y).predict(X) == 2)
+    balanced = model.set_params(class_weight="balanced").fit(X, y).predict(X)
+    assert set(balanced) == {0, 1, 2}
+    assert np.sum(balanced == 2) >= max(plain, 10)
+
+
+def test_a_machine_that_learns_nothing_predicts_all_the_same():
+    X, y = np.ones((60, 3)), np.arange(60) % 3 > 0
+    for model in (DualKernelSVC(C=1e-12), DualKernelSVC(C=1e6), KernelClassifier("exact")):
+        model.fit(X, y)
+        assert np.isfinite(model.decision_function(X)).all()
+        assert model.predict(X).all()  # the class of most rows
+
+
+class Tensor:
+    """An array of another library, on this device or on another one."""
+
+    def __init__(self, values, is_here):
+        self.values, self.is_here = values, is_here
+        self.shape, self.ndim, self.dtype = values.shape, values.ndim, values.dtype
+
+    def __len__(self):
+        return len(self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        if not self.is_here:
+            raise TypeError("can't convert cuda:0 device type tensor to numpy.")
+        return np.asarray(self.values, dtype)
+
+
+@pytest.mark.parametrize("model", [KernelRegressor("exact"), LocalKernelRegressor(random_state=0)])
+def test_tensors_of_other_libraries_work_or_are_refused_at_once(model):
+    X, y = table(40)
+    expected = model.fit(X, y).predict(X)
+    here = model.fit(Tensor(X, True), Tensor(y, True)).predict(Tensor(X, True))
+    np.testing.assert_array_equal(here, expected)
+    for rows, target in ((Tensor(X, False), y), (X, Tensor(y, False))):
+        with pytest.raises(TypeError, match="cuda:0 device"):
+            model.fit(rows, target)
+    with pytest.raises(TypeError, match="cuda:0 device"):
+        model.fit(X, y).predict(Tensor(X, False))
+
+
+def test_few_private_parts_of_the_other_library_are_used():
+    """Its next version is free to change them."""
+    private = re.compile(r"from sklearn[\w.]* import [^\n]*?\b(_\w+)|from sklearn[\w.]*\.(_\w+)")
+    texts = [path.read_text() for path in Path(mercer.__file__).parent.rglob("*.py")]
+    used = {"".join(names) for text in texts for names in private.findall(text)}
+    assert used <= {"_check_feature_names_in", "_check_sample_weight"}

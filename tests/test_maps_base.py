@@ -356,6 +356,17 @@ class MapLaws:
             output = feature_map.set_output(transform="pandas").transform(frame)
             assert list(output.columns) == list(names)
             assert list(output.index) == list(frame.index)
+            return
+        for ask in (
+            feature_map.transform,
+            self.make().set_output(transform="pandas").fit_transform,
+        ):
+            feature_map.set_output(transform="pandas")
+            with pytest.raises(ValueError, match=r"sparse here: say set_output\(.*'default'\)"):
+                ask(frame)
+        feature_map.set_output(transform="default")
+        table = pd.DataFrame.sparse.from_spmatrix(feature_map.transform(frame))
+        np.testing.assert_array_equal(table.to_numpy(), Z.toarray())
 
 
 class TestIdentityMap(MapLaws):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mercer import maps
+from mercer import KernelRegressor, LocalKernelRegressor, maps
 from mercer.kernels import Callable, Cauchy, Gaussian, Laplacian
 from mercer.maps import (
     CompactFeatures,
@@ -11,6 +11,7 @@ from mercer.maps import (
     Fastfood,
     HashedNGrams,
     IdentityMap,
+    LocalKernel,
     Nystroem,
     RandomBinning,
     RandomFourier,
@@ -117,3 +118,25 @@ class TestGet:
     def test_bad_or_conflicting_requests_are_refused(self, feature_map, settings, message):
         with pytest.raises(ValueError, match=message):
             maps.get(feature_map, **settings)
+
+
+@pytest.mark.parametrize("number", [32, np.int64(32), 32.0])
+def test_a_number_in_the_place_of_a_kernel_is_told_where_it_belongs(number):
+    X = np.eye(4)
+    wrong = r"^kernel must be a name, a Kernel or a function of \(X, Y\); got [^:]*"
+    maps_ = (RandomBinning, RandomFourier, Fastfood, Nystroem)
+    cases = dict.fromkeys(maps_, wrong + r": write n_components=32\.$")
+    cases[LocalKernel] = wrong + r": write leaf_size=32\.$"
+    cases[ExactKernel] = wrong + r"\.$"
+    for make in (SubspaceEmbedding, CompactFeatures):
+        cases[make] = r"^base must be a name or .*; got [^:]*: write n_components=32\.$"
+    for make, message in cases.items():
+        with pytest.raises(ValueError, match=message):
+            make(number).fit(X)
+    for model, message in (
+        (KernelRegressor(number), r"^feature_map must be .*: write a map's n_components=32\.$"),
+        (KernelRegressor("fourier", kernel=number), cases[RandomFourier]),
+        (LocalKernelRegressor(number), cases[LocalKernel]),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, X[:, 0])

@@ -74,12 +74,12 @@ class Factor:
             half = (rows @ (self._vectors * np.sqrt(self._inverse))).T
         return np.einsum("ij,ij->j", half, half)
 
-    def inverse_diagonal(self) -> NDArray[np.float64]:
-        """The diagonal of the inverse; a regular factor is destroyed by it."""
+    def inverse_diagonal(self, keep: bool = False) -> NDArray[np.float64]:
+        """The diagonal of the inverse, which destroys a regular factor unless it is to ``keep``."""
         if self._factor is None:
             return np.square(self._vectors) @ self._inverse
         # The transpose of a C-ordered lower triangle is an upper one in the order of LAPACK.
-        upper, self._factor = self._factor.T, None
+        upper, self._factor = self._factor.T, self._factor.copy() if keep else None
         inverse, _ = lapack.dtrtri(upper, lower=0, overwrite_c=1)
         return np.einsum("ij,ij->i", inverse, inverse)
 

@@ -31,7 +31,7 @@ __all__ = ["FeatureModel", "Listener", "described", "raise_if_interrupted"]
 
 Listener: TypeAlias = Callable[[Any], bool]  # sees a solver's state, and may stop it
 
-_FLAGS = {"fit_intercept", "preconditioned", "scale", "warm_start"}
+_FLAGS = {"fit_intercept", "posterior", "preconditioned", "scale", "warm_start"}
 
 
 class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
@@ -212,7 +212,10 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     def _responses(self, X: Any) -> NDArray:
         """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k)."""
-        X = self._checked(X)
+        return self._responses_of(self._checked(X))
+
+    def _responses_of(self, X: Any) -> NDArray:
+        """The same of rows that are checked, which may be prepared when they are read."""
         weights = self.map_coef_.T
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=float_type(X))
         feature_map, weights, prepare = self._predictor(weights)

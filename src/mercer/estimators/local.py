@@ -18,6 +18,7 @@ from mercer._validation import positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
+from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
 from mercer.estimators.regression import Regression
 from mercer.estimators.selection import checked_path, held_out, mean_loss, responses
@@ -337,11 +338,15 @@ class LocalKernelMachine(FeatureModel):
         }
 
 
-@documented(_TEXTS)
-class LocalKernelRegressor(Regression, LocalKernelMachine):
+@documented(_TEXTS | POSTERIOR)
+class LocalKernelRegressor(Posteriors, Regression, LocalKernelMachine):
     """Regression by exact kernel machines of nearby rows, in time that is linear in the rows.
 
     {method}
+
+    ``predict(X, return_std=True)`` takes the factors of the leaves again, and at first use those of
+    all leaves, for ``noise_std_`` and ``prior_std_``: more work than the fit. The standard
+    deviation of a mean of trees is at most the mean of theirs, and taken to be that mean.
 
     Parameters
     ----------
@@ -351,7 +356,7 @@ class LocalKernelRegressor(Regression, LocalKernelMachine):
     Attributes
     ----------
     {feature_map_, scaler_, map_coef_, intercept_, n_leaves_, n_iter_, converged_, optimality_}
-    {alpha_, path_, n_features_in_}
+    {alpha_, path_, noise_std_, prior_std_, n_features_in_}
 
     Raises
     ------

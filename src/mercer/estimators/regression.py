@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
@@ -11,6 +13,7 @@ from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.inputs import check_weights
 from mercer.estimators.machine import KernelMachine
+from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.targets import regression_loss
 
 __all__ = ["KernelRegressor", "Regression"]
@@ -78,8 +81,9 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         return self._responses(X)
 
 
-@documented(MACHINES)
-class KernelRegressor(Regression, KernelMachine):
+@documented(MACHINES | POSTERIOR)
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelRegressor(Posteriors, Regression, KernelMachine):
     """Kernel regression through an explicit feature map.
 
     Solves ``min_w mean_i loss(y_i, w . z(x_i) + b) + alpha / 2 * ||w||^2`` where z is a feature map
@@ -92,6 +96,11 @@ class KernelRegressor(Regression, KernelMachine):
     {selection}
     validation_fraction : float, default=0.2
         Share of the rows held out, above 0 and below 1.
+    posterior : bool, default=False
+        Whether maps other than "exact" keep what ``predict(X, return_std=True)`` takes: the
+        products of their features, D x D numbers of float64, for which the fit goes over the rows
+        twice more. "exact" keeps its rows, and takes their factor at first use. For the squared
+        loss with "l2".
 
     Attributes
     ----------
@@ -104,7 +113,7 @@ class KernelRegressor(Regression, KernelMachine):
     {gamma_path_}
     selection_ : {"holdout", "loo"}
         Only with one of them: how scores were found. They are minus the mean loss.
-    {n_features_in_}
+    {noise_std_, prior_std_, n_features_in_}
 
     Raises
     ------
@@ -118,4 +127,10 @@ class KernelRegressor(Regression, KernelMachine):
     >>> model = KernelRegressor(random_state=0).fit(X, np.sin(X).sum(axis=1))
     >>> model.score(X, np.sin(X).sum(axis=1)) > 0.9
     True
+    >>> exact = KernelRegressor("exact").fit(X, np.sin(X).sum(axis=1))
+    >>> mean, std = exact.predict([[0.0, 0.0], [9.0, 9.0]], return_std=True)
+    >>> bool(std[1] > std[0])  # far from all rows
+    True
     """
+
+    posterior: bool = False

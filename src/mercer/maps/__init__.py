@@ -9,8 +9,9 @@ from sklearn.base import clone
 from mercer import kernels
 from mercer._random import RandomStateLike
 from mercer._validation import scale_of_distance
+from mercer._words import shown
 from mercer.kernels.base import Gamma
-from mercer.maps.base import FeatureMap
+from mercer.maps.base import FeatureMap, is_number, meant_for
 from mercer.maps.binning import RandomBinning
 from mercer.maps.compact import CompactFeatures
 from mercer.maps.embedding import SubspaceEmbedding
@@ -119,9 +120,11 @@ def get(
         _check_applicable(given, known, feature_map)
         result.set_params(**given)
     else:
+        # Not every estimator has n_components, but every random map has.
+        told = meant_for("a map's n_components", feature_map) if is_number(feature_map) else ""
         raise ValueError(
             f"feature_map must be one of {', '.join(map(repr, _NAMES))} or a FeatureMap; "
-            f"got {feature_map!r}."
+            f"got {shown(feature_map)}{told}."
         )
     for name, value in (("random_state", random_state), ("n_jobs", n_jobs)):
         if name not in known or value is None:

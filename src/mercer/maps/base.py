@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
+from sklearn import get_config
 from sklearn.base import (
     BaseEstimator,
     ClassNamePrefixFeaturesOutMixin,
@@ -23,11 +25,12 @@ from mercer._rows import Data, PreparedRows, is_large
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import FLOATS, column_indices, float_type, scale_of_distance
+from mercer._words import shown
 from mercer.designs import Dense, Design, Lazy
 from mercer.kernels.base import Gamma
 from mercer.maps.drawn import LAST_KEY, Memory
 
-__all__ = ["FeatureMap"]
+__all__ = ["FeatureMap", "is_number", "meant_for"]
 
 
 class _Draws(Memory):
@@ -103,7 +106,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         array, or CSR where features are sparse, of shape (n, D), in the dtype of X
         """
         self._check_fitted()
-        return self._transform(self._checked(X, reset=False))
+        return self._checked_output(self._transform(self._checked(X, reset=False)))
 
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """``fit(X).transform(X)`` with one look at the data.
@@ -120,7 +123,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """
         X = self._taken(X, reset=True)
         self._fit(X)
-        return self._transform(X)
+        return self._checked_output(self._transform(X))
 
     def transform_block(self, X: Any, columns: ArrayLike) -> NDArray:
         """Some columns of z(X), generated for this call and forgotten.
@@ -282,6 +285,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         """The kernel that the settings name, not yet resolved; None if they name none."""
         if "kernel" not in vars(self):
             return None
+        self._refuse_number("kernel", "a name, a Kernel or a function of (X, Y)")
         return kernels.get(self.kernel, self.gamma)
 
     def state_kernel(self, kernel: kernels.Kernel) -> Self:
@@ -328,6 +332,30 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return False
 
     # What all maps share.
+
+    def _refuse_number(self, name: str, rule: str) -> None:
+        """Refuse a number for the setting ``name``, which is meant for the next one of a number."""
+        value = getattr(self, name)
+        if is_number(value):
+            told = meant_for(self._number_setting, value)
+            raise ValueError(f"{name} must be {rule}; got {shown(value)}{told}.")
+
+    @property
+    def _number_setting(self) -> str | None:
+        """The setting that a first argument in numbers is meant for."""
+        return "n_components" if "n_components" in self.get_params(deep=False) else None
+
+    def _checked_output(self, Z: Matrix) -> Matrix:
+        """Features, unless they are sparse and scikit-learn is to make a data frame of them."""
+        own = getattr(self, "_sklearn_output_config", {})
+        wanted = own.get("transform", get_config()["transform_output"])
+        if wanted != "default" and sparse.issparse(Z):
+            raise ValueError(
+                f"set_output(transform={wanted!r}) needs dense features; those of "
+                f"{type(self).__name__} are sparse here: say set_output(transform='default'), and "
+                "make a frame by pandas.DataFrame.sparse.from_spmatrix if it has to be one."
+            )
+        return Z
 
     def _taken(self, X: Any, reset: bool) -> Data:
         """Checked data; rows that are prepared when they are read are checked when they are.
@@ -438,3 +466,15 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def is_number(value: Any) -> bool:
+    """Whether ``value`` is a number, for which True and False do not count."""
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+
+
+def meant_for(setting: str | None, value: Any) -> str:
+    """The end of a sentence that refuses a number: where it belongs, if there is a setting."""
+    if setting is None or not float(value).is_integer():
+        return ""
+    return f": write {setting}={shown(int(value))}"

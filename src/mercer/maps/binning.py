@@ -120,7 +120,7 @@ class RandomBinning(FeatureSequence):
         self._fit_design(X)
 
     def fit_transform(self, X, y=None):
-        return self.fit_design(X).tocsr()
+        return self._checked_output(self.fit_design(X).tocsr())
 
     @property
     def _goes_by_rows(self) -> bool:

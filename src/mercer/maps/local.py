@@ -107,6 +107,10 @@ default="laplacian"
     members_: Members = field(init=False)
 
     @property
+    def _number_setting(self) -> str | None:
+        return "leaf_size"
+
+    @property
     def n_features_out_(self) -> int:  # type: ignore[override]
         return len(self.members_.order) + len(self.members_)
 

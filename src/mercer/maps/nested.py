@@ -154,6 +154,7 @@ class Nested(FeatureMap):
         if isinstance(self.base, FeatureMap):
             self._check_left_out()
             return clone(self.base)
+        self._refuse_number("base", "a name or a FeatureMap")
         base = maps.get(name_from(self.base, maps._NAMES, "base"), self.kernel, self.gamma)
         settings = base.get_params(deep=False)
         if "n_components" in settings:

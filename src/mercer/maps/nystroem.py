@@ -187,6 +187,13 @@ default="gaussian"
         identity = np.eye(simpler.n_features_out_, dtype=coef.dtype)
         return simpler, identity if weights.ndim == 2 else identity[0]
 
+    def whitened(self) -> Nystroem:
+        """A fitted copy with ``whiten=True``: of the same landmarks, which it shares."""
+        self._check_fitted()
+        other = copy.copy(self)
+        other.whiten, other.normalization_ = True, self._whitening()
+        return other
+
     def _fit(self, X: Data) -> None:
         n_threads(self.n_jobs)
         if self.n_components is not None:

@@ -1,0 +1,235 @@
+"""Standard deviations of predictions: ridge machines seen as Gaussian processes."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._state import State, holds_once, is_array, is_finite
+from mercer._validation import flag, is_name
+from mercer.equations.posterior import (
+    FeaturePosterior,
+    LeafPosterior,
+    Posterior,
+    RowPosterior,
+    gram_of,
+    prior_variance,
+)
+from mercer.estimators._documentation import entries
+from mercer.estimators.base import FeatureModel, Listener
+from mercer.estimators.preprocessing import Rows
+from mercer.losses import Loss
+from mercer.maps import ExactKernel, FeatureMap, LocalKernel, Nystroem
+
+__all__ = ["POSTERIOR", "Posteriors"]
+
+POSTERIOR = entries(
+    """
+    noise_std_ : float or ndarray of shape (n_outputs,)
+        Standard deviation of the noise of a target of weight one, in units of y: the part of
+        ``predict(X, return_std=True)`` that more rows do not lessen. The standard deviation of the
+        function alone is ``sqrt(std**2 - noise_std_**2)``. Found at first use.
+    prior_std_ : float or ndarray of shape (n_outputs,)
+        Standard deviation of the function before any target is known, where k(x, x) = 1, in units
+        of y. Found at first use.
+    """
+)
+
+# The posteriors that were made, by model, with the coefficients that they belong to and the prior
+# variance. They live as long as the model and are no part of it: copies and files have none.
+_made: WeakKeyDictionary[Any, tuple[NDArray, Posterior, NDArray]] = WeakKeyDictionary()
+
+
+class Posteriors(FeatureModel):
+    """A mixin for regression: predictions with standard deviations."""
+
+    alpha_: float
+    _total_weight_: float | None  # of the rows of the fit; None where there is no posterior
+    _row_weights_: NDArray[np.float64] | None  # None for ones, and for maps that keep no rows
+    _posterior_: dict[str, Any]  # of maps that keep no rows, if asked for
+
+    def predict(self, X, return_std=False):
+        """Predicted targets and, if wanted, standard deviations of new targets.
+
+        Parameters
+        ----------
+        X : array, data frame or CSR of shape (n_samples, n_features), or texts
+        return_std : bool, default=False
+            True gives, too, the standard deviation of a new target of weight one at each row, that
+            is of the function and the noise. The model is the posterior mean of a Gaussian process
+            with prior covariance ``s2 * k``, given targets with independent noise of variance
+            ``s2 * alpha_ * sum(w) / w_i``, where all weights w are 1 unless they were given. The
+            prior variance s2 is the one that the targets of the fit show when each of them is
+            predicted by all others. The constant term is taken as known.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        std : ndarray of the same shape
+            Only with ``return_std``, in units of y.
+
+        Raises
+        ------
+        ValueError
+            With ``return_std``, if the loss is not "squared" or the penalty not "l2", or the model
+            keeps too little of its fit.
+        MemoryError
+            With ``return_std``, before it begins, if a factor would not fit.
+        """
+        if not flag(return_std, "return_std"):
+            return super().predict(X)
+        self._check_fitted()
+        posterior, prior = self._posterior("return_std=True")
+        mean = super().predict(X)
+        variances = posterior.variances(self._checked(X), self._preprocessing.scaled)
+        std = np.sqrt(np.multiply.outer(variances + self._noise, prior))
+        return mean, std.astype(mean.dtype, copy=False)
+
+    @property
+    def noise_std_(self) -> Any:
+        """Standard deviation of the noise of a target of weight one."""
+        return np.sqrt(self._prior_variance("noise_std_") * self._noise)[()]
+
+    @property
+    def prior_std_(self) -> Any:
+        """Standard deviation of the function before any target is known."""
+        return np.sqrt(self._prior_variance("prior_std_"))[()]
+
+    def _prior_variance(self, name: str) -> NDArray[np.float64]:
+        self._check_fitted()
+        try:
+            return self._posterior(name)[1]
+        except ValueError as error:  # for ``hasattr``
+            raise AttributeError(str(error)) from error
+
+    @property
+    def _noise(self) -> float:
+        """The noise variance of a target of weight one, in units of the prior variance."""
+        return self.alpha_ * float(self._total_weight_ or 0.0)
+
+    # -- at fit ------------------------------------------------------------------------------
+
+    def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
+        wanted = getattr(self, "posterior", False)
+        is_gaussian = loss.quadratic and is_name(getattr(self, "penalty", "l2"), "l2")
+        if wanted and not is_gaussian:
+            raise ValueError(
+                "posterior=True needs loss='squared' and penalty='l2'; got "
+                f"loss={loss.name!r} and penalty={getattr(self, 'penalty', 'l2')!r}."
+            )
+        weights = rows.weights
+        total = float(len(rows) if weights is None else np.sum(weights))
+        self._total_weight_, self._row_weights_ = total if is_gaussian else None, weights
+        self.__dict__.pop("_posterior_", None)
+        super()._fit_rows(rows, loss, listener)
+        if not _keeps_rows(self.feature_map_):
+            self._row_weights_ = None
+            if wanted:
+                self._posterior_ = self._kept(rows)
+
+    def _kept(self, rows: Rows) -> dict[str, Any]:
+        """What stands for the rows of the fit: the products of their features, and the prior."""
+        map_, prepare = self.feature_map_, self._preprocessing.scaled
+        if isinstance(map_, Nystroem) and map_.normalization_ is None:
+            map_ = map_.whitened()
+        _check_strength(self.alpha_, "posterior=True")
+        shares = None if rows.weights is None else rows.weights / np.mean(rows.weights)
+        gram = gram_of(map_, rows.X, prepare, shares)
+        posterior = FeaturePosterior(map_, gram, self.alpha_ * len(rows))
+        answers = self._responses_of(rows.X) - self._target_mean_
+        residual = (rows.target.astype(np.float64) - answers).reshape(len(rows), -1)
+        prior = prior_variance(*posterior.left_out(rows.X, prepare, residual, shares))
+        other = None if map_ is self.feature_map_ else map_
+        strengths = {"alpha": float(self.alpha_), "ridge": float(posterior.ridge)}
+        return {"map": other, "gram": gram, "prior": prior, **strengths}
+
+    # -- at first use ------------------------------------------------------------------------
+
+    def _posterior(self, asked: str) -> tuple[Posterior, NDArray[np.float64]]:
+        """The posterior, and the prior variance, () or (k,); ``asked`` begins a refusal."""
+        coef, posterior, prior = _made.get(self, (None, None, None))
+        if coef is not self.map_coef_ or posterior is None or prior is None:
+            posterior, prior = self._new_posterior(asked)
+            prior = prior if self.map_coef_.ndim == 2 else prior[0]
+            _made[self] = self.map_coef_, posterior, prior
+        return posterior, prior
+
+    def _new_posterior(self, asked: str) -> tuple[Posterior, NDArray[np.float64]]:
+        """The posterior and the prior variance (k,)."""
+        if vars(self).get("_total_weight_") is None:
+            raise ValueError(
+                f"{asked} needs a model fitted by this version or later with loss='squared' and "
+                "penalty='l2': fit it again."
+            )
+        _check_strength(self.alpha_, asked)
+        map_ = self.feature_map_
+        if not _keeps_rows(map_):
+            return self._posterior_of_features(asked)
+        coef = self.map_coef_.T.reshape(map_.n_features_out_, -1).astype(np.float64)
+        weights = self._row_weights_
+        ridges = self._noise / (np.ones(map_.landmarks_.shape[0]) if weights is None else weights)
+        if isinstance(map_, LocalKernel):
+            leaves = LeafPosterior(map_, ridges)
+            return leaves, prior_variance(*leaves.left_out(coef[: len(map_.members_.order)]))
+        of_rows = RowPosterior(map_.kernel_, map_.landmarks_, ridges)
+        return of_rows, prior_variance(*of_rows.left_out(coef))
+
+    def _posterior_of_features(self, asked: str) -> tuple[Posterior, NDArray[np.float64]]:
+        name = type(self.feature_map_).__name__
+        kept = vars(self).get("_posterior_")
+        if kept is None:
+            raise ValueError(
+                f"{asked} needs a fit with posterior=True where feature_map_ is a {name}: such a "
+                "model keeps no rows."
+            )
+        if kept["alpha"] != self.alpha_:
+            raise ValueError(
+                f"{asked} needs a fit with alpha={self.alpha_!r} alone; posterior=True keeps what "
+                f"belongs to alpha={kept['alpha']!r}."
+            )
+        map_ = kept["map"] or self.feature_map_
+        return FeaturePosterior(map_, kept["gram"], kept["ridge"]), kept["prior"]
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        state, made = State(self), vars(self)
+        if made.get("_total_weight_") is not None:
+            state.number("_total_weight_", 0.0)
+        if made.get("_row_weights_") is not None and _keeps_rows(self.feature_map_):
+            state.array("_row_weights_", (self.feature_map_.landmarks_.shape[0],), "d", 0.0)
+        if "_posterior_" in made:
+            _check_kept(self)
+
+
+def _keeps_rows(map_: FeatureMap) -> bool:
+    """Whether a model of this map holds the rows of its fit."""
+    exact = isinstance(map_, ExactKernel) and map_.normalization_ is None
+    return exact or isinstance(map_, LocalKernel)
+
+
+def _check_strength(alpha: float, asked: str) -> None:
+    if not alpha > 0:
+        raise ValueError(f"{asked} needs alpha above 0; got {alpha!r}.")
+
+
+def _check_kept(model: Posteriors) -> None:
+    """Refuse what stands for the rows of a fit if it is not as the fit left it."""
+    state = State(model)
+    kept = state.instance("_posterior_", dict)
+    map_, gram, prior = (kept.get(name) for name in ("map", "gram", "prior"))
+    fit = map_ is None or isinstance(map_, FeatureMap)
+    fit = fit and all(isinstance(kept.get(name), float) for name in ("ridge", "alpha"))
+    fit = fit and is_array(gram, (None, None), "d") and is_array(prior, (None,), "d")
+    rule = "hold the products of features and what belongs to them"
+    state.check("_posterior_", rule, fit)
+    if map_ is not None:
+        map_._check_state()
+    used, k = map_ or model.feature_map_, model.map_coef_.shape[0] if model.map_coef_.ndim == 2 else 1
+    fit = not (isinstance(used, Nystroem) and used.normalization_ is None)
+    fit = fit and gram.shape == 2 * (used.n_features_out_,) and len(prior) == k
+    fit = fit and used.n_features_in_ == model.n_features_in_ if not used.takes_text else fit
+    fit = fit and holds_once("finite", lambda: is_finite(gram), gram) and is_finite(prior)
+    state.check("_posterior_", rule, fit and min(prior) >= 0 and kept["ridge"] > 0)
