@@ -90,6 +90,13 @@ class Loss:
         """The response that models begin with, given a function that averages over rows."""
         return self.constant(mean(y), len(y))
 
+    def unit(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> float:
+        """Typical second derivative for these targets: default strengths of a penalty follow it.
+
+        So the unit of y does not matter where the loss is no likelihood, whose scale means noise.
+        """
+        return 1.0
+
     def smoothed(self, width: float) -> Loss:
         """A smooth loss that differs from this one only near its kink, by less for less width."""
         return self

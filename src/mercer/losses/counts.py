@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -110,6 +111,11 @@ class Tweedie(Loss):
     def constant(self, mean: NDArray, n_rows: int) -> NDArray:
         # A mean of zero counts as half a unit in all rows.
         return np.log(np.where(mean > 0, mean, 0.5 / n_rows))
+
+    def unit(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> float:
+        size = float(np.mean(mean(y)))
+        # Counts have no unit, and amounts, of p = 2, none that the loss feels.
+        return size ** (2 - self.power) if 1 < self.power < 2 and size > 0 else 1.0
 
     def means(self, u: NDArray) -> NDArray:
         with np.errstate(over="ignore", under="ignore"):

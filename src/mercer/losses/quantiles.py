@@ -85,6 +85,11 @@ class Quantile(_Levelled):
             low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
         return high
 
+    def unit(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> float:
+        """1 / mean absolute deviation from the median, about the density of the targets there."""
+        deviation = np.mean(mean(np.abs(y - Quantile().start(y, mean))))
+        return 1.0 / float(deviation) if deviation > 0 else 1.0
+
     def smoothed(self, width: float) -> SmoothQuantile:
         """The loss with a parabola of that width, in units of y, in place of the kink."""
         return SmoothQuantile(self.level, width)
@@ -141,6 +146,10 @@ class SmoothQuantile(_Levelled):
     def start(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray:
         """That of the pinball loss."""
         return Quantile(self.level).start(y, mean)
+
+    def unit(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> float:
+        """That of the pinball loss."""
+        return Quantile(self.level).unit(y, mean)
 
 
 @dataclass(frozen=True)
