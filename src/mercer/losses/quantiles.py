@@ -99,8 +99,8 @@ class Quantile(_Levelled):
 class SmoothQuantile(_Levelled):
     """The pinball loss with a parabola in place of its kink.
 
-    With r = u − y: ``c · r − width · c² / 2`` for c = r / width, bounded by −level and 1 − level. It
-    is the Moreau envelope of :class:`Quantile`, and below it by at most width / 2.
+    With r = u − y: ``c · r − width · c² / 2`` for c = r / width, bounded by −level and 1 − level.
+    It is the Moreau envelope of :class:`Quantile`, and below it by at most width / 2.
 
     Parameters
     ----------

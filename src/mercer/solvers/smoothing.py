@@ -53,9 +53,9 @@ class Smoothing(Solver):
                  stop if the duality gap of F is small enough;   h ← h / 4
 
     The derivatives of the smooth loss are dual variables of F. With ``RKHSNorm``, which has no
-    duality gap here, and for alpha = 0 they are ε-subgradients of the loss, and the mean of ε counts: what F is above
-    its minimum where the smooth problem is solved exactly. Each smooth problem is solved by
-    ``NewtonCG``, or by ``CoordinateDescent`` for a penalty with an l1 part.
+    duality gap here, and for alpha = 0 they are ε-subgradients of the loss, and the mean of ε
+    counts: what F is above its minimum where the smooth problem is solved exactly. Each smooth
+    problem is solved by ``NewtonCG``, or by ``CoordinateDescent`` for a penalty with an l1 part.
 
     Parameters
     ----------

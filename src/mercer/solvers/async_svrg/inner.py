@@ -19,8 +19,8 @@ from mercer.solvers.coordinate.columns import ColumnLists
 __all__ = ["IN_CORE", "MARGINS", "PRECISIONS", "SAMPLINGS", "Inner", "Settings", "curvatures"]
 
 # Losses that the core knows by name.
-IN_CORE = ("squared", "huber", "correntropy", "logistic", "squared_hinge", "smooth_hinge")
-IN_CORE += ("sigmoid",)
+IN_CORE: tuple[str, ...] = ("squared", "huber", "correntropy")
+IN_CORE += ("logistic", "squared_hinge", "smooth_hinge", "sigmoid")
 MARGINS = ("recomputed", "kept")
 SAMPLINGS = ("uniform", "column")
 PRECISIONS = ("design", "float32", "bfloat16")
