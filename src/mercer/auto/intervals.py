@@ -12,7 +12,7 @@ from scipy import sparse
 
 from mercer._array import n_threads
 from mercer._blas import blas_threads
-from mercer._state import State, is_array
+from mercer._state import State, is_array, is_finite
 from mercer._validation import real_number
 from mercer.auto.machines import Machine, exact_responses
 from mercer.estimators import KernelRegressor
@@ -115,15 +115,13 @@ class Spread:
         Infinite where there are too few rows to tell.
         """
         m = len(self.scores)
-        places = np.asarray(levels) * (m + 1) - 1  # the i-th of m scores stands at i / (m + 1)
-        padded = np.vstack([self.scores, np.full(self.scores.shape[1:], np.inf)[None]])
-        below = np.clip(np.floor(places + 1e-9).astype(int), 0, m)
-        share = np.clip(places - below, 0, 1)[:, None]
-        upper = padded[np.minimum(below + (share[:, 0] > 1e-9), m)]
-        with np.errstate(invalid="ignore"):
-            found = np.where(share > 1e-9, (1 - share) * padded[below] + share * upper, padded[below])
-        found = np.where(places[:, None] > m - 1 + 1e-9, np.inf, found)
-        return np.where(places[:, None] < -1e-9, -np.inf, found)
+        ranks = np.arange(1, m + 1) / (m + 1)  # the i-th score lies above a share i / (m + 1)
+        first, last = (ranks[0], ranks[-1]) if m else (0.5, 0.5)
+        columns = [np.interp(levels, ranks, column) if m else levels for column in self.scores.T]
+        found = np.column_stack(columns)
+        found[levels < first - 1e-12] = -np.inf
+        found[levels > last + 1e-12] = np.inf
+        return found
 
     def ends(self, coverage: float) -> NDArray[np.float64]:
         """Scores between which new ones lie with at least that probability, (2, k)."""
@@ -139,7 +137,8 @@ class Spread:
     def _check_state(self) -> None:
         state = State(self)
         scores = state.value("scores")
-        sound = is_array(scores, (None, None)) and bool((np.diff(scores, axis=0) >= 0).all())
+        sound = is_array(scores, (None, None)) and is_finite(scores)
+        sound = sound and bool((np.diff(scores, axis=0) >= 0).all())
         state.check("scores", "be sorted numbers of shape (m, k)", sound)
         state.check("unit", "be positive", state.number("unit") > 0)
         if state.instance("machine", (KernelRegressor, type(None))) is not None:
@@ -170,7 +169,9 @@ def _learned(inputs: NDArray, logs: NDArray, n_jobs: int | None) -> tuple[NDArra
     """Centred logs of all rows by machines that have not seen them, and their best ridge."""
     fold = np.arange(len(logs)) % _FOLDS
     machines = [
-        Machine(_GAMMA, inputs[fold != f], inputs[fold == f], logs[fold != f][:, None] - np.mean(logs))
+        Machine(
+            _GAMMA, inputs[fold != f], inputs[fold == f], logs[fold != f][:, None] - np.mean(logs)
+        )
         for f in range(_FOLDS)
     ]
     learned = np.zeros((len(_RIDGES), len(logs)))

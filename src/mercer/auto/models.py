@@ -26,8 +26,8 @@ from mercer.estimators import (
 )
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.inputs import numbers
-from mercer.estimators.targets import coded, winners
 from mercer.estimators.selection import random_order
+from mercer.estimators.targets import coded, winners
 from mercer.preparation import checked_table, rows_of
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
