@@ -7,11 +7,12 @@ from scipy import sparse
 from mercer import _core
 from mercer._random import Streams
 from mercer.losses import LOSSES, Correntropy, Huber, Logistic
+from mercer.solvers.async_svrg.inner import IN_CORE
 
 pytestmark = pytest.mark.rounding
 
 KEY, SLOT = 12345, 24
-POINTWISE = [cls() for cls in LOSSES.values() if not cls.joint]
+POINTWISE = [LOSSES[name]() for name in IN_CORE]
 POINTWISE += [Huber(0.3), Correntropy(2.5)]
 
 
@@ -153,7 +154,7 @@ def test_every_view_has_the_slopes_of_the_matrix(weighted, fit_intercept, codes,
         np.testing.assert_allclose(found, task.slopes(task.snapshot), atol=slack(name))
 
 
-@pytest.mark.parametrize("loss", [cls() for cls in LOSSES.values() if not cls.joint], ids=repr)
+@pytest.mark.parametrize("loss", POINTWISE, ids=repr)
 def test_steps_over_all_rows_are_proximal_coordinate_descent(loss, codes, rng):
     task = Task(codes, rng, loss)
     expected = task.plain(7, 300, 60)

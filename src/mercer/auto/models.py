@@ -14,6 +14,7 @@ from mercer._state import State
 from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
+from mercer.auto.intervals import Spread, checked_quantiles
 from mercer.auto.means import MeanClassifier, MeanRegressor
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
@@ -25,8 +26,9 @@ from mercer.estimators import (
 )
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.inputs import numbers
+from mercer.estimators.selection import random_order
 from mercer.estimators.targets import coded, winners
-from mercer.preparation import checked_table
+from mercer.preparation import checked_table, rows_of
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
 
@@ -126,6 +128,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     (2, 2)
     """
 
+    spread_: Spread
     _machine, _local_machine, _mean_model = KernelRegressor, LocalKernelRegressor, MeanRegressor
     _target_kind = "continuous"
 
@@ -178,27 +181,44 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         """
         return self._score(X, y, sample_weight, super().score)
 
-    def predict(self, X: Any) -> NDArray:
-        """Predicted targets.
+    def predict(self, X: Any, quantiles: Any = None) -> NDArray:
+        """Predicted targets: means, or quantiles.
+
+        Quantiles are those of the errors on the rows held out in the search, in units of a size
+        that depends on the row; they never cross. Several outputs have one size for all rows.
 
         Parameters
         ----------
         X : frame, array or CSR of shape (n_samples, n_features)
+        quantiles : array of shape (n_quantiles,), default=None
+            Levels above 0 and below 1; 0.5 is the median. None asks for means.
 
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            With ``quantiles`` one more axis, of n_quantiles; infinite where the rows held out are
+            too few to tell.
         """
         self._check_fitted()
+        if quantiles is not None:
+            levels = checked_quantiles(quantiles)
+            if "spread_" not in vars(self):
+                raise ValueError(
+                    "quantiles need a model of this version, which keeps the signs of errors; "
+                    "fit it again."
+                )
+            return self._at_scores(X, self.spread_.quantiles(levels))
         predicted = self.best_estimator_.predict(checked_table(self, X, reset=False))
         return predicted.astype(np.float64, copy=False)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray:
         """Intervals that hold the targets of new rows with at least some probability.
 
-        Their width is that of the errors on the rows held out in the search (split-conformal
-        prediction), by a model of fewer rows than the final one, so that they err on the wide side;
-        for logarithms of targets they grow with the prediction.
+        Their ends are quantiles of the errors on the rows held out in the search (split-conformal
+        prediction), multiplied by a size that depends on the row where that makes them better. The
+        errors are those of a model of fewer rows than the final one, so that intervals err on the
+        wide side; for logarithms of targets they grow with the prediction. Several outputs have
+        intervals of one width each, with the prediction in the middle.
 
         Parameters
         ----------
@@ -212,16 +232,45 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             Lower and upper ends; infinite where the rows held out are too few for ``coverage``.
         """
         self._check_fitted()
+        if self.conformal_.scores.ndim == 1 and "spread_" in vars(self):
+            return self._at_scores(X, self.spread_.ends(coverage))
+        reach = np.atleast_1d(self.conformal_.bound(coverage))
+        return self._at_scores(X, np.stack([-reach, reach]), even=True)
+
+    def _at_scores(self, X: Any, scores: NDArray, even: bool = False) -> NDArray:
+        """Targets at some scores (q, k) of their errors, (n, q) or (n, k, q); sizes are 1 if even.
+
+        For logarithms of targets so are the errors.
+        """
         X = checked_table(self, X, reset=False)
-        reach = self.conformal_.bound(coverage)
         estimator = self.best_estimator_
-        if isinstance(estimator, LogTargetRegressor):
-            middle, shift = estimator.regressor_.predict(X), estimator.shift_
-            ends = [shift.unbounded(middle - reach), shift.unbounded(middle + reach)]
-        else:
-            middle = estimator.predict(X)
-            ends = [middle - reach, middle + reach]
-        return np.stack(ends, axis=-1)
+        logs = isinstance(estimator, LogTargetRegressor)
+        middle = (estimator.regressor_ if logs else estimator).predict(X).astype(np.float64)
+        sizes: Any = 1.0
+        if not even and self.spread_.machine is not None:
+            sizes = self.spread_.sizes(self._pipelines()[0][:-1].transform(X), middle)[:, None]
+        scores = scores[:, 0] if middle.ndim == 1 else scores.T
+        ends = middle[..., None] + sizes * scores
+        return estimator.shift_.unbounded(ends) if logs else ends
+
+    def _measure_errors(self, X: Any, search: Search) -> None:
+        rows, responses = search.held_rows, search.held_responses
+        if search.best is None or responses is None:
+            k = search.goal.truth(np.arange(1), "").shape[1]
+            self.spread_ = Spread(np.empty((0, k)))
+            return
+        order = np.argsort(random_order(search.key, len(rows)))
+        rows, responses = rows[order], responses[order]
+        errors = search.goal.truth(rows, search.best.settings.transform) - responses
+        weights = getattr(search.goal, "weights", None)
+        weights = None if weights is None else weights[rows]
+        treated = self._pipelines()[0][:-1].transform(rows_of(X, rows))
+        self.spread_ = Spread.fitted(treated, responses, errors, weights, self.n_jobs)
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if "spread_" in vars(self):  # models saved by 0.1.0 have none
+            State(self).instance("spread_", Spread)._check_state()
 
     def _calibrate(self, search: Search) -> None:
         if search.best is None or search.held_responses is None:

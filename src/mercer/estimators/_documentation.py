@@ -10,9 +10,13 @@ SHARED = entries(
     """
     gamma : float, array of shape (n_features,), "scale" or "median", default="scale"
         Scale of that kernel, > 0. "scale" and "median" follow the scaled inputs.
-    loss : "squared", "huber", "correntropy" or a loss, default="squared"
-        With "correntropy" targets that are far off count for nothing; its ``sigma`` of 1 is in
-        units of y, see ``losses.Correntropy``.
+    loss : str or a loss, default="squared"
+        "squared", "huber", "correntropy", "quantile", "expectile", "poisson", "gamma", "tweedie" or
+        an object of :mod:`mercer.losses`. With "correntropy" targets that are far off count for
+        nothing; its ``sigma`` of 1 is in units of y. "quantile" is the median and
+        ``losses.Quantile(0.9)`` what nine targets of ten are below, a model for each level. The
+        last three are half deviances of counts and amounts of at least 0 with a mean of exp(w . z +
+        b), which ``predict`` gives.
     fit_intercept : bool, default=True
         Whether the model has a constant term; it is not penalised.
     scale : bool, default=True
@@ -64,12 +68,14 @@ MACHINES = SHARED | entries(
     alpha : float or None, default=None
         Strength of the penalty, >= 0. None means ``0.3 / n_samples`` (with weights, their sum
         instead of n_samples) for "l2", else a hundredth of the least strength at which no weight
-        is left.
+        is left. For "quantile" the former is divided by the mean absolute deviation of y from its
+        median, and for ``Tweedie(p)`` multiplied by the mean of y to the power 2 - p, so that the
+        unit of y does not matter.
     l1_ratio : float or None, default=None
         Share r of ``||w||_1`` in the mixture ``alpha * (r * ||w||_1 + (1 - r) / 2 * ||w||^2)``,
         from 0 to 1; None means one half. For "elastic-net" alone.
-    solver : "auto", "cholesky", "cg", "block", "newton-cg", "cd", "async" or a solver, \
-default="auto"
+    solver : "auto", "cholesky", "cg", "block", "newton-cg", "smoothing", "cd", "async" or a \
+solver, default="auto"
         "auto" chooses by sizes, loss and memory; ``solver_`` tells which. A solver object brings
         its own settings, such as the ``checkpoint`` folder of ``solvers.BlockCoordinateDescent``.
     tol : float, default=1e-2

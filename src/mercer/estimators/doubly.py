@@ -134,6 +134,10 @@ class StreamingMachine(FeatureModel):
 
     def _begin(self, rows: Rows, loss: Loss) -> Matrix:
         """Fix scaler, map and constant by the first rows; returns them scaled."""
+        if not np.isfinite(loss.lipschitz):
+            raise ValueError(
+                f"loss must be one of bounded curvature, for steps of a length; got {loss.name!r}."
+            )
         prepared, scaled = Preprocessing.fitted(self._map(), rows, self.scale)
         self.scaler_, self.feature_map_ = prepared.scaler, prepared.feature_map
         warn_of_rough_features(self.feature_map_, scaled)

@@ -22,6 +22,7 @@ from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
 from mercer.estimators.regression import Regression
 from mercer.estimators.selection import checked_path, held_out, mean_loss, responses
+from mercer.estimators.targets import unit_of
 from mercer.losses import Loss
 from mercer.maps import LocalKernel
 from mercer.solvers.local import LeafProgress, LocalSolution, solve_leaves
@@ -143,7 +144,7 @@ class LocalKernelMachine(FeatureModel):
 
     def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         map_ = self._stated_map()
-        alphas = self._strengths(rows)
+        alphas = self._strengths(rows, loss)
         positive_number(self.tol, "tol")
         positive_integer(self.max_iter, "max_iter")
         self._forget()
@@ -225,14 +226,15 @@ class LocalKernelMachine(FeatureModel):
         map_, theta = state.model()
         return {"feature_map_": map_, **self._coefficients(theta)}
 
-    def _strengths(self, rows: Rows) -> list[float]:
+    def _strengths(self, rows: Rows, loss: Loss) -> list[float]:
         if self.alphas is not None:
             if self.alpha is not None:
                 raise ValueError(f"alpha must be left out beside alphas; got {self.alpha!r}.")
             return checked_path(self.alphas, "alphas")
         if self.alpha is not None:
             return [positive_number(self.alpha, "alpha")]
-        return [_RIDGE / (len(rows) if rows.weights is None else float(np.sum(rows.weights)))]
+        total = len(rows) if rows.weights is None else float(np.sum(rows.weights))
+        return [unit_of(loss, rows.target, rows.weights) * (_RIDGE / total)]
 
     def _check_memory(self, map_: LocalKernel, rows: Rows, n_alphas: int) -> None:
         """Refuse coefficients, or matrices of the leaves at work, that would not fit."""

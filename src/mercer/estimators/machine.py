@@ -26,6 +26,7 @@ from mercer.estimators.selection import (
     split_key,
 )
 from mercer.estimators.state import check_path
+from mercer.estimators.targets import unit_of
 from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem import Problem
@@ -171,6 +172,9 @@ class KernelMachine(FeatureModel):
                 "LocalKernelClassifier fit one by one."
             )
         penalty = self._resolve_penalty(design.shape[0], rows.weights)
+        if self.alpha is None and self.alphas is None and self._is_ridge():
+            unit = unit_of(loss, rows.target, rows.weights)
+            penalty = penalty if unit == 1 else replace(penalty, alpha=unit * penalty.alpha)
         if isinstance(design, KernelColumns):
             design, penalty = in_span(design, penalty, self._is_ridge(), loss.quadratic)
         problem = Problem(design, rows.target, loss, penalty, rows.weights, self.fit_intercept)

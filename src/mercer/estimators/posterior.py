@@ -227,7 +227,10 @@ def _check_kept(model: Posteriors) -> None:
     state.check("_posterior_", rule, fit)
     if map_ is not None:
         map_._check_state()
-    used, k = map_ or model.feature_map_, model.map_coef_.shape[0] if model.map_coef_.ndim == 2 else 1
+    used, k = (
+        map_ or model.feature_map_,
+        model.map_coef_.shape[0] if model.map_coef_.ndim == 2 else 1,
+    )
     fit = not (isinstance(used, Nystroem) and used.normalization_ is None)
     fit = fit and gram.shape == 2 * (used.n_features_out_,) and len(prior) == k
     fit = fit and used.n_features_in_ == model.n_features_in_ if not used.takes_text else fit

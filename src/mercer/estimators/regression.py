@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer._callbacks import with_callbacks
+from mercer._state import State
 from mercer._validation import float_type
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
@@ -15,12 +17,15 @@ from mercer.estimators.inputs import check_weights
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.targets import regression_loss
+from mercer.losses import Loss, Squared
 
 __all__ = ["KernelRegressor", "Regression"]
 
 
 class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
-    """Models of numbers: the target is centred."""
+    """Models of numbers: the target is centred, unless responses are its logarithm."""
+
+    _loss_: Loss
 
     @with_callbacks
     def fit(self, X, y, sample_weight=None):
@@ -40,11 +45,13 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         self._begin_fit()
         X, y = self._checked_pair(X, y, multi_output=True, y_numeric=True)
         weights = check_weights(sample_weight, X)
-        # Losses of a regression depend on the residual alone: solving for the centred target is the
-        # same problem, and a target far from zero keeps its digits in float32.
+        loss = regression_loss(self.loss)
+        # Most losses of a regression depend on the residual alone: solving for the centred target
+        # is the same problem, and a target far from zero keeps its digits in float32.
         target = np.asarray(y, dtype=np.float64)
+        centre = self.fit_intercept and loss.link == "identity"
         with np.errstate(over="ignore", invalid="ignore"):
-            mean = np.average(target, axis=0, weights=weights) if self.fit_intercept else 0.0
+            mean = np.average(target, axis=0, weights=weights) if centre else 0.0
             centred = target - mean
             size = np.sum(np.square(centred))
             rounded = centred.astype(float_type(X))
@@ -63,12 +70,14 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
                 f"y must be within the range of {rounded.dtype}, the type of X; its largest value "
                 f"is {np.abs(target).max():.3g}."
             )
-        self._target_mean_ = np.asarray(mean)
-        self._fit(X, y, rounded, weights, regression_loss(self.loss))
+        if loss.link != "identity":
+            loss.check_target(rounded)
+        self._target_mean_, self._loss_ = np.asarray(mean), loss
+        self._fit(X, y, rounded, weights, loss)
         return self
 
     def predict(self, X):
-        """Predicted targets.
+        """Predicted targets: means, or the quantile or expectile that ``loss`` is of.
 
         Parameters
         ----------
@@ -77,8 +86,37 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         Returns
         -------
         ndarray of shape (n_samples,) or (n_samples, n_outputs)
+
+        Warns
+        -----
+        UserWarning
+            If means of a loss with a log link are beyond the range of floats; the largest float
+            stands for them.
         """
-        return self._responses(X)
+        predicted = self._fitted_loss().means(self._responses(X))
+        if self._fitted_loss().link == "identity":
+            return predicted
+        beyond = np.isinf(predicted)
+        if np.any(beyond):
+            largest = np.finfo(predicted.dtype).max
+            warnings.warn(
+                f"{np.count_nonzero(beyond)} of {predicted.size} predicted means are beyond the "
+                f"range of {predicted.dtype}, and {largest:.2g} stands for them: their rows are "
+                "far from those of the fit, or alpha is too small.",
+                UserWarning,
+                stacklevel=2,
+            )
+            predicted[beyond] = largest
+        return predicted
+
+    def _fitted_loss(self) -> Loss:
+        """The loss of the fit, which files of earlier versions do not tell."""
+        return vars(self).get("_loss_") or Squared()
+
+    def _check_state(self) -> None:
+        super()._check_state()
+        if vars(self).get("_loss_") is not None:
+            State(self).instance("_loss_", Loss)
 
 
 @documented(MACHINES | POSTERIOR)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ __all__ = [
     "coded",
     "regression_loss",
     "signs",
+    "unit_of",
     "winners",
 ]
 
@@ -60,6 +62,11 @@ def regression_loss(loss: str | Loss) -> Loss:
     if loss.is_classification:
         raise ValueError(f"loss must be one for regression; got {loss.name!r}.")
     return loss
+
+
+def unit_of(loss: Loss, target: NDArray, weights: NDArray | None) -> float:
+    """The loss's typical second derivative for these targets, in units of the squared loss's."""
+    return loss.unit(target, partial(np.average, axis=0, weights=weights))
 
 
 def classification_loss(loss: str | Loss) -> Loss:

@@ -10,24 +10,35 @@ from __future__ import annotations
 from mercer._validation import name_from
 from mercer.losses.base import Loss
 from mercer.losses.classification import Logistic, Sigmoid, SmoothHinge, SquaredHinge
+from mercer.losses.counts import Gamma, Poisson, Tweedie
 from mercer.losses.multinomial import Multinomial
+from mercer.losses.quantiles import Expectile, Quantile, SmoothQuantile
 from mercer.losses.regression import Correntropy, Huber, Squared
 
 __all__ = [
     "Correntropy",
+    "Expectile",
+    "Gamma",
     "Huber",
     "Logistic",
     "Loss",
     "Multinomial",
+    "Poisson",
+    "Quantile",
     "Sigmoid",
     "SmoothHinge",
+    "SmoothQuantile",
     "Squared",
     "SquaredHinge",
+    "Tweedie",
     "get",
     "names",
 ]
 
-_ALL = (Squared, Huber, Correntropy, Logistic, SquaredHinge, SmoothHinge, Sigmoid, Multinomial)
+_ALL = (
+    *(Squared, Huber, Correntropy, Quantile, SmoothQuantile, Expectile, Poisson, Gamma, Tweedie),
+    *(Logistic, SquaredHinge, SmoothHinge, Sigmoid, Multinomial),
+)
 LOSSES: dict[str, type[Loss]] = {cls.name: cls for cls in _ALL}
 
 
@@ -42,8 +53,8 @@ def get(loss: str | Loss) -> Loss:
     Parameters
     ----------
     loss : str or Loss
-        "squared", "huber", "correntropy", "logistic", "squared_hinge", "smooth_hinge", "sigmoid" or
-        "multinomial".
+        "squared", "huber", "correntropy", "quantile", "smooth_quantile", "expectile", "poisson",
+        "gamma", "tweedie", "logistic", "squared_hinge", "smooth_hinge", "sigmoid" or "multinomial".
 
     Raises
     ------

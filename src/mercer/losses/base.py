@@ -28,11 +28,15 @@ class Loss:
         Targets are ±1 (one row per indicator for a joint loss) instead of real numbers.
     convex, quadratic, joint, has_proba : bool
         What solvers and estimators may rely on.
+    smooth : bool
+        Whether the loss has a derivative everywhere; one without has ``smoothed``.
+    link : {"identity", "log"}
+        What the response is of the mean of the target: the mean itself, or its logarithm.
     lipschitz : float
         β, the smallest bound of the second derivative's absolute value (spectral norm for a joint
-        loss).
+        loss); infinite where there is none.
     parameter : float
-        The shape of the loss, if it has one: ``delta`` or ``sigma``.
+        The shape of the loss, if it has one: ``delta``, ``sigma``, ``level`` or ``power``.
     """
 
     name: ClassVar[str] = ""
@@ -41,6 +45,8 @@ class Loss:
     quadratic: ClassVar[bool] = False
     joint: ClassVar[bool] = False
     has_proba: ClassVar[bool] = False
+    smooth: ClassVar[bool] = True
+    link: ClassVar[str] = "identity"
     lipschitz: ClassVar[float]
 
     def value(self, u: NDArray, y: NDArray) -> NDArray:
@@ -83,6 +89,21 @@ class Loss:
     def start(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> NDArray:
         """The response that models begin with, given a function that averages over rows."""
         return self.constant(mean(y), len(y))
+
+    def unit(self, y: NDArray, mean: Callable[[NDArray], NDArray]) -> float:
+        """Typical second derivative for these targets: default strengths of a penalty follow it.
+
+        So the unit of y does not matter where the loss is no likelihood, whose scale means noise.
+        """
+        return 1.0
+
+    def smoothed(self, width: float) -> Loss:
+        """A smooth loss that differs from this one only near its kink, by less for less width."""
+        return self
+
+    def means(self, u: NDArray) -> NDArray:
+        """Predictions of the target for responses u: the inverse of the link."""
+        return u
 
     @property
     def surrogate(self) -> Loss | None:

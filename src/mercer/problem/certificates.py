@@ -39,8 +39,11 @@ def dual_gap(point: Point) -> float | None:
     return None if gaps is None else float(np.sum(gaps))
 
 
-def dual_gaps(point: Point) -> NDArray[np.float64] | None:
+def dual_gaps(point: Point, slopes: NDArray | None = None) -> NDArray[np.float64] | None:
     """``dual_gap`` of every output: (k,) if they are independent; else (1,).
+
+    ``slopes`` (n,) or (n, k), in the domain of the conjugate, take the place of the derivatives
+    ℓ'(y_i, u_i), which a loss with a kink does not have everywhere.
 
     The domain of every conjugate is convex and holds 0, so any share of a is a dual point as well:
     with an l1 part all of a may be infeasible, and with both parts neither a nor the share of it
@@ -53,7 +56,9 @@ def dual_gaps(point: Point) -> NDArray[np.float64] | None:
     if penalty.alpha == 0:
         return np.full(point.values.shape, np.inf)
     y = problem.y.astype(np.float64, copy=False)
-    a = loss.gradient(point.responses.astype(np.float64, copy=False), y)
+    a = slopes
+    if a is None:
+        a = loss.gradient(point.responses.astype(np.float64, copy=False), y)
     if problem.fit_intercept:
         a = loss.balance(a, y, problem.row_mean)
     w = problem.weights_of(point.theta)

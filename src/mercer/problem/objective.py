@@ -268,6 +268,9 @@ class Problem:
         offers = {
             "a quadratic loss": self.loss.quadratic,
             "a convex loss": self.loss.convex,
+            "a smooth loss": self.loss.smooth,
+            "a loss with a kink": not self.loss.smooth,
+            "a loss of bounded curvature": bool(np.isfinite(self.loss.lipschitz)),
             "a quadratic penalty": self.penalty.quadratic,
             "a penalty of linear gradient": self.penalty.linear,
             "a linear system": self.loss.quadratic and self.penalty.linear,
@@ -380,6 +383,13 @@ class Problem:
         """The same problem with another penalty."""
         other = copy(self)
         other.penalty = penalty
+        return other
+
+    def with_loss(self, loss: Loss) -> Problem:
+        """The same problem with another loss for the same targets."""
+        other = copy(self)
+        other.loss = loss
+        other._facts = {"mean squares": self.mean_squares}  # all that depends on no loss
         return other
 
     def _curvature_product(self, curvature: Any, v: NDArray, outputs: NDArray | None) -> NDArray:

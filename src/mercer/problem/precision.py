@@ -91,7 +91,12 @@ def beyond_reach(problem: Problem) -> bool:
 
 
 def spread(problem: Problem) -> NDArray[np.float64]:
-    """Standard deviation of the targets of every output; root mean square of constant ones."""
+    """Standard deviation of the targets of every output; root mean square of constant ones.
+
+    1 where responses are logarithms of targets: an error of them is a share of the target.
+    """
+    if problem.loss.link == "log":
+        return np.ones(problem.n_outputs)
     y = problem.y.reshape(problem.n_rows, -1).astype(np.float64)
     largest = np.abs(y).max(axis=0, initial=0.0)  # squares may leave the range
     shares = y / np.where(largest > 0, largest, 1.0)

@@ -17,6 +17,7 @@ from mercer.solvers.direct import Cholesky, LeftOut, leave_one_out
 from mercer.solvers.doubly import DoublySGD, Expansion
 from mercer.solvers.dual import AsyncGreedyCD, BoxDual, DualResult, PairwiseCD
 from mercer.solvers.newton import NewtonCG
+from mercer.solvers.smoothing import Smoothing
 from mercer.solvers.working_set import Selection, Stream, WorkingSet
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Perceptrons",
     "Result",
     "Selection",
+    "Smoothing",
     "Solver",
     "Stream",
     "TraceRow",
@@ -59,6 +61,7 @@ SOLVERS: dict[str, type[Solver]] = {
         BlockCoordinateDescent,
         CoordinateDescent,
         NewtonCG,
+        Smoothing,
         AsyncSVRG,
     )
 }
@@ -76,8 +79,8 @@ def names() -> list[str]:
 def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
     """The solver that suits the loss and the size of a problem.
 
-    A penalty with an l1 part gets coordinate descent, and a loss that is not quadratic Newton's
-    method. What is left are linear equations:
+    A loss with a kink gets smooth ones in its place; a penalty with an l1 part coordinate descent,
+    and a loss that is not quadratic Newton's method. What is left are linear equations:
 
     - Ridge problems get the direct solver where the smaller side of the design is at most 4000, the
       design is dense or small itself, and the matrix fits; block descent where columns are made
@@ -87,6 +90,8 @@ def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
       residual in fewer looks at the kernel than block descent; more landmarks get block descent,
       which is about done when the factors of their preconditioner are made.
     """
+    if not problem.loss.smooth:
+        return Smoothing(tol=tol, max_iter=max_iter)
     if problem.penalty.l1:
         return CoordinateDescent(tol=tol, max_iter=max_iter)
     if not problem.loss.quadratic:
@@ -125,7 +130,7 @@ def get(
 
     Parameters
     ----------
-    solver : {"auto", "cholesky", "cg", "block", "cd", "newton-cg", "async"} or Solver
+    solver : {"auto", "cholesky", "cg", "block", "cd", "newton-cg", "smoothing", "async"} or Solver
         A solver object keeps its own settings.
     problem : Problem
         What "auto" chooses by.

@@ -68,12 +68,12 @@ class Result:
         One row for the start and one per iteration.
     interrupted : bool
         Whether the user's interrupt ended the loop; ``coef`` is the model reached by then.
-    criterion : {"gradient", "duality gap", "stationarity", "residual"}
+    criterion : {"gradient", "duality gap", "stationarity", "residual", "subgradients"}
         The quantity of the stopping test: the norm of the gradient relative to
         ``Problem.reference``; the duality gap relative to F at the best constant model; the
         distance of 0 to the subdifferential relative to the gradient of the loss of the best
-        constant model; or the residual of the linear equations relative to that of the best
-        constant model.
+        constant model; the residual of the linear equations relative to that of the best constant
+        model; or the mean ε of ε-subgradients relative to F at the best constant model.
     """
 
     coef: NDArray

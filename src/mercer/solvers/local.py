@@ -14,6 +14,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from mercer.maps.local import LocalKernel
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers.newton import NewtonCG
+from mercer.solvers.smoothing import Smoothing
 
 __all__ = ["LeafProgress", "LocalSolution", "solve_leaves"]
 
@@ -163,7 +165,8 @@ class _Leaves:
             for leaf in range(self.n_leaves):  # the model of a leaf that nobody comes to solve
                 rows = self.members.of(leaf)
                 own = None if self.weights is None else self.weights[rows]
-                self.coef[:, self._constant(leaf)] = np.average(target[rows], axis=0, weights=own)
+                mean = partial(np.average, axis=0, weights=own)
+                self.coef[:, self._constant(leaf)] = loss.start(target[rows], mean)
 
     def _constant(self, leaf: int) -> int:
         return len(self.members.order) + leaf
@@ -247,13 +250,14 @@ class _Leaves:
         total = float(len(y)) if weights is None else float(weights.sum())
         coefs, constants, optimality = [], [], []
         theta: NDArray | None = None
+        kind = NewtonCG if self.loss.smooth else Smoothing
         target = y if self.loss.joint or y.shape[1] > 1 else y[:, 0]
         for ridge in self.ridges:
             penalty = RKHSNorm(ridge / total, design)
             problem = Problem(design, target, self.loss, penalty, weights, self.fit_intercept)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                result = NewtonCG(tol=self.tol, max_iter=self.max_iter).solve(problem, theta)
+                result = kind(tol=self.tol, max_iter=self.max_iter).solve(problem, theta)
             if result.interrupted:
                 raise KeyboardInterrupt
             theta = result.coef

@@ -91,7 +91,9 @@ class NewtonCG(Solver):
     max_inner: int = 500
 
     name: ClassVar[str] = "newton-cg"
-    requires: ClassVar[frozenset[str]] = frozenset({"a penalty of linear gradient"})
+    requires: ClassVar[frozenset[str]] = frozenset(
+        {"a penalty of linear gradient", "a smooth loss"}
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -16,8 +16,11 @@ from mercer.designs import Binned, Dense, Design, Weighted
 from mercer.problem import Point, Problem
 from mercer.solvers.coordinate.columns import ColumnLists
 
-__all__ = ["MARGINS", "PRECISIONS", "SAMPLINGS", "Inner", "Settings", "curvatures"]
+__all__ = ["IN_CORE", "MARGINS", "PRECISIONS", "SAMPLINGS", "Inner", "Settings", "curvatures"]
 
+# Losses that the core knows by name.
+IN_CORE: tuple[str, ...] = ("squared", "huber", "correntropy")
+IN_CORE += ("logistic", "squared_hinge", "smooth_hinge", "sigmoid")
 MARGINS = ("recomputed", "kept")
 SAMPLINGS = ("uniform", "column")
 PRECISIONS = ("design", "float32", "bfloat16")

@@ -16,6 +16,7 @@ from mercer.designs import Binned, Dense, Sparse
 from mercer.losses import LOSSES
 from mercer.problem import Point, Problem, dual_gaps
 from mercer.solvers.async_svrg.inner import (
+    IN_CORE,
     MARGINS,
     PRECISIONS,
     SAMPLINGS,
@@ -149,7 +150,7 @@ class AsyncSVRG(Solver):
     random_state: RandomStateLike = 0
 
     name: ClassVar[str] = "async"
-    requires: ClassVar[frozenset[str]] = frozenset()
+    requires: ClassVar[frozenset[str]] = frozenset({"a loss of bounded curvature"})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -311,8 +312,8 @@ class AsyncSVRG(Solver):
     def _check(self, problem: Problem) -> None:
         super()._check(problem)
         loss = problem.loss
-        if type(loss) is not LOSSES.get(loss.name) or loss.joint:
-            known = ", ".join(repr(name) for name, cls in LOSSES.items() if not cls.joint)
+        if type(loss) is not LOSSES.get(loss.name) or loss.name not in IN_CORE:
+            known = ", ".join(map(repr, IN_CORE))
             raise ValueError(f"AsyncSVRG needs one of the losses {known}; got {loss.name!r}.")
         if not isinstance(problem.design, (Dense, Sparse, Binned)):
             raise ValueError(

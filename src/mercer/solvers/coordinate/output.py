@@ -99,7 +99,7 @@ class Output:
         points in root mean square; correlations with a column change by at most that times the
         root mean square of the column, its entry of ``norms``.
         """
-        if not np.isfinite(at.bound):
+        if not (np.isfinite(at.bound) and np.isfinite(self.loss.lipschitz)):
             return np.zeros(len(ids), dtype=bool)
         radius = np.sqrt(2 * self.loss.lipschitz * max(at.objective - at.bound, 0.0))
         return at.share * np.abs(at.gradient[ids]) + radius * norms < self.l1

@@ -153,7 +153,7 @@ class CoordinateDescent(Solver):
     method: str = "auto"
 
     name: ClassVar[str] = "cd"
-    requires: ClassVar[frozenset[str]] = frozenset()
+    requires: ClassVar[frozenset[str]] = frozenset({"a smooth loss"})
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -51,6 +51,8 @@ class Steps:
         if h is None or output.loss.quadratic:
             return h
         most = output.loss.lipschitz
+        if not np.isfinite(most):  # an exponential is bounded by none: the line search is enough
+            most = float(np.max(h))
         bound = most if output.weights is None else most * output.weights
         caution = self.caution if np.any(h) else 1.0
         return (1.0 - caution) * h + caution * bound if caution else h

@@ -1,0 +1,209 @@
+"""How far targets spread around predictions, row by row, from errors on rows held out."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+
+from mercer._array import n_threads
+from mercer._blas import blas_threads
+from mercer._state import State, is_array, is_finite
+from mercer._validation import real_number
+from mercer.auto.machines import Machine, exact_responses
+from mercer.estimators import KernelRegressor
+from mercer.maps import ExactKernel
+
+__all__ = ["Spread", "checked_quantiles"]
+
+_LEAST_ROWS = 60  # held-out rows from which sizes of errors are learned
+_MOST_ROWS, _MOST_NUMBERS = 1500, 2**21  # rows, and numbers that these hold, to learn them from
+_FOLDS = 3
+_GAMMA = 0.2  # of the Laplacian kernel, for inputs whose median distance is 1
+_RIDGES = (1.0, 4.0, 16.0)
+_FLOOR = 0.15  # of the median error, added to errors before the logarithm is taken
+_POWERS = (0.5, 0.75, 1.0, 1.25, 1.5)  # of the sizes, which the floor makes too even
+_GAIN = 0.99  # times the score of intervals of one width, below which sizes are worth having
+_COVERAGE = 0.9  # of the intervals that are judged
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The law of errors: that of their scores, multiplied by a size that depends on the row.
+
+    A kernel machine learns log |error| of held-out rows, from their inputs and predictions; the
+    size of a row is the exponential of what it says. Scores are errors in units of sizes by
+    machines that have not seen them. Where sizes make intervals no better they are 1 for all rows.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (m, k)
+        Errors in units of their size, sorted along the first axis; signed.
+    machine : KernelRegressor or None, default=None
+        Of log sizes; None where all are 1.
+    unit : float, default=1.0
+        What predictions are divided by to be an input of the machine.
+
+    References
+    ----------
+    Lei, G'Sell, Rinaldo, Tibshirani and Wasserman, Distribution-free predictive inference for
+    regression, JASA 2018: errors in units of an estimate of their size.
+    """
+
+    scores: NDArray
+    machine: KernelRegressor | None = field(default=None, repr=False)
+    unit: float = 1.0
+
+    @classmethod
+    def fitted(
+        cls,
+        rows: Any,
+        responses: NDArray,
+        errors: NDArray,
+        weights: NDArray | None = None,
+        n_jobs: int | None = None,
+    ) -> Spread:
+        """From rows that were held out, in random order.
+
+        Parameters
+        ----------
+        rows : array or CSR of shape (m, d)
+            In scales in which their median distance is about 1. Sparse ones get one size for all.
+        responses, errors : ndarray of shape (m, k)
+            Predictions of models that have not seen the rows, and targets minus these.
+        weights : ndarray of shape (m,), default=None
+            Positive.
+        n_jobs : int or None, default=None
+        """
+        even = cls(np.sort(_evened(errors, weights), axis=0))
+        m, k = errors.shape
+        if k != 1 or sparse.issparse(rows) or m < _LEAST_ROWS:
+            return even
+        unit = float(np.mean(np.abs(responses - np.roll(responses, 1)))) or 1.0
+        inputs = _with_responses(rows, responses[:, 0], unit)
+        m = min(m, _MOST_ROWS, max(_LEAST_ROWS, _MOST_NUMBERS // inputs.shape[1]))
+        inputs, error = inputs[:m], errors[:m, 0]
+        weights = None if weights is None else weights[:m]
+        logs = np.log(np.abs(error) + (_FLOOR * np.median(np.abs(error)) or 1.0))
+        learned, ridge = _learned(inputs, logs, n_jobs)
+        losses = [_interval_score(error, np.exp(power * learned)) for power in _POWERS]
+        if min(losses) > _GAIN * _interval_score(error, np.ones(m)):
+            return even
+        power = _POWERS[int(np.argmin(losses))]
+        scores = np.sort(_evened((error / np.exp(power * learned))[:, None], weights), axis=0)
+        map_ = ExactKernel("laplacian", _GAMMA, n_jobs=n_jobs)
+        machine = KernelRegressor(map_, alpha=ridge / m, scale=False, solver="cholesky")
+        with blas_threads(1), warnings.catch_warnings():  # learned scales differ on purpose
+            warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
+            machine.fit(inputs, power * (logs - logs.mean()), weights)
+        return cls(scores, machine, unit)
+
+    def sizes(self, rows: Any, responses: NDArray) -> NDArray[np.float64] | float:
+        """Sizes of the errors of new rows, (n,)."""
+        if self.machine is None:
+            return 1.0
+        logs = self.machine.predict(_with_responses(rows, responses, self.unit))
+        return np.exp(logs.astype(np.float64))
+
+    def quantiles(self, levels: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Scores below which new ones lie with these probabilities, (q, k).
+
+        Infinite where there are too few rows to tell.
+        """
+        m = len(self.scores)
+        ranks = np.arange(1, m + 1) / (m + 1)  # the i-th score lies above a share i / (m + 1)
+        first, last = (ranks[0], ranks[-1]) if m else (0.5, 0.5)
+        columns = [np.interp(levels, ranks, column) if m else levels for column in self.scores.T]
+        found = np.column_stack(columns)
+        found[levels < first - 1e-12] = -np.inf
+        found[levels > last + 1e-12] = np.inf
+        return found
+
+    def ends(self, coverage: float) -> NDArray[np.float64]:
+        """Scores between which new ones lie with at least that probability, (2, k)."""
+        if not 0 < real_number(coverage, "coverage") < 1:
+            raise ValueError(f"coverage must be above 0 and below 1; got {coverage!r}.")
+        m, tail = len(self.scores), 0.5 * (1 - coverage)
+        outside = int(np.floor(tail * (m + 1) + 1e-9))  # scores that may lie beyond either end
+        infinite = np.full(self.scores.shape[1:], np.inf)
+        if outside < 1:
+            return np.stack([-infinite, infinite])
+        return np.stack([self.scores[outside - 1], self.scores[m - outside]])
+
+    def _check_state(self) -> None:
+        state = State(self)
+        scores = state.value("scores")
+        sound = is_array(scores, (None, None)) and is_finite(scores)
+        sound = sound and bool((np.diff(scores, axis=0) >= 0).all())
+        state.check("scores", "be sorted numbers of shape (m, k)", sound)
+        state.check("unit", "be positive", state.number("unit") > 0)
+        if state.instance("machine", (KernelRegressor, type(None))) is not None:
+            self.machine._check_fitted()
+
+
+def checked_quantiles(quantiles: ArrayLike) -> NDArray[np.float64]:
+    """Levels as an array; refused unless there are some, all above 0 and below 1."""
+    levels = np.asarray(quantiles)
+    if levels.ndim != 1 or not levels.size or levels.dtype.kind not in "iuf":
+        raise ValueError(
+            f"quantiles must be a list of numbers above 0 and below 1; got {quantiles!r}."
+        )
+    levels = levels.astype(np.float64)
+    outside = ~((levels > 0) & (levels < 1))
+    if outside.any():
+        bad = float(levels[int(np.argmax(outside))])
+        raise ValueError(f"quantiles must be above 0 and below 1; got {bad!r}.")
+    return levels
+
+
+def _with_responses(rows: NDArray, responses: NDArray, unit: float) -> NDArray[np.float32]:
+    """Rows with their predictions as one more input: errors often grow with what is predicted."""
+    return np.column_stack([rows, responses / unit]).astype(np.float32)
+
+
+def _learned(inputs: NDArray, logs: NDArray, n_jobs: int | None) -> tuple[NDArray, float]:
+    """Centred logs of all rows by machines that have not seen them, and their best ridge."""
+    fold = np.arange(len(logs)) % _FOLDS
+    machines = [
+        Machine(
+            _GAMMA, inputs[fold != f], inputs[fold == f], logs[fold != f][:, None] - np.mean(logs)
+        )
+        for f in range(_FOLDS)
+    ]
+    learned = np.zeros((len(_RIDGES), len(logs)))
+    with blas_threads(1):
+        threads = min(n_threads(n_jobs), _FOLDS)
+        for f, found in enumerate(exact_responses("laplacian", machines, _RIDGES, threads)):
+            for ridge, responses in enumerate(found):
+                if responses is not None:
+                    learned[ridge, fold == f] = responses[:, 0]
+    best = int(np.argmin(np.mean(np.square(logs - np.mean(logs) - learned), axis=1)))
+    return learned[best], _RIDGES[best]
+
+
+def _interval_score(errors: NDArray, sizes: NDArray) -> float:
+    """Mean width of intervals plus what targets outside of them lie off, by the tail's weight.
+
+    Gneiting and Raftery (2007): the least one is that of the true quantiles.
+    """
+    tail = 0.5 * (1 - _COVERAGE)
+    low, high = np.quantile(errors / sizes, [tail, 1 - tail])
+    outside = np.maximum(low * sizes - errors, 0) + np.maximum(errors - high * sizes, 0)
+    return float(np.mean((high - low) * sizes + outside / tail))
+
+
+def _evened(errors: NDArray, weights: NDArray | None) -> NDArray:
+    """Errors, or as many quantiles of their weighted law."""
+    if weights is None:
+        return errors
+    levels = (np.arange(len(errors)) + 0.5) / len(errors)
+    columns = []
+    for column in errors.T:
+        order = np.argsort(column)
+        places = np.cumsum(weights[order]) / np.sum(weights)
+        columns.append(column[order][np.searchsorted(places, levels).clip(0, len(column) - 1)])
+    return np.column_stack(columns)
