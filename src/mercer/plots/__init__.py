@@ -1,8 +1,28 @@
-"""Figures, drawn from records or diagnostics alone."""
+"""Figures: displays in scikit-learn's form, of fitted models, and figures of records."""
 
 from mercer.plots.base import save_figure
-from mercer.plots.choice import choice_figure
-from mercer.plots.collisions import collisions_figure
+from mercer.plots.calibration import CalibrationDisplay, CoverageDisplay
+from mercer.plots.choice import SearchDisplay, choice_figure
+from mercer.plots.collisions import CollisionsDisplay, collisions_figure
 from mercer.plots.compare import compare_figure
+from mercer.plots.convergence import ConvergenceDisplay
+from mercer.plots.importances import ImportanceDisplay
+from mercer.plots.kernel_error import KernelErrorDisplay
+from mercer.plots.partition import PartitionDisplay
+from mercer.plots.paths import PathDisplay
 
-__all__ = ["choice_figure", "collisions_figure", "compare_figure", "save_figure"]
+__all__ = [
+    "CalibrationDisplay",
+    "CollisionsDisplay",
+    "ConvergenceDisplay",
+    "CoverageDisplay",
+    "ImportanceDisplay",
+    "KernelErrorDisplay",
+    "PartitionDisplay",
+    "PathDisplay",
+    "SearchDisplay",
+    "choice_figure",
+    "collisions_figure",
+    "compare_figure",
+    "save_figure",
+]
