@@ -10,6 +10,7 @@ from mercer.plots.importances import ImportanceDisplay
 from mercer.plots.kernel_error import KernelErrorDisplay
 from mercer.plots.partition import PartitionDisplay
 from mercer.plots.paths import PathDisplay
+from mercer.plots.report import write_report
 
 __all__ = [
     "CalibrationDisplay",
@@ -25,4 +26,5 @@ __all__ = [
     "collisions_figure",
     "compare_figure",
     "save_figure",
+    "write_report",
 ]

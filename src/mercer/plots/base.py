@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AIDS",
     "BLUE",
-    "GREEN",
     "ORANGE",
     "OTHERS",
-    "PURPLE",
     "STYLE",
     "Display",
     "check_fitted_with",
@@ -59,7 +57,8 @@ STYLE = {
 AIDS = "#666666"
 """Colour of what only helps to read a figure."""
 
-ORANGE, BLUE, GREEN, PURPLE = "#D55E00", "#0072B2", "#009E73", "#CC79A7"
+BLUE, ORANGE = "#0072B2", "#D55E00"
+_CYCLE = (BLUE, ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _LETTERS = 28  # of a name in a figure
 _MISSING = "figures need matplotlib; pip install 'mercer[cli]' brings it."
 
@@ -100,6 +99,8 @@ class Display:
                 raise ImportError(_MISSING) from error
             size = None if height is None else (6.4, height)
             _, ax = pyplot.subplots(figsize=size, layout="constrained")
+        if not ax.has_data():
+            ax.set_prop_cycle(color=_CYCLE)
         self.ax_, self.figure_ = ax, ax.figure
         return ax
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._validation import name_from, positive_integer
-from mercer.plots.base import AIDS, BLUE, Display, check_fitted_with, dress, label_of
+from mercer.plots.base import AIDS, Display, check_fitted_with, dress, label_of, thousands
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +39,8 @@ class CalibrationDisplay(Display):
         For the legend.
     of_what : str, default="of the class"
         For the labels of the axes.
+    edges : ndarray of shape (n_all_bins + 1,) or None, default=None
+        Of all bins, where they are of equal width and counts are to be drawn.
 
     Attributes
     ----------
@@ -47,8 +49,8 @@ class CalibrationDisplay(Display):
     line_ : matplotlib Line2D
     intervals_ : matplotlib LineCollection
         Intervals of Wilson, which hold the true share with a probability of 95 %.
-    bars_ : matplotlib BarContainer
-        Counts, the tallest 0.18 high.
+    bars_ : matplotlib BarContainer or None
+        Counts, the tallest 0.18 high; None for bins of equally many rows.
     ax_, figure_ : matplotlib Axes and Figure
 
     Examples
@@ -70,9 +72,10 @@ class CalibrationDisplay(Display):
         *,
         name: str = "",
         of_what: str = "of the class",
+        edges: NDArray | None = None,
     ):
         self.prob_pred, self.prob_true, self.counts = prob_pred, prob_true, counts
-        self.name, self.of_what = name, of_what
+        self.name, self.of_what, self.edges = name, of_what, edges
 
     @property
     def error(self) -> float:
@@ -201,7 +204,12 @@ class CalibrationDisplay(Display):
         filled = counts > 0
         means = [np.bincount(bins, weights, len(counts))[filled] for weights in (given, is_true)]
         predicted, true = (sums / counts[filled] for sums in means)
-        display = cls(predicted, true, counts[filled], name=name, of_what=of_what)
+        display = cls(
+            *(predicted, true, counts[filled]),
+            name=name,
+            of_what=of_what,
+            edges=edges if strategy == "uniform" else None,
+        )
         return display.plot(ax=ax, **kwargs)
 
     def plot(self, *, ax: Axes | None = None, **kwargs: Any) -> CalibrationDisplay:
@@ -229,14 +237,18 @@ class CalibrationDisplay(Display):
         colour = self.line_.get_color()
         low, high = _wilson(self.prob_true, self.counts)
         self.intervals_ = axes.vlines(self.prob_pred, low, high, color=colour, alpha=0.5)
-        heights = _COUNTS * self.counts / self.counts.max()
-        self.bars_ = axes.bar(self.prob_pred, heights, 0.035, color=colour, alpha=0.25)
+        self.bars_ = None
+        if self.edges is not None:
+            places = np.searchsorted(self.edges, self.prob_pred, side="right") - 1
+            places = np.clip(places, 0, len(self.edges) - 2)
+            heights = _COUNTS * self.counts / self.counts.max()
+            how: dict[str, Any] = {"align": "edge", "color": colour, "alpha": 0.2}
+            self.bars_ = axes.bar(self.edges[places], heights, np.diff(self.edges)[places], **how)
         axes.set(xlim=(0, 1), ylim=(0, 1))
         axes.set_xlabel(f"probability {self.of_what}", parse_math=False)
         axes.set_ylabel(f"share of rows {self.of_what}", parse_math=False)
         dress(axes)
-        axes.legend(frameon=False, fontsize=8, loc="upper left", title=_rows(self.counts.sum()))
-        axes.get_legend().get_title().set_fontsize(8)
+        _tell(axes, int(self.counts.sum()))
         return self
 
 
@@ -421,14 +433,11 @@ class CoverageDisplay(Display):
         self.band_ = axes.fill_between(nominal, *ends, color=AIDS, alpha=0.15, linewidth=0)
         looks: dict[str, Any] = {"marker": "o", "markersize": 5, "linewidth": 2, "zorder": 3}
         looks |= {"label": label_of(self.name) or "model", "clip_on": False}
-        if len(axes.lines) == 1:
-            looks["color"] = BLUE
         (self.line_,) = axes.plot(self.levels, self.coverages, **(looks | kwargs))
         axes.set(xlim=(0, 1), ylim=(0, 1))
         axes.set(xlabel="nominal coverage", ylabel="share of rows that are covered")
         dress(axes)
-        axes.legend(frameon=False, fontsize=8, loc="upper left", title=_rows(self.n_rows))
-        axes.get_legend().get_title().set_fontsize(8)
+        _tell(axes, self.n_rows)
         return self
 
 
@@ -449,5 +458,7 @@ def _wilson(shares: NDArray, counts: NDArray) -> tuple[NDArray, NDArray]:
     return middle - reach, middle + reach
 
 
-def _rows(number: int) -> str:
-    return f"{number:,} rows".replace(",", "\N{THIN SPACE}")
+def _tell(axes: Any, n_rows: int) -> None:
+    """A legend that begins with the number of rows."""
+    looks: dict[str, Any] = {"fontsize": 8, "title_fontsize": 8, "alignment": "left"}
+    axes.legend(title=f"{thousands(n_rows)} rows", loc="upper left", frameon=False, **looks)

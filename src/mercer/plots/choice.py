@@ -34,7 +34,9 @@ _STAGES = {
     "features": ("^", 34),
 }
 _SCALES = {0.0: "scales alike", 0.5: "scales learned, rooted", 1.0: "scales learned"}
-_ROW, _MARGIN = 0.31, 1.2  # inches of a group, and of what is not groups
+_ROW, _MARGIN = 0.34, 1.2  # inches of a group, and of what is not groups
+_RAISED = 0.2  # of a group, by which its name stands above its marks
+_LINES = "#e3e3e3"
 _KNOWN = "AutoKernelClassifier or AutoKernelRegressor"
 
 
@@ -141,11 +143,15 @@ class SearchDisplay(Display):
     def _name(self, axes: Any, names: list[str]) -> None:
         """Names above the marks of their groups, where they need no room beside the axes."""
         left = len(self.groups) - len(names)
-        axes.set_yticks(np.arange(len(names)), names, ha="left", va="bottom")
+        places = np.arange(len(names))
+        axes.set_yticks(places - _RAISED, names, ha="left", va="bottom")
         axes.tick_params(axis="y", length=0, pad=-3)
-        axes.set_ylim(max(len(names), 4) - 0.4, -0.9)
+        axes.set_ylim(max(len(names), 4) - 0.6, -0.9)
         axes.set_xlabel("loss on held-out rows" + (f"; {left} more were worse" if left else ""))
         dress(axes)
+        axes.grid(visible=False, axis="y")
+        for place in places:
+            axes.axhline(place, color=_LINES, linewidth=0.7, zorder=0)
         for label in axes.get_yticklabels():
             label.set_fontsize(7.5)
         axes.spines["left"].set_visible(False)

@@ -163,25 +163,24 @@ class ImportanceDisplay(Display):
         """
         sizes, order = self._sizes(), self.order
         n_shown = min(positive_integer(max_features, "max_features"), len(order))
-        axes = self._begin(ax, _MARGIN + _ROW * max(n_shown, 3))
+        axes = self._begin(ax, _MARGIN + _ROW * max(n_shown, 2))
         shown, places = order[:n_shown], np.arange(n_shown)
         looks: dict[str, Any] = {"color": ORANGE, "height": 0.7, "zorder": 3}
         self.bars_ = axes.barh(places, sizes[shown], **(looks | kwargs))
         names = [label_of(self.names[j]) for j in shown]
         axes.set_yticks(places, names, parse_math=False)
-        axes.set_ylim(max(n_shown, 3) - 0.4, -0.6)
+        left = len(order) - n_shown
+        axes.set_ylim(n_shown - 0.4 + (left > 0), -0.6)
         axes.set_xlabel(_SHARE if self.importances is None else _LOSS)
         dress(axes)
         axes.grid(visible=False, axis="y")
         self.marks_ = None
         if self.importances is not None and self.shares is not None:
             self.marks_ = _add_shares(axes, self.shares, shown)
-        if len(order) > n_shown:
-            rest = (
-                f"{len(order) - n_shown} more inputs: {sizes[order[n_shown:]].sum():.2f} together"
-            )
-            place = {"xycoords": "axes fraction", "ha": "right"}
-            axes.annotate(rest, (0.98, 0.02), fontsize=8, color=AIDS, **place)
+        if left:
+            rest = f"and {left} more, {sizes[order[n_shown:]].sum():.2f} together"
+            where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center"}
+            axes.annotate(rest, (0.01, n_shown), fontsize=8, color=AIDS, **where)
         return self
 
 
@@ -190,7 +189,10 @@ def _add_shares(axes: Any, shares: np.ndarray, shown: np.ndarray) -> Any:
     above = axes.twiny()
     looks: dict[str, Any] = {"marker": "D", "s": 26, "edgecolor": "white", "linewidth": 0.8}
     marks = above.scatter(shares[shown], np.arange(len(shown)), color=BLUE, zorder=4, **looks)
-    above.set_xlim(0, max(1.05 * float(shares.max()), 1e-9))
+    low, high = axes.get_xlim()
+    largest = 1.05 * float(shares.max()) or 1.0
+    above.set_xlim(largest * low / high if high > 0 else 0, largest)  # zeros one above the other
+    axes.set_xlim(low, high)
     above.set_xlabel(_SHARE + " ◆", color=BLUE, fontsize=9)
     above.tick_params(labelsize=8, colors=BLUE)
     above.spines[["left", "right", "bottom"]].set_visible(False)
