@@ -178,7 +178,8 @@ class ImportanceDisplay(Display):
         if self.importances is not None and self.shares is not None:
             self.marks_ = _add_shares(axes, self.shares, shown)
         if left:
-            rest = f"and {left} more, {sizes[order[n_shown:]].sum():.2f} together"
+            what = "more inputs" if left > 1 else "more input"
+            rest = f"and {left} {what}, {sizes[order[n_shown:]].sum():.2f} together"
             where: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "va": "center"}
             axes.annotate(rest, (0.01, n_shown), fontsize=8, color=AIDS, **where)
         return self

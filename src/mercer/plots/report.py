@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import is_classifier
-from sklearn.metrics import PredictionErrorDisplay
 from sklearn.utils import resample
 from sklearn.utils.validation import check_is_fitted
 
 from mercer import __version__
 from mercer._array import format_bytes
+from mercer._words import shown
 from mercer.maps import LocalKernel
 from mercer.persistence import write_atomically
-from mercer.plots.base import BLUE, dress, machine_of, thousands
+from mercer.plots.base import machine_of, thousands
 from mercer.plots.calibration import CalibrationDisplay, CoverageDisplay
 from mercer.plots.choice import SearchDisplay, name_of_settings
 from mercer.plots.convergence import ConvergenceDisplay
@@ -43,6 +43,7 @@ from mercer.plots.report_page import (
 from mercer.plots.report_parts import (
     confusions,
     draw_confusions,
+    draw_errors,
     draw_learning_curve,
     n_bytes,
 )
@@ -144,6 +145,11 @@ class _Report:
         self.seconds, self.n = time.perf_counter() - start, len(self.y)
         if len(self.predicted) != self.n or not self.n:
             raise ValueError(f"y must have the {len(self.predicted)} rows of X; got {self.n}.")
+        if self.classes is not None and not set(self.y.tolist()) & set(self.classes.tolist()):
+            raise ValueError(
+                f"y must hold classes of the model, which are {shown(self.classes.tolist())}; got "
+                f"{shown(self.y[:3].tolist())} and so on."
+            )
         if self.classes is not None and hasattr(self.model, "predict_proba"):
             self.proba = np.asarray(self.model.predict_proba(self.X))
 
@@ -246,17 +252,11 @@ class _Report:
         several = y.ndim > 1
         y, predicted = (a[:, 0] if several else a for a in (y, predicted))
 
-        def draw(axes: Any) -> None:
-            looks = {"alpha": 0.35, "s": 9, "color": BLUE, "rasterized": True, "linewidths": 0}
-            how: dict[str, Any] = {"kind": "actual_vs_predicted", "subsample": 2000}
-            how |= {"random_state": 0, "scatter_kwargs": looks, "ax": axes}
-            PredictionErrorDisplay.from_predictions(y, predicted, **how)
-            axes.set(xlabel="predicted", ylabel="true")
-            dress(axes)
-
         which = ", of the first output" if several else ""
         self._picture(
-            section, draw, f"True targets against predictions{which}: on the line is best"
+            section,
+            lambda axes: draw_errors(axes, y, predicted),
+            f"True targets against predictions{which}: on the line is best",
         )
 
     def _errors_of_classes(self, section: Section, classes: NDArray) -> None:
@@ -337,7 +337,7 @@ class _Report:
             section.add(list_of(words_of_choice(self.model)))
         facts = machine_facts(self.machine)
         if facts:
-            facts_table = table(("of the kernel machine", ""), facts)
+            facts_table = table(("the kernel machine", "as fitted"), facts)
             section.add(details("Details", facts_table) if self.is_automatic else facts_table)
         given = changed_settings(self.model)
         if given:
@@ -351,10 +351,10 @@ class _Report:
         steps = [step for _, step in getattr(self.model, "steps", ())]
         owner = next((each for each in (self.model, *steps) if hasattr(each, "columns_")), None)
         if owner is not None:
-            columns = owner.columns_
-            rows = zip(*columns.values(), strict=True)
-            n = len(next(iter(columns.values())))
-            listed = table(list(columns), [[str(v) for v in row] for row in rows])
+            told = {name: list(map(str, values)) for name, values in owner.columns_.items()}
+            columns = {name: values for name, values in told.items() if any(values)}
+            rows, n = zip(*columns.values(), strict=True), len(told["column"])
+            listed = table(list(columns), rows)
             section.add(details(f"{n} columns", listed) if n > 20 else listed)
         return section
 
@@ -379,8 +379,8 @@ class _Report:
             self._picture(
                 section,
                 lambda axes: draw_learning_curve(axes, sizes, least, self.classes is not None),
-                "The least error on the rows held out, by how many rows the trials were fitted to: "
-                "where it still falls, more rows would help",
+                "The least error on the rows held out, by how many rows the trials were fitted to, "
+                "with the best settings tried: where it still falls, more rows would help",
             )
         keys = ("stage", "rows", "gamma", "ridge", "transform", "loss", "error", "seconds")
         rows = []

@@ -52,9 +52,10 @@ figure svg text { fill: var(--ink); }
 table { border-collapse: collapse; font-size: 0.9rem; }
 th, td { text-align: left; vertical-align: top; padding: 0.3rem 1rem 0.3rem 0;
   border-bottom: 1px solid var(--line); }
-td { overflow-wrap: anywhere; min-width: 4rem; max-width: 24rem; }
-th { color: var(--quiet); font-weight: 600; white-space: nowrap; }
-.number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
+td { overflow-wrap: break-word; max-width: 24rem; }
+th { color: var(--quiet); font-weight: 600; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
+@media (max-width: 30rem) { td { max-width: 12rem; } th, td { padding-right: 0.6rem; } }
 details { margin: 0.6rem 0; }
 summary { cursor: pointer; color: var(--blue); }
 pre { background: var(--soft); border-radius: 0.5rem; padding: 0.8rem 1rem; overflow-x: auto;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import metrics
+from sklearn.pipeline import Pipeline
 
+from mercer import maps
 from mercer.maps import ExactKernel, LocalKernel
 from mercer.plots.base import machine_of, thousands
 
@@ -23,7 +26,9 @@ __all__ = [
     "words_of_choice",
 ]
 
+_ROUNDING = 1e-12  # share of a score below which its spread is none
 _RESAMPLES, _MOST_ROWS = 100, 5000  # of the bootstrap
+_LONG = re.compile(r"\d+\.\d{5,}(e[-+]?\d+)?")  # numbers of more digits than anybody reads
 _NUMBERS = {
     "robust": "measured from their median, and outliers are drawn in",
     "standard": "brought to mean 0 and variance 1",
@@ -103,11 +108,15 @@ def _count(rows: Any) -> str:
 
 
 def machine_facts(machine: Any) -> list[tuple[str, Any]]:
-    """What is known of a fitted kernel machine, by name."""
+    """What is known of a fitted kernel machine, by name; nothing of other estimators."""
     facts: list[tuple[str, Any]] = []
+    if not type(machine).__module__.startswith("mercer."):
+        return facts
     map_ = getattr(machine, "feature_map_", None)
     if map_ is not None:
-        facts.append(("features", f"{thousands(map_.n_features_out_)} of {type(map_).__name__}"))
+        kind = type(map_).__name__
+        of_what = f" of {kind}" if kind in maps.__all__ else ""  # a part of a map has no name
+        facts.append(("features", thousands(map_.n_features_out_) + of_what))
     kernel = getattr(map_, "kernel_", getattr(machine, "kernel_", None))
     names = {
         "kernel": kernel,
@@ -121,12 +130,14 @@ def machine_facts(machine: Any) -> list[tuple[str, Any]]:
     }
     for name, value in names.items():
         if value is not None:
-            facts.append((name, f"{value:.4g}" if isinstance(value, float) else str(value)))
+            facts.append((name, _LONG.sub(lambda digits: f"{float(digits[0]):.4g}", str(value))))
     return facts
 
 
 def changed_settings(model: Any) -> list[tuple[str, str]]:
-    """Parameters that differ from their defaults, of the estimator itself."""
+    """Parameters that differ from their defaults, or the steps of a pipeline."""
+    if isinstance(model, Pipeline):
+        return [(name, str(step)) for name, step in model.steps]
     given = model.get_params(deep=False)
     try:
         defaults = type(model)().get_params(deep=False)
@@ -172,7 +183,10 @@ def measured(
         warnings.simplefilter("ignore")
         for name, function in functions.items():
             drawn = np.array([function(some[draw]) for draw in draws])
-            error = float(np.nanstd(drawn)) * float(np.sqrt(len(some) / n)) if n > 1 else np.nan
+            spread = float(np.nanstd(drawn)) if n > 1 else np.nan
+            if spread <= _ROUNDING * np.nanmax(np.abs(drawn)):
+                spread = 0.0
+            error = spread * float(np.sqrt(len(some) / n))
             scores.append(Score(name, float(function(np.arange(n))), error, constants[name]))
     return scores
 
