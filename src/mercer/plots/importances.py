@@ -136,6 +136,7 @@ class ImportanceDisplay(Display):
             check_fitted_with(estimator, ("feature_importances_", "input_shares_"), _KNOWN)
             importances = getattr(estimator, "feature_importances_", None)
         else:
+            X = X.to_pandas() if hasattr(X, "to_pandas") else X  # else its names would be lost
             how = {"n_repeats": n_repeats, "random_state": random_state}
             importances = permutation_importance(estimator, X, y, **how).importances_mean
         names = feature_names(estimator, estimator.n_features_in_)

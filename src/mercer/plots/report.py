@@ -9,6 +9,7 @@ import time
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import metadata
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,8 @@ from mercer.plots.report_words import (
 
 __all__ = ["write_report"]
 
-_MOST_SHUFFLED, _SHUFFLED_ROWS = 60, 1000  # inputs and rows of importances by shuffling
+# Rows, at least and of a sample, and inputs at most of importances by shuffling.
+_FEWEST_SHUFFLED, _SHUFFLED_ROWS, _MOST_SHUFFLED = 20, 1000, 60
 _COVERED_ROWS = 2000  # rows whose intervals are made for every level
 _MATRIX_CLASSES = 30  # up to which confusions are drawn
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
@@ -206,7 +208,7 @@ class _Report:
         held = validation(self.model)
         if held is not None:
             cards.append((f"{held[0]}, rows held out", f"{held[1]:.3f}"))
-        for score in self.scores[:1]:
+        for score in (s for s in self.scores[:1] if np.isfinite(s.value)):
             cards.append((f"{score.name}, {thousands(self.n)} rows given", f"{score.value:.3f}"))
         if hasattr(self.model, "fit_seconds_"):
             seconds = self.model.search_seconds_ + self.model.fit_seconds_
@@ -304,9 +306,10 @@ class _Report:
         section = Section("Which inputs matter")
         known = hasattr(self.model, "feature_importances_")
         shuffles = (
-            self.X is not None
+            self.n >= _FEWEST_SHUFFLED
             and not known
             and not sparse.issparse(self.X)
+            and not (hasattr(self.X, "to_pandas") and find_spec("pyarrow") is None)
             and 0 < getattr(self.model, "n_features_in_", 0) <= _MOST_SHUFFLED
         )
         if not (known or shuffles or hasattr(self.model, "input_shares_")):

@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _ROUNDING = 1e-12  # share of a score below which its spread is none
-_RESAMPLES, _MOST_ROWS = 100, 5000  # of the bootstrap
+_RESAMPLES, _MOST_ROWS = 50, 5000  # of the bootstrap
 _LONG = re.compile(r"\d+\.\d{5,}(e[-+]?\d+)?")  # numbers of more digits than anybody reads
 _NUMBERS = {
     "robust": "measured from their median, and outliers are drawn in",
