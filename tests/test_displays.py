@@ -328,6 +328,14 @@ def test_importances_of_a_model_go_before_its_shares(regressor, rows):
     assert shuffled.importances[1] > 10 * abs(shuffled.importances[0])
 
 
+def test_importances_of_forests_are_not_told_as_losses(rows):
+    from sklearn.ensemble import RandomForestRegressor
+
+    forest = RandomForestRegressor(5, random_state=0).fit(*rows)
+    display = plots.ImportanceDisplay.from_estimator(forest)
+    assert display.ax_.get_xlabel() == "importance"
+
+
 def test_zeros_of_both_axes_stand_one_above_the_other():
     display = plots.ImportanceDisplay(["a", "b"], [0.3, -0.1], [0.4, 0.6]).plot()
     below, above = display.ax_, display.marks_.axes

@@ -164,6 +164,13 @@ def test_labels_that_the_model_has_not_seen(tmp_path, rows):
         write_report(model, tmp_path / "other.html", X, np.full(400, "2"))
 
 
+def test_labels_of_several_outputs_are_refused(tmp_path, rows):
+    X, y = rows
+    model = KernelClassifier(random_state=0).fit(X, y > 0)
+    with pytest.raises(ValueError, match=r"y must have one label for every row; got shape .400, 2"):
+        write_report(model, tmp_path / "page.html", X, np.column_stack([y, y]) > 0)
+
+
 def _estimators():
     regressors = [
         KernelRegressor("fourier", alphas=[1e-5, 1e-3], solver="cg", random_state=0),
@@ -247,6 +254,30 @@ def test_standard_errors_are_those_of_theory():
     np.testing.assert_allclose(sure["mean −log probability"].value, -np.log(0.9))
     assert sure["area under the ROC curve"].value == 1
     np.testing.assert_allclose(sure["mean −log probability"].constant, np.log(2), rtol=1e-2)
+
+
+def test_two_sets_of_trees_are_told_apart():
+    from types import SimpleNamespace
+
+    rng = np.random.default_rng(0)
+    machine = LocalKernelRegressor(leaf_size=50, random_state=0).fit(
+        rng.normal(size=(99, 2)), range(99)
+    )
+    chosen = {"numbers": "robust", "max_integers": 9, "power": 0.5, "turned": True}
+    chosen |= {"scales": "machine", "kernel": "laplacian", "gamma": 2.0, "ridge": 0.1}
+    model = SimpleNamespace(
+        best_settings_=chosen | {"transform": "log"},
+        partner_settings_=chosen | {"numbers": "quantile", "scales": "cosines"},
+        search_results_={"loss": np.ones(1200)},
+        interrupted_=True,
+        kernel_machine_=machine,
+    )
+    words = report_words.words_of_choice(model)
+    assert "4 trees cut 99 rows into" in words[3]
+    assert words[1] != words[7]
+    assert "logarithm" in words[4]
+    assert "ranks" in words[6]
+    assert words[-1].startswith("The fit was interrupted")
 
 
 def test_a_choice_in_words_names_what_was_chosen(regressor):

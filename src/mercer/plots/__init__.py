@@ -1,4 +1,10 @@
-"""Figures: displays in scikit-learn's form, of fitted models, and figures of records."""
+"""Figures: displays in scikit-learn's form, a page about a model, and figures of records.
+
+A display is made by ``from_estimator`` or ``from_predictions``, draws on the ``ax`` it is given or
+on a new figure, and keeps data and artists. Where those of scikit-learn serve there are none here:
+``sklearn.model_selection.LearningCurveDisplay``, ``sklearn.inspection.DecisionBoundaryDisplay`` and
+``PartialDependenceDisplay`` (raw frames, too) take the models of this library.
+"""
 
 from mercer.plots.base import save_figure
 from mercer.plots.calibration import CalibrationDisplay, CoverageDisplay

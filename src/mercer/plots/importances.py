@@ -45,6 +45,8 @@ class ImportanceDisplay(Display):
         Of the inputs.
     importances : array of shape (n_features,) or None
     shares : array of shape (n_features,) or None, default=None
+    importance_name : str, default="loss of score where the input is shuffled"
+        Label of the importances.
 
     Attributes
     ----------
@@ -73,8 +75,10 @@ class ImportanceDisplay(Display):
         names: Sequence[str],
         importances: ArrayLike | None,
         shares: ArrayLike | None = None,
+        *,
+        importance_name: str = _LOSS,
     ):
-        self.names = list(names)
+        self.names, self.importance_name = list(names), importance_name
         self.importances = None if importances is None else np.asarray(importances)
         self.shares = None if shares is None else np.asarray(shares)
 
@@ -135,12 +139,14 @@ class ImportanceDisplay(Display):
         if X is None or y is None:
             check_fitted_with(estimator, ("feature_importances_", "input_shares_"), _KNOWN)
             importances = getattr(estimator, "feature_importances_", None)
+            label = "importance" if shares is None else _LOSS  # forests have another kind
         else:
             X = X.to_pandas() if hasattr(X, "to_pandas") else X  # else its names would be lost
             how = {"n_repeats": n_repeats, "random_state": random_state}
             importances = permutation_importance(estimator, X, y, **how).importances_mean
+            label = _LOSS
         names = feature_names(estimator, estimator.n_features_in_)
-        display = cls(names, importances, shares)
+        display = cls(names, importances, shares, importance_name=label)
         return display.plot(max_features=max_features, ax=ax, **kwargs)
 
     def plot(
@@ -172,7 +178,7 @@ class ImportanceDisplay(Display):
         axes.set_yticks(places, names, parse_math=False)
         left = len(order) - n_shown
         axes.set_ylim(n_shown - 0.4 + (left > 0), -0.6)
-        axes.set_xlabel(_SHARE if self.importances is None else _LOSS)
+        axes.set_xlabel(_SHARE if self.importances is None else self.importance_name)
         dress(axes)
         axes.grid(visible=False, axis="y")
         self.marks_ = None

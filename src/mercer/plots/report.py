@@ -142,6 +142,8 @@ class _Report:
     def _predict(self, y: Any) -> None:
         y = np.asarray(y)
         self.y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        if self.classes is not None and self.y.ndim != 1:
+            raise ValueError(f"y must have one label for every row; got shape {y.shape}.")
         start = time.perf_counter()
         self.predicted = np.asarray(self.model.predict(self.X))
         self.seconds, self.n = time.perf_counter() - start, len(self.y)
@@ -304,7 +306,8 @@ class _Report:
 
     def _importances(self) -> Section:
         section = Section("Which inputs matter")
-        known = hasattr(self.model, "feature_importances_")
+        # Those of forests are of another kind.
+        known = self.is_automatic and hasattr(self.model, "feature_importances_")
         shuffles = (
             self.n >= _FEWEST_SHUFFLED
             and not known

@@ -78,7 +78,9 @@ def _words_of_settings(chosen: Mapping[str, Any]) -> list[str]:
     else:
         much = "the root of how much" if power == 0.5 else "how much"
         turned = ", and so do their combinations" if chosen["turned"] else ""
-        sentences.append(f"Inputs count by {much} the target changes with them{turned}.")
+        learned = chosen.get("scales") == "machine"
+        what = "the predictions of a first model change" if learned else "the target changes"
+        sentences.append(f"Inputs count by {much} {what} with them{turned}.")
     kernel = _KERNELS.get(chosen["kernel"], chosen["kernel"])
     sentences.append(
         f"Rows are compared by {kernel} (gamma {chosen['gamma']:.3g} of the median distance, ridge "
@@ -159,7 +161,7 @@ def validation(model: Any) -> tuple[str, float, int] | None:
     results = getattr(model, "search_results_", None)
     if results is None or not np.any(results["chosen"]):
         return None
-    n_rows = len(model.conformal_.scores)
+    n_rows = len(getattr(getattr(model, "conformal_", None), "scores", ()))
     if is_classifier:
         return "accuracy", 1 - float(results["error"][results["chosen"]][0]), n_rows
     if model.best_settings_["transform"] != "identity":
