@@ -18,7 +18,6 @@ from mercer import (
     plots,
 )
 from mercer.diagnostics import collisions, kernel_error
-from mercer.plots import base, calibration, choice, convergence, importances, partition, paths
 
 matplotlib = pytest.importorskip("matplotlib")
 matplotlib.use("Agg")
@@ -124,13 +123,6 @@ def test_something_else_or_unfitted_gets_a_sentence(make, known):
         assert type(other).__name__ in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    "module", [base, calibration, choice, convergence, importances, partition, paths]
-)
-def test_examples(module, check_examples):
-    check_examples(module)
-
-
 def test_missing_matplotlib_is_one_sentence(monkeypatch):
     import sys
 
@@ -152,6 +144,18 @@ def test_a_path_shows_losses_and_marks_the_strength_chosen(rows):
     assert display.chosen_.get_xdata()[0] == model.alpha_
     assert display.chosen_.get_ydata()[0] == display.scores.min()
     assert "left out" in display.ax_.get_ylabel()
+
+
+def test_the_machine_is_found_inside_searches_and_pipelines(rows):
+    from sklearn.model_selection import GridSearchCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    machine = KernelRegressor("exact", alphas=[1e-6, 1e-2], random_state=0)
+    pipeline = make_pipeline(StandardScaler(), machine)
+    search = GridSearchCV(pipeline, {"kernelregressor__gamma": [0.1, 1.0]}, cv=2).fit(*rows)
+    display = plots.PathDisplay.from_estimator(search)
+    assert display.chosen == search.best_estimator_[-1].alpha_
 
 
 def test_a_path_of_gammas_and_of_accuracies(rows):

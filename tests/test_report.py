@@ -293,10 +293,3 @@ def test_tables_are_escaped_shortened_and_bounded():
     assert "<td><td>" not in html
     assert "0.1235" in html
     assert "and 3 more" in html
-
-
-@pytest.mark.parametrize("module", [report, report_words, report_page])
-def test_examples_run(module):
-    import doctest
-
-    assert doctest.testmod(module).failed == 0

@@ -112,10 +112,16 @@ def check_fitted_with(estimator: Any, attributes: Sequence[str], kinds: str) -> 
 
 
 def machine_of(estimator: Any) -> Any:
-    """The kernel machine at the end of a pipeline or inside an automatic model."""
+    """The kernel machine at the end of a pipeline, inside a search or an automatic model."""
+    if hasattr(estimator, "kernel_machine_"):
+        return estimator.kernel_machine_
     if isinstance(estimator, Pipeline):
-        estimator = estimator[-1]
-    return getattr(estimator, "kernel_machine_", estimator)
+        return machine_of(estimator[-1])
+    return (
+        machine_of(estimator.best_estimator_)
+        if hasattr(estimator, "best_estimator_")
+        else estimator
+    )
 
 
 def feature_names(estimator: Any, n: int) -> list[str]:
