@@ -388,14 +388,14 @@ class _Report:
                 "The least error on the rows held out, by how many rows the trials were fitted to, "
                 "with the best settings tried: where it still falls, more rows would help",
             )
-        keys = ("stage", "rows", "gamma", "ridge", "transform", "loss", "error", "seconds")
+        keys = ("loss", "error", "stage", "rows", "gamma", "ridge", "transform", "seconds")
         rows = []
         for i in np.argsort(results["loss"], kind="stable").tolist():
             settings = {key: results[key][i] for key in results}
             mark = "chosen" if results["chosen"][i] else ""
-            rows.append([name_of_settings(settings), *(results[k][i].item() for k in keys), mark])
-        listed = table(("settings", *keys, ""), rows, most=60)
-        section.add(details(f"All {len(rows)} trials, the least loss first", listed))
+            rows.append([*(results[k][i].item() for k in keys), mark, name_of_settings(settings)])
+        listed = table((*keys, "", "settings"), rows, most=60)
+        section.below.append(details(f"All {len(rows)} trials, the least loss first", listed))
         return section
 
     def _solving(self) -> Section:

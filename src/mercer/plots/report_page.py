@@ -14,6 +14,7 @@ from mercer.plots.base import AIDS, BLUE, ORANGE, new_figure
 __all__ = ["Section", "code", "details", "list_of", "page", "paragraph", "picture", "table"]
 
 _LETTERS = 120  # of a cell
+_FEW_COLUMNS = 5  # of a table whose cells may be broken into lines
 # Colours of figures that follow the page into the dark.
 _COLOURS = {
     "#000000": "--ink",
@@ -54,8 +55,10 @@ th, td { text-align: left; vertical-align: top; padding: 0.3rem 1rem 0.3rem 0;
   border-bottom: 1px solid var(--line); }
 td { overflow-wrap: break-word; max-width: 24rem; }
 th { color: var(--quiet); font-weight: 600; }
+.many td { white-space: nowrap; max-width: none; }
 .number { text-align: right; font-variant-numeric: tabular-nums; }
-@media (max-width: 30rem) { td { max-width: 12rem; } th, td { padding-right: 0.6rem; } }
+@media (max-width: 30rem) { th, td { padding-right: 0.6rem; }
+  table:not(.many) td { max-width: 12rem; } }
 details { margin: 0.6rem 0; }
 summary { cursor: pointer; color: var(--blue); }
 pre { background: var(--soft); border-radius: 0.5rem; padding: 0.8rem 1rem; overflow-x: auto;
@@ -70,18 +73,19 @@ class Section:
         self.title = title
         self.parts: list[str] = []
         self.figures: list[str] = []
+        self.below: list[str] = []
 
     def add(self, *parts: str) -> None:
         """Append parts that are HTML already."""
         self.parts += parts
 
     def html(self) -> str:
-        """The section, its figures side by side below its other parts."""
-        if not (self.parts or self.figures):
+        """The section: parts, figures side by side, and what stands below them."""
+        if not (self.parts or self.figures or self.below):
             return ""
         figures = f'<div class="figures">{"".join(self.figures)}</div>' if self.figures else ""
-        body = "\n".join(self.parts)
-        return f"<section><h2>{escape(self.title)}</h2>\n{body}\n{figures}</section>"
+        body = "\n".join([*self.parts, figures, *self.below])
+        return f"<section><h2>{escape(self.title)}</h2>\n{body}</section>"
 
 
 def page(title: str, lead: str, cards: Iterable[tuple[str, str]], sections: list[Section]) -> str:
@@ -141,7 +145,8 @@ def table(headings: Sequence[str], rows: Iterable[Sequence[Any]], most: int = 20
     if len(rows) > most:
         lines.append(f'<td colspan="{len(headings)}">and {len(rows) - most} more</td>')
     body = "\n".join(f"<tr>{line}</tr>" for line in lines)
-    return f'<div class="wide"><table>{body}</table></div>'
+    kind = ' class="many"' if len(headings) > _FEW_COLUMNS else ""
+    return f'<div class="wide"><table{kind}>{body}</table></div>'
 
 
 def picture(
