@@ -92,9 +92,13 @@ def test_records_read_from_json_give_the_same_figure(tmp_path):
 
 
 def test_drawing_leaves_no_global_state():
+    def of_pyplot():
+        pyplot = sys.modules.get("matplotlib.pyplot")
+        return [] if pyplot is None else pyplot.get_fignums()
+
+    before = of_pyplot()
     plots.compare_figure(fits())
-    pyplot = sys.modules.get("matplotlib.pyplot")
-    assert pyplot is None or pyplot.get_fignums() == []
+    assert of_pyplot() == before
 
 
 def test_no_record_is_an_error():

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from sklearn.pipeline import Pipeline
 
 from mercer.persistence import write_atomically
 
@@ -11,7 +14,22 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["AIDS", "OTHERS", "STYLE", "dress", "new_figure", "save_figure", "thousands"]
+__all__ = [
+    "AIDS",
+    "BLUE",
+    "ORANGE",
+    "OTHERS",
+    "STYLE",
+    "Display",
+    "check_fitted_with",
+    "dress",
+    "feature_names",
+    "label_of",
+    "machine_of",
+    "new_figure",
+    "save_figure",
+    "thousands",
+]
 
 # Okabe and Ito's colours, told apart with every common colour vision, and a mark for each besides.
 # Relatives have shades of one colour: blue for frequencies, ochre for embeddings, green for
@@ -39,6 +57,11 @@ STYLE = {
 AIDS = "#666666"
 """Colour of what only helps to read a figure."""
 
+BLUE, ORANGE = "#0072B2", "#D55E00"
+_CYCLE = (BLUE, ORANGE, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_LETTERS = 28  # of a name in a figure
+_MISSING = "figures need matplotlib; pip install 'mercer[cli]' brings it."
+
 OTHERS = (("#56B4E9", "p"), ("#E69F00", "h"), ("#999999", "X"))
 
 
@@ -47,11 +70,73 @@ def new_figure(width: float = 7.2, height: float = 4.8) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise ImportError(
-            "figures need matplotlib; pip install 'mercer[cli]' brings it."
-        ) from error
+        raise ImportError(_MISSING) from error
     # A figure of its own: no pyplot, hence no global state and no display.
     return Figure(figsize=(width, height), layout="constrained")
+
+
+class Display:
+    """Data of a figure and the artists that draw it, as the displays of scikit-learn.
+
+    ``plot`` may be called again, on other axes or in another look: nothing is computed anew.
+
+    Attributes
+    ----------
+    ax_ : matplotlib Axes
+        Where it was drawn last.
+    figure_ : matplotlib Figure
+    """
+
+    ax_: Any
+    figure_: Any
+
+    def _begin(self, ax: Axes | None, height: float | None = None) -> Any:
+        """The axes to draw on, those of a new figure of pyplot if there are none."""
+        if ax is None:
+            try:
+                from matplotlib import pyplot
+            except ModuleNotFoundError as error:
+                raise ImportError(_MISSING) from error
+            size = None if height is None else (6.4, height)
+            _, ax = pyplot.subplots(figsize=size, layout="constrained")
+        if not ax.has_data():
+            ax.set_prop_cycle(color=_CYCLE)
+        self.ax_, self.figure_ = ax, ax.figure
+        return ax
+
+
+def check_fitted_with(estimator: Any, attributes: Sequence[str], kinds: str) -> None:
+    """Refuse an estimator that has none of some fitted attributes, in a sentence."""
+    if not any(hasattr(estimator, name) for name in attributes):
+        raise TypeError(f"estimator must be a fitted {kinds}; got {type(estimator).__name__}.")
+
+
+def machine_of(estimator: Any) -> Any:
+    """The kernel machine at the end of a pipeline, inside a search or an automatic model."""
+    if hasattr(estimator, "kernel_machine_"):
+        return estimator.kernel_machine_
+    if isinstance(estimator, Pipeline):
+        return machine_of(estimator[-1])
+    return (
+        machine_of(estimator.best_estimator_)
+        if hasattr(estimator, "best_estimator_")
+        else estimator
+    )
+
+
+def feature_names(estimator: Any, n: int) -> list[str]:
+    """Names of the n inputs as the estimator met them, or x0, x1 and so on."""
+    names = getattr(estimator, "feature_names_in_", None)
+    return [f"x{j}" for j in range(n)] if names is None else [str(name) for name in names]
+
+
+def label_of(name: Any, letters: int = _LETTERS) -> str:
+    """A name as a figure shows it: on one line, the middle left out of a long one."""
+    text = "".join(c if c.isprintable() else " " for c in str(name))
+    if len(text) <= letters:
+        return text
+    end = letters // 3
+    return f"{text[: letters - end - 1]}…{text[-end:]}"
 
 
 def dress(axes: Axes, small: bool = True) -> None:

@@ -1,21 +1,166 @@
-"""The choice of an automatic model: shares of inputs, and losses of the settings it tried."""
+"""The choice of an automatic model: losses of the settings it tried beside its inputs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.plots.base import AIDS, STYLE, dress, new_figure
+from mercer._validation import positive_integer
+from mercer.plots.base import (
+    AIDS,
+    BLUE,
+    ORANGE,
+    Display,
+    check_fitted_with,
+    dress,
+    feature_names,
+    new_figure,
+)
+from mercer.plots.importances import ImportanceDisplay
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["choice_figure"]
+__all__ = ["SearchDisplay", "choice_figure", "name_of_settings"]
 
-_INK = STYLE["binning"][0]
-_STAGES = {"rung 1": ("o", 18), "rung 2": ("s", 24), "rung 3": ("D", 28), "features": ("^", 34)}
+_STAGES = {
+    "rung 1": ("o", 18),
+    "rung 2": ("s", 24),
+    "rung 3": ("D", 28),
+    "leaves": ("D", 28),
+    "features": ("^", 34),
+}
 _SCALES = {0.0: "scales alike", 0.5: "scales learned, rooted", 1.0: "scales learned"}
+_ROW, _MARGIN = 0.34, 1.2  # inches of a group, and of what is not groups
+_RAISED = 0.2  # of a group, by which its name stands above its marks
+_LINES = "#e3e3e3"
+_KNOWN = "AutoKernelClassifier or AutoKernelRegressor"
+
+
+class SearchDisplay(Display):
+    """What the search of an automatic model tried: the least loss of every group and stage.
+
+    A group has the same treatment of the columns, scales and kernel; gamma and the strength of the
+    penalty differ within it. Later stages fit more rows, and only some of the groups. Make it with
+    :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    results : mapping of arrays
+        As ``search_results_``.
+
+    Attributes
+    ----------
+    groups : dict of str to dict
+        For every group, the best first, the least loss of every stage and whether it was chosen.
+    marks_ : dict of str to PathCollection
+        Those of a stage, and "chosen".
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import AutoKernelRegressor
+    >>> from mercer.plots import SearchDisplay
+    >>> X = np.random.default_rng(0).normal(size=(200, 3))
+    >>> model = AutoKernelRegressor(random_state=0).fit(X, X[:, 1] ** 2)
+    >>> display = SearchDisplay.from_estimator(model)
+    >>> sum(chosen for stages in display.groups.values() for _, chosen in stages.values())
+    1
+    """
+
+    def __init__(self, results: Mapping[str, Any]):
+        self.results = results
+        self.groups = _groups(results)
+
+    @classmethod
+    def from_estimator(
+        cls, estimator: Any, *, max_groups: int = 12, ax: Axes | None = None, **kwargs: Any
+    ) -> SearchDisplay:
+        """Draw what a fitted automatic model tried.
+
+        Parameters
+        ----------
+        estimator : AutoKernelClassifier or AutoKernelRegressor
+            Fitted.
+        max_groups : int, default=12
+            How many groups are shown, the best, >= 1.
+        ax : matplotlib Axes or None, default=None
+            None makes a new figure.
+        **kwargs
+            For all marks.
+
+        Returns
+        -------
+        SearchDisplay
+
+        Raises
+        ------
+        TypeError
+            If the estimator is something else, or not fitted.
+        """
+        check_fitted_with(estimator, ("search_results_",), _KNOWN)
+        return cls(estimator.search_results_).plot(max_groups=max_groups, ax=ax, **kwargs)
+
+    def plot(self, *, max_groups: int = 12, ax: Axes | None = None, **kwargs: Any) -> SearchDisplay:
+        """Draw it.
+
+        Parameters
+        ----------
+        max_groups : int, default=12
+            How many groups are shown, the best, >= 1.
+        ax : matplotlib Axes or None, default=None
+            None makes a new figure.
+        **kwargs
+            For all marks.
+
+        Returns
+        -------
+        SearchDisplay
+            Itself.
+        """
+        shown = dict(list(self.groups.items())[: positive_integer(max_groups, "max_groups")])
+        axes = self._begin(ax, _MARGIN + _ROW * max(len(shown), 4))
+        self.marks_ = {}
+        for stage, (marker, size) in _STAGES.items():
+            at = [(s[stage][0], y) for y, s in enumerate(shown.values()) if stage in s]
+            if at:
+                colour = AIDS if stage == "rung 1" else BLUE
+                looks: dict[str, Any] = {"marker": marker, "s": size, "color": colour, "zorder": 3}
+                looks |= {"label": stage}
+                self.marks_[stage] = axes.scatter(*zip(*at, strict=True), **(looks | kwargs))
+        won = [(v, y) for y, s in enumerate(shown.values()) for v, chosen in s.values() if chosen]
+        if won:
+            looks = {"s": 110, "color": "none", "edgecolor": ORANGE, "linewidth": 2, "zorder": 4}
+            looks |= {"label": "chosen"}
+            self.marks_["chosen"] = axes.scatter(*zip(*won, strict=True), **looks)
+        self._name(axes, list(shown))
+        return self
+
+    def _name(self, axes: Any, names: list[str]) -> None:
+        """Names above the marks of their groups, where they need no room beside the axes."""
+        left = len(self.groups) - len(names)
+        places = np.arange(len(names))
+        axes.set_yticks(places - _RAISED, names, ha="left", va="bottom")
+        axes.tick_params(axis="y", length=0, pad=-3)
+        axes.set_ylim(max(len(names), 4) - 0.6, -0.9)
+        axes.set_xlabel("loss on held-out rows" + (f"; {left} more were worse" if left else ""))
+        dress(axes)
+        axes.grid(visible=False, axis="y")
+        for place in places:
+            axes.axhline(place, color=_LINES, linewidth=0.7, zorder=0)
+        for label in axes.get_yticklabels():
+            label.set_fontsize(7.5)
+        axes.spines["left"].set_visible(False)
+        above: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0, 1)}
+        if self.marks_:
+            axes.legend(ncols=5, frameon=False, fontsize=8, **above, **_CLOSE)
+
+
+_CLOSE = {"handletextpad": 0.2, "columnspacing": 1.0, "borderpad": 0.1}
 
 
 def choice_figure(model: Any, n_inputs: int = 20) -> Figure:
@@ -35,6 +180,10 @@ def choice_figure(model: Any, n_inputs: int = 20) -> Figure:
     ImportError
         If matplotlib is missing.
 
+    See Also
+    --------
+    ImportanceDisplay, SearchDisplay : each on axes of your own.
+
     Examples
     --------
     >>> import numpy as np
@@ -45,32 +194,30 @@ def choice_figure(model: Any, n_inputs: int = 20) -> Figure:
     ['share of the distance between rows', 'loss on held-out rows']
     """
     if not hasattr(model, "input_shares_") or not hasattr(model, "search_results_"):
-        raise TypeError(
-            "model must be a fitted AutoKernelClassifier or AutoKernelRegressor; got "
-            f"{type(model).__name__}."
-        )
-    groups = _groups(model.search_results_)
-    n_shown = min(int(n_inputs), len(model.input_shares_))
-    figure = new_figure(11.0, 1.6 + 0.24 * max(n_shown, len(groups), 4))
+        raise TypeError(f"model must be a fitted {_KNOWN}; got {type(model).__name__}.")
+    shares, search = model.input_shares_, SearchDisplay(model.search_results_)
+    n_shown = min(positive_integer(n_inputs, "n_inputs"), len(shares))
+    n_groups = max(len(search.groups), 4)
+    figure = new_figure(11.0, 1.6 + max(0.24 * n_shown, _ROW * n_groups))
     inputs, tried = figure.subplots(1, 2)
-    _inputs(inputs, model, n_shown)
-    _tried(tried, groups)
-    for axes in (inputs, tried):
-        dress(axes)
-        axes.grid(visible=False, axis="y")
-    figure.suptitle(_title(model), fontsize=11, x=0.01, ha="left")
+    names = feature_names(model, len(shares))
+    ImportanceDisplay(names, None, shares).plot(max_features=n_shown, ax=inputs)
+    search.plot(max_groups=n_groups, ax=tried)
+    title = f"{type(model).__name__}: {', '.join(_title(model.best_settings_))}"
+    figure.suptitle(title, fontsize=11, x=0.01, ha="left")
     return figure
 
 
-def _title(model: Any) -> str:
-    chosen = model.best_settings_
-    parts = [_group_name(chosen), f"γ {chosen['gamma']:.3g}", f"ridge {chosen['ridge']:.3g}"]
-    if chosen["transform"] != "identity":
-        parts.append("of the target's logarithm")
-    return f"{type(model).__name__}: {', '.join(parts)}"
+def _title(chosen: Mapping[str, Any]) -> list[str]:
+    parts = [
+        name_of_settings(chosen),
+        f"γ {chosen['gamma']:.3g}",
+        f"ridge {chosen['ridge']:.3g}",
+    ]
+    return parts + ["of the target's logarithm"] * (chosen["transform"] != "identity")
 
 
-def _group_name(settings: dict[str, Any]) -> str:
+def name_of_settings(settings: Mapping[str, Any]) -> str:
     """Settings by name, but for gamma, ridge and transform."""
     numbers = settings["numbers"] + (", categories" if settings["max_integers"] else "")
     scales = _SCALES.get(float(settings["power"]), f"scales to the power {settings['power']:g}")
@@ -79,50 +226,15 @@ def _group_name(settings: dict[str, Any]) -> str:
     return f"{settings['kernel']}, {numbers}, {scales}{turned}{machine}"
 
 
-def _inputs(axes: Any, model: Any, n_shown: int) -> None:
-    """Bars, the longest above."""
-    shares = model.input_shares_
-    names = getattr(model, "feature_names_in_", [f"x{j}" for j in range(len(shares))])
-    order = np.argsort(-shares, kind="stable")[:n_shown]
-    axes.barh(np.arange(n_shown), shares[order], color=_INK, height=0.7, zorder=3)
-    axes.set_yticks(np.arange(n_shown), [str(names[j]) for j in order])
-    axes.invert_yaxis()
-    axes.set_xlabel("share of the distance between rows")
-    left = len(shares) - n_shown
-    if left:
-        rest = f"{left} more inputs: {shares.sum() - shares[order].sum():.2f} together"
-        place = {"xycoords": "axes fraction", "ha": "right"}
-        axes.annotate(rest, (0.98, 0.02), fontsize=8, color=AIDS, **place)
-
-
-def _groups(results: dict[str, Any]) -> dict[str, dict[str, tuple[float, bool]]]:
+def _groups(results: Mapping[str, Any]) -> dict[str, dict[str, tuple[float, bool]]]:
     """The least loss of every group in every stage and whether it was chosen, best group first."""
     groups: dict[str, dict[str, tuple[float, bool]]] = {}
     for i, loss in enumerate(results["loss"]):
-        name = _group_name({key: results[key][i] for key in results})
+        name = name_of_settings({key: results[key][i] for key in results})
         stages = groups.setdefault(name, {})
         stage, chosen = str(results["stage"][i]), bool(results["chosen"][i])
         least, before = stages.get(stage, (np.inf, False))
-        stages[stage] = (min(least, float(loss)), chosen or before)
+        # The loss of what was chosen, which need not be the least, goes before others.
+        if chosen or (not before and float(loss) < least):
+            stages[stage] = float(loss), chosen
     return dict(sorted(groups.items(), key=lambda item: min(item[1].values())))
-
-
-def _tried(axes: Any, groups: dict[str, dict[str, tuple[float, bool]]]) -> None:
-    """A line of marks for every group, one for each stage it reached."""
-    for stage, (marker, size) in _STAGES.items():
-        at = [(s[stage][0], y) for y, s in enumerate(groups.values()) if stage in s]
-        if at:
-            colour = AIDS if stage == "rung 1" else STYLE["fourier"][0]
-            axes.scatter(
-                *zip(*at, strict=True), marker=marker, s=size, color=colour, label=stage, zorder=3
-            )
-    won = [(v, y) for y, s in enumerate(groups.values()) for v, chosen in s.values() if chosen]
-    if won:
-        axes.scatter(
-            *zip(*won, strict=True), s=110, color="none", edgecolor=AIDS, label="chosen", zorder=4
-        )
-    axes.set_yticks(np.arange(len(groups)), list(groups))
-    axes.yaxis.tick_right()
-    axes.invert_yaxis()
-    axes.set_xlabel("loss on held-out rows")
-    axes.legend(frameon=False, fontsize=8, loc="lower left")

@@ -1,0 +1,166 @@
+"""How far a feature map is from its kernel, against the number of features."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from mercer import kernels
+from mercer._validation import name_from
+from mercer.diagnostics import kernel_error
+from mercer.maps import FeatureMap
+from mercer.plots.base import AIDS, Display, dress
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["KernelErrorDisplay"]
+
+_NUMBERS = (16, 32, 64, 128, 256, 512, 1024)
+
+
+class KernelErrorDisplay(Display):
+    """The error of a feature map, relative to its kernel matrix, for several sizes.
+
+    Make it with :meth:`from_estimator`; several maps on the same ``ax`` are compared.
+
+    Parameters
+    ----------
+    n_components : array of shape (n_sizes,)
+    errors : array of shape (n_sizes,)
+        ``|K - Z Zᵀ| / |K|``.
+    norm : {"spectral", "frobenius"}, default="spectral"
+    name : str, default=""
+        For the legend.
+
+    Attributes
+    ----------
+    line_ : matplotlib Line2D
+    slope_ : matplotlib Line2D or None
+        The error of averages of independent features, which falls with the root of their number; on
+        the first display of an axes.
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.maps import RandomFourier
+    >>> from mercer.plots import KernelErrorDisplay
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> map_ = RandomFourier(gamma=0.5, random_state=0)
+    >>> display = KernelErrorDisplay.from_estimator(map_, X, n_components=(16, 256))
+    >>> bool(display.errors[1] < display.errors[0])
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: ArrayLike,
+        errors: ArrayLike,
+        *,
+        norm: str = "spectral",
+        name: str = "",
+    ):
+        self.n_components, self.errors = np.asarray(n_components), np.asarray(errors)
+        self.norm, self.name = norm, name
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: FeatureMap,
+        X: Any,
+        *,
+        n_components: Sequence[int] = _NUMBERS,
+        kernel: Any = None,
+        norm: str = "spectral",
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> KernelErrorDisplay:
+        """Fit copies of a map in several sizes to rows and draw their errors.
+
+        Parameters
+        ----------
+        estimator : feature map
+            Fitted or not, with ``n_components``.
+        X : array or CSR of shape (n_samples, n_features)
+            Some thousand rows at most: the kernel matrix is held.
+        n_components : sequence of int, default=(16, 32, ..., 1024)
+        kernel : kernel, str or None, default=None
+            What the map is compared with; None takes its own kernel.
+        norm : {"spectral", "frobenius"}, default="spectral"
+        name : str or None, default=None
+            For the legend; None takes the name of the class of the map.
+        ax : matplotlib Axes or None, default=None
+            None makes a new figure.
+        **kwargs
+            For the line.
+
+        Returns
+        -------
+        KernelErrorDisplay
+
+        Raises
+        ------
+        TypeError
+            If ``estimator`` is no map of several sizes.
+        ValueError
+            If there is no kernel to compare with.
+        MemoryError
+            If the kernel matrix would not fit.
+        """
+        is_map = isinstance(estimator, FeatureMap)
+        if not is_map or "n_components" not in estimator.get_params(deep=False):
+            raise TypeError(
+                f"estimator must be a feature map with n_components; got "
+                f"{type(estimator).__name__}."
+            )
+        name_from(norm, ("spectral", "frobenius"), "norm")
+        errors, truth = [], None
+        for number in n_components:
+            map_ = clone(estimator).set_params(n_components=number).fit(X)
+            if truth is None:
+                known = getattr(map_, "kernel_", None) if kernel is None else kernel
+                if known is None:
+                    raise ValueError("kernel must be given beside a map that has none.")
+                truth = kernels.get(known).resolve(X)(X)
+            errors.append(getattr(kernel_error(truth, map_.design(X)), norm))
+        name = type(estimator).__name__ if name is None else name
+        return cls(n_components, errors, norm=norm, name=name).plot(ax=ax, **kwargs)
+
+    def plot(self, *, ax: Axes | None = None, **kwargs: Any) -> KernelErrorDisplay:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            None makes a new figure.
+        **kwargs
+            For the line.
+
+        Returns
+        -------
+        KernelErrorDisplay
+            Itself.
+        """
+        axes = self._begin(ax)
+        self.slope_ = None
+        if not axes.lines and len(self.errors) > 1:
+            falling = self.errors[0] * np.sqrt(self.n_components[0] / self.n_components)
+            style: dict[str, Any] = {"color": AIDS, "linestyle": ":", "linewidth": 1.4}
+            (self.slope_,) = axes.plot(self.n_components, falling, label="∝ 1/√D", **style)
+        looks: dict[str, Any] = {"marker": "o", "markersize": 5, "linewidth": 2, "zorder": 3}
+        looks |= {"label": self.name or "map"}
+        (self.line_,) = axes.plot(self.n_components, self.errors, **(looks | kwargs))
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        axes.set_xlabel("n_components D")
+        axes.set_ylabel(f"error |K − ZZᵀ| / |K|, {self.norm} norm")
+        axes.legend(frameon=False, fontsize=8)
+        dress(axes)
+        return self

@@ -1,0 +1,219 @@
+"""The leaves of a local kernel machine over two of its inputs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._validation import positive_integer
+from mercer.maps import LocalKernel
+from mercer.plots.base import Display, dress, feature_names, label_of, machine_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = ["PartitionDisplay"]
+
+# Pale, so that points are seen on them; cuts are drawn as well, so that no two leaves that share a
+# colour are taken for one.
+_COLOURS = ("#BFDCEC", "#F7DDA8", "#B8E0D2", "#EBCFE0", "#D9D9D9", "#F4C3A0", "#DDEBF5", "#E6E2A3")
+_SHADE = 0.84  # brightness of where two leaves answer
+_CUT = (0.35, 0.35, 0.35)
+_POINTS = 500  # rows that are drawn, and that say where the middle is
+
+
+class PartitionDisplay(Display):
+    """The leaves of one tree over two inputs, the others at their medians.
+
+    Where the overlap lets several leaves answer, their colours are mixed in the shares of their
+    answers, and darker. Make it with :meth:`from_estimator`.
+
+    Parameters
+    ----------
+    leaves : ndarray of int of shape (resolution, resolution)
+        The leaf with the largest share in the answer, of a grid; rows go up.
+    shares : ndarray of shape (resolution, resolution)
+        Its share, 1 where it answers alone.
+    colours : ndarray of shape (resolution, resolution, 3)
+        Of the picture.
+    extent : tuple of 4 floats
+        Least and largest value of the first input, then of the second.
+    names : tuple of 2 str
+        Of the inputs.
+    points : ndarray of shape (n_points, 2)
+        Rows of the fit.
+
+    Attributes
+    ----------
+    image_ : matplotlib AxesImage
+    points_ : matplotlib Line2D
+    ax_, figure_ : matplotlib Axes and Figure
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import LocalKernelRegressor
+    >>> from mercer.plots import PartitionDisplay
+    >>> X = np.random.default_rng(0).uniform(size=(400, 2))
+    >>> model = LocalKernelRegressor(leaf_size=100, n_trees=1, random_state=0).fit(X, X[:, 0])
+    >>> display = PartitionDisplay.from_estimator(model)
+    >>> len(np.unique(display.leaves)) == model.n_leaves_
+    True
+    """
+
+    def __init__(
+        self,
+        leaves: NDArray,
+        shares: NDArray,
+        colours: NDArray,
+        extent: tuple[float, float, float, float],
+        names: tuple[str, str],
+        points: NDArray,
+    ):
+        self.leaves, self.shares, self.colours = leaves, shares, colours
+        self.extent, self.names, self.points = extent, names, points
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        *,
+        features: tuple[int | str, int | str] = (0, 1),
+        tree: int = 0,
+        resolution: int = 400,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> PartitionDisplay:
+        """Draw the leaves of a fitted local machine.
+
+        Parameters
+        ----------
+        estimator : LocalKernelRegressor or LocalKernelClassifier
+            Or a pipeline or an automatic model that ends with one: inputs are those of the machine.
+        features : pair of int or str, default=(0, 1)
+            Numbers or names of two inputs.
+        tree : int, default=0
+            Which of the trees.
+        resolution : int, default=400
+            Points of the grid along each input.
+        ax : matplotlib Axes or None, default=None
+            None makes a new figure.
+        **kwargs
+            For the picture.
+
+        Returns
+        -------
+        PartitionDisplay
+
+        Raises
+        ------
+        TypeError
+            If the estimator is no fitted local machine.
+        ValueError
+            If there is no such input or tree.
+        """
+        machine = machine_of(estimator)
+        map_ = getattr(machine, "feature_map_", None)
+        if not isinstance(map_, LocalKernel):
+            raise TypeError(
+                "estimator must be a fitted LocalKernelRegressor or LocalKernelClassifier; got "
+                f"{type(estimator).__name__}."
+            )
+        names = feature_names(machine, map_.n_features_in_)
+        first, second = _places(features, names)
+        n_trees = len(map_.partition_.roots)
+        if not 0 <= tree < n_trees:
+            raise ValueError(f"tree must be from 0 to {n_trees - 1}; got {tree!r}.")
+        rows = _sample(map_.landmarks_)
+        side = positive_integer(resolution, "resolution")
+        ends = [(rows[:, j].min(), rows[:, j].max()) for j in (first, second)]
+        margins = [0.04 * (high - low) or 0.5 for low, high in ends]
+        ends = [(low - m, high + m) for (low, high), m in zip(ends, margins, strict=True)]
+        across, up = (np.linspace(low, high, side) for low, high in ends)
+        grid = np.tile(np.median(rows, axis=0), (side * side, 1)).astype(rows.dtype)
+        grid[:, first], grid[:, second] = np.tile(across, side), np.repeat(up, side)
+        leaves, shares, colours = _pictured(map_, grid, tree)
+        scaler = machine.scaler_
+        corners = grid[[0, -1]] if scaler is None else scaler.inverse_transform(grid[[0, -1]])
+        points = rows if scaler is None else scaler.inverse_transform(rows)
+        display = cls(
+            leaves.reshape(side, side),
+            shares.reshape(side, side),
+            colours.reshape(side, side, 3),
+            tuple(np.concatenate([corners[:, first], corners[:, second]]).tolist()),
+            (names[first], names[second]),
+            points[:, [first, second]],
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, *, ax: Axes | None = None, **kwargs: Any) -> PartitionDisplay:
+        """Draw it.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes or None, default=None
+            None makes a new figure.
+        **kwargs
+            For the picture.
+
+        Returns
+        -------
+        PartitionDisplay
+            Itself.
+        """
+        axes = self._begin(ax)
+        picture = self.colours * np.where(self.shares < 1 - 1e-9, _SHADE, 1.0)[..., None]
+        changes = np.zeros(self.leaves.shape, dtype=bool)
+        changes[:, 1:] |= self.leaves[:, 1:] != self.leaves[:, :-1]
+        changes[1:] |= self.leaves[1:] != self.leaves[:-1]
+        picture[changes] = _CUT
+        looks: dict[str, Any] = {"origin": "lower", "aspect": "auto", "interpolation": "none"}
+        self.image_ = axes.imshow(picture, extent=self.extent, **(looks | kwargs))
+        marks: dict[str, Any] = {"marker": "o", "markersize": 2.2, "linestyle": "none"}
+        marks |= {"color": "black", "alpha": 0.55, "markeredgewidth": 0}
+        (self.points_,) = axes.plot(*self.points.T, **marks)
+        dress(axes)
+        axes.grid(visible=False)
+        axes.set_xlabel(label_of(self.names[0]), parse_math=False)
+        axes.set_ylabel(label_of(self.names[1]), parse_math=False)
+        n_leaves = len(np.unique(self.leaves))
+        title = f"{n_leaves} {'leaf' if n_leaves == 1 else 'leaves'}; darker where several answer"
+        axes.set_title(title, fontsize=9, loc="left")
+        return self
+
+
+def _places(features: Any, names: list[str]) -> tuple[int, int]:
+    """Numbers of two different inputs."""
+    places = [names.index(f) if isinstance(f, str) and f in names else f for f in features]
+    whole = all(isinstance(p, (int, np.integer)) and 0 <= p < len(names) for p in places)
+    if len(places) != 2 or not whole or places[0] == places[1]:
+        raise ValueError(
+            f"features must be two different inputs of the {len(names)} there are; got "
+            f"{features!r}."
+        )
+    return int(places[0]), int(places[1])
+
+
+def _sample(landmarks: Any) -> NDArray:
+    """Some of the rows, evenly spread over their order, as the machine sees them."""
+    some = landmarks[:: max(1, landmarks.shape[0] // _POINTS)][:_POINTS]
+    return np.asarray(some.toarray() if hasattr(some, "toarray") else some)
+
+
+def _pictured(map_: LocalKernel, grid: NDArray, tree: int) -> tuple[NDArray, NDArray, NDArray]:
+    """For every row of a grid its leaf of one tree, the leaf's share and a mixture of colours."""
+    partition = map_.partition_
+    first = 0 if tree == 0 else partition.first_trees(tree).n_leaves
+    last = partition.first_trees(tree + 1).n_leaves
+    palette = np.array([[int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)] for c in _COLOURS])
+    n = len(grid)
+    leaves, shares, colours = np.zeros(n, dtype=np.int64), np.zeros(n), np.zeros((n, 3))
+    for route in partition.routes(grid):
+        if first <= route.leaf < last:
+            own = route.shares * len(partition.roots)
+            colours[route.rows] += own[:, None] * palette[(route.leaf - first) % len(palette)]
+            more = own > shares[route.rows]
+            leaves[route.rows[more]], shares[route.rows[more]] = route.leaf - first, own[more]
+    return leaves, shares, np.clip(colours, 0, 1)

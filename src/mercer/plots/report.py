@@ -1,0 +1,473 @@
+"""A fitted model on one page."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import platform
+import time
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib import metadata
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import is_classifier
+from sklearn.utils import resample
+from sklearn.utils.validation import check_is_fitted
+
+from mercer import __version__
+from mercer._array import format_bytes
+from mercer._words import shown
+from mercer.maps import LocalKernel
+from mercer.persistence import write_atomically
+from mercer.plots.base import machine_of, thousands
+from mercer.plots.calibration import CalibrationDisplay, CoverageDisplay
+from mercer.plots.choice import SearchDisplay, name_of_settings
+from mercer.plots.convergence import ConvergenceDisplay
+from mercer.plots.importances import ImportanceDisplay
+from mercer.plots.partition import PartitionDisplay
+from mercer.plots.paths import PathDisplay
+from mercer.plots.report_page import (
+    Section,
+    code,
+    details,
+    list_of,
+    page,
+    paragraph,
+    picture,
+    table,
+)
+from mercer.plots.report_parts import (
+    confusions,
+    draw_confusions,
+    draw_errors,
+    draw_learning_curve,
+    n_bytes,
+)
+from mercer.plots.report_words import (
+    Score,
+    changed_settings,
+    machine_facts,
+    measured,
+    validation,
+    words_of_choice,
+)
+
+__all__ = ["write_report"]
+
+# Rows, at least and of a sample, and inputs at most of importances by shuffling.
+_FEWEST_SHUFFLED, _SHUFFLED_ROWS, _MOST_SHUFFLED = 20, 1000, 60
+_COVERED_ROWS = 2000  # rows whose intervals are made for every level
+_MATRIX_CLASSES = 30  # up to which confusions are drawn
+_PACKAGES = ("numpy", "scipy", "scikit-learn", "matplotlib")
+
+
+def write_report(
+    model: Any,
+    path: str | os.PathLike[str],
+    X: Any = None,
+    y: Any = None,
+    title: str | None = None,
+) -> None:
+    """Write a page about a fitted model: one file of HTML, whole or not at all.
+
+    The page says in plain words what was chosen, how well it does and on which rows, which inputs
+    matter, what became of the columns, what was tried, what it cost and how to use the model. It
+    needs nothing but a browser: styles and figures are in it, and no scripts.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted: an automatic model, a kernel machine of any kind or a pipeline that ends with one.
+        Of other estimators of scikit-learn the page says less.
+    path : str or path-like
+        The file to write; ``.html`` is the customary ending.
+    X, y : rows and targets, default=None
+        That the model has not seen, for scores with their standard errors, calibration or coverage,
+        and confusions. Without them an automatic model tells what its search held out.
+    title : str or None, default=None
+        None takes the name of the class.
+
+    Raises
+    ------
+    NotFittedError
+        If the model is not fitted.
+    TypeError, ValueError
+        If it does not predict, or X is given without y or the other way round.
+    ImportError
+        If matplotlib is missing.
+    OSError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import numpy as np
+    >>> from mercer import AutoKernelRegressor
+    >>> from mercer.plots import write_report
+    >>> X = np.random.default_rng(0).normal(size=(300, 3))
+    >>> model = AutoKernelRegressor(random_state=0).fit(X[:200], X[:200, 1])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_report(model, f"{folder}/page.html", X[200:], X[200:, 1], title="Tides")
+    ...     "<h1>Tides</h1>" in pathlib.Path(folder, "page.html").read_text("utf-8")
+    True
+    """
+    if not hasattr(model, "predict"):
+        raise TypeError(f"model must be a fitted estimator; got {type(model).__name__}.")
+    check_is_fitted(model)
+    if (X is None) != (y is None):
+        raise ValueError(f"{'y' if y is None else 'X'} must be given beside the other one.")
+    write_atomically(path, _Report(model, X, y).html(title))
+
+
+class _Report:
+    """What a page says of a model."""
+
+    def __init__(self, model: Any, X: Any, y: Any):
+        self.model, self.machine, self.X = model, machine_of(model), X
+        self.is_automatic = hasattr(model, "search_results_")
+        self.classes = model.classes_ if is_classifier(model) else None
+        self.n_pictures = 0
+        self.y: Any = None
+        self.predicted: Any = None
+        self.proba: NDArray | None = None
+        self.seconds, self.n = 0.0, 0
+        if X is not None:
+            self._predict(y)
+
+    def _predict(self, y: Any) -> None:
+        y = np.asarray(y)
+        self.y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
+        if self.classes is not None and self.y.ndim != 1:
+            raise ValueError(f"y must have one label for every row; got shape {y.shape}.")
+        start = time.perf_counter()
+        self.predicted = np.asarray(self.model.predict(self.X))
+        self.seconds, self.n = time.perf_counter() - start, len(self.y)
+        if len(self.predicted) != self.n or not self.n:
+            raise ValueError(f"y must have the {len(self.predicted)} rows of X; got {self.n}.")
+        if self.classes is not None and not set(self.y.tolist()) & set(self.classes.tolist()):
+            raise ValueError(
+                f"y must hold classes of the model, which are {shown(self.classes.tolist())}; got "
+                f"{shown(self.y[:3].tolist())} and so on."
+            )
+        if self.classes is not None and hasattr(self.model, "predict_proba"):
+            self.proba = np.asarray(self.model.predict_proba(self.X))
+
+    @cached_property
+    def scores(self) -> list[Score]:
+        """On the rows given, if there are any."""
+        if self.y is None or self.predicted is None:
+            return []
+        y = self.y if self.classes is not None else self.y.astype(np.float64)
+        return measured(y, self.predicted, self.proba, self.classes)
+
+    @cached_property
+    def size(self) -> str:
+        """Of the model in memory, where it can be told."""
+        try:
+            return format_bytes(n_bytes(self.model))
+        except (pickle.PicklingError, AttributeError, TypeError):  # a function without a name
+            return "unknown"
+
+    def html(self, title: str | None) -> str:
+        """The page."""
+        kind = type(self.model).__name__
+        made = f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+        return page(
+            kind if title is None else title,
+            f"{kind}, a report of {made} by mercer {__version__}",
+            self._cards(),
+            [
+                self._quality(),
+                self._importances(),
+                self._choice(),
+                self._columns(),
+                self._search(),
+                self._solving(),
+                self._costs(),
+                self._use(),
+                self._versions(),
+            ],
+        )
+
+    def _sample(self, most: int) -> list[Any]:
+        """Some of the rows given, and their targets."""
+        how: dict[str, Any] = {"replace": False, "n_samples": min(most, self.n), "random_state": 0}
+        return resample(self.X, self.y, **how)
+
+    def _picture(self, section: Section, draw: Any, caption: str, **size: float) -> None:
+        self.n_pictures += 1
+        section.figures.append(picture(draw, caption, self.n_pictures, **size))
+
+    def _cards(self) -> list[tuple[str, str]]:
+        cards = [("inputs", thousands(int(getattr(self.model, "n_features_in_", 0))))]
+        if self.classes is not None:
+            cards.append(("classes", thousands(len(self.classes))))
+        held = validation(self.model)
+        if held is not None:
+            cards.append((f"{held[0]}, rows held out", f"{held[1]:.3f}"))
+        for score in (s for s in self.scores[:1] if np.isfinite(s.value)):
+            cards.append((f"{score.name}, {thousands(self.n)} rows given", f"{score.value:.3f}"))
+        if hasattr(self.model, "fit_seconds_"):
+            seconds = self.model.search_seconds_ + self.model.fit_seconds_
+            cards.append(("seconds to search and fit", f"{seconds:.3g}"))
+        cards.append(("size of the model", self.size))
+        return cards
+
+    # -- how good it is ----------------------------------------------------------------------
+
+    def _quality(self) -> Section:
+        section = Section("How good it is")
+        held = validation(self.model)
+        if held is not None:
+            n_held = f" {thousands(held[2])}" if held[2] else ""
+            section.add(
+                paragraph(
+                    f"On{n_held} rows that the search held out, the chosen settings reached "
+                    f"{held[0]} {held[1]:.4f}, fitted to fewer rows than the final model. The best "
+                    "of many looks a little better than it is."
+                )
+            )
+        if self.y is None:
+            if held is not None:
+                section.add(paragraph("No test rows were given to this report.", quiet=True))
+            return section
+        rows = [(s.name, s.value, s.error, s.constant) for s in self.scores]
+        section.add(
+            paragraph(
+                f"On the {thousands(self.n)} rows given to this report, which count as new if the "
+                "model was not fitted to them:"
+            ),
+            table(("score", "value", "standard error", "constant model"), rows),
+        )
+        if self.classes is None:
+            self._errors_of_numbers(section)
+        else:
+            self._errors_of_classes(section, self.classes)
+        self._coverage(section)
+        return section
+
+    def _errors_of_numbers(self, section: Section) -> None:
+        y, predicted = self.y, self.predicted
+        several = y.ndim > 1
+        y, predicted = (a[:, 0] if several else a for a in (y, predicted))
+
+        which = ", of the first output" if several else ""
+        self._picture(
+            section,
+            lambda axes: draw_errors(axes, y, predicted),
+            f"True targets against predictions{which}: on the line is best",
+        )
+
+    def _errors_of_classes(self, section: Section, classes: NDArray) -> None:
+        y, predicted = self.y, self.predicted
+        labels = np.unique(np.concatenate([np.unique(y), classes]))
+        if len(labels) > 2:
+            rows = confusions(y, predicted, labels)
+            text = "The confusions that occur most often:" if rows else "No row was confused."
+            section.add(paragraph(text))
+            if rows:
+                section.add(table(("true", "predicted", "rows", "share of the true class"), rows))
+        if len(labels) <= _MATRIX_CLASSES:
+            side = min(3.4 + 0.1 * max(0, len(labels) - 8), 5.0)
+            self._picture(
+                section,
+                lambda axes: draw_confusions(axes, y, predicted, labels),
+                "Predicted classes, as shares of the rows of every true class",
+                width=side + 0.6,
+                height=side,
+            )
+        if self.proba is not None:
+            how: dict[str, Any] = {"classes": classes, "name": "model"}
+            self._picture(
+                section,
+                lambda axes: CalibrationDisplay.from_predictions(y, self.proba, ax=axes, **how),
+                "Probabilities against what came true; bars count the rows, thin lines are "
+                "intervals of 95 %",
+            )
+
+    def _coverage(self, section: Section) -> None:
+        if not (hasattr(self.model, "predict_interval") or hasattr(self.model, "predict_set")):
+            return
+        X, y = self._sample(_COVERED_ROWS)
+        what = "Intervals" if self.classes is None else "Sets of classes"
+        self._picture(
+            section,
+            lambda axes: CoverageDisplay.from_estimator(self.model, X, y, name="model", ax=axes),
+            f"{what} of a nominal coverage, and the share of rows whose target they held; grey is "
+            "chance",
+        )
+
+    # -- what it is made of ------------------------------------------------------------------
+
+    def _importances(self) -> Section:
+        section = Section("Which inputs matter")
+        # Those of forests are of another kind.
+        known = self.is_automatic and hasattr(self.model, "feature_importances_")
+        shuffles = (
+            self.n >= _FEWEST_SHUFFLED
+            and not known
+            and not sparse.issparse(self.X)
+            and not (hasattr(self.X, "to_pandas") and find_spec("pyarrow") is None)
+            and 0 < getattr(self.model, "n_features_in_", 0) <= _MOST_SHUFFLED
+        )
+        if not (known or shuffles or hasattr(self.model, "input_shares_")):
+            return section
+        rows = self._sample(_SHUFFLED_ROWS) if shuffles else []
+        how: dict[str, Any] = {"n_repeats": 3, "random_state": 0, "max_features": 15}
+        n_shown = min(self.model.n_features_in_, 15)
+        caption = "Inputs with the largest effect"
+        if known or shuffles:
+            caption += ": what the score loses on rows in which an input is shuffled"
+            caption += " (on the rows given)" if shuffles else " (on rows held out)"
+        if hasattr(self.model, "input_shares_"):
+            caption += (
+                "; how much of the distance between rows, as the kernel sees it, is due to it"
+            )
+        self._picture(
+            section,
+            lambda axes: ImportanceDisplay.from_estimator(self.model, *rows, ax=axes, **how),
+            caption,
+            width=4.6,
+            height=1.3 + 0.2 * max(n_shown, 3),
+        )
+        return section
+
+    def _choice(self) -> Section:
+        section = Section("What was chosen")
+        if self.is_automatic:
+            section.add(list_of(words_of_choice(self.model)))
+        facts = machine_facts(self.machine)
+        if facts:
+            facts_table = table(("the kernel machine", "as fitted"), facts)
+            section.add(details("Details", facts_table) if self.is_automatic else facts_table)
+        given = changed_settings(self.model)
+        if given:
+            section.add(
+                paragraph("Parameters that were set:"), table(("parameter", "value"), given)
+            )
+        return section
+
+    def _columns(self) -> Section:
+        section = Section("What became of the columns")
+        steps = [step for _, step in getattr(self.model, "steps", ())]
+        owner = next((each for each in (self.model, *steps) if hasattr(each, "columns_")), None)
+        if owner is not None:
+            told = {name: list(map(str, values)) for name, values in owner.columns_.items()}
+            columns = {name: values for name, values in told.items() if any(values)}
+            rows, n = zip(*columns.values(), strict=True), len(told["column"])
+            listed = table(list(columns), rows)
+            section.add(details(f"{n} columns", listed) if n > 20 else listed)
+        return section
+
+    def _search(self) -> Section:
+        section = Section("What was tried")
+        if not self.is_automatic or not len(self.model.search_results_["loss"]):
+            return section
+        results = self.model.search_results_
+        display = SearchDisplay(results)
+        n_shown = min(len(display.groups), 12)
+        self._picture(
+            section,
+            lambda axes: display.plot(ax=axes),
+            "The least loss of every group of settings in every stage; later stages fit more rows",
+            width=4.6,
+            height=1.3 + 0.3 * max(n_shown, 4),
+        )
+        rungs = np.char.startswith(results["stage"].astype(str), "rung")
+        sizes = np.unique(results["rows"][rungs])
+        if len(sizes) > 1:
+            least = [results["error"][rungs & (results["rows"] == size)].min() for size in sizes]
+            self._picture(
+                section,
+                lambda axes: draw_learning_curve(axes, sizes, least, self.classes is not None),
+                "The least error on the rows held out, by how many rows the trials were fitted to, "
+                "with the best settings tried: where it still falls, more rows would help",
+            )
+        keys = ("loss", "error", "stage", "rows", "gamma", "ridge", "transform", "seconds")
+        rows = []
+        for i in np.argsort(results["loss"], kind="stable").tolist():
+            settings = {key: results[key][i] for key in results}
+            mark = "chosen" if results["chosen"][i] else ""
+            rows.append([*(results[k][i].item() for k in keys), mark, name_of_settings(settings)])
+        listed = table((*keys, "", "settings"), rows, most=60)
+        section.below.append(details(f"All {len(rows)} trials, the least loss first", listed))
+        return section
+
+    def _solving(self) -> Section:
+        section, machine = Section("How it was solved"), self.machine
+        names = {"alpha": ("path_", "alpha_path_"), "gamma": ("gamma_path_",)}
+        for parameter, attributes in names.items():
+            if any(hasattr(machine, name) for name in attributes):
+                self._picture(
+                    section,
+                    lambda axes, p=parameter: PathDisplay.from_estimator(
+                        machine, parameter=p, ax=axes
+                    ),
+                    f"Values of {parameter} that were tried",
+                )
+        lengths = [len(getattr(machine, name, ())) for name in ("trace_", "loss_curve_")]
+        lengths.append(len(getattr(machine, "rounds_", {"time": ()})["time"]))
+        if max(lengths) > 3:  # not for what is solved in a step
+            self._picture(
+                section,
+                lambda axes: ConvergenceDisplay.from_estimator(machine, ax=axes),
+                "The way of the solver to its solution",
+            )
+        map_ = getattr(machine, "feature_map_", None)
+        if isinstance(map_, LocalKernel) and map_.n_features_in_ == 2:
+            self._picture(
+                section,
+                lambda axes: PartitionDisplay.from_estimator(machine, ax=axes),
+                "Leaves of the first tree, and some of the rows",
+            )
+        return section
+
+    # -- what it takes -----------------------------------------------------------------------
+
+    def _costs(self) -> Section:
+        section, model = Section("Time and memory"), self.model
+        rows: list[tuple[str, str]] = []
+        if hasattr(model, "fit_seconds_"):
+            rows.append(("search", f"{model.search_seconds_:.3g} s"))
+            rows.append(("final fit", f"{model.fit_seconds_:.3g} s"))
+        if self.n:
+            speed = thousands(int(self.n / max(self.seconds, 1e-9)))
+            rows.append(("predictions", f"{speed} rows per second, measured for this report"))
+        rows.append(("size of the model in memory", self.size))
+        section.add(table(("what", "how much"), rows))
+        return section
+
+    def _use(self) -> Section:
+        section, model = Section("How to use it"), self.model
+        section.add(
+            code(
+                "from mercer import persistence\n\n"
+                'persistence.save(model, "model.skops")    # reading it runs no code of its own\n'
+                'model = persistence.load("model.skops")\n'
+                "model.predict(X)"
+            )
+        )
+        names = getattr(model, "feature_names_in_", None)
+        if names is not None:
+            listed = table(("column",), [[str(name)] for name in names], most=500)
+            section.add(
+                paragraph("X is a data frame with these columns:"),
+                details(f"{len(names)} columns", listed),
+            )
+        elif getattr(model, "n_features_in_", 0):
+            columns = thousands(int(model.n_features_in_))
+            section.add(paragraph(f"X has {columns} columns, in the order of the fit."))
+        return section
+
+    def _versions(self) -> Section:
+        section = Section("Made with")
+        rows = [("mercer", __version__), ("Python", platform.python_version())]
+        rows += [(name, metadata.version(name)) for name in _PACKAGES]
+        rows.append(("system", f"{platform.system()}, {platform.machine()}"))
+        section.add(table(("what", "version"), rows))
+        return section
