@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mercer.cli.columns import Roles
 from mercer.cli.options import (
     AsTask,
     Data,
@@ -74,7 +75,7 @@ def compare(
     from mercer import plots
     from mercer.cli.data import labelled
 
-    labelled_data = labelled(data, target, task)
+    labelled_data = labelled(data, Roles(target), task)
     say(labelled_data.task_note)
     lines = out / f"compare-{labelled_data.data.name}.jsonl"
     result = _run(labelled_data.data, plan, lines)
