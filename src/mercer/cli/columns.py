@@ -87,7 +87,7 @@ def require(source: str, wanted: Sequence[str], names: Sequence[str], option: st
         return
     prefix = f"{option}: " if option else ""
     if len(lacking) == 1:
-        raise ValueError(f"{prefix}{source} has no column {lacking[0]!r}{near(lacking[0], names)}.")
+        raise ValueError(f"{prefix}{source} has no column {lacking[0]!r}{near(lacking[0], names)}")
     more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
     shown = ", ".join(map(repr, lacking[:SHOWN]))
     raise ValueError(f"{prefix}{source} has no columns {shown}{more}.")

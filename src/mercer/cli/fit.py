@@ -155,8 +155,8 @@ def fit(
     texts, dates and missing cells, scales, kernel and strength. Any such option asks for a model of
     just these settings instead.
 
-    Prints the score on the test part where DATA has one, else that on the training rows, and, of an
-    automatic model, that on the rows which its choices were judged by.
+    Prints the score on the rows that the choices were judged by, if there were any, and the score
+    on the test part where DATA has one, else that on the training rows, and says which.
     """
     for path in (out, report):
         if path is not None:

@@ -55,7 +55,7 @@ def fitted(
     for name in more:
         if name not in signature(machine.fit).parameters:
             raise ValueError(
-                f"{named[name][0]} must be left out for a {type(machine).__name__}, whose fit "
+                f"{named[name][0]} must be left out for {type(machine).__name__}, whose fit "
                 "takes none."
             )
     model = machine

@@ -45,7 +45,8 @@ class ParquetFile:
     """Columns in a Parquet file, each piece a group of rows."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file, self._writer = file, None
+        self._file = file
+        self._writer: Any = None
 
     def write(self, columns: Mapping[str, Any]) -> None:
         """Add rows."""
