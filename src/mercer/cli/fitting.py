@@ -193,8 +193,9 @@ def scored(data: Dataset, model: Any, scoring: str | None = None) -> dict[str, A
 
 def reported(rows: Labelled, model: Any, path: Path) -> str:
     """Write the page about a model; returns its path."""
-    from mercer import plots
+    from importlib import import_module
 
+    plots: Any = import_module("mercer.plots")
     data = rows.data
     title = f"{rows.target} of {data.name}" if rows.target else data.name
     with waiting(f"writing {path}"):
