@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -207,8 +206,7 @@ def _fit_whole(contender: Contender, task: str, parts: Split, plan: Plan) -> dic
     chosen: dict[str, Any] = dict.fromkeys(
         ("kernel", "gamma", "gamma_multiple", "alpha", "alpha_multiple", "loss", "tol", "solver")
     )
-    if contender.is_rival:
-        importlib.import_module(contender.module)  # is no part of the time of a fit
+    contender.load()
     measured, model = _measured(fit, task, parts)
     best = getattr(model, "best_settings_", {})
     return {

@@ -42,6 +42,11 @@ class Contender:
         """Whether it can be imported."""
         return not self.module or importlib.util.find_spec(self.module) is not None
 
+    def load(self) -> None:
+        """Import its package, which is no part of the time of a fit."""
+        if self.module:
+            importlib.import_module(self.module)
+
     def make(
         self, task: str, seed: int, categories: Sequence[Any] = (), n_jobs: int | None = None
     ) -> Any:
