@@ -23,12 +23,12 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn import datasets as sklearn_sets
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import train_test_split
@@ -37,6 +37,7 @@ import mercer
 from _side_by_side import environment, table
 from mercer import datasets
 from mercer.compare.memory import PeakMemory
+from mercer.compare.rivals import RIVALS, as_taken
 
 NUMBERS = ("cadata", "cpu", "house-16h", "blogfeedback")
 TWO_CLASSES = ("cod-rna-train", "covtype-sample", "susy-sample", "a9a", "ijcnn1-train", "w8a-train")
@@ -49,7 +50,7 @@ NOISE = {"friedman1": 1.0, "friedman2": 50.0, "friedman3": 0.1}
 DENSE = (HistGradientBoostingClassifier, HistGradientBoostingRegressor)  # take no sparse rows
 MOST_DENSE = 10_000  # columns from which these would not fit
 BOOSTERS = ("LightGBM", "XGBoost")  # with which ours is compared in the summary
-RIVALS = (*BOOSTERS, "CatBoost", "xRFM")
+PEERS = (*BOOSTERS, "CatBoost", "xRFM")
 OURS = "mercer auto"
 SLOWER = 4.0  # times the faster booster, within which ours is to be
 
@@ -106,22 +107,12 @@ def contenders(
         "mercer plain": lambda: getattr(mercer, f"Kernel{kind}")(random_state=seed),
         "HistGradientBoosting": lambda: hist(random_state=seed),
     }
-    for name, module, prefix, quiet in (
-        ("LightGBM", "lightgbm", "LGBM", {"verbose": -1}),
-        ("XGBoost", "xgboost", "XGB", {"enable_categorical": True} if categories else {}),
-        (
-            "CatBoost",
-            "catboost",
-            "CatBoost",
-            {"verbose": False, "allow_writing_files": False, "cat_features": list(categories)},
-        ),
-        ("xRFM", "_xrfm_peer", "XRFM", {}),
-    ):
-        try:
-            maker = getattr(importlib.import_module(module), f"{prefix}{kind}")
-        except ImportError:
-            continue
-        found[name] = lambda maker=maker, quiet=quiet: maker(random_state=seed, **quiet)
+    makers = {rival.label: rival.make for rival in RIVALS.values() if rival.is_installed}
+    with suppress(ImportError):
+        peer = importlib.import_module("_xrfm_peer")
+        makers["xRFM"] = lambda task, seed, _: getattr(peer, f"XRFM{kind}")(random_state=seed)
+    for name, make in makers.items():
+        found[name] = lambda make=make: make(task, seed, categories)
     return found
 
 
@@ -135,8 +126,7 @@ def run(make: Callable[[], Any], task: str, split: Split) -> dict[str, Any]:
         if X.shape[1] > MOST_DENSE:
             raise ValueError(f"takes no sparse rows, and {X.shape[1]} columns are too many.")
         X, X_test = X.toarray(), X_test.toarray()
-    if type(model).__module__.startswith("catboost") and sparse.issparse(X):
-        X, X_test = sparse.csr_matrix(X), sparse.csr_matrix(X_test)  # it knows no csr_array
+    X, X_test = as_taken(model, X), as_taken(model, X_test)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         with PeakMemory() as memory:
@@ -183,7 +173,7 @@ def report(records: list[dict[str, Any]]) -> str:
         if found
     ]
     text = ["Error (fit seconds), means over the seeds.", table(lines), "", *places]
-    return "\n".join([*text, *(against(figures, rivals) for rivals in (BOOSTERS, RIVALS))])
+    return "\n".join([*text, *(against(figures, rivals) for rivals in (BOOSTERS, PEERS))])
 
 
 def against(

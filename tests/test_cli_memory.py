@@ -8,8 +8,9 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from mercer import datasets, get_config
+from mercer import get_config
 from mercer.cli.app import app
+from mercer.datasets.tables import ParquetColumns
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +41,7 @@ def refuse(*_, **__):
 def test_a_table_that_stays_in_its_file_gives_the_same_model(table, monkeypatch):
     assert run(*FIT, "--out", "whole.skops").exit_code == 0
     with monkeypatch.context() as patch:
-        patch.setattr(datasets, "read", refuse)
+        patch.setattr(ParquetColumns, "table", refuse)
         done = run(*FIT, "--out", "left.skops", "--out-of-core")
         assert done.exit_code == 0, done.output
         for name in ("whole", "left"):
@@ -61,11 +62,11 @@ def test_new_rows_need_no_target_to_be_predicted_from_their_file(table):
     table[["b"]].to_parquet("short.parquet")
     done = run("predict", "model.skops", "short.parquet", "--out", "new.csv", "--out-of-core")
     assert done.exit_code != 0
-    assert "no feature column 'a'" in done.output
+    assert "no column 'a'" in done.output
 
 
 def test_a_table_that_would_not_fit_stays_in_its_file_unasked(table, monkeypatch):
-    monkeypatch.setattr(datasets, "read", refuse)
+    monkeypatch.setattr(ParquetColumns, "table", refuse)
     monkeypatch.setattr("mercer.datasets.mapped.array_bytes", lambda path: 1e15)
     done = run(*FIT, "--out", "model.skops", "--json")
     assert done.exit_code == 0, done.output
@@ -76,10 +77,10 @@ def test_a_table_that_would_not_fit_stays_in_its_file_unasked(table, monkeypatch
     ("arguments", "message"),
     [
         (("fit", "big.parquet", "--out-of-core"), "does not say what to predict"),
-        (("fit", "letter", "--out-of-core"), "--out-of-core needs a Parquet file"),
-        (("fit", "big.csv", "--target", "y", "--out-of-core"), "is no Parquet file"),
-        ((*FIT, "--max-memory", "much"), "max_memory must be a positive number of bytes or a size"),
-        ((*FIT, "--max-memory", "1kB"), r"needs .* but .* are available"),
+        (("fit", "letter", "--out-of-core"), "--out-of-core needs a Parquet"),
+        (("fit", "big.csv", "--target", "y", "--out-of-core"), "--out-of-core needs a Parquet"),
+        ((*FIT, "--max-memory", "much"), "--max-memory must be a positive number"),
+        ((*FIT, "--max-memory", "1kB"), r"needs .* but .* available; .*; --max-memory allows 1kB"),
     ],
     ids=["no target", "known set", "csv", "no size", "too little"],
 )
@@ -93,9 +94,9 @@ def test_what_cannot_be_is_one_sentence(arguments, message, table):
 
 def test_the_bound_holds_for_the_command_alone(table, monkeypatch):
     seen = []
-    fit = datasets.read
+    read = ParquetColumns.table
     monkeypatch.setattr(
-        datasets, "read", lambda *a, **k: (seen.append(get_config()), fit(*a, **k))[1]
+        ParquetColumns, "table", lambda *a, **k: (seen.append(get_config()), read(*a, **k))[1]
     )
     assert run(*FIT, "--out", "model.skops", "--max-memory", "2GB").exit_code == 0
     assert seen == [{"max_memory": 2 * 2**30}]

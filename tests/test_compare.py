@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from mercer import plots
 from mercer.cli.app import app
 from mercer.compare import comparison as compare
-from mercer.compare import memory, methods, metrics, records, selection
+from mercer.compare import memory, methods, metrics, records, rivals, selection
 from mercer.datasets import Dataset
 
 
@@ -186,6 +186,105 @@ def test_fast_plan_keeps_what_is_asked_for():
     plan = compare.Plan.fast(seed=3, sizes=(7,))
     assert (plan.seed, plan.sizes) == (3, (7,))
     assert plan.selection_rows < compare.Plan().selection_rows
+
+
+# --- tables as they are ----------------------------------------------------------------------
+
+
+def mixed(n=160, seed=0):
+    """A data set of a number with gaps, a label, a date and nothing else."""
+    rng = np.random.default_rng(seed)
+    X = np.empty((n, 3), dtype=object)
+    X[:, 0] = rng.uniform(-1, 1, n)
+    X[:, 1] = rng.choice(["red", "blue"], n)
+    X[:, 2] = (np.datetime64("2020-01-01") + rng.integers(0, 900, n)).astype(object)
+    y = X[:, 0].astype(float) + (X[:, 1] == "red")
+    X[::9, 0], X[::7, 1] = None, None
+    return Dataset("mixed", "regression", X[40:], y[40:], X[:40], y[:40])
+
+
+class Seen:
+    """Predicts zeros where it is given texts and gaps."""
+
+    def fit(self, X, y):
+        self.cells = {type(cell) for cell in X[:, 1]}
+        return self
+
+    def predict(self, X):
+        return np.zeros(len(X)) if self.cells == {str, type(None)} else None
+
+
+def test_methods_get_numbers_of_a_raw_table_and_contenders_the_table(monkeypatch):
+    monkeypatch.setattr(rivals, "_OnCodes", lambda *_: Seen())
+    monkeypatch.setattr(rivals.Contender, "is_installed", True)
+    monkeypatch.setattr(rivals.Contender, "load", lambda self: None)
+    plan = compare.Plan(("linear", "lightgbm"), n_jobs=1)
+    linear, seen = compare.compare(mixed(), plan).records
+    assert linear["score"]["r2"] > 0.3
+    assert seen["score"]["relative_rmse"] == 1
+    assert (seen["method"], seen["label"], seen["rival"]) == ("lightgbm", "LightGBM", True)
+
+
+def test_test_rows_teach_nothing_of_how_columns_become_numbers():
+    data = mixed()
+    other = Dataset("mixed", "regression", data.X, data.y, data.X_test.copy(), data.y_test)
+    other.X_test[:, 0] = 1e6
+    fitted = [compare._as_numbers(d.split(), d.task, 0).X_train for d in (data, other)]
+    np.testing.assert_array_equal(*fitted)
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+@pytest.mark.parametrize("name", rivals.RIVALS)
+def test_rivals_take_tables_as_they_are(name, task):
+    pytest.importorskip(rivals.RIVALS[name].module)
+    data = mixed(400)
+    y = data.y if task == "regression" else np.where(data.y > 0.5, "high", "low")
+    model = rivals.RIVALS[name].estimator(task, seed=0, n_jobs=1).fit(data.X, y)
+    new = data.X_test.copy()
+    new[0, 1] = "a colour that was not met"
+    predicted = model.predict(new)
+    assert predicted.shape == (40,)
+    if task == "classification":
+        assert set(predicted) <= {"high", "low"}
+    else:
+        assert np.corrcoef(predicted[1:], data.y_test[1:])[0, 1] > 0.8
+
+
+def test_automatic_model_stands_beside_the_methods():
+    plan = compare.Plan(("auto", "linear"), n_jobs=1)
+    linear, auto = compare.compare(toy("regression"), plan).records
+    assert (linear["method"], auto["method"]) == ("linear", "auto")
+    assert auto["rival"] is False
+    assert auto["score"]["relative_rmse"] < linear["score"]["relative_rmse"]
+    assert json.loads(json.dumps(records.plain(auto)))["model_bytes"] > 0
+    assert plots.compare_figure([linear, auto]).axes
+
+
+def test_rival_that_refuses_is_a_note(monkeypatch):
+    def refuse(*_, **__):
+        raise RuntimeError("no such table")
+
+    monkeypatch.setattr(rivals.Contender, "is_installed", True)
+    monkeypatch.setattr(rivals.Contender, "load", lambda self: None)
+    monkeypatch.setattr(rivals._OnCodes, "fit", refuse)
+    result = compare.compare(toy(), compare.Plan(("linear", "xgboost"), n_jobs=1))
+    assert [r["method"] for r in result.records] == ["linear"]
+    assert result.notes == ["XGBoost is left out: no such table"]
+
+
+def test_rival_that_is_not_installed_is_refused_by_name(monkeypatch):
+    monkeypatch.setattr(rivals.Contender, "is_installed", False)
+    assert rivals.installed() == ()
+    with pytest.raises(ValueError, match=r"'catboost' where it is installed"):
+        compare.Plan(("catboost",))
+
+
+def test_few_rows_are_left_to_one_thread(monkeypatch):
+    seen = []
+    monkeypatch.setattr(compare, "n_threads", lambda n_jobs: seen.append(n_jobs) or 1)
+    for n_jobs in (None, 2):
+        compare.compare(toy(), compare.Plan(("linear",), n_jobs=n_jobs))
+    assert seen == [1, 2]
 
 
 # --- choosing --------------------------------------------------------------------------------
@@ -393,7 +492,7 @@ def test_memory_that_cannot_be_told_is_none(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize(
     "module",
-    [compare, memory, methods, metrics, plots.base, plots.compare, records, selection],
+    [compare, memory, methods, metrics, plots.base, plots.compare, records, rivals, selection],
     ids=lambda module: module.__name__,
 )
 def test_examples_run(module, check_examples):
@@ -414,13 +513,22 @@ def table(tmp_path):
 
 def test_command_prints_a_table_and_writes_figure_and_records(table, tmp_path, monkeypatch):
     monkeypatch.setenv("COLUMNS", "150")
+    monkeypatch.setattr(rivals, "installed", lambda: ())
     out = tmp_path / "results"
     command = ["compare", str(table), "--target", "kind", "--sizes", "8,16", "--out", str(out)]
     for run in (1, 2):
         done = CliRunner().invoke(app, command)
         assert done.exit_code == 0, done.output
-        assert len(records.read(out / "compare-points.jsonl")) == 8 * run
-    for word in ("linear", "random binning", "random Fourier", "Nyström", "exact", "memory"):
+        assert len(records.read(out / "compare-points.jsonl")) == 9 * run
+    for word in (
+        "automatic",
+        "linear",
+        "random binning",
+        "random Fourier",
+        "Nyström",
+        "exact",
+        "memory",
+    ):
         assert word in done.stdout
     assert str(out / "compare-points.png") in done.stdout
     assert (out / "compare-points.png").read_bytes().startswith(b"\x89PNG")

@@ -127,9 +127,9 @@ def test_quoted_cells_may_hold_delimiters_and_line_ends(put):
 
 
 def test_a_fraction_far_down_among_integers_is_read(put, monkeypatch):
-    from mercer.datasets import tables
+    from mercer.datasets import csv_text
 
-    monkeypatch.setattr(tables, "_BLOCK", 64)
+    monkeypatch.setattr(csv_text, "_BLOCK", 64)
     rows = [f"{i},{i}" for i in range(100)] + ["0.5,0.25"]
     table = datasets.read(put("data.csv", "a,y\n" + "\n".join(rows)), "y")
     assert table.X[-1, 0] == 0.5

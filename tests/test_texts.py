@@ -87,6 +87,12 @@ def test_parts_of_words_serve_where_there_is_but_one():
     assert np.corrcoef(code, y[200:])[0, 1] > 0.8
 
 
+def test_names_that_share_a_word_and_no_other_are_no_failure():
+    table = pd.DataFrame({"name": [f"house {i}" for i in range(90)], "x": np.arange(90.0)})
+    with pytest.warns(UserWarning, match="'name' tells every row apart"):
+        assert TablePreparer().fit_transform(table, np.arange(90) / 7).shape == (90, 1)
+
+
 def test_pickles_and_files_transform_alike(tmp_path):
     table, y = notes()
     preparer = TablePreparer(random_state=0).fit(table, y)

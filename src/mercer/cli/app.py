@@ -18,6 +18,7 @@ import typer
 from typer.core import TyperGroup
 
 from mercer.cli import compare, fit, predict, show
+from mercer.cli.options import LIMIT
 
 FAILED, WRONG_USAGE = 1, 2
 _SIGNALLED = 128  # plus the number of the signal, as shells say it
@@ -61,6 +62,11 @@ class Commands(TyperGroup):
             return super().invoke(ctx)
         except KeyboardInterrupt as error:
             raise typer.Abort() from error
+        except MemoryError as error:
+            if LIMIT not in ctx.meta or not str(error):
+                raise
+            text = str(error).strip().rstrip(".")
+            raise MemoryError(f"{text}; --max-memory allows {ctx.meta[LIMIT]}.") from error
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """The command that is asked for, or the names of those that are meant."""

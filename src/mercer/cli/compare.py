@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from mercer.cli.columns import Roles, names_in
+from mercer.cli.fitting import tell_rows
 from mercer.cli.options import (
     AsTask,
     Data,
+    Drop,
+    Features,
+    Ids,
     Jobs,
     Json,
     Seed,
@@ -28,6 +34,7 @@ from mercer.cli.options import (
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from mercer.cli.data import Labelled
     from mercer.compare.comparison import Comparison, Plan
     from mercer.datasets.base import Dataset
 
@@ -37,7 +44,8 @@ Methods = Annotated[
     str | None,
     typer.Option(
         metavar="NAMES",
-        help="linear, binning, fourier, nystroem and exact by default; others are "
+        help="linear, binning, fourier, nystroem, exact, auto and, of lightgbm, xgboost and "
+        "catboost, those that are installed by default; others are "
         "fourier-orthogonal, fourier-qmc, fastfood, tefm-g, tefm-s, compact, nystroem-kmeans, "
         "nystroem-leverage, nystroem-rpcholesky, perceptron, stump and tree. Commas between them.",
     ),
@@ -55,6 +63,9 @@ def compare(
     data: Data,
     target: Target = None,
     task: AsTask = Task.auto,
+    features: Features = None,
+    drop: Drop = None,
+    id_: Ids = None,
     methods: Methods = None,
     sizes: Sizes = None,
     fast: Fast = False,
@@ -63,21 +74,23 @@ def compare(
     out: Folder = Path("mercer-results"),
     as_json: Json = False,
 ) -> None:
-    """Train several kernel methods at equal terms and print how they do.
+    """Train several methods on one table and print how they do.
 
-    Kernel, gamma and alpha are chosen for every method alike, on a validation part of the training
-    data; the test part gives the scores in the table and nothing else. A figure (PNG) and a record
-    (JSON lines, one line for a fit) are written to the folder.
+    Kernel, gamma and alpha are chosen for every kernel method alike, on a validation part of the
+    training data. Automatic models and rivals, packages of gradient boosting with their own
+    defaults, stand beside them. The test part gives the scores in the table and nothing else. A
+    figure (PNG) and a record (JSON lines, one line for a fit) are written to the folder.
     """
     plan = _plan(methods, sizes, fast, seed, n_jobs)
     check_writable_folder(out)
     from mercer import plots
     from mercer.cli.data import labelled
 
-    labelled_data = labelled(data, target, task)
-    say(labelled_data.task_note)
-    lines = out / f"compare-{labelled_data.data.name}.jsonl"
-    result = _run(labelled_data.data, plan, lines)
+    roles = Roles(target, names_in(features), names_in(drop), names_in(id_))
+    rows = labelled(data, roles, task)
+    tell_rows(rows)
+    lines = out / f"compare-{rows.data.name}.jsonl"
+    result = _run(_in_rows(rows), plan, lines)
     if not as_json:
         show_table(_table(result.records))
         for line in [*_remarks(result.records), *result.notes]:
@@ -89,6 +102,19 @@ def compare(
         print_json({**content, "record_file": lines, "figure": figure})
     else:
         typer.echo(f"figure:  {figure}\nrecords: {lines} ({len(result.records)} lines added)")
+
+
+def _in_rows(rows: Labelled) -> Dataset:
+    """The data with X as an array: one of objects where there is more than numbers."""
+    data = rows.data
+    if not rows.is_raw or not hasattr(data.X, "column_names"):
+        return data
+    from mercer.datasets.files import Input
+    from mercer.datasets.tables import raw_matrix
+
+    say("texts, dates and missing cells become numbers first, but for auto and rivals")
+    X = raw_matrix(Input(Path(data.source)), data.X, list(data.X.column_names))
+    return replace(data, X=X)
 
 
 def _run(data: Dataset, plan: Plan, lines: Path) -> Comparison:
@@ -117,8 +143,10 @@ def _plan(
     from mercer.compare.comparison import Plan
 
     settings: dict[str, Any] = {"seed": seed, "n_jobs": n_jobs}
-    if methods is not None:
-        settings["methods"] = tuple(_items(methods))
+    from mercer.compare.rivals import AUTOMATIC, installed
+
+    default = (*Plan().methods, AUTOMATIC.name, *installed())
+    settings["methods"] = default if methods is None else tuple(_items(methods))
     if sizes is not None:
         try:
             settings["sizes"] = tuple(int(item) for item in _items(sizes))
@@ -191,11 +219,11 @@ def _table(records: Sequence[Record]) -> Table:
 def _cells(record: Record) -> list[str]:
     settings, seconds, added = record["settings"], record["seconds"], record["memory"]["added"]
     return [
-        record["method" if narrow() else "label"],
+        record["method" if narrow() else "label"] + (" (rival)" if record.get("rival") else ""),
         "–" if record["size"] is None else str(record["size"]),
         settings["kernel"] or "–",
         "–" if settings["gamma"] is None else f"{settings['gamma']:.3g}",
-        f"{settings['alpha_multiple']:g}",
+        "–" if settings["alpha_multiple"] is None else f"{settings['alpha_multiple']:g}",
         *(_digits(value) for value in record["score"].values()),
         _seconds(seconds["fit"]),
         _seconds(seconds["predict"]),
@@ -246,7 +274,10 @@ def _remarks(records: Sequence[Record]) -> Iterator[str]:
     if first["data"]["note"]:
         yield f"about the data: {first['data']['note']}"
     yield "times: the median of three runs where they are quick."
-    yield f"squared loss throughout; memory: {first['memory']['kind']}; model: its file."
+    yield f"squared loss of kernel methods; memory: {first['memory']['kind']}; model: its file."
+    rivals = [r["label"] for r in records if r.get("rival")]
+    if rivals:
+        yield f"rivals: {', '.join(rivals)}, with their own defaults."
     unsettled = [r["label"] for r in records if not r["converged"]]
     if unsettled:
         yield f"stopped at the iteration limit: {', '.join(dict.fromkeys(unsettled))}."

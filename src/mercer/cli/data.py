@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.cli.columns import Roles, Rows, extra_columns, read_rows, target_name
 from mercer.cli.options import Task, waiting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from mercer.datasets.base import Dataset, Table
-    from mercer.persistence import SavedModel
+    from mercer.datasets.base import Dataset
 
 _MANY = 100  # whole numbers with more distinct values than this are taken for a quantity
 
@@ -31,58 +29,50 @@ class Labelled:
     data: Dataset
     target: str | None
     task_note: str
+    weights: NDArray | None = None
+    groups: NDArray | None = None
+    n_left_out: int = 0  # rows whose target is missing
+    is_raw: bool = False  # whether there is anything but numbers without gaps
 
 
 def labelled(
-    text: str, target: str | None, task: Task, out_of_core: bool = False, raw: bool = False
+    text: str, roles: Roles, task: Task, out_of_core: bool = False, raw: bool = False
 ) -> Labelled:
     """The data set that ``text`` names, a known one or a file, with a target to fit.
 
-    Columns of texts and dates and missing cells are welcome if ``raw``.
+    Where columns have names and hold texts, dates or gaps, and of any with names if ``raw``, X is a
+    frame, of others an array.
     """
     from mercer import datasets
 
     path = Path(text)
-    if not _is_file(text, out_of_core):
-        return _known(text, target, task)
-    table, test = _read_with_test(path, target, out_of_core, raw)
+    if not is_file(text, out_of_core):
+        roles.refuse_others(f"{text} is a known data set")
+        return _known(text, roles.target, task)
+    rows, test = _read_with_test(path, roles, out_of_core, raw)
+    table = rows.table
     if table.y is None:
         raise _no_target(text, table.feature_names)
     kind, note = as_task(table.y, task)
     data = datasets.Dataset(
         name=path.name.partition(".")[0],
         task=kind,
-        X=_floats(table.X),
+        X=floats(table.X),
         y=table.y,
-        X_test=None if test is None else _floats(test[0]),
+        X_test=None if test is None else floats(test[0]),
         y_test=None if test is None else test[1],
         feature_names=table.feature_names,
         source=path.name,
     )
-    return Labelled(data, table.target_name or target, note)
-
-
-def unlabelled(
-    text: str, saved: SavedModel, out_of_core: bool = False
-) -> tuple[Any, NDArray | None]:
-    """The rows to predict, in the columns of the model, and their targets where they are there."""
-    from mercer import datasets
-
-    if _is_file(text, out_of_core):
-        table = _read_for(Path(text), saved, out_of_core)
-        X, y, names = table.X, table.y, table.feature_names
-    else:
-        data = datasets.load(text)
-        X, y = (data.X, data.y) if data.X_test is None else (data.X_test, data.y_test)
-        names = data.feature_names
-    d = saved.model.n_features_in_
-    if X.shape[1] != d:
-        raise ValueError(f"{text} has {X.shape[1]} feature columns; the model was fitted on {d}.")
-    known = saved.feature_names
-    if names is not None and known is not None and list(names) != known:
-        differing = next(a for a, b in zip(names, known, strict=True) if a != b)
-        raise ValueError(f"{text} has the column {differing!r} where the model has another.")
-    return _floats(X), y
+    return Labelled(
+        data,
+        table.target_name or roles.target,
+        note,
+        rows.weights,
+        rows.groups,
+        rows.n_left_out,
+        rows.is_raw,
+    )
 
 
 def as_task(y: NDArray, task: Task) -> tuple[str, str]:
@@ -104,7 +94,7 @@ def as_task(y: NDArray, task: Task) -> tuple[str, str]:
     return "classification", f"task: classification, the target has {distinct} distinct values"
 
 
-def _is_file(text: str, out_of_core: bool) -> bool:
+def is_file(text: str, out_of_core: bool = False) -> bool:
     """Whether there is a file of that name; a data set that is not known is refused."""
     from mercer import datasets
 
@@ -129,7 +119,12 @@ def _known(name: str, target: str | None, task: Task) -> Labelled:
 
 
 def _no_target(text: str, columns: Sequence[str] | None) -> ValueError:
-    names = f", one of {', '.join(columns[:6])}" if columns else ""
+    from mercer.datasets.arrow import SHOWN
+
+    names = ""
+    if columns:
+        more = f" and {len(columns) - 2 * SHOWN} more" if len(columns) > 2 * SHOWN else ""
+        names = f", one of {', '.join(columns[: 2 * SHOWN])}{more}"
     return ValueError(f"{text} does not say what to predict; name the column with --target{names}")
 
 
@@ -146,73 +141,39 @@ def _stays_in_file(path: Path, out_of_core: bool) -> bool:
 
 
 def _read_with_test(
-    path: Path, target: str | None, out_of_core: bool, raw: bool
-) -> tuple[Table, tuple[Any, NDArray] | None]:
+    path: Path, roles: Roles, out_of_core: bool, raw: bool
+) -> tuple[Rows, tuple[Any, NDArray] | None]:
     """A file's table, and the test part where it holds one (NPZ alone can)."""
     from mercer import datasets
-    from mercer.datasets.readers import read_parts
+    from mercer.datasets.readers import columns_of, read_parts
 
-    if _stays_in_file(path, out_of_core):
-        if target is None:
-            raise _no_target(str(path), None)
-        with waiting(f"reading {path} into files beside it"):
-            return datasets.memory_mapped(path, target), None
-    try:
-        table = datasets.read(path, target, raw=raw)
-    except datasets.DataError as error:
-        if target is None and "not numeric" in str(error):
-            raise ValueError(f"{error}; --target names the column to predict") from error
-        raise
-    if path.suffix.lower() != ".npz" or table.target_name not in (None, "y_train"):
-        return table, None
-    parts = read_parts(path)
-    if "X_test" not in parts or "y_test" not in parts:
-        return table, None
-    return table, (parts["X_test"], parts["y_test"])
-
-
-def _read_for(path: Path, saved: SavedModel, out_of_core: bool) -> Table:
-    """A file's rows in the columns that a model wants, with the target if it is there."""
-    from mercer import datasets
-
-    d = saved.model.n_features_in_
-    names = saved.feature_names
-    raw = hasattr(saved.model, "best_estimator_")  # an automatic model takes tables as they are
-    stays = _stays_in_file(path, out_of_core)
-    if names is None:
-        if stays:
-            return datasets.memory_mapped(path)
-        table = _read_unnamed(path, d, raw)
-        if table.X.shape[1] != d + 1 or saved.target is None:
-            return table
-        return datasets.read(path, saved.target, raw=raw)
-    read: Any = datasets.memory_mapped if stays else partial(datasets.read, raw=raw)
-    # Without the target, or with gaps in it, the rows can be predicted all the same.
-    for target in dict.fromkeys((saved.target, None)):
-        try:
-            return read(path, target, columns=names)
-        except datasets.DataError as error:
-            refused = error
-    with suppress(datasets.DataError):
-        unnamed = None if stays else _read_unnamed(path, d, raw)
-        if unnamed is not None and unnamed.feature_names is None:
-            return unnamed  # a format without names: the order of the columns has to be trusted
-    raise refused
+    if out_of_core and not datasets.mapped.is_parquet(path):
+        raise ValueError(f"--out-of-core needs a Parquet file; {path} is none.")
+    file = columns_of(path)
+    if file is None:
+        roles.refuse_others(f"{path} is none")
+        table = datasets.read(path, roles.target)
+        if path.suffix.lower() != ".npz" or table.target_name not in (None, "y_train"):
+            return Rows(table), None
+        parts = read_parts(path)
+        if "X_test" not in parts or "y_test" not in parts:
+            return Rows(table), None
+        return Rows(table), (parts["X_test"], parts["y_test"])
+    if roles.target is None:
+        raise _no_target(str(path), file.names if file.named else None)
+    if not _stays_in_file(path, out_of_core):
+        return read_rows(file, roles, raw), None
+    weights, groups = extra_columns(file, roles)
+    inputs = roles.inputs(str(path), file.names, target_name(file, roles.target))
+    with waiting(f"reading {path} into files beside it"):
+        table = datasets.memory_mapped(path, roles.target, columns=inputs)
+    return Rows(table, weights, groups), None
 
 
-def _read_unnamed(path: Path, d: int, raw: bool) -> Table:
-    """A file without column names: LIBSVM text has to be told how many features there are."""
-    from mercer import datasets
-
-    table = datasets.read(path, raw=raw)
-    if table.X.shape[1] < d and not isinstance(table.X, np.ndarray):
-        return datasets.read(path, n_features=d)
-    return table
-
-
-def _floats(X: Any) -> Any:
+def floats(X: Any) -> Any:
     """Floating point, in the precision that holds the values as they are; objects stay objects."""
-    if X.dtype.kind == "O" or (X.dtype.kind == "f" and X.dtype.itemsize >= 4):
+    kind = getattr(getattr(X, "dtype", None), "kind", "O")  # frames have none
+    if kind == "O" or (kind == "f" and X.dtype.itemsize >= 4):
         return X
     return X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _WIDE, _ROOMY = 160, 110
+LIMIT = "mercer.max_memory"  # where a command keeps what --max-memory says
 
 Data = Annotated[
     str,
@@ -38,7 +40,12 @@ def _limit(context: typer.Context, size: str | None) -> str | None:
     if size is not None:
         from mercer._config import config_context
 
-        context.with_resource(config_context(max_memory=size))
+        limit = config_context(max_memory=size)
+        try:
+            context.with_resource(limit)
+        except (TypeError, ValueError) as error:
+            raise ValueError(str(error).replace("max_memory", "--max-memory", 1)) from error
+        context.meta[LIMIT] = size
     return size
 
 
@@ -68,7 +75,15 @@ class Task(StrEnum):
     regression = "regression"
 
 
+def _names(text: str, option: str) -> Any:
+    """An option that names columns."""
+    return Annotated[str | None, typer.Option(option, metavar="NAMES", help=text)]
+
+
 Target = Annotated[str | None, typer.Option(help="Column to predict: a name or a number.")]
+Drop = _names("Columns to leave out, with commas between them.", "--drop")
+Features = _names("Columns to learn from; by default all that have no other use.", "--features")
+Ids = _names("Columns that name the rows: no inputs, but kept beside predictions.", "--id")
 AsTask = Annotated[Task, typer.Option(help="auto reads it off the target and says which.")]
 
 
@@ -134,10 +149,58 @@ def narrow() -> bool:
 
 
 @contextmanager
-def waiting(text: str) -> Iterator[None]:
-    """Show that something goes on, on a terminal alone."""
-    with _console(stderr=True).status(text):
+def waiting(text: str, verbose: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show that something goes on, on a terminal alone, and what the library says of it.
+
+    What is yielded changes the text. With ``verbose`` whatever the library says gets a line, also
+    where there is no terminal.
+    """
+    from rich.markup import escape
+
+    console = _console(stderr=True)
+    with console.status(escape(text)) as status:
+
+        def update(message: str) -> None:
+            status.update(escape(message))
+
+        if not (verbose or console.is_terminal):
+            yield update
+            return
+
+        def tell(message: str) -> None:
+            if verbose:
+                console.print(message, markup=False, highlight=False, soft_wrap=True)
+            update(f"{text}: {message}")
+
+        with _listening(tell):
+            yield update
+
+
+class _Messages(logging.Handler):
+    """Hands over the messages of a logger."""
+
+    def __init__(self, tell: Callable[[str], None]) -> None:
+        super().__init__(logging.INFO)
+        self._tell = tell
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Hand over one."""
+        self._tell(record.getMessage())
+
+
+@contextmanager
+def _listening(tell: Callable[[str], None]) -> Iterator[None]:
+    """Hand over what the library says of its progress."""
+    logger = logging.getLogger("mercer")
+    handler, level = _Messages(tell), logger.level
+    logger.addHandler(handler)
+    if not logger.isEnabledFor(logging.INFO):
+        logger.setLevel(logging.INFO)
+    try:
         yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
 
 
 def _console(stderr: bool = False) -> Console:

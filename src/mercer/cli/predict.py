@@ -2,30 +2,41 @@
 
 from __future__ import annotations
 
-import csv
-import io
+from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from mercer.cli.options import Data, Json, MaxMemory, OutOfCore, check_writable, print_json, waiting
+from mercer.cli.columns import names_in
+from mercer.cli.options import Data, Ids, Json, MaxMemory, check_writable, print_json, waiting
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from mercer.cli.output import RunningScores
+    from mercer.cli.rows import Pieces
     from mercer.persistence import SavedModel
-
-_ROWS = 65_536  # lines formatted at a time
 
 
 def predict(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A file that mercer fit wrote.")],
     data: Data,
-    out: Annotated[Path, typer.Option("--out", help="The CSV file to write, one line for a row.")],
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="The file to write, CSV or, by its name, Parquet: a row each."),
+    ],
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of each class.")
     ] = False,
+    quantiles: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBERS",
+            help="Add values that the target stays below so often, such as 0.1,0.5,0.9.",
+        ),
+    ] = None,
     coverage: Annotated[
         float | None,
         typer.Option(
@@ -33,78 +44,149 @@ def predict(
             "(above 0 and below 1).",
         ),
     ] = None,
+    id_: Ids = None,
     max_memory: MaxMemory = None,
-    out_of_core: OutOfCore = False,
+    out_of_core: Annotated[bool, typer.Option("--out-of-core", hidden=True)] = False,
     as_json: Json = False,
 ) -> None:
     """Predict the rows of a table with a fitted model.
 
-    Columns are found by name where DATA has names. Where it holds the target too, the score is
-    printed. Of a known data set the test part is predicted.
+    Columns are found by name where DATA has names, whatever their order and whatever others there
+    are. Where it holds the target too, the score is printed. Of a known data set the test part is
+    predicted. CSV and Parquet files are read in pieces, so that they may be larger than memory.
     """
     check_writable(out)
     from mercer import persistence
-    from mercer.cli.data import unlabelled
-    from mercer.compare.metrics import scores
+    from mercer.cli.rows import to_predict
 
     saved = persistence.load_saved(model)
-    _check_asked(saved, proba, coverage)
-    X, y = unlabelled(data, saved, out_of_core)
-    with waiting(f"predicting {X.shape[0]} rows"):
-        predicted = saved.model.predict(X)
-        columns = _columns(predicted)
-        if proba:
-            columns |= _by_label(saved, "probability", saved.model.predict_proba(X))
-        if coverage is not None:
-            columns |= _bounds(saved, X, coverage)
-        persistence.write_atomically(out, lambda file: _write_csv(file, columns))
-    summary: dict[str, Any] = {"predictions": str(out), "rows": X.shape[0], "task": saved.task}
-    if y is not None and saved.task is not None:
-        summary["score"] = scores(saved.task, y, predicted)
+    asked = _Asked(proba, coverage, _levels(quantiles))
+    asked.check(saved)
+    rows = to_predict(data, saved, names_in(id_) or tuple(saved.settings.get("id") or ()))
+    n, running = _write(saved, rows, asked, out)
+    summary: dict[str, Any] = {"predictions": str(out), "rows": n, "task": saved.task}
+    if running.n_rows:
+        summary |= {"score": running.scores(), "scored_rows": running.n_rows}
     if as_json:
         print_json(summary)
         return
+    part = "" if running.n_rows == n else f" in {running.n_rows} of {n} rows"
     for name, value in summary.get("score", {}).items():
-        typer.echo(f"{name} {value:.4f}, by the target that {data} holds")
-    typer.echo(f"wrote {out} ({X.shape[0]} rows)")
+        typer.echo(f"{name} {value:.4f}, by the target that {data} holds{part}")
+    typer.echo(f"wrote {out} ({n} rows)")
 
 
-def _check_asked(saved: SavedModel, proba: bool, coverage: float | None) -> None:
-    """Refuse what the model cannot say."""
-    if proba and not hasattr(saved.model, "predict_proba"):
+@dataclass(frozen=True)
+class _Asked:
+    """What is to stand beside the predictions."""
+
+    proba: bool
+    coverage: float | None
+    quantiles: tuple[float, ...]
+
+    def check(self, saved: SavedModel) -> None:
+        """Refuse what the model cannot say."""
+        model = saved.model
+        if self.proba and not hasattr(model, "predict_proba"):
+            raise ValueError(
+                "--proba needs a classifier with a loss that defines probabilities; fit one with "
+                "--loss logistic or multinomial."
+            )
+        if self.quantiles and "quantiles" not in signature(model.predict).parameters:
+            raise ValueError(
+                "--quantiles needs a model of numbers that held rows out to learn its errors; fit "
+                "one with mercer fit and no option that says how."
+            )
+        if self.coverage is None:
+            return
+        if not 0 < self.coverage < 1:
+            raise ValueError(f"--coverage must be above 0 and below 1; got {self.coverage:g}.")
+        if not any(hasattr(model, name) for name in ("predict_interval", "predict_set")):
+            raise ValueError(
+                "--coverage needs a model that held rows out to learn its errors; fit one with "
+                "mercer fit and no option that says how."
+            )
+
+    def columns(self, model: Any, X: Any, predicted: NDArray) -> dict[str, Any]:
+        """The predictions and what was asked for, by the names of columns."""
+        columns = _outputs("prediction", predicted)
+        if self.proba:
+            columns |= _by_label(model, "probability", model.predict_proba(X))
+        if self.quantiles:
+            values = model.predict(X, quantiles=list(self.quantiles))
+            for j, level in enumerate(self.quantiles):
+                columns |= _outputs(f"quantile_{level:g}", values[..., j])
+        if self.coverage is not None:
+            columns |= _bounds(model, X, self.coverage)
+        return columns
+
+
+def _levels(text: str | None) -> tuple[float, ...]:
+    """The levels that ``--quantiles`` names."""
+    if text is None:
+        return ()
+    try:
+        levels = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        levels = (-1.0,)
+    if not all(0 < level < 1 for level in levels):
         raise ValueError(
-            "--proba needs a classifier with a loss that defines probabilities; fit one with "
-            "--loss logistic or multinomial."
+            f"--quantiles must be numbers above 0 and below 1, with commas between them; got "
+            f"{text!r}."
         )
-    if coverage is None:
-        return
-    if not 0 < coverage < 1:
-        raise ValueError(f"--coverage must be above 0 and below 1; got {coverage:g}.")
-    if not any(hasattr(saved.model, name) for name in ("predict_interval", "predict_set")):
-        raise ValueError(
-            "--coverage needs a model that held rows out to learn its errors; fit one with mercer "
-            "fit and no option that says how."
-        )
+    return levels
 
 
-def _columns(predicted: NDArray) -> dict[str, NDArray]:
-    """The predictions as columns by name."""
-    if predicted.ndim == 2:
-        return {f"prediction_{j}": predicted[:, j] for j in range(predicted.shape[1])}
-    return {"prediction": predicted}
+def _write(saved: SavedModel, rows: Pieces, asked: _Asked, out: Path) -> tuple[int, RunningScores]:
+    """Predict and write a piece at a time, whole or not at all; the rows, and their scores."""
+    from mercer import persistence
+    from mercer.cli.output import RunningScores, predictions_file
+
+    running = RunningScores(saved.task or "regression")
+    done = 0
+    total = "" if rows.n_rows is None else f" of {rows.n_rows}"
+
+    def write(file: BinaryIO) -> None:
+        nonlocal done
+        target = predictions_file(out, file)
+        for piece in rows.pieces:
+            predicted = saved.model.predict(piece.X)
+            columns = asked.columns(saved.model, piece.X, predicted)
+            both = set(columns) & set(piece.ids)
+            if both:
+                raise ValueError(f"--id must not name {both.pop()!r}, which predictions are called")
+            target.write({**piece.ids, **columns})
+            if piece.y is not None and saved.task is not None:
+                running.add(piece.y, predicted)
+            done += len(predicted)
+            update(f"{done}{total} rows predicted")
+        if not done:
+            raise ValueError("DATA must hold at least one row; got none.")
+        target.close()
+
+    with waiting("predicting") as update:
+        persistence.write_atomically(out, write)
+    return done, running
 
 
-def _by_label(saved: SavedModel, what: str, values: NDArray) -> dict[str, NDArray]:
+def _outputs(name: str, values: NDArray) -> dict[str, Any]:
+    """Values as columns, one for each output."""
+    if values.ndim == 2:
+        return {f"{name}_{j}": values[:, j] for j in range(values.shape[1])}
+    return {name: values}
+
+
+def _by_label(model: Any, what: str, values: NDArray) -> dict[str, Any]:
     """A column for each class."""
-    labels = saved.model.classes_.tolist()
+    labels = model.classes_.tolist()
     return {f"{what}_{label}": values[:, j] for j, label in enumerate(labels)}
 
 
-def _bounds(saved: SavedModel, X: Any, coverage: float) -> dict[str, NDArray]:
+def _bounds(model: Any, X: Any, coverage: float) -> dict[str, Any]:
     """Ends of intervals as columns, or for each class whether it belongs to the set."""
-    if hasattr(saved.model, "predict_set"):
-        return _by_label(saved, "in_set", saved.model.predict_set(X, coverage))
-    ends = saved.model.predict_interval(X, coverage)
+    if hasattr(model, "predict_set"):
+        return _by_label(model, "in_set", model.predict_set(X, coverage))
+    ends = model.predict_interval(X, coverage)
     if ends.ndim == 2:
         return {"low": ends[:, 0], "high": ends[:, 1]}
     return {
@@ -112,15 +194,3 @@ def _bounds(saved: SavedModel, X: Any, coverage: float) -> dict[str, NDArray]:
         for j in range(ends.shape[1])
         for place, side in enumerate(("low", "high"))
     }
-
-
-def _write_csv(file: Any, columns: dict[str, NDArray]) -> None:
-    text = io.TextIOWrapper(file, encoding="utf-8", newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    n = len(next(iter(columns.values())))
-    for start in range(0, n, _ROWS):
-        block = [column[start : start + _ROWS].tolist() for column in columns.values()]
-        writer.writerows(zip(*block, strict=True))
-    text.flush()
-    text.detach()  # the caller closes the file itself

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -9,6 +10,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from mercer import persistence
@@ -17,14 +19,19 @@ from mercer.compare import memory, records
 from mercer.compare.methods import DEFAULT, EXACT_ROWS, METHODS, TOLERANCE, Method
 from mercer.compare.metrics import scores
 from mercer.compare.records import describe_data, quiet
+from mercer.compare.rivals import CONTENDERS, Contender
 from mercer.compare.selection import Choice, Selection
 from mercer.datasets.base import Dataset, Split
+from mercer.preparation import TablePreparer
 
 __all__ = ["Comparison", "Plan", "compare"]
 
 _FORMAT = 1
 _FEWEST_ROWS = 10
-_RUNS, _QUICK = 3, 1.5  # work is timed so often, unless it has taken so many seconds before
+_RUNS, _QUICK = 3, 0.5  # work is timed so often, unless it has taken so many seconds before
+# Training rows up to which one thread does all, unless the plan says how many: on 300 rows two
+# took ten times the processor's seconds of one, waiting for each other.
+_FEW_ROWS = 2000
 
 
 @dataclass(frozen=True)
@@ -35,18 +42,22 @@ class Plan:
     (64,)
     """
 
-    methods: tuple[str, ...] = DEFAULT  # names in METHODS
+    methods: tuple[str, ...] = DEFAULT  # names in METHODS or CONTENDERS
     sizes: tuple[int, ...] | None = None  # for every method that has them; None: each one's own
     seed: int = 0  # decides every random choice
-    n_jobs: int | None = None  # threads; None takes every core
+    n_jobs: int | None = None  # threads; None takes every core, and one for few rows
     selection_rows: int = 4000  # that at most are fitted, and validated on, to choose settings
     exact_rows: int = EXACT_ROWS  # more training rows than this leave the exact method out
 
     def __post_init__(self) -> None:
-        unknown = [name for name in self.methods if name not in METHODS]
+        known = {**METHODS, **CONTENDERS}
+        unknown = [name for name in self.methods if name not in known]
         if unknown or not self.methods:
             wrong = unknown[0] if unknown else ()
-            raise ValueError(f"methods must be among {', '.join(METHODS)}; got {wrong!r}.")
+            raise ValueError(f"methods must be among {', '.join(known)}; got {wrong!r}.")
+        for name in self.methods:
+            if name in CONTENDERS and not CONTENDERS[name].is_installed:
+                raise ValueError(f"methods may hold {name!r} where it is installed; it is not.")
         if self.sizes is not None and (not self.sizes or min(self.sizes) < 1):
             raise ValueError(f"sizes must be whole numbers of at least 1; got {self.sizes}.")
 
@@ -58,7 +69,7 @@ class Plan:
 
     def chosen(self) -> list[Method]:
         """The methods, with the sizes of this plan."""
-        methods = [METHODS[name] for name in self.methods]
+        methods = [METHODS[name] for name in self.methods if name in METHODS]
         if self.sizes is None:
             return methods
         sizes = tuple(sorted(set(self.sizes)))
@@ -66,6 +77,10 @@ class Plan:
             replace(m, sizes=sizes, reference=min(m.reference, sizes[-1])) if m.reference else m
             for m in methods
         ]
+
+    def contenders(self) -> list[Contender]:
+        """Those that take tables as they are."""
+        return [CONTENDERS[name] for name in self.methods if name in CONTENDERS]
 
 
 @dataclass(frozen=True)
@@ -91,6 +106,10 @@ def compare(
     alone. ``on_record`` is called with each record as soon as its fit is done, ``on_progress`` with
     the share of the work done, in [0, 1], and what is being done.
 
+    Of texts, dates and missing cells, in X of objects or with NaN, all methods get the same
+    numbers, those of a :class:`mercer.TablePreparer`; contenders, which come last, get the rows as
+    they are. A rival that refuses them is left out with a note.
+
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (200, 2)).astype(np.float32)
@@ -104,11 +123,13 @@ def compare(
     n = parts.X_train.shape[0]
     if n < _FEWEST_ROWS:
         raise ValueError(f"data must have at least {_FEWEST_ROWS} training rows; got {n}.")
+    if plan.n_jobs is None and n <= _FEW_ROWS:
+        plan = replace(plan, n_jobs=1)
     methods, notes = _feasible(plan, n)
-    work = _Work(methods, plan, parts, on_progress)
+    work = _Work([*methods, *plan.contenders()], plan, parts, on_progress)
     done = []
     with threadpool_limits(n_threads(plan.n_jobs)):
-        for record in _records(data, parts, methods, plan, work):
+        for record in _records(data, parts, methods, plan, work, notes):
             done.append(record)
             on_record(record)
     on_progress(1.0, "done")
@@ -116,12 +137,18 @@ def compare(
 
 
 def _records(
-    data: Dataset, parts: Split, methods: list[Method], plan: Plan, work: _Work
+    data: Dataset,
+    parts: Split,
+    methods: list[Method],
+    plan: Plan,
+    work: _Work,
+    notes: list[str],
 ) -> Iterator[dict[str, Any]]:
     """Choose for each method, then fit its sizes, one record after the other."""
+    numbers = _as_numbers(parts, data.task, plan.seed) if methods else parts
     selection = Selection(
-        parts.X_train,
-        parts.y_train,
+        numbers.X_train,
+        numbers.y_train,
         data.task,
         seed=plan.seed,
         max_rows=plan.selection_rows,
@@ -143,8 +170,78 @@ def _records(
             choice = selection.choose(method, on_step=partial(work.advance, work.try_cost(method)))
         for size in method.sizes or (None,):
             work.goes_on(method.label if size is None else f"{method.label}, {size} components")
-            yield {**common, **_fit(method, size, choice, data.task, parts, plan)}
+            yield {**common, **_fit(method, size, choice, data.task, numbers, plan)}
             work.advance(method.cost(size, *work.shape))
+    for contender in plan.contenders():
+        work.goes_on(contender.label)
+        try:
+            own = _fit_whole(contender, data.task, parts, plan)
+        except Exception as error:  # other packages raise all sorts
+            if not contender.is_rival:
+                raise
+            notes.append(f"{contender.label} is left out: {' '.join(str(error).split())[:200]}")
+        else:
+            yield {**common, **own}
+        work.advance(contender.cost(None, *work.shape))
+
+
+def _as_numbers(parts: Split, task: str, seed: int) -> Split:
+    """The parts with numbers for what is none, as the training part alone teaches."""
+    X = parts.X_train
+    if X.dtype.kind != "O" and (sparse.issparse(X) or not np.isnan(X.sum())):
+        return parts
+    target = "classes" if task == "classification" else "continuous"
+    preparer = TablePreparer(target=target, random_state=seed)
+    prepared = preparer.fit_transform(X, parts.y_train), preparer.transform(parts.X_test)
+    return replace(parts, X_train=prepared[0], X_test=prepared[1])
+
+
+def _fit_whole(contender: Contender, task: str, parts: Split, plan: Plan) -> dict[str, Any]:
+    """Fit what takes tables as they are; the part of its record that is its own."""
+
+    def fit() -> Any:
+        model = contender.estimator(task, seed=plan.seed, n_jobs=plan.n_jobs)
+        return model.fit(parts.X_train, parts.y_train)
+
+    chosen: dict[str, Any] = dict.fromkeys(
+        ("kernel", "gamma", "gamma_multiple", "alpha", "alpha_multiple", "loss", "tol", "solver")
+    )
+    contender.load()
+    measured, model = _measured(fit, task, parts)
+    best = getattr(model, "best_settings_", {})
+    return {
+        "method": contender.name,
+        "label": contender.label,
+        "rival": contender.is_rival,
+        "size": None,
+        "n_features": None,
+        "settings": {**chosen, "kernel": best.get("kernel"), "scale": False},
+        "choice": best or None,
+        **measured,
+        "n_iter": None,
+        "converged": True,
+        # Of others no model file is written; their bytes are counted and never read.
+        "model_bytes": len(pickle.dumps(model) if contender.is_rival else persistence.dumps(model)),
+    }
+
+
+def _measured(fit: Callable[[], Any], task: str, parts: Split) -> tuple[dict[str, Any], Any]:
+    """Scores, seconds, memory and warnings of a fit and its predictions; and the model."""
+    with quiet() as caught, memory.PeakMemory() as peak:
+        model, fit_seconds = _timed(fit)
+    with quiet() as later:
+        predicted, predict_seconds = _timed(lambda: model.predict(parts.X_test))
+    measured = {
+        "score": scores(task, parts.y_test, predicted),
+        "seconds": {
+            "fit": float(np.median(fit_seconds)),
+            "predict": float(np.median(predict_seconds)),
+        },
+        "runs": {"fit": fit_seconds, "predict": predict_seconds},
+        "memory": {"added": peak.added, "peak": peak.peak, "kind": memory.KIND},
+        "warnings": sorted({str(w.message) for w in [*caught, *later]}),
+    }
+    return measured, model
 
 
 def _fit(
@@ -165,11 +262,9 @@ def _fit(
         )
         return model.fit(parts.X_train, parts.y_train)
 
-    with quiet() as caught, memory.PeakMemory() as peak:
-        model, fit_seconds = _timed(fit)
-    with quiet() as later:
-        predicted, predict_seconds = _timed(lambda: model.predict(parts.X_test))
+    measured, model = _measured(fit, task, parts)
     map_ = getattr(model, "feature_map_", None)
+    measured["seconds"] = {"choose": choice.seconds, **measured["seconds"]}
     return {
         "method": method.name,
         "label": method.label,
@@ -187,18 +282,10 @@ def _fit(
             "solver": getattr(model, "solver_", "cholesky"),
         },
         "choice": {"reference": method.reference, **asdict(choice)},
-        "score": scores(task, parts.y_test, predicted),
-        "seconds": {
-            "choose": choice.seconds,
-            "fit": float(np.median(fit_seconds)),
-            "predict": float(np.median(predict_seconds)),
-        },
-        "runs": {"fit": fit_seconds, "predict": predict_seconds},
+        **measured,
         "n_iter": getattr(model, "n_iter_", None),
         "converged": getattr(model, "converged_", True),
         "model_bytes": len(persistence.dumps(model)),
-        "memory": {"added": peak.added, "peak": peak.peak, "kind": memory.KIND},
-        "warnings": sorted({str(w.message) for w in [*caught, *later]}),
     }
 
 
@@ -235,7 +322,7 @@ def _feasible(plan: Plan, n: int) -> tuple[list[Method], list[str]]:
             notes.append(f"{method.label} has no sizes above {n}, the number of training rows.")
             method = replace(method, sizes=fitting, reference=min(method.reference or n, n))
         kept.append(method)
-    if not kept:
+    if not kept and not plan.contenders():
         raise ValueError(notes[0])
     return kept, notes
 
@@ -245,7 +332,7 @@ class _Work:
 
     def __init__(
         self,
-        methods: Iterable[Method],
+        methods: Iterable[Method | Contender],
         plan: Plan,
         parts: Split,
         on_progress: Callable[[float, str], None],
@@ -256,11 +343,14 @@ class _Work:
         self.shape = n, d, outputs
         self._rows = min(int(0.8 * n), plan.selection_rows)
         self._on_progress, self._text, self._done = on_progress, "", 0.0
-        self._total = sum(
-            Selection.n_steps(m) * self.try_cost(m)
-            + sum(m.cost(size, *self.shape) for size in m.sizes or (None,))
-            for m in methods
-        )
+        self._total = sum(map(self._cost, methods))
+
+    def _cost(self, method: Method | Contender) -> float:
+        """Of choosing settings, where there are any to choose, and of all fits."""
+        if isinstance(method, Contender):
+            return method.cost(None, *self.shape)
+        fits = sum(method.cost(size, *self.shape) for size in method.sizes or (None,))
+        return Selection.n_steps(method) * self.try_cost(method) + fits
 
     def try_cost(self, method: Method) -> float:
         """Of one setting that is tried while choosing."""

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .arrow import near
 from .base import DataError, Dataset
 from .cache import VARIABLE, fetch, find_in_cache, find_in_folder, in_cache, in_folder
 from .files import Input
 from .libsvm import read_libsvm
 from .readers import read_parts
 from .registry import DATA, ENTRIES, Entry, File
-from .tables import near, read_csv
+from .tables import read_csv
 
 _CacheArgument = str | os.PathLike[str] | None
 

@@ -19,10 +19,12 @@ from mercer._files import array_header
 from mercer._sparse import check_shape, compressed, sound
 from mercer._words import shown
 
+from .arrow import near
 from .base import DataError, Table
+from .csv_text import CsvText
 from .files import Input, existing
 from .libsvm import looks_like_libsvm, read_libsvm
-from .tables import near, read_csv, read_parquet
+from .tables import ParquetColumns, read_csv, read_parquet
 
 _CSV_SUFFIXES = (".csv", ".tsv", ".tab")
 _LIBSVM_SUFFIXES = (".libsvm", ".svm", ".svmlight")
@@ -117,6 +119,15 @@ def read(
             f"{source} holds {table.X.shape[1]} features, n_features={n_features} were expected"
         )
     return table
+
+
+def columns_of(path: Path) -> CsvText | ParquetColumns | None:
+    """The columns of a CSV or a Parquet file; None for other formats."""
+    source = Input(existing(path))
+    kind = _format(source)
+    if kind == "parquet":
+        return ParquetColumns(source)
+    return CsvText(source) if kind == "csv" else None
 
 
 def read_parts(path: Path) -> dict[str, np.ndarray | sparse.csr_array]:

@@ -84,7 +84,8 @@ class Texts:
         in_rows = (counts > 0).T @ met
         self.weights = np.where(in_rows > 1, 1 + np.log((1 + met.sum()) / (1 + in_rows)), 0.0)
         grams = self._of_rows(self._weighted(counts), labels.codes)
-        svd = TruncatedSVD(_COMPONENTS, random_state=int(key % 2**32)).fit(grams)
+        with np.errstate(invalid="ignore"):  # it tells shares of a variance that may be 0
+            svd = TruncatedSVD(_COMPONENTS, random_state=int(key % 2**32)).fit(grams)
         directions = svd.components_.T
         names = [f"topic {i}" for i in range(directions.shape[1])]
         constants = np.zeros(len(names))

@@ -1,0 +1,209 @@
+"""Columns of a file by what they are for: inputs, target, weights, groups, names of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from mercer.datasets.base import Table
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The names that options give to columns."""
+
+    target: str | None = None
+    features: tuple[str, ...] = ()  # none: all that have no other role
+    drop: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()  # left out of the inputs, and kept beside predictions
+    weights: str | None = None
+    groups: str | None = None
+
+    @property
+    def others(self) -> dict[str, tuple[str, ...]]:
+        """The names that options besides ``--target`` give, by option."""
+        named = {
+            "--features": self.features,
+            "--drop": self.drop,
+            "--id": self.ids,
+            "--weights": () if self.weights is None else (self.weights,),
+            "--groups": () if self.groups is None else (self.groups,),
+        }
+        return {option: names for option, names in named.items() if names}
+
+    def refuse_others(self, what: str) -> None:
+        """Raise if columns are named of what has none."""
+        if self.others:
+            option = next(iter(self.others))
+            raise ValueError(f"{option} needs a CSV or Parquet file with names of columns; {what}.")
+
+    def inputs(self, source: str, names: Sequence[str], target: str | None) -> list[str]:
+        """The columns to fit, once all that is named is found to be there and to have one role."""
+        met: dict[str, str] = {} if target is None else {target: "--target"}
+        for option, named in self.others.items():
+            for name in named:
+                require(source, [name], names, option)
+                if met.setdefault(name, option) != option:
+                    raise ValueError(f"{option} and {met[name]} must not both name {name!r}.")
+        left = [n for n in self.features or names if self.features or n not in met]
+        if not left:
+            raise ValueError(f"{source} has no column left to learn from.")
+        return left
+
+
+@dataclass
+class Rows:
+    """Rows of a file by role; X is a frame of named columns or an array."""
+
+    table: Table
+    weights: NDArray | None = None
+    groups: NDArray | None = None
+    n_left_out: int = 0  # rows whose target is missing
+    is_raw: bool = False  # whether there is anything but numbers without gaps
+
+
+def names_in(text: str | None) -> tuple[str, ...]:
+    """Names with commas between them; a name that holds one itself stands in quotes."""
+    import csv
+
+    if not text:
+        return ()
+    [cells] = csv.reader([text], skipinitialspace=True)
+    return tuple(dict.fromkeys(cell.strip() for cell in cells if cell.strip()))
+
+
+def require(source: str, wanted: Sequence[str], names: Sequence[str], option: str = "") -> None:
+    """Raise if columns are not there: with what is near to one, or the names of several."""
+    from mercer.datasets.arrow import SHOWN, near
+
+    lacking = [name for name in wanted if name not in names]
+    if not lacking:
+        return
+    prefix = f"{option}: " if option else ""
+    if len(lacking) == 1:
+        raise ValueError(f"{prefix}{source} has no column {lacking[0]!r}{near(lacking[0], names)}")
+    more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
+    shown = ", ".join(map(repr, lacking[:SHOWN]))
+    raise ValueError(f"{prefix}{source} has no columns {shown}{more}.")
+
+
+def read_rows(file: Any, roles: Roles, raw: bool) -> Rows:
+    """The rows of a file's columns, those without a target left out.
+
+    What is all numbers without gaps becomes an array as :func:`mercer.datasets.read` makes it, else
+    a frame; always a frame, where columns have names, if ``raw``.
+    """
+    from mercer import datasets
+    from mercer.datasets import tables
+
+    source = file.source
+    target = target_name(file, roles.target)
+    inputs = _inputs(file, roles, target)
+    table = file.table([] if target is None else [target], mixed=True)
+    if not table.num_rows:
+        raise ValueError(f"{source} holds columns and no row.")
+    table, left_out = _with_target(table, target)
+    y = None if target is None else tables.target_of(source, target, table.column(target))
+    is_raw = raw or not _are_numbers(table, inputs)
+    X: Any
+    if not is_raw:
+        X = tables.number_matrix(source, table, inputs)
+    elif file.named:
+        X = tables.frame(table, inputs)
+    else:
+        X = tables.raw_matrix(source, table, inputs)
+    named = (tuple(inputs), target) if file.named else (None, None)
+    return Rows(
+        datasets.Table(X, y, *named),
+        weights=None if roles.weights is None else _weights(table, roles.weights),
+        groups=None if roles.groups is None else _groups(table, roles.groups),
+        n_left_out=left_out,
+        is_raw=is_raw,
+    )
+
+
+def target_name(file: Any, target: str | None) -> str | None:
+    """The column that ``--target`` means, by name or number."""
+    from mercer.datasets import tables
+
+    at = tables.target_position(file.source, file.names, target, named=file.named)
+    return None if at is None else file.names[at]
+
+
+def extra_columns(file: Any, roles: Roles) -> tuple[NDArray | None, NDArray | None]:
+    """Weights and groups of a file whose rows stay there."""
+    import pyarrow
+
+    named = [name for name in (roles.weights, roles.groups) if name is not None]
+    table = pyarrow.concat_tables(file.pieces(named)) if named else None
+    return (
+        None if roles.weights is None else _weights(table, roles.weights),
+        None if roles.groups is None else _groups(table, roles.groups),
+    )
+
+
+def _inputs(file: Any, roles: Roles, target: str | None) -> list[str]:
+    if not file.named:
+        roles.refuse_others(f"{file.source} has no header")
+    return roles.inputs(str(file.source), file.names, target)
+
+
+def _with_target(table: Any, target: str | None) -> tuple[Any, int]:
+    """The rows whose target is there, and how many others there are; all if none has one."""
+    import pyarrow
+
+    from mercer.datasets import tables
+
+    if target is None:
+        return table, 0
+    known = tables.is_known(table.column(target))
+    left_out = int((~known).sum())
+    if not left_out or left_out == len(known):
+        return table, 0
+    return table.filter(pyarrow.array(known)), left_out
+
+
+def _are_numbers(table: Any, columns: Sequence[str]) -> bool:
+    """Whether columns hold numbers alone, without gaps."""
+    from mercer.datasets import tables
+    from mercer.datasets.arrow import is_number
+
+    return all(
+        is_number(table.schema.field(name).type)
+        and not table.column(name).null_count
+        and not np.isnan(tables.numbers_of(table.column(name))).any()
+        for name in columns
+    )
+
+
+def _weights(table: Any, name: str) -> NDArray:
+    """A column as weights of the rows."""
+    from mercer.datasets import tables
+    from mercer.datasets.arrow import is_number
+
+    column = table.column(name)
+    if not is_number(column.type):
+        raise ValueError(f"--weights must name a column of numbers; {name!r} holds {column.type}.")
+    values = tables.numbers_of(column).astype(np.float64)
+    bad = int((~(np.isfinite(values) & (values >= 0))).sum())
+    if bad:
+        raise ValueError(
+            f"--weights must name a column of finite numbers of at least 0; {name!r} holds others "
+            f"in {bad} rows."
+        )
+    return values
+
+
+def _groups(table: Any, name: str) -> NDArray:
+    """A column as numbers of the groups of rows."""
+    column = table.column(name)
+    if column.null_count:
+        raise ValueError(f"--groups must be known of every row; {column.null_count} lack {name!r}.")
+    codes = column.combine_chunks().dictionary_encode()
+    return codes.indices.to_numpy(zero_copy_only=False).astype(np.int64)

@@ -1,0 +1,250 @@
+"""The work of ``mercer fit``: the model, its file, and what is told of it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from difflib import get_close_matches
+from inspect import signature
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from mercer.cli.columns import Roles
+from mercer.cli.options import say, waiting
+from mercer.cli.rows import as_texts, takes_text
+
+if TYPE_CHECKING:
+    from mercer.cli.data import Labelled
+    from mercer.datasets.base import Dataset
+
+_LARGE = ("coef", "intercept")  # of a path of strengths; they are told by the model alone
+_JUDGES = {"holdout": "held-out rows", "loo": "every row, left out in turn"}
+
+
+def scorer_name(name: str | None) -> str | None:
+    """A name of a score, if scikit-learn has one that is called so."""
+    if name is None:
+        return None
+    from sklearn.metrics import get_scorer_names
+
+    known = get_scorer_names()
+    if name in known:
+        return name
+    near = get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}."
+    raise ValueError(f"--scoring knows no {name!r}; {hint}")
+
+
+def tell_rows(rows: Labelled) -> None:
+    """Say how the rows were taken."""
+    say(rows.task_note)
+    if rows.n_left_out:
+        say(f"left out: {rows.n_left_out} rows whose target is missing")
+
+
+def fitted(
+    rows: Labelled, settings: dict[str, Any], sparse: bool, automatic: bool, verbose: bool = False
+) -> tuple[Any, float]:
+    """A model of some rows, and the seconds that its fit took."""
+    data = rows.data
+    machine = _machine(data.task, settings, sparse, automatic)
+    named = {"sample_weight": ("--weights", rows.weights), "groups": ("--groups", rows.groups)}
+    more = {name: values for name, (_, values) in named.items() if values is not None}
+    for name in more:
+        if name not in signature(machine.fit).parameters:
+            raise ValueError(
+                f"{named[name][0]} must be left out for {type(machine).__name__}, whose fit "
+                "takes none."
+            )
+    model = machine
+    if takes_text(settings):
+        data = rows.data = replace(data, X=as_texts(data.X))
+    elif rows.is_raw and not automatic:
+        model = _of_raw(machine, data.task, settings)
+        more = {f"model__{name}": values for name, values in more.items()}
+    start = time.perf_counter()
+    with waiting(f"fitting {data.X.shape[0]} rows of {_width(data)} inputs", verbose):
+        model.fit(data.X, data.y, **more)
+    seconds = time.perf_counter() - start
+    if "checkpoint" in settings:
+        machine.solver = "block"  # where its checkpoints were is no part of the model
+    return model, seconds
+
+
+def _machine(task: str, settings: dict[str, Any], sparse: bool, automatic: bool) -> Any:
+    """The unfitted estimator that the settings ask for."""
+    import mercer
+
+    kind = "KernelClassifier" if task == "classification" else "KernelRegressor"
+    kind = f"Auto{kind}" if automatic else kind
+    if sparse:
+        for name, other in (("gamma_path", "gamma"), ("alphas", "alpha")):
+            if name in settings:
+                option = name.replace("_", "-")
+                raise ValueError(f"--{option} must be left out beside --sparse; give --{other}.")
+        settings = {"n_new" if k == "n_components" else k: v for k, v in settings.items()}
+        kind = f"Sparse{kind}"
+    folder = settings.get("checkpoint")
+    settings = {name: value for name, value in settings.items() if name != "checkpoint"}
+    machine = getattr(mercer, kind)(**settings)
+    if folder is not None:
+        how = {"tol": machine.tol, "max_iter": machine.max_iter, "checkpoint": folder}
+        machine.solver = mercer.solvers.BlockCoordinateDescent(**how)
+    return machine
+
+
+def _of_raw(machine: Any, task: str, settings: dict[str, Any]) -> Any:
+    """The machine behind what makes numbers of a table that holds more than that."""
+    from sklearn.pipeline import Pipeline
+
+    from mercer import TablePreparer
+
+    say("texts, dates and missing cells become numbers first, as mercer.TablePreparer makes them")
+    target = "classes" if task == "classification" else "continuous"
+    preparer = TablePreparer(target=target, random_state=settings["random_state"])
+    return Pipeline([("preparer", preparer), ("model", machine)])
+
+
+def _width(data: Dataset) -> int:
+    """The number of inputs: 1 for texts."""
+    return 1 if len(data.X.shape) == 1 else data.X.shape[1]
+
+
+def written(
+    rows: Labelled, model: Any, settings: dict[str, Any], roles: Roles, out: Path
+) -> dict[str, Any]:
+    """Write the model's file; returns what there is to tell of it."""
+    from mercer import persistence
+
+    data = rows.data
+    names = None if data.feature_names is None else list(data.feature_names)
+    columns = {
+        "id": list(roles.ids) or None,
+        "drop": list(roles.drop) or None,
+        "weights": roles.weights,
+        "groups": roles.groups,
+    }
+    columns = {name: value for name, value in columns.items() if value is not None}
+    size = persistence.save(
+        model,
+        out,
+        task=data.task,
+        target=rows.target,
+        feature_names=names,
+        settings={**settings, **columns, "data": data.name},
+    )
+    return {
+        "model": str(out),
+        "bytes": size,
+        "data": data.name,
+        "task": data.task,
+        "target": rows.target,
+        "n": data.X.shape[0],
+        "n_left_out": rows.n_left_out,
+        "d": _width(data),
+        **columns,
+        **_described(model),
+        "settings": settings,
+    }
+
+
+def _described(model: Any) -> dict[str, Any]:
+    """What was chosen and how the model was solved."""
+    machine = getattr(model, "kernel_machine_", model)
+    machine = getattr(machine, "named_steps", {"model": machine})["model"]
+    path, validated = getattr(machine, "path_", None), getattr(model, "validation_score_", None)
+    return {
+        "n_features": machine.feature_map_.n_features_out_,
+        "gamma_path": getattr(machine, "gamma_path_", None),
+        # A map may have no kernel, and a kernel no scale.
+        "gamma": getattr(getattr(machine.feature_map_, "kernel_", None), "gamma", None),
+        "alpha": getattr(machine, "alpha_", None),
+        "chosen": getattr(model, "best_settings_", None),
+        "n_drawn": getattr(machine, "n_drawn_", None),
+        "n_tried": len(getattr(model, "search_results_", {}).get("loss", ())),
+        "judged_by": _JUDGES.get(getattr(machine, "selection_", "")),
+        "path": None if path is None else {key: path[key] for key in path if key not in _LARGE},
+        "solver": machine.solver_,
+        "n_iter": machine.n_iter_,
+        "converged": machine.converged_,
+        "validation": None
+        if validated is None
+        else {"score": validated, "rows": getattr(model, "n_validation_rows_", None)},
+    }
+
+
+def scored(data: Dataset, model: Any, scoring: str | None = None) -> dict[str, Any]:
+    """Scores on the test part, or else on the training rows, and which of them it was."""
+    from sklearn.metrics import get_scorer
+
+    from mercer.compare.metrics import scores
+
+    X, y, part = data.X_test, data.y_test, "test part"
+    if X is None or y is None:
+        X, y, part = data.X, data.y, "training rows (no test part: expect less on new rows)"
+    found = scores(data.task, y, model.predict(X))
+    if scoring is not None:
+        found = {scoring: float(get_scorer(scoring)(model, X, y)), **found}
+    named = scoring or ("accuracy" if data.task == "classification" else "r2")
+    return {"score": found, "scored_on": part, "scored_rows": X.shape[0], "scoring": named}
+
+
+def reported(rows: Labelled, model: Any, path: Path) -> str:
+    """Write the page about a model; returns its path."""
+    from importlib import import_module
+
+    plots: Any = import_module("mercer.plots")
+    data = rows.data
+    title = f"{rows.target} of {data.name}" if rows.target else data.name
+    with waiting(f"writing {path}"):
+        plots.write_report(model, path, X=data.X_test, y=data.y_test, title=title)
+    return str(path)
+
+
+def tell(summary: dict[str, Any]) -> None:
+    """Print for people what a fit came to."""
+    from mercer._array import format_bytes
+
+    drawn = "" if summary["n_drawn"] is None else f", of {summary['n_drawn']} drawn,"
+    say(
+        f"fitted {summary['n']} rows, {summary['d']} inputs, {summary['n_features']} features"
+        f"{drawn} in "
+        f"{summary['seconds']:.2f} s ({summary['solver']}, {summary['n_iter']} iterations)"
+    )
+    if summary["chosen"] is not None:
+        typer.echo(_choice(summary["chosen"], summary["n_tried"]))
+    for name, path, chosen in (
+        ("gamma", summary["gamma_path"], summary["gamma"]),
+        ("alpha", summary["path"], summary["alpha"]),
+    ):
+        if path is not None:
+            typer.echo(
+                f"{name} {chosen:g}, chosen from {len(path[name])} on {summary['judged_by']}"
+            )
+    validation = summary["validation"]
+    if validation is not None:
+        number = "" if validation["rows"] is None else f"{validation['rows']} "
+        typer.echo(
+            f"{summary['scoring']} {validation['score']:.4f} on {number}rows held out in the "
+            "search (about what new rows will show)"
+        )
+    score = ", ".join(f"{name} {value:.4f}" for name, value in summary["score"].items())
+    typer.echo(f"{score} on the {summary['scored_on']}")
+    typer.echo(f"wrote {summary['model']} ({format_bytes(summary['bytes'])})")
+    if "report" in summary:
+        typer.echo(f"wrote {summary['report']}")
+
+
+def _choice(chosen: dict[str, Any], n_tried: int) -> str:
+    """The automatic choices in one line."""
+    scales = f"learned scales ** {chosen['power']:g}" if chosen["power"] else "equal scales"
+    scales = f"{scales} of turned inputs" if chosen["turned"] else scales
+    labels = ", few integers as labels" if chosen["max_integers"] else ""
+    target = ", logarithms of the target" if chosen["transform"] == "log" else ""
+    return (
+        f"chosen from {n_tried} on held-out rows: {chosen['numbers']} numbers{labels}, {scales}, "
+        f"{chosen['kernel']} kernel, gamma {chosen['gamma']:g} of the median distance, ridge "
+        f"{chosen['ridge']:g}{target}"
+    )

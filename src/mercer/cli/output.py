@@ -1,0 +1,128 @@
+"""Files of predictions, written as these come, and the scores of rows that come in pieces."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+_ROWS = 65_536  # lines formatted at a time
+PARQUET = (".parquet", ".pq")
+
+
+class CsvFile:
+    """Columns as lines of text, the names first."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._text = io.TextIOWrapper(file, encoding="utf-8", newline="")
+        self._writer = csv.writer(self._text, lineterminator="\n")
+        self._begun = False
+
+    def write(self, columns: Mapping[str, Any]) -> None:
+        """Add rows."""
+        if not self._begun:
+            self._writer.writerow(columns)
+            self._begun = True
+        n = len(next(iter(columns.values())))
+        for start in range(0, n, _ROWS):
+            block = [_cells(column[start : start + _ROWS]) for column in columns.values()]
+            self._writer.writerows(zip(*block, strict=True))
+
+    def close(self) -> None:
+        """End the text; who opened the file closes it."""
+        self._text.flush()
+        self._text.detach()
+
+
+class ParquetFile:
+    """Columns in a Parquet file, each piece a group of rows."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._writer: Any = None
+
+    def write(self, columns: Mapping[str, Any]) -> None:
+        """Add rows."""
+        import pyarrow
+        from pyarrow import parquet
+
+        table = pyarrow.table(dict(columns))
+        if self._writer is None:
+            self._writer = parquet.ParquetWriter(self._file, table.schema)
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        """End the file."""
+        if self._writer is not None:
+            self._writer.close()
+
+
+def predictions_file(path: Path, file: BinaryIO) -> CsvFile | ParquetFile:
+    """What writes columns to an open file, in the format that the name of its path says."""
+    return ParquetFile(file) if path.suffix.lower() in PARQUET else CsvFile(file)
+
+
+def _cells(column: Any) -> list:
+    return column.to_pylist() if hasattr(column, "to_pylist") else column.tolist()
+
+
+class RunningScores:
+    """The scores of ``mercer.compare.metrics`` of rows that come in pieces.
+
+    >>> running = RunningScores("classification")
+    >>> running.add(np.array(["a", "b"]), np.array(["a", "a"]))
+    >>> running.add(np.array(["b"]), np.array(["b"]))
+    >>> running.n_rows, round(running.scores()["accuracy"], 2)
+    (3, 0.67)
+    """
+
+    def __init__(self, task: str) -> None:
+        self._task = task
+        self.n_rows = 0
+        self._right = 0
+        self._error, self._square, self._spread = 0.0, 0.0, 0.0
+        self._mean: Any = 0.0
+
+    def add(self, y: NDArray, predicted: NDArray) -> None:
+        """Take rows in, those aside whose target is NaN or None."""
+        if y.shape != predicted.shape:
+            return
+        known = np.array([value is not None for value in y]) if y.dtype == object else y == y
+        known = known.all(axis=1) if known.ndim == 2 else known
+        y, predicted = y[known], predicted[known]
+        if not len(y):
+            return
+        if self._task == "classification":
+            self._right += int((y == predicted).sum())
+        else:
+            self._add_numbers(y.astype(np.float64), predicted)
+        self.n_rows += len(y)
+
+    def _add_numbers(self, y: NDArray, predicted: NDArray) -> None:
+        """Sums of squares; that about the mean of all by the means of both parts."""
+        self._error += float(np.sum((y - predicted) ** 2))
+        self._square += float(np.sum(y**2))
+        mean, n = y.mean(axis=0), len(y)
+        apart = mean - self._mean
+        both = self.n_rows + n
+        self._spread += float(np.sum((y - mean) ** 2))
+        self._spread += float(np.sum(apart**2)) * self.n_rows * n / both
+        self._mean = self._mean + apart * n / both
+
+    def scores(self) -> dict[str, float]:
+        """As :func:`mercer.compare.metrics.scores`, without those that no row defines."""
+        if not self.n_rows:
+            return {}
+        if self._task == "classification":
+            return {"accuracy": self._right / self.n_rows}
+        perfect = self._error == 0
+        relative = (self._error / self._square) ** 0.5 if self._square else (np.inf, 0.0)[perfect]
+        r2 = 1 - self._error / self._spread if self._spread else (-np.inf, 1.0)[perfect]
+        return {"relative_rmse": float(relative), "r2": float(r2)}

@@ -1,0 +1,73 @@
+"""PyArrow, which reads columns, and sentences about columns."""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from .base import DataError
+from .files import Input
+
+SHOWN = 5  # columns named in a message before it says how many more there are
+
+
+def pyarrow(module: str | None = None) -> Any:
+    """PyArrow, or one of its modules."""
+    try:
+        import pyarrow
+        import pyarrow.compute
+        import pyarrow.csv
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError(
+            'reading CSV and Parquet files needs PyArrow: pip install "mercer[cli]"'
+        ) from error
+    return getattr(pyarrow, module) if module else pyarrow
+
+
+def first_line(error: Exception) -> str:
+    """The first line of a message, without its full stop."""
+    return str(error).splitlines()[0].rstrip(".")
+
+
+def is_number(kind: Any) -> bool:
+    """Whether a type is one of numbers, booleans or nothing."""
+    types = pyarrow().types
+    numeric = (types.is_integer, types.is_floating, types.is_decimal)
+    return any(is_one(kind) for is_one in (*numeric, types.is_boolean, types.is_null))
+
+
+def is_text(kind: Any) -> bool:
+    """Whether a type is one of texts."""
+    types = pyarrow().types
+    return types.is_string(kind) or types.is_large_string(kind)
+
+
+def refuse_repeated(source: Input, names: Sequence[str], place: str) -> None:
+    """Raise if two columns have one name."""
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise DataError(f"{source}: {listed('column name', twice)} more than once in the {place}")
+
+
+def near(name: str, names: Sequence[str]) -> str:
+    """The end of a sentence about an unknown name: what is close to it, or what there is."""
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.6)
+    folded = {other.lower(): other for other in names}
+    close = close or [folded[f] for f in difflib.get_close_matches(name.lower(), folded, n=3)]
+    if close:
+        return f"; did you mean {' or '.join(map(repr, close))}?"
+    shown = ", ".join(map(repr, list(names)[:SHOWN]))
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return f"; it has {shown}{more}"
+
+
+def listed(noun: str, names: Sequence[str], *, verb: bool = True) -> str:
+    """A phrase: "column a is", "columns a, b, ... and 3 more are"; without "is" if not verb."""
+    shown = ", ".join(" ".join(name.split()) for name in names[:SHOWN])
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    plural = len(names) > 1
+    end = (" are" if plural else " is") if verb else ""
+    return f"{noun}{'s' if plural else ''} {shown}{more}{end}"

@@ -1,0 +1,256 @@
+"""Delimited text as columns of PyArrow: its layout, all of it, or pieces of it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .arrow import first_line, is_number, pyarrow, refuse_repeated
+from .base import DataError
+from .files import Input
+
+MISSING = ("", "?", "NA", "N/A", "NaN", "nan", "NULL", "null", "None")
+_BLOCK = 1 << 24  # bytes parsed at a time; no row may be longer
+_LOOK = 100  # lines that tell whether a comma stands before decimals
+_COMMA = re.compile(r"[+-]?\d*,\d+")
+_NUMBER = re.compile(r"[+-]?\d*[.,]?\d+")
+_COLUMN = re.compile(r"In CSV column #(\d+): ")  # of a message of PyArrow's
+_UNPACKED_BY_ARROW = {b"\x1f\x8b": "gzip", b"BZ": "bz2"}
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The form of a CSV text: delimiter, names, given or just numbers, and first data line."""
+
+    delimiter: str
+    names: list[str]
+    named: bool
+    skip_lines: int
+    decimal: str = "."  # what stands before decimals
+
+
+class CsvText:
+    """A delimited text whose columns PyArrow reads.
+
+    PyArrow settles a column's type on the first block, and would then stumble over the first
+    fraction among integers; so numbers are asked for as float64, and a target as text.
+    """
+
+    def __init__(self, source: Input, header: bool | None = None) -> None:
+        self.source = source
+        self.layout = _layout(source, header)
+        self.names, self.named = self.layout.names, self.layout.named
+        self.n_rows = None  # unknown before all is read
+
+    def table(self, as_text: Collection[str] = (), mixed: bool = False) -> Any:
+        """All of it, some columns as texts.
+
+        Where ``mixed``, a column that turns out to hold texts below numbers is one of texts.
+        """
+        arrow, text = pyarrow(), _native(self.source)
+        kept = set(as_text)
+        types = self._types(text, kept)
+        while True:
+            try:
+                return self._tidy(self._parse(text, types, use_threads=True), kept)
+            except arrow.ArrowInvalid:
+                try:  # once more in order, since only then the message names the row
+                    table = self._parse(text, types, use_threads=False)
+                    return self._tidy(table, kept)
+                except arrow.ArrowInvalid as error:
+                    name = self._met_in(error)
+                    if not mixed or name is None or types.get(name) == arrow.string():
+                        raise DataError(f"{self.source}: {first_line(error)}") from None
+                    types[name] = arrow.string()
+
+    def pieces(self, columns: list[str], as_text: Collection[str], mixed: bool) -> Iterator[Any]:
+        """Some columns, a block of rows at a time, as tables.
+
+        Where ``mixed``, columns of which the first block holds nothing are texts.
+        """
+        arrow, kept = pyarrow(), set(as_text)
+        text = _streamed(self.source)
+        types = self._types(text, kept, arrow.string() if mixed else arrow.float64())
+        options = self._options(types, use_threads=False)
+        options["convert_options"].include_columns = columns
+        try:
+            with text() as stream, pyarrow("csv").open_csv(stream, **options) as reader:
+                for batch in reader:
+                    if batch.num_rows:
+                        yield self._tidy(arrow.Table.from_batches([batch]), kept)
+        except (arrow.ArrowInvalid, OSError) as error:
+            raise DataError(f"{self.source}: {first_line(error)}") from None
+
+    def _types(self, text: Callable[[], Any], as_text: set[str], unknown: Any = None) -> dict:
+        """The types to ask for, by those of the first block; ``unknown`` where that is empty."""
+        arrow = pyarrow()
+        options = self._options({}, use_threads=False)  # whose messages name the row
+        try:
+            with text() as stream, pyarrow("csv").open_csv(stream, **options) as reader:
+                guessed = reader.schema
+        except arrow.ArrowInvalid as error:
+            raise DataError(f"{self.source}: {first_line(error)}") from None
+        types = {}
+        for field in guessed:
+            if field.name in as_text:
+                types[field.name] = arrow.string()
+            elif arrow.types.is_null(field.type):
+                types[field.name] = unknown or arrow.float64()
+            elif is_number(field.type):
+                is_boolean = arrow.types.is_boolean(field.type)
+                types[field.name] = field.type if is_boolean else arrow.float64()
+        return types
+
+    def _parse(self, text: Callable[[], Any], types: dict, *, use_threads: bool) -> Any:
+        with text() as stream:
+            return pyarrow("csv").read_csv(stream, **self._options(types, use_threads))
+
+    def _options(self, types: dict, use_threads: bool) -> dict[str, Any]:
+        """How to read, as PyArrow asks for it."""
+        layout, arrow_csv = self.layout, pyarrow("csv")
+        return {
+            "read_options": arrow_csv.ReadOptions(
+                column_names=layout.names,
+                skip_rows=layout.skip_lines,
+                block_size=_BLOCK,
+                use_threads=use_threads,
+            ),
+            "parse_options": arrow_csv.ParseOptions(
+                delimiter=layout.delimiter, newlines_in_values=True
+            ),
+            "convert_options": arrow_csv.ConvertOptions(
+                column_types=types,
+                null_values=list(MISSING),
+                strings_can_be_null=True,
+                decimal_point=layout.decimal,
+            ),
+        }
+
+    def _met_in(self, error: Exception) -> str | None:
+        """The column whose cells were not of its type."""
+        match = _COLUMN.search(str(error))
+        place = int(match[1]) if match and "conversion error" in str(error) else -1
+        return self.layout.names[place] if 0 <= place < len(self.layout.names) else None
+
+    def _tidy(self, table: Any, as_text: set[str]) -> Any:
+        """Decimal commas of columns read as texts become points, as those of numbers did."""
+        if self.layout.decimal == ".":
+            return table
+        compute = pyarrow("compute")
+        for name in as_text & set(table.column_names):
+            column = compute.replace_substring_regex(
+                table.column(name), r"^\s*([+-]?\d*),(\d+)\s*$", r"\1.\2"
+            )
+            table = table.set_column(table.column_names.index(name), name, column)
+        return table
+
+
+def _native(source: Input) -> Callable[[], Any]:
+    """A function that opens a text as a file of Arrow's own.
+
+    Arrow reads ahead in threads that outlive the call. Were the file Python's, they would wait for
+    an interpreter that is about to end, or end with it and take the process down.
+    """
+    arrow = pyarrow()
+    if source.is_plain:
+        return lambda: arrow.OSFile(os.fsencode(source.path), "rb")
+    unpacked = arrow.BufferOutputStream()
+    with source.open() as stream:
+        for piece in source.pieces(stream):
+            unpacked.write(piece)
+    text = unpacked.getvalue()
+    return lambda: arrow.BufferReader(text)
+
+
+def _streamed(source: Input) -> Callable[[], Any]:
+    """The same, unpacked as it is read where Arrow can do that itself."""
+    if source.member is None:
+        with source.path.open("rb") as file:
+            kind = _UNPACKED_BY_ARROW.get(file.read(2))
+        if kind is not None:
+            arrow = pyarrow()
+            path = os.fsencode(source.path)
+            return lambda: arrow.CompressedInputStream(arrow.OSFile(path, "rb"), kind)
+    return _native(source)
+
+
+# --- the shape of a CSV text ---------------------------------------------------------------
+
+
+def _layout(source: Input, header: bool | None) -> Layout:
+    """Find delimiter, header and number of columns from the first lines."""
+    start = source.start(_BLOCK)
+    try:
+        text = start.decode("utf-8-sig", errors="strict" if len(start) < _BLOCK else "ignore")
+    except UnicodeDecodeError as error:
+        raise DataError(f"{source} is not UTF-8 text (byte {error.start})") from None
+    if not text.strip():
+        raise DataError(f"{source} is empty, there is no row to read")
+    if "\0" in text:
+        raise DataError(f"{source} is not text, it holds NUL bytes")
+    delimiter = "\t" if source.suffix in (".tsv", ".tab") else _delimiter(text)
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+    try:
+        first = next(row for row in reader if row)
+        lines_of_first = reader.line_num
+        second = next((row for row in reader if row), [])
+    except csv.Error as error:
+        raise DataError(f"{source} is no CSV: {error}") from None
+    if header is None:
+        header = _looks_like_header(first, second)
+    if not header:
+        names = [str(j) for j in range(len(first))]
+        return Layout(delimiter, names, False, 0, _decimal(text, delimiter))
+    if not second:
+        raise DataError(f"{source} holds a header and no row")
+    names = [name.strip() for name in first]
+    refuse_repeated(source, names, "header")
+    return Layout(delimiter, names, True, lines_of_first, _decimal(text, delimiter))
+
+
+def _delimiter(text: str) -> str:
+    """The character that parts both of the first two lines, most often the first."""
+    lines = text.lstrip().splitlines()[:2]
+    return max(",;\t", key=lambda c: (min(line.count(c) for line in lines), lines[0].count(c)))
+
+
+def _decimal(text: str, delimiter: str) -> str:
+    """A comma if numbers of the first lines have decimals behind one and none behind a point."""
+    if delimiter == ",":
+        return "."
+    cells = [
+        cell.strip().strip('"')
+        for line in text.splitlines()[:_LOOK]
+        for cell in line.split(delimiter)
+    ]
+    numbers = [cell for cell in cells if _NUMBER.fullmatch(cell)]
+    has_comma = any(_COMMA.fullmatch(cell) for cell in numbers)
+    return "," if has_comma and not any("." in cell for cell in numbers) else "."
+
+
+def _looks_like_header(first: list[str], second: list[str]) -> bool:
+    """Tell names from data: no number among them, a name above a number, or 0, 1, 2, ..."""
+    kinds = [_cell(cell) for cell in first]
+    if "number" not in kinds:
+        return "text" in kinds
+    if len(first) > 1 and [cell.strip() for cell in first] == [str(j) for j in range(len(first))]:
+        return True
+    return any(
+        kind == "text" and _cell(below) == "number"
+        for kind, below in zip(kinds, second, strict=False)
+    )
+
+
+def _cell(cell: str) -> str:
+    if cell.strip() in MISSING:
+        return "missing"
+    try:
+        float(cell)
+    except ValueError:
+        return "text"
+    return "number"
