@@ -43,8 +43,7 @@ def binned_sum(graph: Graph, map_: RandomBinning, x: Value, weights: NDArray) ->
         picked = g.op("Gather", entries, lookup(g, keys, extra), dtype=dtype, axis=0)
         if shares is not None:
             picked = g.op("Mul", picked, g.cast(shares, dtype))
-        result: Value = g.op("ReduceSum", picked, [0], keepdims=0)
-        return result
+        return g.op("ReduceSum", picked, [0], keepdims=0)
 
     arrays = _chunked_grids(map_, _extras(map_), max(1, min(n_grids, _NUMBERS // d)))
     return graph.chunked_sum(x, arrays, body, weights.shape[1], dtype)
@@ -71,8 +70,7 @@ def _window(g: Graph, places: Value, floors: Value, taper: float) -> Value | Non
     into = g.op("Min", g.op("Mul", near, 1.0 / taper), 0.5)
     risen = g.op("Sin", g.op("Mul", into, float(np.pi)))
     risen = g.op("Mul", risen, float(1.0 / np.sqrt(1.0 - 0.5 * taper)))
-    result: Value = g.op("ReduceProd", risen, [2])
-    return result
+    return g.op("ReduceProd", risen, [2])
 
 
 def _extras(map_: RandomBinning) -> NDArray:
@@ -104,14 +102,13 @@ def _met(graph: Graph, map_: RandomBinning) -> Any:
         low, high = _halves(g, halves)
         high = g.op("BitShift", high, g.constant(np.array(32, dtype=np.uint64)), direction="LEFT")
         key = g.cast(g.op("Add", g.op("BitwiseOr", low, high), extra), np.int64)
-        result: Value = g.op(
+        return g.op(
             "LabelEncoder",
             key,
             keys_tensor=known[0],
             values_tensor=known[1],
             default_tensor=known[2],
         )
-        return result
 
     return lookup
 
@@ -122,8 +119,7 @@ def _hashed(graph: Graph, map_: RandomBinning) -> Any:
 
     def shifted(g: Graph, value: Value, bits: int) -> Value:
         by = g.constant(np.array(bits, dtype=np.uint64))
-        result: Value = g.op("BitShift", value, by, direction="RIGHT")
-        return result
+        return g.op("BitShift", value, by, direction="RIGHT")
 
     def lookup(g: Graph, halves: Value, extra: Value) -> Value:
         low, high = _halves(g, halves)
@@ -133,8 +129,7 @@ def _hashed(graph: Graph, map_: RandomBinning) -> Any:
         low = g.op("BitwiseAnd", low, mask)
         mixed = g.op("BitwiseXor", g.op("BitwiseXor", low, shifted(g, low, 15)), high)
         place = g.op("Mul", mixed, g.constant(np.array(n_columns, dtype=np.uint64)))
-        result: Value = g.op("Add", g.cast(shifted(g, place, 32), np.int64), extra)
-        return result
+        return g.op("Add", g.cast(shifted(g, place, 32), np.int64), extra)
 
     return lookup
 

@@ -40,7 +40,8 @@ def register() -> None:
     models += [getattr(auto, name) for name in auto.__all__]
     models += [TablePreparer, *(getattr(maps, name) for name in _MAPS)]
     for model in models:
-        options = {"zipmap": [True, False, "columns"]} if issubclass(model, ClassifierMixin) else None
+        is_classifier = issubclass(model, ClassifierMixin)
+        options = {"zipmap": [True, False, "columns"]} if is_classifier else None
         update(model, f"Mercer{model.__name__}", _shape, _convert, options=options)
 
 
@@ -62,16 +63,18 @@ def _shape(operator: Any) -> None:
     is_text = np.asarray(model.classes_).dtype.kind in "OUS"
     label = types.StringTensorType if is_text else types.Int64TensorType
     operator.outputs[0].type = label([None])
-    operator.outputs[1].type = numbers([None, len(model.classes_)])
+    operator.outputs[1].type = numbers([None, None])
 
 
 def _convert(scope: Any, operator: Any, container: Any) -> None:
     """Add the graph of a model to that of a pipeline."""
     graph = Graph(scope.get_unique_operator_name(type(operator.raw_operator).__name__))
     made = outputs(graph, operator.raw_operator, _inputs(operator))
-    if "scores" in made and len(operator.raw_operator.classes_) == 2:  # a column for each class
-        scores = made["scores"]
-        made["scores"] = graph.joined([graph.op("Neg", scores), scores])
+    if "scores" in made and len(operator.raw_operator.classes_) == 2:
+        options = scope.get_options(operator.raw_operator, {"zipmap": True})
+        if options["zipmap"]:  # which has a name for every column
+            scores = made["scores"]
+            made["scores"] = graph.joined([graph.op("Neg", scores), scores])
     for variable, value in zip(operator.outputs, made.values(), strict=True):
         make = package("onnx.helper").make_node
         graph.nodes.append(make("Identity", [value.name], [variable.full_name]))

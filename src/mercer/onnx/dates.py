@@ -19,8 +19,7 @@ def days(graph: Graph, dates: Value) -> Value:
     """Days since 1970 of microseconds (n, 1), NaN for what is missing."""
     since = graph.op("Mul", graph.cast(dates, np.float64), 1.0 / _DAY)
     nothing = graph.constant(np.array(np.nan))
-    result: Value = graph.op("Where", _missing(graph, dates), nothing, since, dtype=np.float64)
-    return result
+    return graph.op("Where", _missing(graph, dates), nothing, since, dtype=np.float64)
 
 
 def cycles(graph: Graph, dates: Value) -> Value:
@@ -42,22 +41,19 @@ def cycles(graph: Graph, dates: Value) -> Value:
         angle = graph.op("Mul", turn, 2.0 * float(np.pi))
         waves += [graph.op("Sin", angle), graph.op("Cos", angle)]
     nothing = graph.constant(np.array(0.0))
-    result: Value = graph.op("Where", missing, nothing, graph.joined(waves), dtype=np.float64)
-    return result
+    return graph.op("Where", missing, nothing, graph.joined(waves), dtype=np.float64)
 
 
 def _missing(graph: Graph, dates: Value) -> Value:
     least = graph.constant(np.array(_MISSING))
-    result: Value = graph.op("Equal", dates, least, dtype=bool)
-    return result
+    return graph.op("Equal", dates, least, dtype=bool)
 
 
 def _day_of_year(graph: Graph, day: Value) -> Value:
     """Days since 1 January, by years that begin in March, whose days add up regularly."""
 
     def op(kind: str, a: Value, b: Value | int) -> Value:
-        result: Value = graph.op(kind, a, b)
-        return result
+        return graph.op(kind, a, b)
 
     shifted = op("Add", day, _TO_MARCH + _FAR * _CENTURIES)
     in_era = op("Mod", shifted, _CENTURIES)  # an era has 400 years
@@ -74,5 +70,4 @@ def _day_of_year(graph: Graph, day: Value) -> Value:
     after_new_year = graph.op("GreaterOrEqual", since_march, 306, dtype=bool)
     late = op("Sub", since_march, 306)
     early = op("Add", since_march, before_march)
-    result: Value = graph.op("Where", after_new_year, late, early, dtype=np.int64)
-    return result
+    return graph.op("Where", after_new_year, late, early, dtype=np.int64)

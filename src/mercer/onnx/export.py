@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from mercer._words import shown
 from mercer.onnx.converters import register
 from mercer.onnx.graph import LEAST_OPSET, ML_OPSET, Graph, Value, element_type
 from mercer.onnx.inputs import Input, Inputs, described, fed
@@ -14,8 +16,6 @@ from mercer.onnx.models import first_part, is_known, outputs
 from mercer.onnx.packages import package
 
 __all__ = ["feed", "to_onnx"]
-
-_MOST_BYTES = 2**31 - 2**20  # of a file of ONNX, less some for nodes
 
 
 def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> Any:
@@ -65,6 +65,9 @@ def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> An
     >>> [one.name for one in saved.graph.input]  # doctest: +SKIP
     ['X']
     """
+    if not hasattr(model, "fit"):
+        raise TypeError(f"model must be a fitted estimator; got {shown(model)}.")
+    check_is_fitted(model)
     opset = LEAST_OPSET if target_opset is None else int(target_opset)
     if opset < LEAST_OPSET:
         raise ValueError(f"target_opset must be at least {LEAST_OPSET}; got {target_opset!r}.")
@@ -76,14 +79,14 @@ def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> An
         )
     if not is_known(model):
         return _by_skl2onnx(model, X, opset)
-    graph = Graph()
-    given = described(first_part(model), X)
+    graph, first = Graph(), first_part(model)
+    if not hasattr(first, "n_features_in_"):
+        raise ValueError(f"model must take rows of numbers; got {shown(first)}, which takes texts.")
+    given = described(first, X)
     values = tuple(Value(one.name, one.dtype) for one in given)
     made = outputs(graph, model, Inputs(values, tuple(one.width for one in given)))
     for name, value in made.items():
         graph.nodes.append(onnx.helper.make_node("Identity", [value.name], [name]))
-    if sum(len(tensor.raw_data) for tensor in graph.constants) > _MOST_BYTES:
-        raise ValueError("model must take less than 2 GB, the most that a file of ONNX holds.")
     return _model(graph, given, made, opset)
 
 
@@ -116,8 +119,13 @@ def _by_skl2onnx(model: Any, X: Any, opset: int) -> Any:
     if X is None:
         X = np.zeros((1, int(model.n_features_in_)), dtype=np.float32)
     versions = {"": opset, "ai.onnx.ml": ML_OPSET}
-    options = {"zipmap": False} if hasattr(model, "classes_") else None
-    return package("skl2onnx").to_onnx(model, X, target_opset=versions, options=options)
+    options, names = None, None
+    if hasattr(model, "classes_"):
+        options = {"zipmap": False}
+        second = "probabilities" if hasattr(model, "predict_proba") else "scores"
+        names = [("label", None), (second, None)]
+    convert = package("skl2onnx").to_onnx
+    return convert(model, X, target_opset=versions, options=options, final_types=names)
 
 
 def feed(onnx_model: Any, X: Any) -> dict[str, NDArray]:

@@ -14,7 +14,7 @@ from mercer.maps.local import LocalKernel
 from mercer.maps.members import Members
 from mercer.maps.nystroem import _is_tame
 from mercer.onnx.binned import binned_sum
-from mercer.onnx.graph import Graph, Value
+from mercer.onnx.graph import Graph, Value, check_size
 from mercer.onnx.kernels import chunks, kernel_sum
 from mercer.onnx.leaves import leaf_sum
 
@@ -38,8 +38,7 @@ def responses(graph: Graph, map_: FeatureMap, x: Value, weights: NDArray) -> Val
         weights = wide.astype(np.float32) if _is_tame(few, few, wide) else wide
     x = graph.cast(x, np.float64) if weights.dtype == np.float64 else x
     if isinstance(map_, IdentityMap):
-        result: Value = graph.op("MatMul", x, weights)
-        return result
+        return graph.op("MatMul", x, weights)
     if isinstance(map_, Nystroem) and not map_.takes_text:
         return kernel_sum(graph, map_.kernel_, x, _dense(map_.landmarks_), weights)
     if isinstance(map_, RandomBinning):
@@ -64,6 +63,12 @@ def features(graph: Graph, map_: FeatureMap, x: Value) -> Value:
             f"a {type(map_).__name__} must be part of a model to be exported, not a step before "
             "one; its features are too many for a matrix."
         )
+    if isinstance(map_, CosineMap):
+        columns = np.arange(map_.n_features_out_)
+        frequencies = map_._frequencies(columns // map_._per_stream)
+        angles = graph.op("MatMul", graph.cast(x, np.float64), np.ascontiguousarray(frequencies.T))
+        angles = graph.op("Add", angles, map_._phases_of_columns(columns))
+        return graph.op("Mul", graph.op("Cos", graph.cast(angles, x.dtype)), map_._amplitude)
     return graph.cast(responses(graph, map_, x, np.eye(map_.n_features_out_)), x.dtype)
 
 
@@ -82,8 +87,7 @@ def _cosine_sum(
         frequencies = inner.cast(slices[0], np.float64)
         angles = inner.op("Gemm", wide, frequencies, slices[1], transB=1)
         cosines = inner.op("Cos", inner.cast(angles, dtype))
-        result: Value = inner.op("MatMul", cosines, slices[2])
-        return result
+        return inner.op("MatMul", cosines, slices[2])
 
     arrays = [
         chunks(frequencies.astype(dtype), _COSINES),
@@ -94,5 +98,6 @@ def _cosine_sum(
 
 
 def _dense(rows: Any) -> NDArray:
-    dense: NDArray = rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)
-    return dense
+    """Rows as an array, if a file has room for them."""
+    check_size(float(rows.shape[0]) * rows.shape[1] * rows.dtype.itemsize)
+    return rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows)

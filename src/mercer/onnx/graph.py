@@ -11,11 +11,12 @@ from numpy.typing import DTypeLike, NDArray
 
 from mercer.onnx.packages import package
 
-__all__ = ["LEAST_OPSET", "ML_OPSET", "Graph", "Value", "element_type"]
+__all__ = ["LEAST_OPSET", "ML_OPSET", "TEXT", "Graph", "Value", "check_size", "element_type"]
 
 # The first version of ONNX that has all operators used here, and that of its machine learning.
 LEAST_OPSET, ML_OPSET = 18, 4
 _ML = "ai.onnx.ml"
+_MOST_BYTES = 2**31 - 2**20  # of a file of ONNX, less some for nodes
 
 TEXT = np.dtype(object)  # of strings
 
@@ -38,7 +39,7 @@ class Graph:
         self.nodes: list[Any] = []
         self.root: Graph = self if parent is None else parent.root
         if parent is None:
-            self.prefix, self._count = prefix, 0
+            self.prefix, self._count, self._bytes = prefix, 0, 0.0
             self.constants: list[Any] = []
             self._known: dict[tuple[str, tuple[int, ...], bytes], Value] = {}
 
@@ -54,6 +55,8 @@ class Graph:
         key = (array.dtype.str, array.shape, array.tobytes() if is_small else b"")
         if is_small and key in self.root._known:
             return self.root._known[key]
+        self.root._bytes += array.nbytes
+        check_size(self.root._bytes)
         value = self.fresh(array.dtype)
         tensor = package("onnx.numpy_helper").from_array(array, value.name)
         self.root.constants.append(tensor)
@@ -61,7 +64,9 @@ class Graph:
             self.root._known[key] = value
         return value
 
-    def op(self, kind: str, *inputs: Any, dtype: DTypeLike | None = None, **attributes: Any) -> Any:
+    def op(
+        self, kind: str, *inputs: Any, dtype: DTypeLike | None = None, **attributes: Any
+    ) -> Value:
         """A node of one output, which has the type of the first tensor unless ``dtype`` is given.
 
         Numbers become constants of the type of the first tensor, arrays and lists of integers
@@ -72,7 +77,9 @@ class Graph:
         out = self.fresh(first.dtype if dtype is None else dtype)
         domain = {"domain": _ML} if kind == "LabelEncoder" else {}
         make = package("onnx.helper").make_node
-        self.nodes.append(make(kind, names, [out.name], name=f"{out.name}_n", **domain, **attributes))
+        self.nodes.append(
+            make(kind, names, [out.name], name=f"{out.name}_n", **domain, **attributes)
+        )
         return out
 
     def _input(self, one: Any, dtype: np.dtype) -> Value:
@@ -86,13 +93,11 @@ class Graph:
         """The tensor in another type of numbers."""
         if value.dtype == np.dtype(dtype):
             return value
-        result: Value = self.op("Cast", value, dtype=dtype, to=element_type(dtype))
-        return result
+        return self.op("Cast", value, dtype=dtype, to=element_type(dtype))
 
     def columns(self, value: Value, places: Sequence[int]) -> Value:
         """Some columns of a matrix."""
-        result: Value = self.op("Gather", value, list(places), axis=1)
-        return result
+        return self.op("Gather", value, list(places), axis=1)
 
     def joined(self, values: Sequence[Value], axis: int = 1) -> Value:
         """Matrices side by side."""
@@ -101,15 +106,13 @@ class Graph:
     def n_rows(self, value: Value) -> Value:
         """The number of rows of a matrix, of shape (1,)."""
         shape = self.op("Shape", value, dtype=np.int64)
-        result: Value = self.op("Slice", shape, [0], [1])
-        return result
+        return self.op("Slice", shape, [0], [1])
 
     def zeros(self, rows_of: Value, width: int, dtype: DTypeLike) -> Value:
         """A matrix of zeros with as many rows as another one."""
         shape = self.op("Concat", self.n_rows(rows_of), [width], axis=0)
         zero = package("onnx.numpy_helper").from_array(np.zeros(1, dtype=dtype))
-        result: Value = self.op("ConstantOfShape", shape, dtype=dtype, value=zero)
-        return result
+        return self.op("ConstantOfShape", shape, dtype=dtype, value=zero)
 
     def scan(
         self,
@@ -135,10 +138,9 @@ class Graph:
             [described(value, None) for value in inputs],
             [described(end, [None, None])],
         )
-        result: Value = self.op(
+        return self.op(
             "Scan", state, *slices, body=graph, num_scan_inputs=len(slices), dtype=state.dtype
         )
-        return result
 
     def chunked_sum(
         self,
@@ -156,11 +158,19 @@ class Graph:
             return body(self, [self.constant(array[0]) for array in arrays])
 
         def added(graph: Graph, total: Value, slices: list[Value]) -> Value:
-            result: Value = graph.op("Add", total, body(graph, slices))
-            return result
+            return graph.op("Add", total, body(graph, slices))
 
         start = self.zeros(rows_of, width, dtype)
         return self.scan(start, [self.constant(array) for array in arrays], added)
+
+
+def check_size(n_bytes: float) -> None:
+    """Refuse arrays that no file of ONNX has room for."""
+    if n_bytes > _MOST_BYTES:
+        raise ValueError(
+            f"model must take less than 2 GB, the most that a file of ONNX holds; its arrays take "
+            f"{n_bytes / 1e9:.1f} GB written out."
+        )
 
 
 def element_type(dtype: DTypeLike) -> int:

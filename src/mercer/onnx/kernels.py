@@ -35,8 +35,7 @@ def kernel_sum(
     rows = chunks(np.asarray(landmarks)).transpose(0, 2, 1)
 
     def body(inner: Graph, slices: list[Value]) -> Value:
-        result: Value = inner.op("MatMul", side(inner, slices[0]), slices[1])
-        return result
+        return inner.op("MatMul", side(inner, slices[0]), slices[1])
 
     arrays = np.ascontiguousarray(rows), chunks(weights)
     return graph.chunked_sum(x, arrays, body, weights.shape[1], weights.dtype)
@@ -131,8 +130,7 @@ def _by_inputs(
             apart = g.op("Log", g.op("Add", g.op("Mul", apart, apart), 1.0))
         else:
             apart = g.op("Abs", apart)
-        result: Value = g.op("Add", total, apart)
-        return result
+        return g.op("Add", total, apart)
 
     def side(g: Graph, y: Value) -> Value:
         there = g.op("Sub", g.cast(y, np.float64), centre[:, None])
@@ -150,32 +148,28 @@ def _by_inputs(
 
 
 def _exp(g: Graph, kernel: Any, distance: Value) -> Value:
-    result: Value = g.op("Exp", g.op("Neg", distance))
-    return result
+    return g.op("Exp", g.op("Neg", distance))
 
 
 def _matern(g: Graph, kernel: Any, distance: Value) -> Value:
     r = g.op("Mul", distance, float(np.sqrt(2.0 * kernel.nu)))
-    result: Value = _exp(g, kernel, r)
+    result = _exp(g, kernel, r)
     if kernel.nu == 0.5:
         return result
     # Beyond 1000 the exponential is 0, and so must be its product with the polynomial.
     polynomial = r = g.op("Min", r, 1000.0)
     if kernel.nu == 2.5:
         polynomial = g.op("Mul", r, g.op("Add", g.op("Mul", r, 1.0 / 3.0), 1.0))
-    result = g.op("Mul", g.op("Add", polynomial, 1.0), result)
-    return result
+    return g.op("Mul", g.op("Add", polynomial, 1.0), result)
 
 
 def _rational(g: Graph, kernel: Any, distance: Value) -> Value:
     logs = g.op("Log", g.op("Add", g.op("Mul", distance, 1.0 / kernel.exponent), 1.0))
-    result: Value = g.op("Exp", g.op("Mul", logs, -kernel.exponent))
-    return result
+    return g.op("Exp", g.op("Mul", logs, -kernel.exponent))
 
 
 def _reciprocal(g: Graph, kernel: Any, distance: Value) -> Value:
-    result: Value = g.op("Reciprocal", g.op("Add", distance, 1.0))
-    return result
+    return g.op("Reciprocal", g.op("Add", distance, 1.0))
 
 
 _PROFILES: dict[type, Callable[[Graph, Any, Value], Value]] = {

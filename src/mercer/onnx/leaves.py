@@ -34,8 +34,7 @@ def leaf_sum(
         answers = g.op("Add", g.op("MatMul", side(g, there), coefficients), constant)
         counted = g.op("Unsqueeze", g.op("Gather", share, own, axis=0), [1])
         answers = g.op("Mul", answers, g.cast(counted, dtype))
-        result: Value = g.op("ScatterND", total, places, answers, reduction="add")
-        return result
+        return g.op("ScatterND", total, places, answers, reduction="add")
 
     slices = [graph.constant(array) for array in (order, leaves, coef, constants)]
     return graph.scan(graph.zeros(x, weights.shape[1], dtype), slices, answered)
@@ -90,7 +89,9 @@ def _shares(graph: Graph, partition: Partition, x: Value) -> Value:
     nodes = [int(root) for root in partition.roots]
     shares = graph.columns(graph.op("Mul", ones, 1.0 / n_trees), [0] * n_trees)
     while any(node >= 0 for node in nodes):
-        parents, taken, below = [], [], []
+        parents: list[int] = []
+        taken: list[int] = []
+        below: list[int] = []
         for place, node in enumerate(nodes):
             children = [node] if node < 0 else partition.children[node].tolist()
             parents += [place] * len(children)
@@ -99,5 +100,4 @@ def _shares(graph: Graph, partition: Partition, x: Value) -> Value:
         own = graph.columns(all_sides, taken)
         shares, nodes = graph.op("Mul", graph.columns(shares, parents), own), below
     by_leaf = np.argsort([~node for node in nodes])
-    result: Value = graph.op("Transpose", graph.columns(shares, by_leaf.tolist()), perm=[1, 0])
-    return result
+    return graph.op("Transpose", graph.columns(shares, by_leaf.tolist()), perm=[1, 0])

@@ -10,7 +10,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
-from mercer.auto import AutoKernelClassifier, AutoKernelRegressor, LogTargetRegressor
+from mercer.auto import AutoKernelClassifier, LogTargetRegressor
 from mercer.auto.base import AutoKernelMachine
 from mercer.auto.calibration import Probabilities
 from mercer.auto.means import MeanModel
@@ -26,25 +26,30 @@ from mercer.onnx.kernels import kernel_sum
 from mercer.onnx.tables import prepared, prepared_type
 from mercer.preparation import TablePreparer
 
-__all__ = ["TRANSFORMERS", "first_part", "is_known", "outputs", "transformed_type",
-           "transformed_width"]
+__all__ = [
+    "TRANSFORMERS",
+    "first_part",
+    "is_known",
+    "outputs",
+    "transformed_type",
+    "transformed_width",
+]
 
 TRANSFORMERS = (TablePreparer, GradientScaler, FeatureMap, StandardScaler, MaxAbsScaler)
 _MODELS = (FeatureModel, DualKernelSVC, AutoKernelMachine, MeanModel, LogTargetRegressor)
 
 
 def is_known(model: Any) -> bool:
-    """Whether a model, or all steps of a pipeline, are of this package."""
+    """Whether a model, or every step of a pipeline, needs no other package to be expressed."""
     if isinstance(model, Pipeline):
-        return all(step in (None, "passthrough") or is_known(step) for _, step in model.steps)
+        return all(map(is_known, _steps(model)))
     return isinstance(model, (*TRANSFORMERS, *_MODELS))
 
 
 def first_part(model: Any) -> Any:
     """The part of a fitted model that sees the table before all others."""
     if isinstance(model, Pipeline):
-        steps = [step for _, step in model.steps if step not in (None, "passthrough")]
-        return first_part(steps[0])
+        return first_part(_steps(model)[0])
     if isinstance(model, LogTargetRegressor):
         return first_part(model.regressor_)
     if isinstance(model, MeanModel):
@@ -60,11 +65,7 @@ def outputs(graph: Graph, model: Any, inputs: Inputs) -> dict[str, Value]:
     (n, 1) or of all; of a transformer "variable" (n, D).
     """
     if isinstance(model, Pipeline):
-        steps = [step for _, step in model.steps if step not in (None, "passthrough")]
-        for step in steps[:-1]:
-            value = outputs(graph, step, inputs)["variable"]
-            inputs = Inputs((value,), (transformed_width(step),))
-        return outputs(graph, steps[-1], inputs)
+        return outputs(graph, *_through(graph, model, inputs))
     if isinstance(model, TRANSFORMERS):
         return {"variable": _transformed(graph, model, inputs)}
     if not is_classifier(model):
@@ -79,6 +80,19 @@ def outputs(graph: Graph, model: Any, inputs: Inputs) -> dict[str, Value]:
     }
 
 
+def _through(graph: Graph, pipeline: Pipeline, inputs: Inputs) -> tuple[Any, Inputs]:
+    """The last step of a pipeline, and what the others make of its inputs."""
+    *before, last = _steps(pipeline)
+    for step in before:
+        value = outputs(graph, step, inputs)["variable"]
+        inputs = Inputs((value,), (transformed_width(step),))
+    return last, inputs
+
+
+def _steps(pipeline: Pipeline) -> list[Any]:
+    return [step for _, step in pipeline.steps if step not in (None, "passthrough")]
+
+
 def transformed_width(transformer: Any) -> int:
     """Columns that come out of a transformer."""
     if isinstance(transformer, TablePreparer):
@@ -86,7 +100,7 @@ def transformed_width(transformer: Any) -> int:
     if isinstance(transformer, FeatureMap):
         return transformer.n_features_out_
     if isinstance(transformer, Pipeline):
-        return transformed_width(transformer.steps[-1][1])
+        return transformed_width(_steps(transformer)[-1])
     return int(transformer.n_features_in_)
 
 
@@ -109,8 +123,7 @@ def _transformed(graph: Graph, step: Any, inputs: Inputs) -> Value:
         return _scaled(graph, step, x)
     step._check_fitted()
     matrix = step.matrix_.astype(x.dtype)
-    result: Value = graph.op("Mul" if matrix.ndim == 1 else "MatMul", x, matrix)
-    return result
+    return graph.op("Mul" if matrix.ndim == 1 else "MatMul", x, matrix)
 
 
 def _scaled(graph: Graph, scaler: Any, x: Value) -> Value:
@@ -130,11 +143,7 @@ def _scaled(graph: Graph, scaler: Any, x: Value) -> Value:
 def _predicted(graph: Graph, model: Any, inputs: Inputs) -> Value:
     """Predictions of a regressor or responses of a classifier, (n, k)."""
     if isinstance(model, Pipeline):
-        steps = Pipeline(model.steps[:-1]) if len(model.steps) > 1 else None
-        if steps is not None:
-            value = outputs(graph, steps, inputs)["variable"]
-            inputs = Inputs((value,), (transformed_width(steps),))
-        return _predicted(graph, model.steps[-1][1], inputs)
+        return _predicted(graph, *_through(graph, model, inputs))
     if not isinstance(model, _MODELS):
         raise ValueError(f"model must be one that ONNX can express; got a {type(model).__name__}.")
     model._check_fitted()
@@ -147,19 +156,21 @@ def _predicted(graph: Graph, model: Any, inputs: Inputs) -> Value:
     x = inputs.matrix(graph)
     if isinstance(model, DualKernelSVC):
         return _dual(graph, model, x)
-    if model.feature_map_.takes_text:
-        raise ValueError(f"X must hold numbers; ONNX does not express {model.feature_map_!r}.")
     x = _scaled(graph, model.scaler_, x)
-    weights = _weights(model)
-    result = responses(graph, model.feature_map_, x, weights)
-    result = graph.op("Add", result, _constants(model.intercept_, result))
-    return result
+    made = vars(model)  # under names of this version, or of earlier ones
+    coef = made["map_coef_"] if "map_coef_" in made else made["coef_"]
+    intercept = made["_intercept_"] if "_intercept_" in made else made["intercept_"]
+    result = responses(graph, model.feature_map_, x, _as_columns(coef))
+    result = graph.op("Add", result, _constants(intercept, result))
+    if is_classifier(model) or getattr(made.get("_loss_"), "link", "identity") == "identity":
+        return result
+    largest = float(np.finfo(inputs.float_type).max)
+    return graph.op("Min", graph.op("Exp", graph.cast(result, np.float64)), largest)
 
 
-def _weights(model: Any) -> NDArray:
-    """Weights of the features of a linear model, (D, k)."""
-    weights = np.asarray(model.coef_).T
-    return weights[:, None] if weights.ndim == 1 else weights
+def _as_columns(coef: Any) -> NDArray:
+    """Coefficients (D,) or (k, D) as (D, k)."""
+    return np.ascontiguousarray(np.atleast_2d(coef).T)
 
 
 def _constants(intercept: Any, like: Value) -> NDArray:
@@ -170,12 +181,9 @@ def _constants(intercept: Any, like: Value) -> NDArray:
 def _dual(graph: Graph, model: Any, x: Value) -> Value:
     if isinstance(model.kernel_, str):
         raise ValueError("kernel must not be 'precomputed', which ONNX has no rows for.")
-    weights = np.asarray(model.dual_coef_).T
-    weights = weights[:, None] if weights.ndim == 1 else weights
-    rows = _dense(model.support_vectors_)
-    result = kernel_sum(graph, model.kernel_, _scaled(graph, model.scaler_, x), rows, weights)
-    result = graph.op("Add", result, _constants(model.intercept_, result))
-    return result
+    x, rows = _scaled(graph, model.scaler_, x), _dense(model.support_vectors_)
+    result = kernel_sum(graph, model.kernel_, x, rows, _as_columns(model.dual_coef_))
+    return graph.op("Add", result, _constants(model.intercept_, result))
 
 
 def _mean(graph: Graph, model: MeanModel, inputs: Inputs) -> Value:
@@ -186,8 +194,7 @@ def _mean(graph: Graph, model: MeanModel, inputs: Inputs) -> Value:
         value = graph.cast(_predicted(graph, pipeline, inputs), np.float64)
         value = graph.op("Mul", value, share)
         total = value if total is None else graph.op("Add", total, value)
-    result: Value = total
-    return result
+    return total
 
 
 def _smeared(graph: Graph, model: LogTargetRegressor, logs: Value) -> Value:
@@ -202,8 +209,7 @@ def _smeared(graph: Graph, model: LogTargetRegressor, logs: Value) -> Value:
     grown = graph.op("Sub", graph.op("Exp", graph.op("Abs", t)), 1.0)
     grown = graph.op("Mul", graph.op("Mul", grown, shift.unit), graph.op("Sign", t))
     back = graph.op("Clip", graph.op("Add", grown, shift.centre), shift.low, shift.high)
-    result: Value = graph.op("ReduceMean", back, [1])
-    return result
+    return graph.op("ReduceMean", back, [1])
 
 
 # Classes.
@@ -220,8 +226,7 @@ def _labels(graph: Graph, classes: NDArray, scores: Value) -> Value:
         classes = classes.astype(np.int64)
     elif classes.dtype.kind in "OUS":
         classes = np.array([str(one) for one in classes.tolist()], dtype=TEXT)
-    result: Value = graph.op("Gather", graph.constant(classes), which, dtype=classes.dtype, axis=0)
-    return result
+    return graph.op("Gather", graph.constant(classes), which, dtype=classes.dtype, axis=0)
 
 
 def _probabilities(graph: Graph, model: Any, scores: Value) -> Value | None:
@@ -232,8 +237,7 @@ def _probabilities(graph: Graph, model: Any, scores: Value) -> Value | None:
     if not (isinstance(model, Classification) and model._has_proba()):
         return None
     if model._loss_.joint:
-        result: Value = graph.op("Softmax", scores, axis=1)
-        return result
+        return graph.op("Softmax", scores, axis=1)
     positive = graph.op("Sigmoid", scores)
     if is_binary:
         return graph.joined([graph.op("Add", graph.op("Neg", positive), 1.0), positive])
@@ -241,8 +245,7 @@ def _probabilities(graph: Graph, model: Any, scores: Value) -> Value | None:
     shares = graph.op("Div", positive, graph.op("Max", total, float(np.finfo(scores.dtype).tiny)))
     even = graph.constant(np.array(1.0 / len(model.classes_), dtype=scores.dtype))
     some = graph.op("Greater", total, 0.0, dtype=bool)
-    result = graph.op("Where", some, shares, even, dtype=scores.dtype)
-    return result
+    return graph.op("Where", some, shares, even, dtype=scores.dtype)
 
 
 def _calibrated(graph: Graph, scale: Probabilities, scores: Value, is_binary: bool) -> Value:
@@ -251,5 +254,4 @@ def _calibrated(graph: Graph, scale: Probabilities, scores: Value, is_binary: bo
         wide = graph.joined([graph.op("Neg", wide), wide])
     share = graph.op("Max", graph.op("Mul", graph.op("Add", wide, 1.0), 0.5), 0.0)
     raised = graph.op("Pow", graph.op("Add", share, scale.floor), scale.power)
-    result: Value = graph.op("Div", raised, graph.op("ReduceSum", raised, [1]))
-    return result
+    return graph.op("Div", raised, graph.op("ReduceSum", raised, [1]))

@@ -154,8 +154,7 @@ def _ranks(graph: Graph, tables: list[tuple[NDArray, NDArray]], x: Value) -> Val
         graph.op("Gather", graph.constant(table.ravel()), at, dtype=np.float64, axis=0)
         for table in (starts, levels, slopes)
     )
-    result: Value = graph.op("Add", graph.op("Mul", graph.op("Sub", x, start), slope), level)
-    return result
+    return graph.op("Add", graph.op("Mul", graph.op("Sub", x, start), slope), level)
 
 
 # Labels.
@@ -181,10 +180,9 @@ def _part(graph: Graph, preparer: TablePreparer, place: int, part: Any, inputs: 
         return graph.cast(is_one, np.float64)
     codes = part.codes / part.unit if hasattr(part, "unit") else part.codes[:, None]
     flat = graph.op("Squeeze", places, [1])
-    result: Value = graph.op(
+    return graph.op(
         "Gather", graph.constant(codes.astype(np.float64)), flat, dtype=np.float64, axis=0
     )
-    return result
 
 
 def _places(graph: Graph, texts: list[str], column: Value, name: str) -> Value:
@@ -196,7 +194,7 @@ def _places(graph: Graph, texts: list[str], column: Value, name: str) -> Value:
     known = list(texts) if "" in texts else [*texts, ""]
     numbers = [*range(len(texts)), *([] if "" in texts else [len(texts) + 1])]
     tensor = package("onnx.numpy_helper").from_array
-    result: Value = graph.op(
+    return graph.op(
         "LabelEncoder",
         column,
         dtype=np.int64,
@@ -204,4 +202,3 @@ def _places(graph: Graph, texts: list[str], column: Value, name: str) -> Value:
         values_tensor=tensor(np.array(numbers, dtype=np.int64)),
         default_tensor=tensor(np.array([len(texts)], dtype=np.int64)),
     )
-    return result
