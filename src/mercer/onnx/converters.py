@@ -10,7 +10,13 @@ from sklearn.base import ClassifierMixin
 from mercer import auto, estimators, maps
 from mercer.onnx.graph import LEAST_OPSET, ML_OPSET, TEXT, Graph, Value
 from mercer.onnx.inputs import Inputs
-from mercer.onnx.models import TRANSFORMERS, outputs, transformed_type, transformed_width
+from mercer.onnx.models import (
+    TRANSFORMERS,
+    label_array,
+    outputs,
+    transformed_type,
+    transformed_width,
+)
 from mercer.onnx.packages import package
 from mercer.preparation import TablePreparer
 
@@ -39,9 +45,10 @@ def register() -> None:
     models = [getattr(estimators, name) for name in estimators.__all__]
     models += [getattr(auto, name) for name in auto.__all__]
     models += [TablePreparer, *(getattr(maps, name) for name in _MAPS)]
+    flags: dict[str, list[Any]] = {"nocl": [True, False], "output_class_labels": [False, True]}
     for model in models:
         is_classifier = issubclass(model, ClassifierMixin)
-        options = {"zipmap": [True, False, "columns"]} if is_classifier else None
+        options = flags | {"zipmap": [True, False, "columns"]} if is_classifier else None
         update(model, f"Mercer{model.__name__}", _shape, _convert, options=options)
 
 
@@ -60,9 +67,9 @@ def _shape(operator: Any) -> None:
             width = None
         operator.outputs[0].type = numbers([None, width])
         return
-    is_text = np.asarray(model.classes_).dtype.kind in "OUS"
-    label = types.StringTensorType if is_text else types.Int64TensorType
-    operator.outputs[0].type = label([None])
+    kind = label_array(np.asarray(model.classes_)).dtype.kind
+    labels = {"O": types.StringTensorType, "i": types.Int64TensorType, "f": types.DoubleTensorType}
+    operator.outputs[0].type = labels[kind]([None])
     operator.outputs[1].type = numbers([None, None])
 
 

@@ -43,8 +43,8 @@ def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> An
     -------
     onnx.ModelProto
         With the output "variable" (n, n_outputs) of a regressor or transformer; of a classifier
-        with "label" (n,) and "probabilities" (n, n_classes) or, where its loss models none,
-        "scores": responses of the second of two classes (n, 1), or of all classes.
+        with "label" (n,), int64 or texts, and "probabilities" (n, n_classes) or, where its loss
+        models none, "scores": responses of the second of two classes (n, 1), or of all classes.
 
     Raises
     ------

@@ -30,6 +30,7 @@ __all__ = [
     "TRANSFORMERS",
     "first_part",
     "is_known",
+    "label_array",
     "outputs",
     "transformed_type",
     "transformed_width",
@@ -222,11 +223,18 @@ def _labels(graph: Graph, classes: NDArray, scores: Value) -> Value:
         which = graph.op("Squeeze", which, [1])
     else:
         which = graph.op("ArgMax", scores, dtype=np.int64, axis=1, keepdims=0)
-    if classes.dtype.kind in "biu":
-        classes = classes.astype(np.int64)
-    elif classes.dtype.kind in "OUS":
-        classes = np.array([str(one) for one in classes.tolist()], dtype=TEXT)
+    classes = label_array(classes)
     return graph.op("Gather", graph.constant(classes), which, dtype=classes.dtype, axis=0)
+
+
+def label_array(classes: NDArray) -> NDArray:
+    """Classes as ONNX has them: int64 for whole numbers and booleans, else float64 or texts."""
+    if classes.ndim != 1:
+        raise ValueError("model must have one label for a row; ONNX does not express several.")
+    if classes.dtype.kind in "OUS":
+        return np.array([str(one) for one in classes.tolist()], dtype=TEXT)
+    is_whole = classes.dtype.kind != "f" or bool((classes == np.round(classes)).all())
+    return classes.astype(np.int64 if is_whole else np.float64)
 
 
 def _probabilities(graph: Graph, model: Any, scores: Value) -> Value | None:
