@@ -296,6 +296,18 @@ def test_days_of_four_centuries_are_in_their_place_of_the_year():
     np.testing.assert_allclose(run(preparer, gap)["variable"], preparer.transform(gap), atol=1e-6)
 
 
+def test_frames_of_numbers_have_an_input_for_every_column_of_a_sample():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(X, columns=list("abcd")).assign(a=np.arange(len(X)))
+    model = KernelRegressor("nystroem", n_components=20, random_state=0).fit(frame, Y)
+    saved = to_onnx(model, frame[:1])
+    types = [one.type.tensor_type.elem_type for one in saved.graph.input]
+    assert [one.name for one in saved.graph.input] == list("abcd")
+    assert types == [onnx.TensorProto.INT64] + 3 * [onnx.TensorProto.FLOAT]
+    assert_exported(model, frame, frame[:1])
+    assert_exported(model, frame)  # as one matrix
+
+
 def test_arrays_of_objects_have_an_input_for_every_column():
     rows = np.empty((200, 2), dtype=object)
     rows[:, 0], rows[:, 1] = RNG.normal(size=200), RNG.choice(["a", "b", "c"], 200)
@@ -357,18 +369,27 @@ def test_pipelines_with_other_steps_are_exported_by_skl2onnx():
     for labels in (LABELS, LABELS == "mid"):
         model = make_pipeline(MinMaxScaler(), KernelClassifier("nystroem", n_components=20))
         assert_exported(model.fit(X, labels))
+    assert_exported(make_pipeline(MinMaxScaler(), KernelRegressor("binning")).fit(X, Y))
     machine = KernelRegressor("nystroem", n_components=20, random_state=0)
     search = GridSearchCV(machine, {"alpha": [1e-3, 1e-2]}, cv=2)
     assert_exported(search.fit(X, Y))
     register()
     model = make_pipeline(MinMaxScaler(), KernelClassifier("exact")).fit(X, LABELS == "mid")
-    versions = {"": 18, "ai.onnx.ml": 4}
-    saved = skl2onnx.to_onnx(model, X[:1], target_opset=versions)
+    saved = skl2onnx.to_onnx(model, X[:1])
     session = onnxruntime.InferenceSession(saved.SerializeToString())
     label, rows = session.run(None, {"X": NEW})
     np.testing.assert_array_equal(label, model.predict(NEW))
     scores = [row[1] for row in rows]
     np.testing.assert_allclose(scores, model.decision_function(NEW), rtol=1e-4, atol=1e-5)
+
+
+def test_raw_tables_before_steps_of_other_packages_are_exported(tables):
+    pytest.importorskip("skl2onnx")
+    fitted, target, new = tables
+    model = make_pipeline(TablePreparer(dtype="float32", random_state=0), Ridge())
+    model.fit(fitted, target)
+    assert_exported(model, new, fitted[:2])
+    assert_exported(model, new)
 
 
 # What is refused.

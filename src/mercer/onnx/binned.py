@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from mercer.maps import RandomBinning
 from mercer.onnx.graph import Graph, Value
-from mercer.onnx.packages import package
 
 __all__ = ["binned_sum"]
 
 _NUMBERS = 512  # inputs times grids of a chunk: a row of the data takes some times as many numbers
 _MIXER = 0x7FEB352D  # that of hashing.hpp, which spreads keys over 32 bits
-# Odd numbers, a multiple of which is added to the keys of a grid: one hash map serves all grids.
+# Odd numbers, by a multiple of which the keys of a grid are changed: one hash map serves all grids.
 _SALTS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 
 
@@ -74,7 +73,7 @@ def _window(g: Graph, places: Value, floors: Value, taper: float) -> Value | Non
 
 
 def _extras(map_: RandomBinning) -> NDArray:
-    """For every grid, and one more that fills up, its first column or what is added to its keys."""
+    """For every grid, and one more that fills up, its first column or what changes its keys."""
     if map_._is_hashed:
         return np.asarray(map_._offsets)
     grids = np.arange(len(map_.n_bins_) + 1, dtype=np.uint64)
@@ -86,7 +85,7 @@ def _salt_and_keys(map_: RandomBinning) -> tuple[int, NDArray[np.uint64]]:
     grids = np.repeat(np.arange(len(map_.n_bins_), dtype=np.uint64), map_.n_bins_)
     keys = map_._table.keys()
     for salt in _SALTS:
-        salted = keys + grids * np.uint64(salt)
+        salted = keys ^ (grids * np.uint64(salt))
         if len(np.unique(salted)) == len(salted):
             return salt, salted
     raise ValueError("feature_map must have boxes of different keys; two of them share one.")
@@ -95,20 +94,13 @@ def _salt_and_keys(map_: RandomBinning) -> tuple[int, NDArray[np.uint64]]:
 def _met(graph: Graph, map_: RandomBinning) -> Any:
     """Columns of the boxes that were met at fit, and after them, by a hash map."""
     _, keys = _salt_and_keys(map_)
-    tensor = package("onnx.numpy_helper").from_array
-    known = tensor(keys.view(np.int64)), tensor(np.arange(len(keys))), tensor(np.array([len(keys)]))
+    known = {"keys_int64s": keys.view(np.int64).tolist(), "values_int64s": list(range(len(keys)))}
 
     def lookup(g: Graph, halves: Value, extra: Value) -> Value:
         low, high = _halves(g, halves)
         high = g.op("BitShift", high, g.constant(np.array(32, dtype=np.uint64)), direction="LEFT")
-        key = g.cast(g.op("Add", g.op("BitwiseOr", low, high), extra), np.int64)
-        return g.op(
-            "LabelEncoder",
-            key,
-            keys_tensor=known[0],
-            values_tensor=known[1],
-            default_tensor=known[2],
-        )
+        key = g.cast(g.op("BitwiseXor", g.op("BitwiseOr", low, high), extra), np.int64)
+        return g.op("LabelEncoder", key, default_int64=len(keys), **known)
 
     return lookup
 
@@ -118,18 +110,14 @@ def _hashed(graph: Graph, map_: RandomBinning) -> Any:
     n_columns = int(map_.n_bins_[0])
 
     def shifted(g: Graph, value: Value, bits: int) -> Value:
-        by = g.constant(np.array(bits, dtype=np.uint64))
-        return g.op("BitShift", value, by, direction="RIGHT")
+        return g.op("Div", value, 1 << bits)
 
     def lookup(g: Graph, halves: Value, extra: Value) -> Value:
-        low, high = _halves(g, halves)
-        mask = g.constant(np.array(0xFFFFFFFF, dtype=np.uint64))
-        low = g.op("BitwiseXor", low, shifted(g, low, 16))
-        low = g.op("Mul", low, g.constant(np.array(_MIXER, dtype=np.uint64)))
-        low = g.op("BitwiseAnd", low, mask)
+        low, high = (g.cast(half, np.int64) for half in _halves(g, halves))
+        low = g.op("Mul", g.op("BitwiseXor", low, shifted(g, low, 16)), _MIXER)
+        low = g.op("Mod", low, 1 << 32)
         mixed = g.op("BitwiseXor", g.op("BitwiseXor", low, shifted(g, low, 15)), high)
-        place = g.op("Mul", mixed, g.constant(np.array(n_columns, dtype=np.uint64)))
-        return g.op("Add", g.cast(shifted(g, place, 32), np.int64), extra)
+        return g.op("Add", shifted(g, g.op("Mul", mixed, n_columns), 32), extra)
 
     return lookup
 

@@ -29,7 +29,7 @@ def register() -> None:
     """Make skl2onnx know the estimators and feature maps of this package.
 
     ``skl2onnx.to_onnx`` then converts pipelines and searches that contain them. It is to be asked
-    for ``target_opset={"": 18, "ai.onnx.ml": 4}`` or newer ones.
+    for a ``target_opset`` of at least 18.
 
     Raises
     ------

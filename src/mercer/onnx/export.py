@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+import mercer
 from mercer._words import shown
 from mercer.onnx.converters import register
 from mercer.onnx.graph import LEAST_OPSET, ML_OPSET, Graph, Value, element_type
@@ -109,23 +110,32 @@ def _model(graph: Graph, given: list[Input], made: dict[str, Value], opset: int)
     ]
     least = onnx.helper.find_min_ir_version_for(versions)
     return onnx.helper.make_model(
-        whole, opset_imports=versions, ir_version=least, producer_name="mercer"
+        whole,
+        opset_imports=versions,
+        ir_version=least,
+        producer_name="mercer",
+        producer_version=mercer.__version__,
     )
 
 
 def _by_skl2onnx(model: Any, X: Any, opset: int) -> Any:
     """A model with parts of other packages; outputs of classifiers are arrays here, too."""
     register()
-    if X is None:
-        X = np.zeros((1, int(model.n_features_in_)), dtype=np.float32)
+    guessed = package("skl2onnx.common.data_types").guess_data_type
+    given = []
+    for one in described(first_part(model), X):
+        ((_, kind),) = guessed(np.empty((1, one.width), dtype=one.dtype))
+        kind.shape = [None, one.width]
+        given.append((one.name, kind))
     versions = {"": opset, "ai.onnx.ml": ML_OPSET}
     options, names = None, None
     if hasattr(model, "classes_"):
         options = {"zipmap": False}
         second = "probabilities" if hasattr(model, "predict_proba") else "scores"
         names = [("label", None), (second, None)]
-    convert = package("skl2onnx").to_onnx
-    return convert(model, X, target_opset=versions, options=options, final_types=names)
+    return package("skl2onnx").to_onnx(
+        model, initial_types=given, target_opset=versions, options=options, final_types=names
+    )
 
 
 def feed(onnx_model: Any, X: Any) -> dict[str, NDArray]:

@@ -14,7 +14,7 @@ from mercer.onnx.packages import package
 __all__ = ["LEAST_OPSET", "ML_OPSET", "TEXT", "Graph", "Value", "check_size", "element_type"]
 
 # The first version of ONNX that has all operators used here, and that of its machine learning.
-LEAST_OPSET, ML_OPSET = 18, 4
+LEAST_OPSET, ML_OPSET = 18, 3
 _ML = "ai.onnx.ml"
 _MOST_BYTES = 2**31 - 2**20  # of a file of ONNX, less some for nodes
 

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from mercer.onnx.dates import cycles, days
 from mercer.onnx.graph import TEXT, Graph, Value
 from mercer.onnx.inputs import Inputs, no_text
-from mercer.onnx.packages import package
 from mercer.preparation import TablePreparer
 from mercer.preparation.calendar import PARTS
 from mercer.preparation.labels import OneHot
@@ -193,12 +192,11 @@ def _places(graph: Graph, texts: list[str], column: Value, name: str) -> Value:
         raise ValueError(f"column {name!r} must be given as texts, for labels; got {column.dtype}.")
     known = list(texts) if "" in texts else [*texts, ""]
     numbers = [*range(len(texts)), *([] if "" in texts else [len(texts) + 1])]
-    tensor = package("onnx.numpy_helper").from_array
     return graph.op(
         "LabelEncoder",
         column,
         dtype=np.int64,
-        keys_tensor=tensor(np.array(known, dtype=object)),
-        values_tensor=tensor(np.array(numbers, dtype=np.int64)),
-        default_tensor=tensor(np.array([len(texts)], dtype=np.int64)),
+        keys_strings=known,
+        values_int64s=numbers,
+        default_int64=len(texts),
     )
