@@ -375,7 +375,7 @@ def test_pipelines_with_other_steps_are_exported_by_skl2onnx():
     assert_exported(search.fit(X, Y))
     register()
     model = make_pipeline(MinMaxScaler(), KernelClassifier("exact")).fit(X, LABELS == "mid")
-    saved = skl2onnx.to_onnx(model, X[:1])
+    saved = skl2onnx.to_onnx(model, X[:1], target_opset=18)
     session = onnxruntime.InferenceSession(saved.SerializeToString())
     label, rows = session.run(None, {"X": NEW})
     np.testing.assert_array_equal(label, model.predict(NEW))

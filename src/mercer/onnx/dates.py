@@ -39,7 +39,8 @@ def cycles(graph: Graph, dates: Value) -> Value:
     waves = []
     for turn in turns:
         angle = graph.op("Mul", turn, 2.0 * float(np.pi))
-        waves += [graph.op("Sin", angle), graph.op("Cos", angle)]
+        # Not all runtimes have cosines of float64.
+        waves += [graph.op("Sin", angle), graph.op("Sin", graph.op("Add", angle, float(np.pi / 2)))]
     nothing = graph.constant(np.array(0.0))
     return graph.op("Where", missing, nothing, graph.joined(waves), dtype=np.float64)
 

@@ -21,6 +21,9 @@ from mercer.onnx.leaves import leaf_sum
 __all__ = ["features", "responses"]
 
 _COSINES = 1024  # frequencies of a chunk
+_QUARTER = (
+    np.pi / 2
+)  # of a turn, by which cosines are sines: not all runtimes have those of float64
 
 
 def responses(graph: Graph, map_: FeatureMap, x: Value, weights: NDArray) -> Value:
@@ -67,8 +70,8 @@ def features(graph: Graph, map_: FeatureMap, x: Value) -> Value:
         columns = np.arange(map_.n_features_out_)
         frequencies = map_._frequencies(columns // map_._per_stream)
         angles = graph.op("MatMul", graph.cast(x, np.float64), np.ascontiguousarray(frequencies.T))
-        angles = graph.op("Add", angles, map_._phases_of_columns(columns))
-        return graph.op("Mul", graph.op("Cos", graph.cast(angles, x.dtype)), map_._amplitude)
+        angles = graph.op("Add", angles, _QUARTER + map_._phases_of_columns(columns))
+        return graph.op("Mul", graph.op("Sin", graph.cast(angles, x.dtype)), map_._amplitude)
     return graph.cast(responses(graph, map_, x, np.eye(map_.n_features_out_)), x.dtype)
 
 
@@ -80,13 +83,13 @@ def _cosine_sum(
     if not len(places):
         return graph.zeros(x, weights.shape[1], dtype)
     frequencies = map_._frequencies(places // map_._per_stream)
-    phases = map_._phases_of_columns(places)
+    phases = _QUARTER + map_._phases_of_columns(places)
     wide = graph.cast(x, np.float64)
 
     def body(inner: Graph, slices: list[Value]) -> Value:
         frequencies = inner.cast(slices[0], np.float64)
         angles = inner.op("Gemm", wide, frequencies, slices[1], transB=1)
-        cosines = inner.op("Cos", inner.cast(angles, dtype))
+        cosines = inner.op("Sin", inner.cast(angles, dtype))
         return inner.op("MatMul", cosines, slices[2])
 
     arrays = [
