@@ -44,7 +44,17 @@ __all__ = [
 ]
 
 # Parts that ``import mercer`` leaves for when they are asked for.
-_MODULES = ("auto", "compare", "datasets", "diagnostics", "kernels", "maps", "persistence", "plots")
+_MODULES = (
+    "auto",
+    "compare",
+    "datasets",
+    "diagnostics",
+    "kernels",
+    "maps",
+    "onnx",
+    "persistence",
+    "plots",
+)
 
 try:
     __version__ = version("mercer")

@@ -1,0 +1,177 @@
+"""Fitted models as files of ONNX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+import mercer
+from mercer._words import shown
+from mercer.onnx.converters import register
+from mercer.onnx.graph import LEAST_OPSET, ML_OPSET, Graph, Value, element_type
+from mercer.onnx.inputs import Input, Inputs, described, fed
+from mercer.onnx.models import first_part, is_known, outputs
+from mercer.onnx.packages import package
+
+__all__ = ["feed", "to_onnx"]
+
+
+def to_onnx(model: Any, X: Any = None, *, target_opset: int | None = None) -> Any:
+    """A fitted model as one of ONNX, which runs without Python.
+
+    Feature maps are folded into the weights, kernels are summed in chunks of rows, so that a row
+    takes some kilobytes while it is predicted, and leaves of local machines see only their rows.
+    Numbers are float32 where the model's are and its weights do not cancel, else float64.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of this package, or a pipeline; one with other steps than these is
+        converted by skl2onnx.
+    X : data frame or array of shape (n, d), default=None
+        A sample of rows, of which names and types of the inputs are taken. An array of numbers is
+        one input "X" (n, d); a frame, or an array of objects, has an input (n, 1) for every column.
+        None takes float32 numbers, and of a model of raw tables the columns of its fit. Labels are
+        texts, where an empty one is missing; dates are int64 microseconds since 1970, where the
+        least integer is missing. :func:`feed` makes such inputs.
+    target_opset : int or None, default=None
+        Version of the operators, at least 18; None means 18, which most runtimes know.
+
+    Returns
+    -------
+    onnx.ModelProto
+        With the output "variable" (n, n_outputs) of a regressor or transformer; of a classifier
+        with "label" (n,), int64 or texts, and "probabilities" (n, n_classes) or, where its loss
+        models none, "scores": responses of the second of two classes (n, 1), or of all classes.
+
+    Raises
+    ------
+    ImportError
+        Without the package onnx, and for steps of other packages without skl2onnx.
+    ValueError
+        In one sentence, for what ONNX cannot express: models of texts, callables as kernels,
+        random trees and planes; and for a model larger than 2 GB.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> from mercer.onnx import to_onnx
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(200, 2)).astype(np.float32)
+    >>> model = KernelRegressor("exact").fit(X, np.sin(X).sum(axis=1))
+    >>> saved = to_onnx(model)  # doctest: +SKIP
+    >>> [one.name for one in saved.graph.input]  # doctest: +SKIP
+    ['X']
+    """
+    if not hasattr(model, "fit"):
+        raise TypeError(f"model must be a fitted estimator; got {shown(model)}.")
+    check_is_fitted(model)
+    opset = LEAST_OPSET if target_opset is None else int(target_opset)
+    if opset < LEAST_OPSET:
+        raise ValueError(f"target_opset must be at least {LEAST_OPSET}; got {target_opset!r}.")
+    onnx = package("onnx")
+    newest = onnx.defs.onnx_opset_version()
+    if opset > newest:
+        raise ValueError(
+            f"target_opset must be at most {newest}, the newest of this onnx; got {target_opset!r}."
+        )
+    if not is_known(model):
+        return _by_skl2onnx(model, X, opset)
+    graph, first = Graph(), first_part(model)
+    if not hasattr(first, "n_features_in_"):
+        raise ValueError(f"model must take rows of numbers; got {shown(first)}, which takes texts.")
+    given = described(first, X)
+    values = tuple(Value(one.name, one.dtype) for one in given)
+    made = outputs(graph, model, Inputs(values, tuple(one.width for one in given)))
+    for name, value in made.items():
+        graph.nodes.append(onnx.helper.make_node("Identity", [value.name], [name]))
+    return _model(graph, given, made, opset)
+
+
+def _model(graph: Graph, given: list[Input], made: dict[str, Value], opset: int) -> Any:
+    onnx = package("onnx")
+    describe = onnx.helper.make_tensor_value_info
+    whole = onnx.helper.make_graph(
+        graph.nodes,
+        "mercer",
+        [describe(one.name, element_type(one.dtype), ["n", one.width]) for one in given],
+        [
+            describe(name, element_type(value.dtype), ["n"] if name == "label" else ["n", None])
+            for name, value in made.items()
+        ],
+        graph.constants,
+    )
+    versions = [
+        onnx.helper.make_opsetid("", opset),
+        onnx.helper.make_opsetid("ai.onnx.ml", ML_OPSET),
+    ]
+    least = onnx.helper.find_min_ir_version_for(versions)
+    return onnx.helper.make_model(
+        whole,
+        opset_imports=versions,
+        ir_version=least,
+        producer_name="mercer",
+        producer_version=mercer.__version__,
+    )
+
+
+def _by_skl2onnx(model: Any, X: Any, opset: int) -> Any:
+    """A model with parts of other packages; outputs of classifiers are arrays here, too."""
+    register()
+    guessed = package("skl2onnx.common.data_types").guess_data_type
+    given = []
+    for one in described(first_part(model), X):
+        ((_, kind),) = guessed(np.empty((1, one.width), dtype=one.dtype))
+        kind.shape = [None, one.width]
+        given.append((one.name, kind))
+    versions = {"": opset, "ai.onnx.ml": ML_OPSET}
+    options, names = None, None
+    if hasattr(model, "classes_"):
+        options = {"zipmap": False}
+        second = "probabilities" if hasattr(model, "predict_proba") else "scores"
+        names = [("label", None), (second, None)]
+    return package("skl2onnx").to_onnx(
+        model, initial_types=given, target_opset=versions, options=options, final_types=names
+    )
+
+
+def feed(onnx_model: Any, X: Any) -> dict[str, NDArray]:
+    """The inputs of an exported model for a table: what a session of onnxruntime runs on.
+
+    Parameters
+    ----------
+    onnx_model : onnx.ModelProto
+        From :func:`to_onnx`.
+    X : data frame or array of shape (n, d)
+
+    Returns
+    -------
+    dict of ndarray
+        For every input its name and an array: of texts, "" where a label is missing; of int64
+        microseconds since 1970 for dates; or of numbers.
+
+    Raises
+    ------
+    ValueError
+        If the table lacks a column, or holds texts where numbers are needed.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> from mercer.onnx import feed, to_onnx
+    >>> X = np.random.default_rng(0).uniform(-3, 3, size=(200, 2))
+    >>> saved = to_onnx(KernelRegressor("exact").fit(X, X[:, 0]))  # doctest: +SKIP
+    >>> feed(saved, X)["X"].dtype  # doctest: +SKIP
+    dtype('float32')
+    """
+    helper = package("onnx.helper")
+    inputs = []
+    for one in onnx_model.graph.input:
+        tensor = one.type.tensor_type
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        inputs.append(Input(one.name, dtype, int(tensor.shape.dim[1].dim_value)))
+    return fed(X, inputs)
