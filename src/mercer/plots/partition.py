@@ -109,10 +109,8 @@ class PartitionDisplay(Display):
 
         Raises
         ------
-        TypeError
-            If the estimator is no fitted local machine.
-        ValueError
-            If there is no such input or tree.
+        TypeError, ValueError
+            If the estimator is no fitted local machine, or has no such input or tree.
         """
         machine = machine_of(estimator)
         map_ = getattr(machine, "feature_map_", None)
