@@ -123,6 +123,14 @@ def test_models_of_every_map_are_exported(map_, dtype):
     assert_exported(model)
 
 
+def test_kernels_of_many_rows_are_summed_in_chunks():
+    for kernel in ("gaussian", "laplacian"):
+        saved = to_onnx(KernelRegressor("exact", kernel=kernel).fit(X, Y))
+        assert "Scan" in {node.op_type for node in saved.graph.node}
+        shapes = {tuple(array.dims) for array in saved.graph.initializer}
+        assert (3, 4, 256) in shapes  # chunks of 520 rows of 4 inputs
+
+
 def test_rows_of_float64_are_predicted_in_float64():
     rows = X.astype(np.float64)
     for model in (KernelRegressor("exact", kernel="laplacian"), LocalKernelRegressor(leaf_size=99)):

@@ -187,17 +187,7 @@ class CalibrationDisplay(Display):
             )
         if not len(y):
             raise ValueError("y_true must hold at least one label; got none.")
-        if pos_label is None and len(labels) != 2:
-            given = proba.max(axis=1)
-            is_true = labels[proba.argmax(axis=1)] == y
-            of_what = "of the likeliest class"
-        else:
-            positive = labels[-1] if pos_label is None else pos_label
-            places = np.flatnonzero(labels == positive)
-            if not len(places):
-                raise ValueError(f"pos_label must be one of the classes; got {pos_label!r}.")
-            given, is_true = proba[:, places[0]], y == positive
-            of_what = f"of {label_of(positive)}"
+        given, is_true, of_what = _judged(y, proba, labels, pos_label)
         edges = _edges(given, positive_integer(n_bins, "n_bins"), strategy)
         bins = np.clip(np.searchsorted(edges, given, side="right") - 1, 0, len(edges) - 2)
         counts = np.bincount(bins, minlength=len(edges) - 1)
@@ -439,6 +429,24 @@ class CoverageDisplay(Display):
         dress(axes)
         _tell(axes, self.n_rows)
         return self
+
+
+def _judged(
+    y: NDArray, proba: NDArray, labels: NDArray, pos_label: Any
+) -> tuple[NDArray, NDArray, str]:
+    """Probabilities that are judged, whether they came true, and of what they are."""
+    if pos_label is None and len(labels) != 2:
+        given = proba.max(axis=1)
+        is_true = labels[proba.argmax(axis=1)] == y
+        of_what = "of the likeliest class"
+    else:
+        positive = labels[-1] if pos_label is None else pos_label
+        places = np.flatnonzero(labels == positive)
+        if not len(places):
+            raise ValueError(f"pos_label must be one of the classes; got {pos_label!r}.")
+        given, is_true = proba[:, places[0]], y == positive
+        of_what = f"of {label_of(positive)}"
+    return given, is_true, of_what
 
 
 def _edges(given: NDArray, n_bins: int, strategy: str) -> NDArray:

@@ -113,12 +113,7 @@ class KernelErrorDisplay(Display):
         MemoryError
             If the kernel matrix would not fit.
         """
-        is_map = isinstance(estimator, FeatureMap)
-        if not is_map or "n_components" not in estimator.get_params(deep=False):
-            raise TypeError(
-                f"estimator must be a feature map with n_components; got "
-                f"{type(estimator).__name__}."
-            )
+        _check_sized(estimator)
         name_from(norm, ("spectral", "frobenius"), "norm")
         errors, truth = [], None
         for number in n_components:
@@ -164,3 +159,11 @@ class KernelErrorDisplay(Display):
         axes.legend(frameon=False, fontsize=8)
         dress(axes)
         return self
+
+
+def _check_sized(estimator: Any) -> None:
+    is_map = isinstance(estimator, FeatureMap)
+    if not is_map or "n_components" not in estimator.get_params(deep=False):
+        raise TypeError(
+            f"estimator must be a feature map with n_components; got {type(estimator).__name__}."
+        )

@@ -109,38 +109,26 @@ class PartitionDisplay(Display):
 
         Raises
         ------
-        TypeError
-            If the estimator is no fitted local machine.
-        ValueError
-            If there is no such input or tree.
+        TypeError, ValueError
+            If the estimator is no fitted local machine, or has no such input or tree.
         """
         machine = machine_of(estimator)
         map_ = getattr(machine, "feature_map_", None)
+        known = "LocalKernelRegressor or LocalKernelClassifier"
         if not isinstance(map_, LocalKernel):
-            raise TypeError(
-                "estimator must be a fitted LocalKernelRegressor or LocalKernelClassifier; got "
-                f"{type(estimator).__name__}."
-            )
+            raise TypeError(f"estimator must be a fitted {known}; got {type(estimator).__name__}.")
         names = feature_names(machine, map_.n_features_in_)
         first, second = _places(features, names)
-        n_trees = len(map_.partition_.roots)
-        if not 0 <= tree < n_trees:
-            raise ValueError(f"tree must be from 0 to {n_trees - 1}; got {tree!r}.")
+        _check_tree(tree, len(map_.partition_.roots))
         rows = _sample(map_.landmarks_)
         side = positive_integer(resolution, "resolution")
-        ends = [(rows[:, j].min(), rows[:, j].max()) for j in (first, second)]
-        margins = [0.04 * (high - low) or 0.5 for low, high in ends]
-        ends = [(low - m, high + m) for (low, high), m in zip(ends, margins, strict=True)]
-        across, up = (np.linspace(low, high, side) for low, high in ends)
-        grid = np.tile(np.median(rows, axis=0), (side * side, 1)).astype(rows.dtype)
-        grid[:, first], grid[:, second] = np.tile(across, side), np.repeat(up, side)
+        grid = _grid(rows, first, second, side)
         leaves, shares, colours = _pictured(map_, grid, tree)
         scaler = machine.scaler_
         corners = grid[[0, -1]] if scaler is None else scaler.inverse_transform(grid[[0, -1]])
         points = rows if scaler is None else scaler.inverse_transform(rows)
         display = cls(
-            leaves.reshape(side, side),
-            shares.reshape(side, side),
+            *(leaves.reshape(side, side), shares.reshape(side, side)),
             colours.reshape(side, side, 3),
             tuple(np.concatenate([corners[:, first], corners[:, second]]).tolist()),
             (names[first], names[second]),
@@ -196,10 +184,26 @@ def _places(features: Any, names: list[str]) -> tuple[int, int]:
     return int(places[0]), int(places[1])
 
 
+def _check_tree(tree: int, n_trees: int) -> None:
+    if not 0 <= tree < n_trees:
+        raise ValueError(f"tree must be from 0 to {n_trees - 1}; got {tree!r}.")
+
+
 def _sample(landmarks: Any) -> NDArray:
     """Some of the rows, evenly spread over their order, as the machine sees them."""
     some = landmarks[:: max(1, landmarks.shape[0] // _POINTS)][:_POINTS]
     return np.asarray(some.toarray() if hasattr(some, "toarray") else some)
+
+
+def _grid(rows: NDArray, first: int, second: int, side: int) -> NDArray:
+    """Rows over the range of two inputs and a little more, the others at their medians."""
+    ends = [(rows[:, j].min(), rows[:, j].max()) for j in (first, second)]
+    margins = [0.04 * (high - low) or 0.5 for low, high in ends]
+    ends = [(low - m, high + m) for (low, high), m in zip(ends, margins, strict=True)]
+    across, up = (np.linspace(low, high, side) for low, high in ends)
+    grid = np.tile(np.median(rows, axis=0), (side * side, 1)).astype(rows.dtype)
+    grid[:, first], grid[:, second] = np.tile(across, side), np.repeat(up, side)
+    return grid
 
 
 def _pictured(map_: LocalKernel, grid: NDArray, tree: int) -> tuple[NDArray, NDArray, NDArray]:
