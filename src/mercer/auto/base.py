@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator
+from sklearn.callback import CallbackSupportMixin, with_callbacks
 from sklearn.pipeline import Pipeline
 
 from mercer._array import n_threads
 from mercer._blas import blas_threads
+from mercer._progress import verbosity
 from mercer._random import Slot, key_from, shuffled
 from mercer._state import Checked, State, is_array
 from mercer._validation import positive_number
@@ -24,6 +26,7 @@ from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel
 from mercer.auto.parts import MOST_DENSE, scale_rows
+from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
 from mercer.auto.trials import METRICS, Settings, feature_map
@@ -63,7 +66,7 @@ _CODES = 2**28  # rows times features, at most
 _QUICK_FEATURES = 256  # features of the model that an interrupted search leaves
 
 
-class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
+class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimator):
     """Treatment, scales, kernel and strength chosen on held-out rows, then a fit to all."""
 
     _fitted_by: ClassVar[str] = "best_estimator_"
@@ -76,10 +79,11 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
     partner_settings_: dict[str, Any] | None
     conformal_: Conformal
 
-    def __init__(self, *, time_budget=None, random_state=None, n_jobs=None):
+    def __init__(self, *, time_budget=None, random_state=None, n_jobs=None, verbose=0):
         self.time_budget = time_budget
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -90,8 +94,13 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------
 
+    @with_callbacks
     def _fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
         """Search, then fit to all rows; X is checked, y are targets or labels as given."""
+        with verbosity(checked_verbose(self.verbose)):
+            self._search_and_fit(X, y, goal)
+
+    def _search_and_fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
         self.__dict__.pop("best_estimator_", None)  # of an earlier fit
         start = time.perf_counter()
         budget = np.inf
@@ -99,7 +108,8 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
             budget = positive_number(self.time_budget, "time_budget")
         n_threads(self.n_jobs)
         key = key_from(self.random_state)
-        search = Search(X, y, goal, key, self.n_jobs, start + _SEARCH_SHARE * budget)
+        monitor = Monitor(self, X, y)
+        search = Search(X, y, goal, key, self.n_jobs, start + _SEARCH_SHARE * budget, monitor)
         self.interrupted_ = False
         form: _Form = None
         try:
@@ -115,9 +125,10 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
             self._fit_quickly(X, y, search, key)
         else:
             pipelines = self._of_all_rows(search, len(y), key, form)
-            if np.isfinite(budget):
-                for pipeline in pipelines:
-                    pipeline[-1].set_callbacks(Deadline(start + _END * budget))
+            deadline = [Deadline(start + _END * budget)] if np.isfinite(budget) else []
+            for pipeline in pipelines:
+                pipeline[-1].set_callbacks(*deadline, *monitor.relays())
+            monitor.begin_fit(form_in_words(form, len(pipelines), len(y)))
             self._fit_finally(X, y, search, key, pipelines)
         if len(self._pipelines()) == 1 and search.partner is not None:
             search.part_from_partner()  # for which there were too few trees, or no time
@@ -126,6 +137,7 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
         self.fit_seconds_ = time.perf_counter() - searched
         self.n_features_in_ = X.shape[1]
         self._measure_inputs(X, key)
+        monitor.end_fit()
 
     def _form(self, search: Search, X: Any, end: float) -> _Form:
         """What the model of all rows is to be, and the last trials, which are in that form."""

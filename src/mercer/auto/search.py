@@ -20,6 +20,7 @@ from mercer.auto.leading import Outcome, Record, Stage, better, promising, rank_
 from mercer.auto.leaves import Cut, neighbours, trial_leaves, worth
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits, spread_out
+from mercer.auto.progress import Monitor
 from mercer.auto.trials import Settings, feature_map, feature_responses
 from mercer.maps import FeatureMap
 
@@ -83,7 +84,9 @@ class Search:
         key: int,  # fixes all random numbers
         n_jobs: int | None,
         deadline: float,  # of ``time.perf_counter()``, after which nothing new is begun
+        monitor: Monitor | None = None,  # that is told of stages and trials, and may stop them
     ):
+        self.monitor = Monitor() if monitor is None else monitor
         self.goal, self.key, self.n_jobs, self.deadline = goal, key, n_jobs, deadline
         self.records, self.best, self.partner = [], None, None
         self._stage = Stage("", 0, False)
@@ -392,10 +395,12 @@ class Search:
         """Records of a new stage are compared with each other alone."""
         if name != self._stage.name:
             self._stage = Stage(name, self._n_rows, self.goal.kind == "classes")
+            self.monitor.enter(name)
 
     def _is_late(self) -> bool:
         """The time for another trial is over; there always is time for the first."""
-        return self.best is not None and time.perf_counter() > self.deadline
+        is_over = self.monitor.is_stopped or time.perf_counter() > self.deadline
+        return self.best is not None and is_over
 
     def _tried(
         self,
@@ -484,7 +489,7 @@ class Search:
         np.add.at(sums, self._answered, responses)
         return sums / np.bincount(self._answered)[:, None]
 
-    def _record(self, outcomes: Iterable[Outcome]) -> Record | None:
+    def _record(self, outcomes: Sequence[Outcome]) -> Record | None:
         """The best of some records; all are kept."""
         best: Record | None = None
         for outcome in outcomes:
@@ -496,4 +501,5 @@ class Search:
         if leader is not None:
             self.best = leader.record
             self.held_responses, self.held_rows = leader.responses, self._held
+        self.monitor.tried(outcomes, self.best)
         return best

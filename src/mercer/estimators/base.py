@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer import maps
 from mercer._array import Matrix
+from mercer._progress import Iterations, is_heard
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, float_type
@@ -92,11 +93,15 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 
     def _listener(self, context: Any, X: Any, y: Any) -> Listener | None:
-        """The solver's callback that speaks scikit-learn's; None when nobody listens."""
+        """The solver's callback that speaks scikit-learn's and tells the log; None when nobody
+        listens."""
+        told = Iterations(type(self).__name__) if is_heard() else None
         if not getattr(self, "_skl_callbacks", None):
-            return None
+            return told
 
         def on_iteration(state: Any) -> bool:
+            if told is not None:
+                told(state)
             task = context.subcontext(task_name="iteration")
             task.call_on_fit_task_begin(estimator=self, X=X, y=y)
             return task.call_on_fit_task_end(
