@@ -23,6 +23,7 @@ from mercer._validation import positive_number
 from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
 from mercer.auto.goals import Classes, Numbers
+from mercer.auto.importance import permutation_importances
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel
 from mercer.auto.parts import MOST_DENSE, scale_rows
@@ -120,7 +121,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             self.interrupted_ = True
         searched = time.perf_counter()
         self._keep(search)
-        search.parts = []  # whose rows take memory that the last fit may need
+        self.feature_importances_ = permutation_importances(search, X.shape, budget)
+        search.parts = search.whole_parts = []  # whose rows take memory that the last fit may need
         if self.interrupted_:
             self._fit_quickly(X, y, search, key)
         else:
@@ -335,6 +337,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         state.check("best_estimator_", f"be of the steps {', '.join(_STEPS)}", fit)
         scores = State(state.instance("conformal_", Conformal))
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
+        if "feature_importances_" in vars(self):  # which models of older versions lack
+            state.array("feature_importances_", (self.n_features_in_,), "d")
 
     # -- parts ---------------------------------------------------------------------------------
 

@@ -39,12 +39,24 @@ _TEXTS = SHARED | entries(
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
         Threads; None and -1 mean all that this process may use.
+    verbose : int, default=0
+        1 writes a line for every stage of the search and of the final fit to stderr, 2 one for
+        everything that is tried as well. The logger "mercer" gets the same lines at the levels INFO
+        and DEBUG whatever ``verbose`` is.
     partner_settings_ : dict or None
         The same for the second pipeline, whose trees share the model beyond 50 000 rows: another
         treatment or other scales, chosen by the loss of the mean on the rows held out. None where
         the model is a single pipeline.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        How much the score, R2 or the share of right classes, falls on rows held out where the
+        values of an input column are permuted: about 0, of either sign, for a column that does not
+        help, or only as much as others that say the same. Measured on up to 1000 rows with an exact
+        machine of up to 1000 others in the best settings; of more than 2000 columns the thousand
+        that change predictions most are permuted, and others get 0.
     input_shares_ : ndarray of shape (n_features_in_,)
-        How much of the distance between rows, as the kernel sees it, is due to each input column.
+        How much of the distance between rows, as the kernel sees it, is due to each input column;
+        they sum to 1. They say what the model looks at, ``feature_importances_`` what it gains by
+        it: a column of little use has a share, too, where scales of the inputs are not learned.
     search_seconds_, fit_seconds_ : float
     interrupted_ : bool
         Whether the user interrupted; the model is then the best one so far.
@@ -70,7 +82,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    {time_budget, random_state, n_jobs}
+    {time_budget, random_state, n_jobs, verbose}
 
     Attributes
     ----------
@@ -87,7 +99,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
         "chosen".
-    {partner_settings_, input_shares_, search_seconds_, interrupted_, n_features_in_}
+    {partner_settings_, feature_importances_, input_shares_, search_seconds_, interrupted_}
+    {n_features_in_}
 
     Raises
     ------
@@ -103,7 +116,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     >>> from mercer import AutoKernelRegressor
     >>> X = np.random.default_rng(0).normal(size=(300, 4))
     >>> model = AutoKernelRegressor(random_state=0).fit(X, np.sin(X[:, 2]))
-    >>> int(model.input_shares_.argmax())
+    >>> int(model.feature_importances_.argmax())
     2
     >>> model.predict_interval(X[:2], coverage=0.8).shape
     (2, 2)
@@ -204,7 +217,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    {time_budget, random_state, n_jobs}
+    {time_budget, random_state, n_jobs, verbose}
 
     Attributes
     ----------
@@ -223,7 +236,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the
         share of wrong classes), "seconds" and "chosen".
-    {partner_settings_, input_shares_, search_seconds_, interrupted_, n_features_in_}
+    {partner_settings_, feature_importances_, input_shares_, search_seconds_, interrupted_}
+    {n_features_in_}
 
     Raises
     ------

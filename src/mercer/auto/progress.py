@@ -73,7 +73,7 @@ class Monitor:
         best = self._best
         if best is not None and is_heard():
             tell(
-                "%s: %d settings tried on %d rows in %.2f s; ahead, with a held-out loss of %.4g: %s.",
+                "%s: %d settings tried on %d rows in %.2f s; ahead, with a loss of %.4g: %s.",
                 self._name.capitalize(),
                 self._n_tried,
                 best.rows,

@@ -75,6 +75,7 @@ class Search:
     held_responses: NDArray | None  # transformed as the settings of ``best`` say
     first_rows: NDArray  # that few settings were tried on
     n_components: int  # features of the trials with features
+    whole_parts: list[Part]  # of the rungs
 
     def __init__(
         self,
@@ -95,9 +96,10 @@ class Search:
         self._finalists: list[Settings] = []
         self._treatments: Sequence[tuple[str, int]] = []
         n = self._n_rows = len(y)
-        self.parts: Sequence[Part | LeafPart] = [
+        self.whole_parts = [
             Part(table, y, goal.kind, fitted, held, key) for fitted, held in splits(goal, key, n)
         ]
+        self.parts: Sequence[Part | LeafPart] = self.whole_parts
         self.first_rows = self.parts[0].fitted
         self._held = np.concatenate([part.held for part in self.parts])
         self._answered: NDArray | None = None  # which of these every response of the parts is to
