@@ -129,31 +129,32 @@ def _promising(machines: list[_Machine], n_inputs: int) -> NDArray[np.int64]:
 def _score(
     goal: Numbers | Classes, machines: list[_Machine], transform: str
 ) -> Callable[[list[NDArray]], float]:
-    """The score of responses to the held-out rows of all machines: R2, or the share of right ones.
+    """The score of responses to the held-out rows of all machines.
 
     Logarithms are turned back with the residuals of the responses that nothing was permuted for.
     """
     rows = np.concatenate([machine.rows for machine in machines])
+    whole = np.concatenate([machine.responses for machine in machines])
+    residuals = (goal.truth(rows, transform) - whole)[:, 0]
+
+    def score(responses: list[NDArray]) -> float:
+        joined = np.concatenate(responses)
+        if transform == "log" and goal.shift is not None:
+            joined = smeared(goal.shift, joined[:, 0], residuals)[:, None]
+        return _r2_or_accuracy(goal, joined, rows)
+
+    return score
+
+
+def _r2_or_accuracy(goal: Numbers | Classes, responses: NDArray, rows: NDArray) -> float:
+    """R2, or the share of right classes, of responses to some rows."""
     if isinstance(goal, Classes):
-        labels, n_classes = goal.labels[rows], goal.n_classes
-
-        def accuracy(responses: list[NDArray]) -> float:
-            joined = np.concatenate(responses)
-            return float(np.mean(winners(joined[:, 0] if n_classes == 2 else joined) == labels))
-
-        return accuracy
+        predicted = winners(responses[:, 0] if goal.n_classes == 2 else responses)
+        return float(np.mean(predicted == goal.labels[rows]))
     y = goal.y[rows]
     spread = np.square(y - y.mean(axis=0)).sum(axis=0)
-    residuals = goal.truth(rows, transform) - np.concatenate([m.responses for m in machines])
-
-    def r2(responses: list[NDArray]) -> float:
-        predicted = np.concatenate(responses)
-        if transform == "log" and goal.shift is not None:
-            predicted = smeared(goal.shift, predicted[:, 0], residuals[:, 0])[:, None]
-        left = np.square(y - predicted).sum(axis=0)
-        return float(np.mean(1 - left / np.where(spread > 0, spread, 1.0)))
-
-    return r2
+    left = np.square(y - responses).sum(axis=0)
+    return float(np.mean(1 - left / np.where(spread > 0, spread, 1.0)))
 
 
 @dataclass
