@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import update_wrapper
 from types import MethodType
 from typing import Any
 
@@ -38,7 +37,7 @@ class _OfLossesWithProba:
 
     def __init__(self, method: Callable[..., NDArray]):
         self._method = method
-        update_wrapper(self, method)
+        self.__doc__ = method.__doc__
 
     def __get__(self, model: Any, owner: type) -> Callable[..., NDArray]:
         if model is None:
