@@ -101,6 +101,17 @@ def test_partial_dependence_where_cells_are_missing(model):
     assert np.all(np.diff(result["average"][0]) > 0)
 
 
+@regressors
+def test_partial_dependence_at_given_dates_and_labels(model):
+    """Grids over dates, and over labels of which some are missing, are none that it can make."""
+    X, y = table()
+    model = clone(model).fit(X, y)
+    for column, values in (("city", ["Rome", "Oslo"]), ("sold", X["sold"].to_numpy()[:2])):
+        result = partial_dependence(model, X, [column], custom_values={column: values})
+        low, high = sorted(result["average"][0])
+        assert (high - low > 1) == (column == "city")
+
+
 @classifiers
 def test_partial_dependence_of_probabilities(model):
     X, y = classes()

@@ -114,15 +114,13 @@ class Monitor:
         return self._ended(self._begun(self._fit, "iteration"), attributes)
 
     def end_fit(self) -> None:
-        """The model is there."""
-        tell(
-            "Done in %.1f s, of which the search took %.1f s.",
-            time.perf_counter() - self._start,
-            self.model.search_seconds_,
-        )
-        if self._root is not None:
-            self._ended(self._fit, dict)
-            self._ended(self._root, dict)
+        """The model is there, after an interruption without a final fit that was followed."""
+        self.leave()
+        seconds = time.perf_counter() - self._start, self.model.search_seconds_
+        tell("Done in %.1f s, of which the search took %.1f s.", *seconds)
+        for task in (self._fit, self._root):
+            if task is not None:
+                self._ended(task, dict)
 
     # -- tasks ---------------------------------------------------------------------------------
 
