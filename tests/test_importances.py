@@ -79,7 +79,7 @@ def test_scores_are_those_of_scikit_learn():
     ]
     rows = np.concatenate([machine.rows for machine in machines])
     responses = [machine.responses for machine in machines]
-    score = importance._score(found.goal, machines, "identity")(responses)
+    score = importance._of_machines(found.goal, machines, "identity", None)(responses)
     assert score == pytest.approx(r2_score(y[rows], np.concatenate(responses)))
     labels = (X[:, 0] > 0).astype(int)
     found = searched(X, labels, classes=True)
@@ -89,9 +89,22 @@ def test_scores_are_those_of_scikit_learn():
     ]
     rows = np.concatenate([machine.rows for machine in machines])
     responses = [machine.responses for machine in machines]
-    score = importance._score(found.goal, machines, "identity")(responses)
+    score = importance._of_machines(found.goal, machines, "identity", None)(responses)
     predicted = np.concatenate(responses)[:, 0] > 0
     assert score == accuracy_score(labels[rows], predicted)
+
+
+def test_other_scores_than_the_usual_ones_serve():
+    X, y = numbers(300)
+    found = searched(X, y)
+
+    def minus_absolute_error(responses, rows):
+        return -float(np.mean(np.abs(responses[:, 0] - y[rows])))
+
+    losses = permutation_importances(found, X.shape, np.inf, minus_absolute_error)
+    assert np.argsort(-losses)[:2].tolist() == [0, 1]
+    refused = permutation_importances(found, X.shape, np.inf, lambda *_: np.nan)
+    np.testing.assert_array_equal(refused, 0)
 
 
 @pytest.mark.rounding

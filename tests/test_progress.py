@@ -15,6 +15,7 @@ from sklearn.model_selection import GridSearchCV
 from mercer import (
     AutoKernelClassifier,
     AutoKernelRegressor,
+    DualKernelSVC,
     KernelRegressor,
     LocalKernelRegressor,
     _progress,
@@ -138,9 +139,11 @@ def test_long_loops_of_other_models_are_told_of(caplog, monkeypatch):
             )
             assert re.fullmatch(told, last)
         model = LocalKernelRegressor(leaf_size=40, n_trees=2, random_state=0).fit(X, y)
-    n = model.n_leaves_
-    expected = f"LocalKernelRegressor: {n} of {n} leaves solved after "
-    assert caplog.records[-1].getMessage().startswith(expected)
+        n = model.n_leaves_
+        expected = f"LocalKernelRegressor: {n} of {n} leaves solved after "
+        assert caplog.records[-1].getMessage().startswith(expected)
+        DualKernelSVC(n_jobs=1).fit(X, y > 14)
+        assert caplog.records[-1].getMessage().startswith("DualKernelSVC: iteration ")
 
 
 def test_short_loops_are_not(caplog):

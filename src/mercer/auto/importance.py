@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,8 @@ from mercer.kernels.distances import distances
 
 __all__ = ["permutation_importances"]
 
+Scored: TypeAlias = Callable[[NDArray, NDArray[np.int64]], float]  # of responses to some rows
+
 _FITTED_ROWS, _HELD_ROWS, _REPEATS = 1000, 1000, 5  # at most
 _LEAST_ROWS = 100
 _MOST_INPUTS = 1000  # that are permuted, where there are too many for a dense search
@@ -39,7 +41,7 @@ _BLOCK = 2**17  # entries that are computed together, so that they stay in the c
 
 
 def permutation_importances(
-    search: Search, shape: tuple[int, int], seconds: float
+    search: Search, shape: tuple[int, int], seconds: float, scored: Scored | None = None
 ) -> NDArray[np.float64]:
     """What the score of held-out rows loses, on average, where the values of an input are permuted.
 
@@ -55,6 +57,9 @@ def permutation_importances(
         Rows and inputs of the raw table.
     seconds : float
         The time budget of the whole fit, or infinity.
+    scored : callable, default=None
+        Gives the score of responses (m, k), in the unit of the targets, to m rows of the table; by
+        default R2 or the share of right classes.
 
     Returns
     -------
@@ -77,7 +82,7 @@ def permutation_importances(
             _Machine.fitted(part, settings, fitted_rows, -(-held_rows // n_parts), search.goal)
             for part in search.whole_parts
         ]
-        score = _score(search.goal, machines, settings.transform)
+        score = _of_machines(search.goal, machines, settings.transform, scored)
         whole = score([machine.responses for machine in machines])
         inputs = _promising(machines, shape[1])
 
@@ -86,7 +91,7 @@ def permutation_importances(
                 whole - score([machine.permuted(place, repeat) for machine in machines])
                 for repeat in range(repeats)
             ]
-            return float(np.mean(losses))
+            return float(np.nan_to_num(np.mean(losses)))  # of a scorer that refuses responses
 
         importances = np.zeros(shape[1])
         importances[inputs] = list(side_by_side(importance, inputs.tolist(), search.n_jobs))
@@ -126,8 +131,8 @@ def _promising(machines: list[_Machine], n_inputs: int) -> NDArray[np.int64]:
     return np.sort(most[influences[most] > 0])
 
 
-def _score(
-    goal: Numbers | Classes, machines: list[_Machine], transform: str
+def _of_machines(
+    goal: Numbers | Classes, machines: list[_Machine], transform: str, scored: Scored | None
 ) -> Callable[[list[NDArray]], float]:
     """The score of responses to the held-out rows of all machines.
 
@@ -141,7 +146,7 @@ def _score(
         joined = np.concatenate(responses)
         if transform == "log" and goal.shift is not None:
             joined = smeared(goal.shift, joined[:, 0], residuals)[:, None]
-        return _r2_or_accuracy(goal, joined, rows)
+        return _r2_or_accuracy(goal, joined, rows) if scored is None else scored(joined, rows)
 
     return score
 

@@ -42,7 +42,8 @@ _TEXTS = SHARED | entries(
     verbose : int, default=0
         1 writes a line for every stage of the search and of the final fit to stderr, 2 one for
         everything that is tried as well. The logger "mercer" gets the same lines at the levels INFO
-        and DEBUG whatever ``verbose`` is.
+        and DEBUG whatever ``verbose`` is. Callbacks, such as ``ProgressBar`` of scikit-learn's, see
+        stages, trials and the iterations of the final fit as tasks; ``set_callbacks`` sets them.
     partner_settings_ : dict or None
         The same for the second pipeline, whose trees share the model beyond 50 000 rows: another
         treatment or other scales, chosen by the loss of the mean on the rows held out. None where

@@ -71,7 +71,7 @@ class Monitor:
     def leave(self) -> None:
         """The stage has ended, if there was one."""
         best = self._best
-        if best is not None and is_heard():
+        if best is not None and self._n_tried and is_heard():
             tell(
                 "%s: %d settings tried on %d rows in %.2f s; ahead, with a loss of %.4g: %s.",
                 self._name.capitalize(),
