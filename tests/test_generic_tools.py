@@ -27,6 +27,8 @@ from mercer import (
     AutoKernelRegressor,
     KernelClassifier,
     KernelRegressor,
+    LocalKernelClassifier,
+    SparseKernelClassifier,
     TablePreparer,
 )
 from mercer.auto import base, parts, search
@@ -206,3 +208,17 @@ def test_diagrams_of_models(model):
         with config_context(display=display):
             assert fitted.__class__.__name__ in repr(fitted)
             assert fitted._repr_mimebundle_()
+
+
+@pytest.mark.parametrize("kind", [KernelClassifier, LocalKernelClassifier, SparseKernelClassifier])
+def test_models_without_probabilities_say_which_losses_have_them(kind):
+    model = kind(loss="squared_hinge")
+    assert not hasattr(model, "predict_proba")
+    with pytest.raises(AttributeError) as refusal:
+        _ = model.predict_proba
+    assert str(refusal.value) == (
+        "predict_proba needs a loss that defines probabilities, 'logistic', 'multinomial'; "
+        "got loss='squared_hinge'."
+    )
+    assert hasattr(kind(loss="logistic"), "predict_proba")
+    assert kind.predict_proba.__doc__.startswith("Probabilities of the classes")
