@@ -8,7 +8,6 @@ import threading
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.callback import ProgressBar, ScoringMonitor
 from sklearn.datasets import make_friedman1
 from sklearn.model_selection import GridSearchCV
 
@@ -30,6 +29,11 @@ def few_candidates(monkeypatch):
     monkeypatch.setattr(search, "_SMOOTH_POWERS", ())
     monkeypatch.setattr(search, "_GAMMAS", {"laplacian": (0.5, 2.0)})
     monkeypatch.setattr(parts, "_FOLDS", 2)
+
+
+def of_scikit_learn(name):
+    """A class of callbacks, which scikit-learn has since 1.9."""
+    return getattr(pytest.importorskip("sklearn.callback"), name)
 
 
 def rows(n=200, seed=0):
@@ -266,7 +270,7 @@ def test_trees_of_both_pipelines_are_tasks(monkeypatch):
 def test_scores_are_monitored_while_the_model_is_fitted(heavy):
     X, y = rows()
     y = np.exp(y / 2) if heavy else y
-    monitor = ScoringMonitor(scoring="r2")
+    monitor = of_scikit_learn("ScoringMonitor")(scoring="r2")
     model = AutoKernelRegressor(random_state=0).set_callbacks(monitor).fit(X, y)
     assert (model.best_settings_["transform"] == "log") == heavy
     scores = [row["r2"] for row in monitor.get_logs().data if row["task_name"] == "iteration"]
@@ -275,7 +279,7 @@ def test_scores_are_monitored_while_the_model_is_fitted(heavy):
 
 
 def test_a_progress_bar_shows_stages_and_the_final_fit(capsys):
-    AutoKernelRegressor(random_state=0).set_callbacks(ProgressBar()).fit(*rows())
+    AutoKernelRegressor(random_state=0).set_callbacks(of_scikit_learn("ProgressBar")()).fit(*rows())
     shown = capsys.readouterr().out
     for task in ("fit", "rung 1 #0", "rung 2 #1", "rung 3 #2", "final fit #3"):
         assert f"AutoKernelRegressor - {task} " in shown
@@ -283,7 +287,7 @@ def test_a_progress_bar_shows_stages_and_the_final_fit(capsys):
 
 def test_progress_of_a_grid_of_models(capsys):
     grid = GridSearchCV(AutoKernelRegressor(), {"random_state": [0, 1]}, cv=2)
-    grid.set_callbacks(ProgressBar(max_propagation_depth=None)).fit(*rows(60))
+    grid.set_callbacks(of_scikit_learn("ProgressBar")(max_propagation_depth=None)).fit(*rows(60))
     assert "AutoKernelRegressor" in capsys.readouterr().out
     assert not getattr(grid.best_estimator_, "_skl_callbacks", [])
 
