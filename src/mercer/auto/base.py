@@ -17,6 +17,8 @@ from sklearn.pipeline import Pipeline
 
 from mercer._array import n_threads
 from mercer._blas import blas_threads
+from mercer._callbacks import CallbackSupportMixin, with_callbacks
+from mercer._progress import verbosity
 from mercer._random import Slot, key_from, shuffled
 from mercer._state import Checked, State, is_array
 from mercer._validation import is_name, positive_number
@@ -25,9 +27,11 @@ from mercer._words import shown
 from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
 from mercer.auto.goals import Classes, Numbers
+from mercer.auto.importance import permutation_importances
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel
 from mercer.auto.parts import MOST_DENSE, scale_rows
+from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor, evened
@@ -69,7 +73,7 @@ _CODES = 2**28  # rows times features, at most
 _QUICK_FEATURES = 256  # features of the model that an interrupted search leaves
 
 
-class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
+class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimator):
     """Treatment, scales, kernel and strength chosen on held-out rows, then a fit to all."""
 
     _fitted_by: ClassVar[str] = "best_estimator_"
@@ -84,11 +88,14 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
     validation_score_: float
     n_validation_rows_: int
 
-    def __init__(self, *, time_budget=None, scoring=None, random_state=None, n_jobs=None):
+    def __init__(
+        self, *, time_budget=None, scoring=None, random_state=None, n_jobs=None, verbose=0
+    ):
         self.time_budget = time_budget
         self.scoring = scoring
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -99,13 +106,15 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
 
     # -- fitting -----------------------------------------------------------------------------
 
+    @with_callbacks
     def _fit(self, X: Any, y: NDArray, goal: Numbers | Classes) -> None:
         """Search, then fit to all rows; X is checked, y are targets or labels as given.
 
         A MemoryError tells no remedy by settings of the parts, which are not the user's.
         """
         try:
-            self._search_and_fit(X, y, goal)
+            with verbosity(checked_verbose(self.verbose)):
+                self._search_and_fit(X, y, goal)
         except MemoryError as error:
             what, _, remedy = str(error).partition("; ")
             if not remedy:
@@ -122,8 +131,9 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
         scorer = checked_scorer(self, self.scoring)
         key = key_from(self.random_state)
         judge = Judge(goal) if scorer is None else ByScorer(goal, scorer, X, y, key)
+        monitor = Monitor(self, X, y)
         end = start + _SEARCH_SHARE * budget
-        search = Search(X, y, goal, key, self.n_jobs, end, judge)
+        search = Search(X, y, goal, key, self.n_jobs, end, judge, monitor)
         self.interrupted_ = False
         form: _Form = None
         with quiet_scores():
@@ -135,14 +145,17 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
                 self.interrupted_ = True
             searched = time.perf_counter()
             self._keep(search)
-        search.parts = []  # whose rows take memory that the last fit may need
+            by_judge = None if scorer is None and goal.weights is None else judge.of_predictions
+            self.feature_importances_ = permutation_importances(search, X.shape, budget, by_judge)
+        search.parts = search.whole_parts = []  # whose rows take memory that the last fit may need
         if self.interrupted_:
             self._fit_quickly(X, y, search, key)
         else:
             pipelines = self._of_all_rows(search, len(y), key, form)
-            if np.isfinite(budget):
-                for pipeline in pipelines:
-                    pipeline[-1].set_callbacks(Deadline(start + _END * budget))
+            deadline = [Deadline(start + _END * budget)] if np.isfinite(budget) else []
+            for pipeline in pipelines:
+                pipeline[-1].set_callbacks(*deadline, *monitor.relays())
+            monitor.begin_fit(form_in_words(form, len(pipelines), len(y)))
             self._fit_finally(X, y, search, key, pipelines)
         if len(self._pipelines()) == 1 and search.partner is not None:
             search.part_from_partner()  # for which there were too few trees, or no time
@@ -153,6 +166,7 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
         self.n_features_in_ = X.shape[1]
         self._measure_inputs(X, key)
         self._measure_errors(X, search)
+        monitor.end_fit()
 
     def _form(self, search: Search, X: Any, end: float) -> _Form:
         """What the model of all rows is to be, and the last trials, which are in that form."""
@@ -376,6 +390,8 @@ class AutoKernelMachine(TellsColumns, Checked, BaseEstimator):
             state.integer("n_validation_rows_")
         scores = State(state.instance("conformal_", Conformal))
         scores.check("scores", "be an array of floats", is_array(self.conformal_.scores, None))
+        if "feature_importances_" in vars(self):  # which models of older versions lack
+            state.array("feature_importances_", (self.n_features_in_,), "d")
 
     def _score(self, X: Any, y: Any, sample_weight: Any, usual: Callable[..., float]) -> float:
         """By ``scoring`` if there is one, else as ``usual``."""

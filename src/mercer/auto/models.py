@@ -50,12 +50,26 @@ _TEXTS = SHARED | entries(
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
         Threads; None and -1 mean all that this process may use.
+    verbose : int, default=0
+        1 writes a line for every stage of the search and of the final fit to stderr, 2 one for
+        everything that is tried as well. The logger "mercer" gets the same lines at the levels INFO
+        and DEBUG whatever ``verbose`` is. Callbacks, such as ``ProgressBar`` of scikit-learn's, see
+        stages, trials and the iterations of the final fit as tasks; ``set_callbacks`` sets them.
     partner_settings_ : dict or None
         The same for the second pipeline, whose trees share the model beyond 50 000 rows: another
         treatment or other scales, chosen by the loss of the mean on the rows held out. None where
         the model is a single pipeline.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        How much the score, by ``scoring`` or R2 or the share of right classes, falls on held-out
+        rows where the
+        values of an input column are permuted: about 0, of either sign, for a column that does not
+        help, or only as much as others that say the same. Measured on up to 1000 rows with an exact
+        machine of up to 1000 others in the best settings; of more than 2000 columns the thousand
+        that change predictions most are permuted, and others get 0.
     input_shares_ : ndarray of shape (n_features_in_,)
-        How much of the distance between rows, as the kernel sees it, is due to each input column.
+        How much of the distance between rows, as the kernel sees it, is due to each input column;
+        they sum to 1. They say what the model looks at, ``feature_importances_`` what it gains by
+        it: a column of little use has a share, too, where scales of the inputs are not learned.
     validation_score_ : float
         Score of the chosen settings on the rows held out in the search, by a model of fewer rows
         than the final one: by ``scoring``, else R2 or the share of right classes. As the best of
@@ -87,7 +101,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    {time_budget, scoring, random_state, n_jobs}
+    {time_budget, scoring, random_state, n_jobs, verbose}
 
     Attributes
     ----------
@@ -105,8 +119,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
         "chosen". With ``scoring`` also "score"; the "loss" is then 0 for right predictions and 1
         for those that are the same for all rows.
-    {partner_settings_, input_shares_, validation_score_, n_validation_rows_, search_seconds_}
-    {interrupted_, n_features_in_}
+    {partner_settings_, feature_importances_, input_shares_, validation_score_}
+    {n_validation_rows_, search_seconds_, interrupted_, n_features_in_}
 
     Raises
     ------
@@ -122,7 +136,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     >>> from mercer import AutoKernelRegressor
     >>> X = np.random.default_rng(0).normal(size=(300, 4))
     >>> model = AutoKernelRegressor(random_state=0).fit(X, np.sin(X[:, 2]))
-    >>> int(model.input_shares_.argmax())
+    >>> int(model.feature_importances_.argmax())
     2
     >>> model.predict_interval(X[:2], coverage=0.8).shape
     (2, 2)
@@ -298,7 +312,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    {time_budget, scoring, class_weight, random_state, n_jobs}
+    {time_budget, scoring, class_weight, random_state, n_jobs, verbose}
 
     Attributes
     ----------
@@ -318,8 +332,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the
         share of wrong classes), "seconds" and "chosen". With ``scoring`` also "score"; the "loss"
         is then 0 for right predictions and 1 for those that are the same for all rows.
-    {partner_settings_, input_shares_, validation_score_, n_validation_rows_, search_seconds_}
-    {interrupted_, n_features_in_}
+    {partner_settings_, feature_importances_, input_shares_, validation_score_}
+    {n_validation_rows_, search_seconds_, interrupted_, n_features_in_}
 
     Raises
     ------

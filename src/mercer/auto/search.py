@@ -20,6 +20,7 @@ from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage, better, promising, rank_loss
 from mercer.auto.leaves import Cut, neighbours, trial_leaves, worth
 from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits, spread_out
+from mercer.auto.progress import Monitor
 from mercer.auto.scoring import Judge
 from mercer.auto.trials import Settings, feature_map
 
@@ -67,6 +68,7 @@ class Search(Bench):
     held_responses: NDArray | None  # transformed as the settings of ``best`` say
     first_rows: NDArray  # that few settings were tried on
     n_components: int  # features of the trials with features
+    whole_parts: list[Part]  # of the rungs
 
     def __init__(
         self,
@@ -77,13 +79,15 @@ class Search(Bench):
         n_jobs: int | None,
         deadline: float,  # of ``time.perf_counter()``, after which nothing new is begun
         judge: Judge | None = None,  # of responses to held-out rows, by their losses if None
+        monitor: Monitor | None = None,  # that is told of stages and trials, and may stop them
     ):
-        parts = [
+        self.whole_parts = [
             Part(table, y, goal.kind, fitted, held, key, goal.weights, goal.groups)
             for fitted, held in splits(goal, key, len(y))
         ]
-        super().__init__(parts, goal, judge or Judge(goal), n_jobs)
+        super().__init__(self.whole_parts, goal, judge or Judge(goal), n_jobs)
         self.key, self.deadline = key, deadline
+        self.monitor = Monitor() if monitor is None else monitor
         self.records, self.best, self.partner = [], None, None
         self.held_responses, self.held_rows = None, np.arange(0)
         self.n_components = _FEATURES
@@ -387,12 +391,14 @@ class Search(Bench):
         """Records of a new stage are compared with each other alone."""
         if name != self._stage.name:
             self._stage = Stage(name, self._n_rows, self.goal.kind == "classes")
+            self.monitor.enter(name)
 
     def _is_late(self) -> bool:
         """The time for another trial is over; there always is time for the first."""
-        return self.best is not None and time.perf_counter() > self.deadline
+        is_over = self.monitor.is_stopped or time.perf_counter() > self.deadline
+        return self.best is not None and is_over
 
-    def _record(self, outcomes: Iterable[Outcome]) -> Record | None:
+    def _record(self, outcomes: Sequence[Outcome]) -> Record | None:
         """The best of some records; all are kept."""
         best: Record | None = None
         for outcome in outcomes:
@@ -404,4 +410,5 @@ class Search(Bench):
         if leader is not None:
             self.best = leader.record
             self.held_responses, self.held_rows = leader.responses, self._held
+        self.monitor.tried(outcomes, self.best)
         return best

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer import maps
 from mercer._callbacks import CallbackSupportMixin
+from mercer._progress import Iterations, is_heard
 from mercer._rows import Data, PreparedRows
 from mercer._sparse import sound
 from mercer._state import Checked, State
@@ -94,11 +95,15 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 
     def _listener(self, context: Any, X: Any, y: Any) -> Listener | None:
-        """The solver's callback that speaks scikit-learn's; None when nobody listens."""
+        """The solver's callback that speaks scikit-learn's and tells the log; None when nobody
+        listens."""
+        told = Iterations(type(self).__name__) if is_heard() else None
         if not getattr(self, "_skl_callbacks", None):
-            return None
+            return told
 
         def on_iteration(state: Any) -> bool:
+            if told is not None:
+                told(state)
             task = context.subcontext(task_name="iteration")
             task.call_on_fit_task_begin(estimator=self, X=X, y=y)
             return task.call_on_fit_task_end(

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer import losses
 from mercer._callbacks import with_callbacks
 from mercer._state import State
 from mercer._validation import float_type, name_from
+from mercer._words import shown
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.machine import KernelMachine
@@ -24,6 +26,34 @@ from mercer.estimators.targets import class_weights, classification_loss, coded,
 from mercer.losses import Loss
 
 __all__ = ["Classification", "KernelClassifier"]
+
+
+class _OfLossesWithProba:
+    """A method that classifiers have if their loss defines probabilities.
+
+    Without, the ``AttributeError`` says which losses do, where that of scikit-learn's
+    ``available_if`` says that there is no such attribute.
+    """
+
+    def __init__(self, method: Callable[..., NDArray]):
+        self._method = method
+        self.__doc__ = method.__doc__
+
+    def __get__(self, model: Any, owner: type) -> Callable[..., NDArray]:
+        if model is None:
+            return self._method
+        loss = vars(model).get("_loss_", model.loss)
+        try:
+            has_proba = losses.get(loss).has_proba
+        except (TypeError, ValueError) as error:
+            raise AttributeError(str(error)) from None
+        if not has_proba:
+            known = ", ".join(repr(name) for name, loss in losses.LOSSES.items() if loss.has_proba)
+            raise AttributeError(
+                f"{self._method.__name__} needs a loss that defines probabilities, {known}; "
+                f"got loss={shown(model.loss)}."
+            )
+        return MethodType(self._method, model)
 
 
 class Classification(ClassifierMixin, FeatureModel):
@@ -104,11 +134,7 @@ class Classification(ClassifierMixin, FeatureModel):
         labels = winners(self._responses(X))
         return self.classes_[labels]
 
-    def _has_proba(self) -> bool:
-        loss = vars(self).get("_loss_", self.loss)
-        return losses.get(loss).has_proba
-
-    @available_if(_has_proba)
+    @_OfLossesWithProba
     def predict_proba(self, X):
         """Probabilities of the classes; only for losses that define them.
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer import kernels
 from mercer._array import Matrix, row_chunks
+from mercer._progress import Iterations, is_heard
 from mercer._random import RandomStateLike
 from mercer._sparse import sound
 from mercer._state import Checked, State
@@ -185,12 +186,13 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     ) -> list[DualResult]:
         """The machines of all classes, or those before an interruption."""
         machine = solver.prepare(self.kernel_, scaled)
+        told = Iterations(type(self).__name__) if is_heard() else None
         results: list[DualResult] = []
         for c in range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_)):
             target = np.where(labels == c, 1.0, -1.0)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                results.append(machine.solve(_DUALS[self.loss](target, strengths)))
+                results.append(machine.solve(_DUALS[self.loss](target, strengths), told))
             if results[-1].interrupted:
                 break
         return results

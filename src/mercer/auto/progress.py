@@ -1,0 +1,240 @@
+"""What a search and the final fit tell on the way: lines of the log, and tasks of callbacks."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from sklearn.pipeline import Pipeline
+
+from mercer._progress import is_heard, tell
+from mercer._validation import integer
+from mercer.auto.leading import Outcome, Record
+from mercer.auto.leaves import Cut
+from mercer.auto.targets import LogTargetRegressor
+from mercer.auto.trials import Settings
+
+__all__ = ["Monitor", "Relay", "checked_verbose", "form_in_words"]
+
+_TASKS = 4  # of a fit, at most: three stages of the search, and the final fit
+
+
+class Monitor:
+    """Follows a search and the final fit.
+
+    A callback may stop what it follows: the search after a trial or a stage, the final fit after an
+    iteration. The model is then the best one so far.
+
+    Parameters
+    ----------
+    model : AutoKernelMachine or None, default=None
+        Whose callbacks are told; None tells the log alone.
+    X, y : table and targets, default=None
+        As callbacks get them.
+    """
+
+    is_stopped = False  # whether a callback asked for the end of the search
+
+    def __init__(self, model: Any = None, X: Any = None, y: Any = None):
+        self.model, self.data = model, {"X": X, "y": y}
+        self._root: Any = None  # contexts of callbacks, where there are any
+        self._stage: Any = None
+        self._fit: Any = None
+        self._name, self._n_tried = "", 0
+        self._best: Record | None = None
+        self._start = self._stage_start = time.perf_counter()
+        if getattr(model, "_skl_callbacks", None):
+            self._root = model._init_callback_context(max_subtasks=_TASKS)
+            self._root.call_on_fit_task_begin(estimator=model, **self.data)
+
+    # -- the search ----------------------------------------------------------------------------
+
+    def enter(self, stage: str) -> None:
+        """A stage of the search begins, and with it the one before ends."""
+        self.leave()
+        self._name, self._stage_start = stage, time.perf_counter()
+        if self._root is not None:
+            self._stage = self._begun(self._root, stage, max_subtasks=None)
+
+    def tried(self, outcomes: Sequence[Outcome], best: Record | None) -> None:
+        """Trials of the stage have ended; ``best`` are ahead in it."""
+        self._n_tried, self._best = self._n_tried + len(outcomes), best
+        if is_heard(logging.DEBUG):
+            for outcome in outcomes:
+                _tell_trial(outcome.record)
+        if self._stage is not None and outcomes:
+            self.is_stopped |= self._ended(self._begun(self._stage, "trial"))
+
+    def leave(self) -> None:
+        """The stage has ended, if there was one."""
+        best = self._best
+        if best is not None and self._n_tried and is_heard():
+            tell(
+                "%s: %d settings tried on %d rows in %.2f s; ahead, with a loss of %.4g: %s.",
+                self._name.capitalize(),
+                self._n_tried,
+                best.rows,
+                time.perf_counter() - self._stage_start,
+                best.loss,
+                in_words(best.settings),
+            )
+        self._best, self._n_tried = None, 0
+        if self._stage is not None:
+            stage, self._stage = self._stage, None
+            self.is_stopped |= self._ended(stage)
+
+    # -- the final fit -------------------------------------------------------------------------
+
+    def begin_fit(self, form: str) -> None:
+        """The search is over, and a model of a form in words is fitted."""
+        self.leave()
+        model = self.model
+        if is_heard():
+            tell("Chosen: %s.", in_words(Settings(**model.best_settings_)))
+            if model.partner_settings_ is not None:
+                tell(
+                    "And for half of the trees: %s.", in_words(Settings(**model.partner_settings_))
+                )
+            tell("Final fit: %s.", form)
+        if self._root is not None:
+            self._fit = self._begun(self._root, "final fit", max_subtasks=None)
+
+    def relays(self) -> list[Relay]:
+        """Callbacks by which a kernel machine tells of the iterations of the final fit."""
+        return [] if self._root is None else [Relay(self._iterated)]
+
+    def _iterated(self, machine: Any, fitted: Any) -> bool:
+        """Whether a callback stops the final fit, after an iteration of a machine."""
+        if self._fit is None:
+            return False
+        attributes = _attributes(self.model, machine, fitted)
+        return self._ended(self._begun(self._fit, "iteration"), attributes)
+
+    def end_fit(self) -> None:
+        """The model is there, after an interruption without a final fit that was followed."""
+        self.leave()
+        seconds = time.perf_counter() - self._start, self.model.search_seconds_
+        tell("Done in %.1f s, of which the search took %.1f s.", *seconds)
+        for task in (self._fit, self._root):
+            if task is not None:
+                self._ended(task, dict)
+
+    # -- tasks ---------------------------------------------------------------------------------
+
+    def _begun(self, parent: Any, name: str, **options: Any) -> Any:
+        task = parent.subcontext(task_name=name, **options)
+        return task.call_on_fit_task_begin(estimator=self.model, **self.data)
+
+    def _ended(self, task: Any, attributes: Callable[[], dict[str, Any]] | None = None) -> bool:
+        """Whether a callback stops the loop that the task is part of.
+
+        ``attributes`` gives those with which the model could predict.
+        """
+        stops = task.call_on_fit_task_end(
+            estimator=self.model, reconstruction_attributes=attributes, **self.data
+        )
+        return bool(stops)
+
+
+def checked_verbose(value: Any) -> int:
+    """``value`` as an integer of at least 0, True as 1."""
+    return integer(int(value) if isinstance(value, bool) else value, "verbose", least=0)
+
+
+class Relay:
+    """A callback of a kernel machine that passes on that an iteration has ended.
+
+    Parameters
+    ----------
+    told : callable
+        Called with the machine and a copy of it as fitted so far; True stops the fit.
+    """
+
+    def __init__(self, told: Callable[[Any, Any], bool]):
+        self.told = told
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing is needed."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Nothing is left."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any) -> None:
+        """Only what has ended is passed on."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any, *, fitted_estimator: Any) -> bool:
+        """Whether to stop."""
+        is_iteration = context.task_name == "iteration"
+        return is_iteration and self.told(estimator, fitted_estimator)
+
+
+def _attributes(model: Any, machine: Any, fitted: Any) -> Callable[[], dict[str, Any]] | None:
+    """The model with a machine as it is fitted so far in the place of one that is being fitted.
+
+    None where this is one of two whose mean is the model.
+    """
+    estimator = model.best_estimator_
+    pipeline = getattr(estimator, "regressor_", estimator)
+    if not isinstance(pipeline, Pipeline) or pipeline[-1] is not machine:
+        return None
+
+    def attributes() -> dict[str, Any]:
+        so_far: Any = Pipeline([*pipeline.steps[:-1], (pipeline.steps[-1][0], fitted)])
+        if isinstance(estimator, LogTargetRegressor):
+            so_far, regressor = copy.copy(estimator), so_far
+            so_far.regressor_ = regressor
+        return {"best_estimator_": so_far}
+
+    return attributes
+
+
+def _tell_trial(record: Record) -> None:
+    tell(
+        "%s: %s, fitted to %d rows: held-out loss %.4g, error %.4g, in %.3f s.",
+        record.stage.capitalize(),
+        in_words(record.settings),
+        record.rows,
+        record.loss,
+        record.error,
+        record.seconds,
+        level=logging.DEBUG,
+    )
+
+
+def in_words(settings: Settings) -> str:
+    """Settings as a line of the log names them.
+
+    Examples
+    --------
+    >>> from mercer.auto.trials import Settings
+    >>> in_words(Settings(power=0.5, gamma=2.0, ridge=0.1))
+    'the laplacian kernel, gamma 2, ridge 0.1, robust numbers, learned scales to the power 0.5'
+    """
+    treatment = f"{settings.numbers} numbers"
+    if settings.max_integers:
+        treatment += f" (up to {settings.max_integers} integers as categories)"
+    scales = "equal scales"
+    if settings.power:
+        scales = "learned scales" + (
+            "" if settings.power == 1 else f" to the power {settings.power:g}"
+        )
+        scales += " that turn inputs" if settings.turned else ""
+        scales += " of a kernel machine" if settings.scales == "machine" else ""
+    transform = ", logarithms of the target" if settings.transform == "log" else ""
+    return (
+        f"the {settings.kernel} kernel, gamma {settings.gamma:.3g}, ridge {settings.ridge:.3g}, "
+        f"{treatment}, {scales}{transform}"
+    )
+
+
+def form_in_words(form: int | Cut | None, n_pipelines: int, n: int) -> str:
+    """What the model of all rows is, as a line of the log names it."""
+    if form is None:
+        return f"the exact kernel machine of {n} rows"
+    if isinstance(form, int):
+        return f"{form} random features of {n} rows"
+    mean = " in two pipelines, whose mean it is," if n_pipelines > 1 else ""
+    return f"{form.n_trees} trees{mean} with leaves of up to {form.leaf_size} of {n} rows"
