@@ -12,7 +12,7 @@ import mercer.problem.objective
 from _problems import LOSSES, SEPARABLE, D, N, dense_hessian, dense_value, designs, make, targets
 from mercer.designs import Dense, Sparse
 from mercer.equations import NormalMatrix, RowMatrix, RowSpace
-from mercer.losses import Huber, Logistic, Multinomial, Squared, SquaredHinge
+from mercer.losses import Huber, Logistic, Multinomial, Quantile, Squared, SquaredHinge
 from mercer.penalties import L2, ElasticNet
 from mercer.problem import Problem, dual_gap
 from mercer.solvers import Cholesky, NewtonCG
@@ -365,11 +365,16 @@ def test_capabilities_name_what_the_problem_offers(rng):
     assert make(Squared(), rng).capabilities == {
         "a quadratic loss",
         "a convex loss",
+        "a smooth loss",
+        "a loss of bounded curvature",
         "a quadratic penalty",
         "a penalty of linear gradient",
         "a linear system",
     }
     assert "a quadratic loss" not in make(Logistic(), rng).capabilities
+    offers = make(Quantile(), rng).capabilities
+    assert "a loss with a kink" in offers
+    assert not offers & {"a smooth loss", "a loss of bounded curvature"}
 
 
 @pytest.mark.parametrize("y", [np.ones(N - 1), np.ones((N, 1, 1)), np.array(1.0)], ids=np.shape)

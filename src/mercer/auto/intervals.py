@@ -102,10 +102,10 @@ class Spread:
             machine.fit(inputs, power * (logs - logs.mean()), weights)
         return cls(scores, machine, unit)
 
-    def sizes(self, rows: Any, responses: NDArray) -> NDArray[np.float64] | float:
+    def sizes(self, rows: Any, responses: NDArray) -> NDArray[np.float64]:
         """Sizes of the errors of new rows, (n,)."""
         if self.machine is None:
-            return 1.0
+            return np.ones(len(responses))
         logs = self.machine.predict(_with_responses(rows, responses, self.unit))
         return np.exp(logs.astype(np.float64))
 
@@ -141,8 +141,9 @@ class Spread:
         sound = sound and bool((np.diff(scores, axis=0) >= 0).all())
         state.check("scores", "be sorted numbers of shape (m, k)", sound)
         state.check("unit", "be positive", state.number("unit") > 0)
-        if state.instance("machine", (KernelRegressor, type(None))) is not None:
-            self.machine._check_fitted()
+        machine = state.instance("machine", (KernelRegressor, type(None)))
+        if machine is not None:
+            machine._check_fitted()
 
 
 def checked_quantiles(quantiles: ArrayLike) -> NDArray[np.float64]:
