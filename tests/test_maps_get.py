@@ -140,3 +140,12 @@ def test_a_number_in_the_place_of_a_kernel_is_told_where_it_belongs(number):
     ):
         with pytest.raises(ValueError, match=message):
             model.fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("number", [10**400, -3, 0.5, np.inf, np.nan])
+def test_a_number_that_belongs_nowhere_is_refused_alone(number):
+    for make in (RandomFourier, SubspaceEmbedding, LocalKernel):
+        with pytest.raises(ValueError, match=r"^(kernel|base) must be a name.*; got [^:]*\.$"):
+            make(number).fit(np.eye(4))
+    with pytest.raises(ValueError, match=r"^feature_map must be .*; got [^:]*\.$"):
+        KernelRegressor(number).fit(np.eye(4), np.ones(4))

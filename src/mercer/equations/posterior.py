@@ -18,18 +18,28 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from mercer._array import Matrix, check_memory, row_chunks
 from mercer._blas import blas_threads
 from mercer._rows import Data
 from mercer._threads import side_by_side
+from mercer.designs import Dense, Lazy
 from mercer.equations.factor import Factor
 from mercer.kernels import Kernel
 from mercer.maps import FeatureMap, LocalKernel, Nystroem, RandomBinning
 from mercer.maps.landmarks import wide
 from mercer.maps.partition import Route
 
-__all__ = ["FeaturePosterior", "LeafPosterior", "Posterior", "RowPosterior", "prior_variance"]
+__all__ = [
+    "FeatureKernel",
+    "FeaturePosterior",
+    "LeafPosterior",
+    "Posterior",
+    "RowPosterior",
+    "gram_of",
+    "prior_variance",
+]
 
 _COPIES = 3.0  # matrices of the side of a factor that are in memory while it is made
 
@@ -51,7 +61,7 @@ class RowPosterior:
     Raises a MemoryError, before it begins, if the factor of K + R would not fit.
     """
 
-    kernel: Kernel
+    kernel: Kernel | FeatureKernel
     rows: Matrix  # (m, d), or texts
     ridges: NDArray[np.float64]  # the diagonal of R, (m,)
     _factor: Factor = field(init=False)
@@ -70,7 +80,10 @@ class RowPosterior:
 
     def variances(self, X: Data, prepare: Prepare) -> NDArray[np.float64]:
         out = np.empty(X.shape[0])
-        for chunk in row_chunks(X.shape[0], 24.0 * len(self.ridges)):
+        per_row = 24.0 * len(self.ridges)
+        if isinstance(self.kernel, FeatureKernel):
+            per_row += _bytes_per_row(self.kernel.map)
+        for chunk in row_chunks(X.shape[0], per_row):
             out[chunk] = self.variances_of(wide(prepare(X[chunk])))
         return out
 
@@ -131,22 +144,66 @@ class FeaturePosterior:
             variances[chunk] = self.ridge / of_row / unexplained + self._rest(rows, z)
         return left, variances
 
-    def _rest(self, rows: Matrix, z: NDArray[np.float64]) -> NDArray[np.float64] | float:
-        if not isinstance(self.map, (Nystroem, RandomBinning)):
-            return 0.0
-        prior = self.map.kernel_.diag(rows)
-        return np.maximum(prior - np.einsum("ij,ij->i", z, z), 0.0)
+    def _rest(self, rows: Matrix, z: NDArray[np.float64]) -> NDArray[np.float64]:
+        return _prior(self.map, rows, np.einsum("ij,ij->i", z, z), rest=True)
+
+
+class FeatureKernel:
+    """The kernel z(x)ᵀz(x') that the features of a map have, against rows whose features are kept.
+
+    It serves ``RowPosterior`` where there are more features than rows.
+    """
+
+    def __init__(self, map_: FeatureMap, rows: Matrix):
+        self.map = map_
+        self.features = _features(map_, wide(rows))
+
+    def __call__(self, X: Matrix, rows: Matrix | None = None) -> NDArray[np.float64]:
+        """Against the rows that were given, whatever ``rows`` are."""
+        product = _features(self.map, X) @ self.features.T
+        return np.asarray(product.toarray() if sparse.issparse(product) else product)
+
+    def diag(self, X: Matrix) -> NDArray[np.float64]:
+        """The prior variance of the function, that of absent features included."""
+        z = _features(self.map, X)
+        squares = z.multiply(z).sum(axis=1) if sparse.issparse(z) else np.sum(z * z, axis=1)
+        return _prior(self.map, X, np.asarray(squares).ravel())
 
 
 _LEAST = 1e-12  # 1 − h of a row: rounding is not to bring it to 0
+
+
+def _prior(
+    map_: FeatureMap, rows: Matrix, squares: NDArray[np.float64], rest: bool = False
+) -> NDArray[np.float64]:
+    """The prior variance at rows whose features have these squares; or the rest, beyond them."""
+    of_kernel = squares
+    if isinstance(map_, (Nystroem, RandomBinning)):
+        of_kernel = np.maximum(map_.kernel_.diag(rows), squares)
+    return of_kernel - squares if rest else of_kernel
+
+
+def _features(map_: FeatureMap, X: Matrix) -> Any:
+    """All features of rows, in CSR where the design of the map is no dense one."""
+    parts = [
+        design.toarray() if isinstance(design, (Dense, Lazy)) else design.tocsr()
+        for _, design in map_.designs(X)
+    ]
+    if sparse.issparse(parts[0]):
+        return sparse.vstack(parts, format="csr").astype(np.float64)
+    return np.concatenate(parts).astype(np.float64, copy=False)
+
+
+def _bytes_per_row(map_: FeatureMap) -> float:
+    """Bytes of a row in float64, of its features and of what is made of them."""
+    return map_.bytes_per_row(np.float64) + 24.0 * map_.n_features_out_
 
 
 def features(
     map_: FeatureMap, X: Data, prepare: Prepare
 ) -> Iterator[tuple[slice, Matrix, NDArray[np.float64]]]:
     """Pieces of X: which rows, these rows prepared and in float64, and their features."""
-    per_row = map_.bytes_per_row(np.float64) + 24.0 * map_.n_features_out_
-    for chunk in row_chunks(X.shape[0], per_row):
+    for chunk in row_chunks(X.shape[0], _bytes_per_row(map_)):
         rows = wide(prepare(X[chunk]))
         for inner, design in map_.designs(rows):
             place = slice(chunk.start + inner.start, chunk.start + inner.stop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from mercer._state import State, holds_once, is_array, is_finite
 from mercer._validation import flag, is_name
 from mercer.equations.posterior import (
+    FeatureKernel,
     FeaturePosterior,
     LeafPosterior,
     Posterior,
@@ -37,6 +39,8 @@ POSTERIOR = entries(
         of y. Found at first use.
     """
 )
+
+_TINY = float(np.finfo(np.float64).tiny)
 
 # The posteriors that were made, by model, with the coefficients that they belong to and the prior
 # variance. They live as long as the model and are no part of it: copies and files have none.
@@ -136,15 +140,21 @@ class Posteriors(FeatureModel):
         if isinstance(map_, Nystroem) and map_.normalization_ is None:
             map_ = map_.whitened()
         _check_strength(self.alpha_, "posterior=True")
+        kept = {"map": None if map_ is self.feature_map_ else map_, "alpha": float(self.alpha_)}
         shares = None if rows.weights is None else rows.weights / np.mean(rows.weights)
-        gram = gram_of(map_, rows.X, prepare, shares)
-        posterior = FeaturePosterior(map_, gram, self.alpha_ * len(rows))
+        ridge = float(self.alpha_ * len(rows))
         answers = self._responses_of(rows.X) - self._target_mean_
         residual = (rows.target.astype(np.float64) - answers).reshape(len(rows), -1)
-        prior = prior_variance(*posterior.left_out(rows.X, prepare, residual, shares))
-        other = None if map_ is self.feature_map_ else map_
-        strengths = {"alpha": float(self.alpha_), "ridge": float(posterior.ridge)}
-        return {"map": other, "gram": gram, "prior": prior, **strengths}
+        if len(rows) < map_.n_features_out_:
+            X = prepare(rows.X)
+            ridges = ridge / (np.ones(len(rows)) if shares is None else shares)
+            of_rows = RowPosterior(FeatureKernel(map_, X), X, ridges)
+            left_out = of_rows.left_out(residual / ridges[:, None])
+            return {**kept, "rows": X, "ridge": ridges, "prior": prior_variance(*left_out)}
+        gram = gram_of(map_, rows.X, prepare, shares)
+        of_features = FeaturePosterior(map_, gram, ridge)
+        left_out = of_features.left_out(rows.X, prepare, residual, shares)
+        return {**kept, "gram": gram, "ridge": ridge, "prior": prior_variance(*left_out)}
 
     # -- at first use ------------------------------------------------------------------------
 
@@ -191,6 +201,9 @@ class Posteriors(FeatureModel):
                 f"belongs to alpha={kept['alpha']!r}."
             )
         map_ = kept["map"] or self.feature_map_
+        if "rows" in kept:
+            kernel = FeatureKernel(map_, kept["rows"])
+            return RowPosterior(kernel, kept["rows"], kept["ridge"]), kept["prior"]
         return FeaturePosterior(map_, kept["gram"], kept["ridge"]), kept["prior"]
 
     def _check_state(self) -> None:
@@ -202,6 +215,10 @@ class Posteriors(FeatureModel):
             state.array("_row_weights_", (self.feature_map_.landmarks_.shape[0],), "d", 0.0)
         if "_posterior_" in made:
             _check_kept(self)
+
+
+class KeptPosterior(SimpleNamespace):
+    """What stands for the rows of a fit, as sentences name it."""
 
 
 def _keeps_rows(map_: FeatureMap) -> bool:
@@ -219,20 +236,37 @@ def _check_kept(model: Posteriors) -> None:
     """Refuse what stands for the rows of a fit if it is not as the fit left it."""
     state = State(model)
     kept = state.instance("_posterior_", dict)
-    map_, gram, prior = (kept.get(name) for name in ("map", "gram", "prior"))
-    fit = map_ is None or isinstance(map_, FeatureMap)
-    fit = fit and all(isinstance(kept.get(name), float) for name in ("ridge", "alpha"))
-    fit = fit and is_array(gram, (None, None), "d") and is_array(prior, (None,), "d")
-    rule = "hold the products of features and what belongs to them"
-    state.check("_posterior_", rule, fit)
+    rule = "hold the rows of the fit, or products of features, and what belongs to them"
+    map_, prior, ridge = kept.get("map"), kept.get("prior"), kept.get("ridge")
     if map_ is not None:
+        state.check("_posterior_", rule, isinstance(map_, FeatureMap))
         map_._check_state()
-    used, k = (
-        map_ or model.feature_map_,
-        model.map_coef_.shape[0] if model.map_coef_.ndim == 2 else 1,
-    )
+    used = map_ or model.feature_map_
     fit = not (isinstance(used, Nystroem) and used.normalization_ is None)
-    fit = fit and gram.shape == 2 * (used.n_features_out_,) and len(prior) == k
-    fit = fit and used.n_features_in_ == model.n_features_in_ if not used.takes_text else fit
-    fit = fit and holds_once("finite", lambda: is_finite(gram), gram) and is_finite(prior)
-    state.check("_posterior_", rule, fit and min(prior) >= 0 and kept["ridge"] > 0)
+    fit = fit and (used.takes_text or used.n_features_in_ == model.n_features_in_)
+    k = model.map_coef_.shape[0] if model.map_coef_.ndim == 2 else 1
+    fit = fit and isinstance(kept.get("alpha"), float) and _are_numbers(prior, (k,), 0.0)
+    state.check("_posterior_", rule, fit)
+    if "rows" in kept:
+        rows = kept["rows"]
+        if used.takes_text:
+            fit = isinstance(rows, np.ndarray) and rows.dtype == object and rows.ndim == 1
+            state.check("_posterior_", rule, fit)
+        else:
+            State(KeptPosterior(rows=rows)).rows("rows", used.n_features_in_)
+        fit = _are_numbers(ridge, (rows.shape[0],), _TINY)
+    else:
+        fit = isinstance(ridge, float) and ridge > 0
+        fit = fit and _are_numbers(kept.get("gram"), 2 * (used.n_features_out_,))
+    state.check("_posterior_", rule, fit)
+
+
+def _are_numbers(value: Any, shape: tuple[int, ...], least: float = -np.inf) -> bool:
+    """Whether that is an array of that shape of finite numbers of float64, at least ``least``."""
+    if not is_array(value, shape, "d"):
+        return False
+
+    def holds() -> bool:
+        return is_finite(value) and bool(np.all(value >= least))
+
+    return holds_once(("numbers", least), holds, value)

@@ -135,10 +135,10 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
     validation_fraction : float, default=0.2
         Share of the rows held out, above 0 and below 1.
     posterior : bool, default=False
-        Whether maps other than "exact" keep what ``predict(X, return_std=True)`` takes: the
-        products of their features, D x D numbers of float64, for which the fit goes over the rows
-        twice more. "exact" keeps its rows, and takes their factor at first use. For the squared
-        loss with "l2".
+        Whether models of other maps than "exact" keep what ``predict(X, return_std=True)`` takes:
+        the products of their D features, D x D numbers of float64, for which the fit goes over the
+        rows three times more, or the rows where these are fewer. "exact" keeps its rows anyway, and
+        takes their factor at first use. For the squared loss with "l2".
 
     Attributes
     ----------

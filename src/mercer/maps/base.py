@@ -32,6 +32,8 @@ from mercer.maps.drawn import LAST_KEY, Memory
 
 __all__ = ["FeatureMap", "is_number", "meant_for"]
 
+_TOO_MANY = 2**31  # features, which no number is meant for
+
 
 class _Draws(Memory):
     """The random numbers that a map shares with its copies at other scales.
@@ -475,6 +477,6 @@ def is_number(value: Any) -> bool:
 
 def meant_for(setting: str | None, value: Any) -> str:
     """The end of a sentence that refuses a number: where it belongs, if there is a setting."""
-    if setting is None or not float(value).is_integer():
+    if setting is None or not 0 < value < _TOO_MANY or value != int(value):
         return ""
     return f": write {setting}={shown(int(value))}"
