@@ -12,7 +12,13 @@ from collections.abc import Callable
 from inspect import Parameter, signature
 from typing import Any
 
-__all__ = ["HAVE_CALLBACKS", "CallbackSupportMixin", "OwnCallbacks", "with_callbacks"]
+__all__ = [
+    "HAVE_CALLBACKS",
+    "CallbackSupportMixin",
+    "OwnCallbacks",
+    "with_callbacks",
+    "with_own_callbacks",
+]
 
 _HOOKS = ("setup", "teardown", "on_fit_task_begin", "on_fit_task_end")
 
@@ -107,7 +113,7 @@ class OwnCallbacks:
         return self._task
 
 
-def _own_with_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
+def with_own_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
     """Tear the callbacks down after ``method``, however it ends."""
 
     @functools.wraps(method)
@@ -127,5 +133,5 @@ try:
 
     HAVE_CALLBACKS = True
 except ModuleNotFoundError:
-    CallbackSupportMixin, with_callbacks = OwnCallbacks, _own_with_callbacks
+    CallbackSupportMixin, with_callbacks = OwnCallbacks, with_own_callbacks
     HAVE_CALLBACKS = False
