@@ -72,7 +72,7 @@ TWO = ["accuracy", "roc_auc", "average_precision", "neg_log_loss", "neg_brier_sc
 MANY = ["roc_auc_ovr", "f1_macro", "neg_log_loss", "balanced_accuracy", "top_k_accuracy"]
 
 
-@pytest.mark.parametrize("scoring", NUMBERS, ids=str)
+@pytest.mark.parametrize("scoring", NUMBERS, ids=lambda scoring: str(scoring).split(" at ")[0])
 def test_scorers_of_numbers_choose(scoring, searches):
     X, y = friedman(700)
     y = np.maximum(y, 0)

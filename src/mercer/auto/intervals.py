@@ -15,6 +15,7 @@ from mercer._blas import blas_threads
 from mercer._state import State, is_array, is_finite
 from mercer._validation import real_number
 from mercer.auto.machines import Machine, exact_responses
+from mercer.auto.targets import evened
 from mercer.estimators import KernelRegressor
 from mercer.maps import ExactKernel
 
@@ -79,7 +80,7 @@ class Spread:
             Positive.
         n_jobs : int or None, default=None
         """
-        even = cls(np.sort(_evened(errors, weights), axis=0))
+        even = cls(np.sort(evened(errors, weights), axis=0))
         m, k = errors.shape
         if k != 1 or sparse.issparse(rows) or m < _LEAST_ROWS:
             return even
@@ -94,7 +95,7 @@ class Spread:
         if min(losses) > _GAIN * _interval_score(error, np.ones(m)):
             return even
         power = _POWERS[int(np.argmin(losses))]
-        scores = np.sort(_evened((error / np.exp(power * learned))[:, None], weights), axis=0)
+        scores = np.sort(evened((error / np.exp(power * learned))[:, None], weights), axis=0)
         map_ = ExactKernel("laplacian", _GAMMA, n_jobs=n_jobs)
         machine = KernelRegressor(map_, alpha=ridge / m, scale=False, solver="cholesky")
         with blas_threads(1), warnings.catch_warnings():  # learned scales differ on purpose
@@ -195,16 +196,3 @@ def _interval_score(errors: NDArray, sizes: NDArray) -> float:
     low, high = np.quantile(errors / sizes, [tail, 1 - tail])
     outside = np.maximum(low * sizes - errors, 0) + np.maximum(errors - high * sizes, 0)
     return float(np.mean((high - low) * sizes + outside / tail))
-
-
-def _evened(errors: NDArray, weights: NDArray | None) -> NDArray:
-    """Errors, or as many quantiles of their weighted law."""
-    if weights is None:
-        return errors
-    levels = (np.arange(len(errors)) + 0.5) / len(errors)
-    columns = []
-    for column in errors.T:
-        order = np.argsort(column)
-        places = np.cumsum(weights[order]) / np.sum(weights)
-        columns.append(column[order][np.searchsorted(places, levels).clip(0, len(column) - 1)])
-    return np.column_stack(columns)

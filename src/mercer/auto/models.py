@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
 from mercer._state import State
+from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
@@ -24,7 +25,7 @@ from mercer.estimators import (
     LocalKernelClassifier,
     LocalKernelRegressor,
 )
-from mercer.estimators._documentation import SHARED, documented, entries
+from mercer.estimators._documentation import documented
 from mercer.estimators.inputs import numbers
 from mercer.estimators.selection import random_order
 from mercer.estimators.targets import coded, winners
@@ -35,59 +36,7 @@ __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
 _SPREADS = (1e-30, 1e36)  # least and largest difference of a target from the mean
 
 
-_TEXTS = SHARED | entries(
-    """
-    time_budget : float or None, default=None
-        Seconds that ``fit`` may take, > 0. None means as long as search and fit ask for: a few
-        seconds on ten thousand rows.
-    scoring : str, callable or None, default=None
-        Scorer that chooses among the settings tried, and that ``score`` and ``validation_score_``
-        tell: a name of :func:`sklearn.metrics.get_scorer_names`, what
-        :func:`sklearn.metrics.make_scorer` makes, or ``scoring(estimator, X, y)``, which gets an
-        estimator that knows no more than predictions (of classes also responses and calibrated
-        probabilities) for the held-out rows X. It may take ``sample_weight``. None chooses by the
-        mean squared error.
-    random_state : int, RandomState, Generator or None, default=None
-    n_jobs : int or None, default=None
-        Threads; None and -1 mean all that this process may use.
-    verbose : int, default=0
-        1 writes a line for every stage of the search and of the final fit to stderr, 2 one for
-        everything that is tried as well. The logger "mercer" gets the same lines at the levels INFO
-        and DEBUG whatever ``verbose`` is. Callbacks, such as ``ProgressBar`` of scikit-learn's, see
-        stages, trials and the iterations of the final fit as tasks; ``set_callbacks`` sets them.
-    partner_settings_ : dict or None
-        The same for the second pipeline, whose trees share the model beyond 50 000 rows: another
-        treatment or other scales, chosen by the loss of the mean on the rows held out. None where
-        the model is a single pipeline.
-    feature_importances_ : ndarray of shape (n_features_in_,)
-        How much the score, by ``scoring`` or R2 or the share of right classes, falls on held-out
-        rows where the
-        values of an input column are permuted: about 0, of either sign, for a column that does not
-        help, or only as much as others that say the same. Measured on up to 1000 rows with an exact
-        machine of up to 1000 others in the best settings; of more than 2000 columns the thousand
-        that change predictions most are permuted, and others get 0.
-    input_shares_ : ndarray of shape (n_features_in_,)
-        How much of the distance between rows, as the kernel sees it, is due to each input column;
-        they sum to 1. They say what the model looks at, ``feature_importances_`` what it gains by
-        it: a column of little use has a share, too, where scales of the inputs are not learned.
-    validation_score_ : float
-        Score of the chosen settings on the rows held out in the search, by a model of fewer rows
-        than the final one: by ``scoring``, else R2 or the share of right classes. As the best of
-        many it is slightly optimistic. NaN if fit was interrupted before anything was tried.
-    n_validation_rows_ : int
-        How many rows that is a score of.
-    search_seconds_, fit_seconds_ : float
-    interrupted_ : bool
-        Whether the user interrupted; the model is then the best one so far.
-    ValueError, TypeError
-        At fit, in one sentence, for data or settings that make no sense.
-    UserWarning
-        If fit was interrupted before a model of all rows was made.
-    """
-)
-
-
-@documented(_TEXTS)
+@documented(AUTOMATIC)
 class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     """Kernel regression on raw tables, with nothing to set.
 
@@ -298,7 +247,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         self.conformal_ = Conformal.of(scores[:, 0] if scores.shape[1] == 1 else scores, weights)
 
 
-@documented(_TEXTS)
+@documented(AUTOMATIC)
 class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     """Kernel classification on raw tables, with nothing to set.
 

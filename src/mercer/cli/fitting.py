@@ -193,9 +193,8 @@ def scored(data: Dataset, model: Any, scoring: str | None = None) -> dict[str, A
 
 def reported(rows: Labelled, model: Any, path: Path) -> str:
     """Write the page about a model; returns its path."""
-    from importlib import import_module
+    from mercer import plots
 
-    plots: Any = import_module("mercer.plots")
     data = rows.data
     title = f"{rows.target} of {data.name}" if rows.target else data.name
     with waiting(f"writing {path}"):

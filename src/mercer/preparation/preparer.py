@@ -13,24 +13,24 @@ from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.validation import check_consistent_length
 
 from mercer._array import check_memory
-from mercer._random import Slot, Streams, distinct, key_from
+from mercer._random import Slot, distinct, key_from
 from mercer._rows import PreparedRows
 from mercer._state import Checked, State
 from mercer._validation import flag, integer, name_from
 from mercer._weights import check_weights, group_codes
 from mercer.preparation.calendar import PARTS, cycles, days
-from mercer.preparation.columns import Columns, Labels, Reading, checked_table, read
+from mercer.preparation.columns import Columns, Reading, checked_table, read
 from mercer.preparation.display import TellsColumns, left_out
 from mercer.preparation.frames import rows_of
-from mercer.preparation.labels import Counts, OneHot, TargetCodes, target_columns
+from mercer.preparation.label_parts import fitted_part
+from mercer.preparation.labels import Counts, OneHot, TargetCodes
 from mercer.preparation.numeric import TREATMENTS, Numbers, Values, few_integers, worth_keeping
 from mercer.preparation.pieces import COPIES, by_pieces, goes_by_pieces, sampled
 from mercer.preparation.recognition import FORMATS
-from mercer.preparation.texts import Texts, has_words, is_prose
+from mercer.preparation.texts import Texts
 
 __all__ = ["TablePreparer", "treated"]
 
-_FOLDS = 5
 _SAMPLE = 20_000  # rows that quantiles are taken from
 
 
@@ -184,7 +184,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             groups = None if groups is None else groups[kept]
             of_kept = self._fit_transform(rows_of(X, kept), y, weights[kept], groups)
             out = self._transform_checked(X)
-            if not sparse.issparse(out):
+            if isinstance(out, np.ndarray):
                 out[kept] = of_kept
             return out
         return self._fit_transform(X, y, weights, groups)
@@ -358,37 +358,13 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         for place, part in self.parts_:
             pieces.append(part.transform(self._of(columns, place, part)))
         for place, labels in columns.labels.items():
-            part, piece = self._fit_labels(labels, y, weights, groups)
+            part, piece = fitted_part(
+                labels, y, weights, groups, self.max_labels, self.target, self._key
+            )
             self.parts_.append((place, part))
             pieces.append(piece)
         pieces.extend(cycles(columns.dates[place]) for place in self._places("date"))
         return pieces
-
-    def _fit_labels(
-        self, labels: Labels, y: Any, weights: NDArray | None, groups: NDArray | None
-    ) -> tuple[Any, NDArray]:
-        if len(np.unique(labels.codes)) <= self.max_labels + 1:
-            part = OneHot().fit(labels)
-            if len(part.texts) <= self.max_labels:
-                return part, part.transform(labels)
-        prose = is_prose(labels)
-        if y is None:
-            if prose and has_words(labels):
-                texts = Texts()
-                return texts, texts.fit_transform(labels, None, [], None, self._key)
-            counts = Counts().fit(labels)
-            return counts, counts.transform(labels)
-        target, outputs = target_columns(y, self.target)
-        places = np.arange(len(target)) if groups is None else groups
-        fold = Streams(self._key, places).uniform(1, Slot.PART)[:, 0]
-        folds = np.floor(_FOLDS * fold).astype(np.int64)
-        if prose:
-            texts = Texts()
-            columns = texts.fit_transform(labels, target, outputs, folds, self._key, weights)
-            if columns.shape[1]:
-                return texts, columns
-        codes = TargetCodes()
-        return codes, codes.fit_transform(labels, target, outputs, folds, weights)
 
     def _reasons(self, out: NDArray, columns: Columns) -> list[str]:
         """Why nothing is made of a column, "" for those of which something is."""
