@@ -305,3 +305,22 @@ def test_models_of_sparse_rows_of_either_type_answer_and_are_saved(name, dtype, 
     ]
     np.testing.assert_array_equal(answers[1], answers[0])
     np.testing.assert_array_equal(answers[2], answers[0])
+
+
+def test_what_watches_fits_is_no_part_of_a_file(tmp_path):
+    class Watcher:
+        """Sees fits, and cannot be saved."""
+
+        def setup(self, estimator, context):
+            seen.append("setup")
+
+        teardown = on_fit_task_begin = on_fit_task_end = setup
+
+    seen = []
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    model = KernelRegressor(random_state=0).set_callbacks(Watcher()).fit(X, X[:, 0])
+    assert seen
+    persistence.save(model, tmp_path / "m.skops")
+    again = persistence.load(tmp_path / "m.skops")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    assert model._skl_callbacks  # the model itself keeps them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 import inspect
 import io
@@ -97,6 +98,15 @@ class SavedModel:
 _FIELDS = tuple(SavedModel.__dataclass_fields__)
 
 
+def _without_callbacks(model: Any) -> Any:
+    """The model without what watches its fits, such as a progress bar."""
+    if not getattr(model, "_skl_callbacks", None):
+        return model
+    plain = copy.copy(model)
+    del plain._skl_callbacks
+    return plain
+
+
 def save(
     model: Any,
     path: str | os.PathLike[str],
@@ -114,7 +124,7 @@ def save(
     Parameters
     ----------
     model : estimator
-        A fitted model of mercer.
+        A fitted model of mercer. Its callbacks, which watch fits, are left out.
     path : str or path-like
         The file to write; ``.skops`` is the customary ending.
     task, target, feature_names, settings
@@ -146,7 +156,7 @@ def save(
     >>> bool((again.predict(X) == model.predict(X)).all())
     True
     """
-    saved = SavedModel(model, task, target, feature_names, settings or {})
+    saved = SavedModel(_without_callbacks(model), task, target, feature_names, settings or {})
     content = dumps(saved)
     try:
         foreign = foreign_type(content, _own_types())
