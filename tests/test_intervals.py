@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 
 from mercer import AutoKernelRegressor, persistence
-from mercer.auto.intervals import Spread
+from mercer.auto.intervals import HeldErrors, Spread
 
 
 def uneven(n, seed=100):
@@ -153,7 +153,7 @@ def test_saved_models_keep_their_sizes(model, tmp_path):
 def test_models_of_earlier_versions_have_intervals_of_one_width(model):
     X, _ = uneven(20, seed=101)
     state = model.__getstate__()
-    del state["spread_"]
+    del state["_errors_"]
     old = AutoKernelRegressor()
     old.__setstate__(state)
     reach = model.conformal_.bound(0.9)
@@ -165,12 +165,23 @@ def test_models_of_earlier_versions_have_intervals_of_one_width(model):
 
 def test_sizes_that_were_changed_are_refused(model):
     state = model.__getstate__()
-    for scores in (np.array([[1.0], [0.0]]), np.array([[np.nan]]), "none", np.zeros(3)):
-        broken = {**state, "spread_": Spread(scores)}
-        with pytest.raises(ValueError, match="scores of a fitted Spread must be sorted numbers"):
-            AutoKernelRegressor().__setstate__(broken)
-    with pytest.raises(ValueError, match="spread_ of a fitted AutoKernelRegressor must"):
-        AutoKernelRegressor().__setstate__({**state, "spread_": None})
+    one, two = np.ones((2, 1)), np.array([[1.0], [2.0]])
+    for broken, name in (
+        (HeldErrors(two, np.array([[np.nan], [0.0]])), "errors"),
+        (HeldErrors(two, "none"), "errors"),
+        (HeldErrors(np.ones((3, 1)), two), "responses"),
+        (HeldErrors(two, two, np.array([1.0, 0.0])), "weights"),
+        (HeldErrors(two, two, None, np.ones((3, 1))), "rows"),
+    ):
+        with pytest.raises(ValueError, match=f"{name} of a fitted HeldErrors must be"):
+            AutoKernelRegressor().__setstate__({**state, "_errors_": broken})
+    with pytest.raises(ValueError, match="_errors_ of a fitted AutoKernelRegressor must"):
+        AutoKernelRegressor().__setstate__({**state, "_errors_": None})
+    hostile = HeldErrors(one, two)
+    vars(hostile)["spread"] = "not learned"
+    again = AutoKernelRegressor()
+    again.__setstate__({**state, "_errors_": hostile})
+    assert isinstance(again.spread_, Spread)
 
 
 def test_threads_change_no_bit():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,10 @@ from mercer.auto.targets import evened
 from mercer.estimators import KernelRegressor
 from mercer.maps import ExactKernel
 
-__all__ = ["Spread", "checked_quantiles"]
+__all__ = ["MOST_ROWS", "HeldErrors", "Spread", "checked_quantiles"]
 
 _LEAST_ROWS = 60  # held-out rows from which sizes of errors are learned
-_MOST_ROWS, _MOST_NUMBERS = 1500, 2**21  # rows, and numbers that these hold, to learn them from
+MOST_ROWS, _MOST_NUMBERS = 1500, 2**21  # rows, and numbers that these hold, to learn them from
 _FOLDS = 3
 _GAMMA = 0.2  # of the Laplacian kernel, for inputs whose median distance is 1
 _RIDGES = (1.0, 4.0, 16.0)
@@ -72,8 +73,9 @@ class Spread:
 
         Parameters
         ----------
-        rows : array or CSR of shape (m, d)
-            In scales in which their median distance is about 1. Sparse ones get one size for all.
+        rows : array of shape (l, d) or None
+            The first of them, in scales in which their median distance is about 1; None gets one
+            size for all.
         responses, errors : ndarray of shape (m, k)
             Predictions of models that have not seen the rows, and targets minus these.
         weights : ndarray of shape (m,), default=None
@@ -82,12 +84,11 @@ class Spread:
         """
         even = cls(np.sort(evened(errors, weights), axis=0))
         m, k = errors.shape
-        if k != 1 or sparse.issparse(rows) or m < _LEAST_ROWS:
+        if k != 1 or rows is None or m < _LEAST_ROWS:
             return even
         unit = float(np.mean(np.abs(responses - np.roll(responses, 1)))) or 1.0
-        inputs = _with_responses(rows, responses[:, 0], unit)
-        m = min(m, _MOST_ROWS, max(_LEAST_ROWS, _MOST_NUMBERS // inputs.shape[1]))
-        inputs, error = inputs[:m], errors[:m, 0]
+        m = len(rows)
+        inputs, error = _with_responses(rows, responses[:m, 0], unit), errors[:m, 0]
         weights = None if weights is None else weights[:m]
         logs = np.log(np.abs(error) + (_FLOOR * np.median(np.abs(error)) or 1.0))
         learned, ridge = _learned(inputs, logs, n_jobs)
@@ -135,16 +136,70 @@ class Spread:
             return np.stack([-infinite, infinite])
         return np.stack([self.scores[outside - 1], self.scores[m - outside]])
 
+
+@dataclass(frozen=True)
+class HeldErrors:
+    """Errors on rows held out, in random order, from which their law is learned when asked for.
+
+    Parameters
+    ----------
+    responses, errors : ndarray of shape (m, k)
+        Predictions of models that have not seen the rows, and targets minus these.
+    weights : ndarray of shape (m,), default=None
+        Positive.
+    rows : ndarray of shape (l, d), default=None
+        The first of the rows, as a kernel sees them; None where their errors have one size.
+    n_jobs : int or None, default=None
+    """
+
+    responses: NDArray
+    errors: NDArray
+    weights: NDArray | None = None
+    rows: NDArray | None = field(default=None, repr=False)
+    n_jobs: int | None = None
+
+    @classmethod
+    def of(
+        cls,
+        responses: NDArray,
+        errors: NDArray,
+        weights: NDArray | None,
+        rows: Any,
+        n_jobs: int | None = None,
+    ) -> HeldErrors:
+        """As much of this as their law is learned from; sparse ``rows`` are not."""
+        m, k = errors.shape
+        if k != 1 or sparse.issparse(rows) or m < _LEAST_ROWS:
+            return cls(responses, errors, weights)
+        n_learned = min(m, MOST_ROWS, max(_LEAST_ROWS, _MOST_NUMBERS // (rows.shape[1] + 1)))
+        return cls(responses, errors, weights, rows[:n_learned].astype(np.float32), n_jobs)
+
+    @cached_property
+    def spread(self) -> Spread:
+        """The law."""
+        return Spread.fitted(self.rows, self.responses, self.errors, self.weights, self.n_jobs)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "spread"}
+
     def _check_state(self) -> None:
+        self.__dict__.pop("spread", None)  # which no file brings
         state = State(self)
-        scores = state.value("scores")
-        sound = is_array(scores, (None, None)) and is_finite(scores)
-        sound = sound and bool((np.diff(scores, axis=0) >= 0).all())
-        state.check("scores", "be sorted numbers of shape (m, k)", sound)
-        state.check("unit", "be positive", state.number("unit") > 0)
-        machine = state.instance("machine", (KernelRegressor, type(None)))
-        if machine is not None:
-            machine._check_fitted()
+        errors, rows, weights = (state.value(name) for name in ("errors", "rows", "weights"))
+        state.check("errors", "be numbers of shape (m, k)", _are_numbers(errors, (None, None)))
+        fit = _are_numbers(state.value("responses"), errors.shape)
+        state.check("responses", "be numbers of the shape of errors", fit)
+        fit = weights is None or (
+            _are_numbers(weights, errors.shape[:1]) and bool(np.all(weights > 0))
+        )
+        state.check("weights", "be positive, one for every row", fit)
+        fit = rows is None or (_are_numbers(rows, (None, None)) and 0 < len(rows) <= len(errors))
+        state.check("rows", "be numbers, no more rows than errors", fit)
+
+
+def _are_numbers(values: Any, shape: tuple[int | None, ...]) -> bool:
+    """Whether that is an array of that shape of finite floats."""
+    return is_array(values, shape) and is_finite(values)
 
 
 def checked_quantiles(quantiles: ArrayLike) -> NDArray[np.float64]:

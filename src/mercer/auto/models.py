@@ -15,7 +15,7 @@ from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
-from mercer.auto.intervals import Spread, checked_quantiles
+from mercer.auto.intervals import MOST_ROWS, HeldErrors, Spread, checked_quantiles
 from mercer.auto.means import MeanClassifier, MeanRegressor
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
@@ -91,7 +91,6 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     (2, 2)
     """
 
-    spread_: Spread
     _machine, _local_machine, _mean_model = KernelRegressor, LocalKernelRegressor, MeanRegressor
     _target_kind = "continuous"
 
@@ -165,7 +164,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         self._check_fitted()
         if quantiles is not None:
             levels = checked_quantiles(quantiles)
-            if "spread_" not in vars(self):
+            if "_errors_" not in vars(self):
                 raise ValueError(
                     "quantiles need a model of this version, which keeps the signs of errors; "
                     "fit it again."
@@ -195,7 +194,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
             Lower and upper ends; infinite where the rows held out are too few for ``coverage``.
         """
         self._check_fitted()
-        if self.conformal_.scores.ndim == 1 and "spread_" in vars(self):
+        if self.conformal_.scores.ndim == 1 and "_errors_" in vars(self):
             return self._at_scores(X, self.spread_.ends(coverage))
         reach = np.atleast_1d(self.conformal_.bound(coverage))
         return self._at_scores(X, np.stack([-reach, reach]), even=True)
@@ -216,24 +215,29 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         ends = middle[..., None] + sizes * scores
         return estimator.shift_.unbounded(ends) if logs else ends
 
+    @property
+    def spread_(self) -> Spread:
+        """The law of errors on the rows held out, learned when it is first asked for."""
+        self._check_fitted()
+        return self._errors_.spread
+
     def _measure_errors(self, X: Any, search: Search) -> None:
         rows, responses = search.held_rows, search.held_responses
         if search.best is None or responses is None:
-            k = search.goal.truth(np.arange(1), "").shape[1]
-            self.spread_ = Spread(np.empty((0, k)))
+            none = np.empty((0, search.goal.truth(np.arange(1), "").shape[1]))
+            self._errors_ = HeldErrors(none, none)
             return
         order = np.argsort(random_order(search.key, len(rows)))
         rows, responses = rows[order], responses[order]
         errors = search.goal.truth(rows, search.best.settings.transform) - responses
-        weights = getattr(search.goal, "weights", None)
-        weights = None if weights is None else weights[rows]
-        treated = self._pipelines()[0][:-1].transform(rows_of(X, rows))
-        self.spread_ = Spread.fitted(treated, responses, errors, weights, self.n_jobs)
+        weights = search.goal.weights_of(rows)
+        treated = self._pipelines()[0][:-1].transform(rows_of(X, rows[:MOST_ROWS]))
+        self._errors_ = HeldErrors.of(responses, errors, weights, treated, self.n_jobs)
 
     def _check_state(self) -> None:
         super()._check_state()
-        if "spread_" in vars(self):  # models saved by 0.1.0 have none
-            State(self).instance("spread_", Spread)._check_state()
+        if "_errors_" in vars(self):  # models saved by 0.1.0 have none
+            State(self).instance("_errors_", HeldErrors)._check_state()
 
     def _calibrate(self, search: Search) -> None:
         if search.best is None or search.held_responses is None:
@@ -314,9 +318,14 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         class_weight=None,
         random_state=None,
         n_jobs=None,
+        verbose=0,
     ):
         super().__init__(
-            time_budget=time_budget, scoring=scoring, random_state=random_state, n_jobs=n_jobs
+            time_budget=time_budget,
+            scoring=scoring,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.class_weight = class_weight
 
