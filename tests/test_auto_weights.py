@@ -320,7 +320,7 @@ def test_learned_scales_follow_the_rows_with_weight(kernel, full):
     ("weights", "rule"),
     [
         (np.ones(3), "sample_weight"),
-        (np.full(40, -1.0), "[Nn]egative values in data passed to `sample_weight`"),
+        (np.full(40, -1.0), "sample_weight must be finite, not negative and not all zero"),
         (np.full(40, np.nan), "sample_weight"),
         (["heavy"] * 40, "sample_weight must hold numbers"),
         (np.eye(40)[0], "at least 2 rows with a weight above 0; got n_samples=1"),

@@ -319,3 +319,12 @@ def test_a_callback_stops_after_a_node_and_a_monitor_sees_the_leaves_fill(monkey
     assert 1 <= len(stopped.feature_map_.partition_.roots) < 6
     assert not stopped.converged_
     assert stopped.score(X, y) > 0.9
+
+
+def test_posteriors_of_fits_through_files_are_refused_in_a_sentence(folder, monkeypatch):
+    X, y = waves(N)
+    memory(monkeypatch, 300)
+    model = LocalKernelRegressor(**SETTINGS).fit(mapped(X, folder), y)
+    assert is_mapped(model.map_coef_)
+    with pytest.raises(ValueError, match="return_std=True needs a model fitted in memory"):
+        model.predict(X[:5], return_std=True)

@@ -101,7 +101,7 @@ class Spread:
         machine = KernelRegressor(map_, alpha=ridge / m, scale=False, solver="cholesky")
         with blas_threads(1), warnings.catch_warnings():  # learned scales differ on purpose
             warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
-            machine.fit(inputs, power * (logs - logs.mean()), weights)
+            machine.fit(inputs, power * (logs - logs.mean()))  # as those of the scores
         return cls(scores, machine, unit)
 
     def sizes(self, rows: Any, responses: NDArray) -> NDArray[np.float64]:

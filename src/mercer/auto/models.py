@@ -210,7 +210,8 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
         middle = (estimator.regressor_ if logs else estimator).predict(X).astype(np.float64)
         sizes: Any = 1.0
         if not even and self.spread_.machine is not None:
-            sizes = self.spread_.sizes(self._pipelines()[0][:-1].transform(X), middle)[:, None]
+            sizes = self.spread_.sizes(self._pipelines()[0][:-1].transform(X), middle)
+            sizes = sizes.reshape(-1, *[1] * middle.ndim)
         scores = scores[:, 0] if middle.ndim == 1 else scores.T
         ends = middle[..., None] + sizes * scores
         return estimator.shift_.unbounded(ends) if logs else ends

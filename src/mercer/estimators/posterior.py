@@ -129,6 +129,8 @@ class Posteriors(FeatureModel):
         self._total_weight_, self._row_weights_ = total if is_gaussian else None, weights
         self.__dict__.pop("_posterior_", None)
         super()._fit_rows(rows, loss, listener)
+        if _is_rearranged(self.feature_map_, len(rows)):
+            self._total_weight_ = self._row_weights_ = None
         if not _keeps_rows(self.feature_map_):
             self._row_weights_ = None
             if wanted:
@@ -171,8 +173,8 @@ class Posteriors(FeatureModel):
         """The posterior and the prior variance (k,)."""
         if vars(self).get("_total_weight_") is None:
             raise ValueError(
-                f"{asked} needs a model fitted by this version or later with loss='squared' and "
-                "penalty='l2': fit it again."
+                f"{asked} needs a model fitted in memory, by this version or later, with "
+                "loss='squared' and penalty='l2': fit it again."
             )
         _check_strength(self.alpha_, asked)
         map_ = self.feature_map_
@@ -225,6 +227,11 @@ def _keeps_rows(map_: FeatureMap) -> bool:
     """Whether a model of this map holds the rows of its fit."""
     exact = isinstance(map_, ExactKernel) and map_.normalization_ is None
     return exact or isinstance(map_, LocalKernel)
+
+
+def _is_rearranged(map_: FeatureMap, n_rows: int) -> bool:
+    """Whether leaves hold rows of their own, in another order, as fits through files leave them."""
+    return isinstance(map_, LocalKernel) and map_.landmarks_.shape[0] != n_rows
 
 
 def _check_strength(alpha: float, asked: str) -> None:

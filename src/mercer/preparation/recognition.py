@@ -67,7 +67,7 @@ def format_of(texts: Sequence[str]) -> str:
     sample = present[::step][:_SAMPLE]
     # Most formats are refused by one text.
     for name, read in FORMATS.items():
-        if read(sample[:1])[0] and all(known for known in read(sample)):
+        if read(sample[:1])[0] is not None and all(known is not None for known in read(sample)):
             return name
     return ""
 
@@ -76,7 +76,8 @@ def read_as(texts: Sequence[str], name: str) -> NDArray:
     """The texts in a format: float64, or datetime64[us] for dates; NaN or NaT for all others."""
     values = FORMATS[name](texts)
     if is_date(name):
-        return np.array([value or "NaT" for value in values], dtype="datetime64[us]")
+        known = ["NaT" if value is None else value for value in values]
+        return np.array(known, dtype="datetime64[us]")
     return np.array([np.nan if value is None else value.value for value in values])
 
 
