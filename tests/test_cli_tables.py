@@ -313,3 +313,29 @@ def test_names_with_commas_stand_in_quotes():
     assert names_in(' a, "b, c",a') == ("a", "b, c")
     assert names_in(None) == ()
     assert fitting.scorer_name("r2") == "r2"
+
+
+def test_targets_of_money_are_numbers():
+    area = np.random.default_rng(0).uniform(20, 200, 300)
+    table = pd.DataFrame({"area": area, "price": [f"${900 * a:,.0f}" for a in area]})
+    table.to_csv("flats.csv", index=False)
+    told = run("fit", "flats.csv", "--target", "price", "--out", "m.skops")
+    assert told.exit_code == 0
+    assert "task: regression" in told.stderr
+    assert "read as '$, 1,234.5'" in told.stderr
+    table.loc[3, "price"] = ""
+    table.to_csv("new.csv", index=False)
+    told = run("predict", "m.skops", "new.csv", "--out", "p.csv", "--json")
+    assert json.loads(told.stdout)["scored_rows"] == 299
+    assert json.loads(told.stdout)["score"]["r2"] > 0.99
+    table["price"] = "a lot"
+    table.to_csv("new.csv", index=False)
+    told = run("predict", "m.skops", "new.csv", "--out", "p.csv", "--json")
+    assert "score" not in json.loads(told.stdout)
+
+
+def test_targets_that_are_neither_numbers_nor_classes_are_refused():
+    table = pd.DataFrame({"area": range(300), "note": [f"flat {i} here" for i in range(300)]})
+    table.to_csv("flats.csv", index=False)
+    sentence = refusal("fit", "flats.csv", "--target", "note", "--out", "m.skops")
+    assert "300 different texts in 300 rows, such as flat 0 here: neither numbers nor" in sentence

@@ -154,6 +154,18 @@ def _inputs(file: Any, roles: Roles, target: str | None) -> list[str]:
     return roles.inputs(str(file.source), file.names, target)
 
 
+def numbers_in(texts: NDArray) -> tuple[NDArray, str]:
+    """What texts such as $1,200 stand for and the format they have, or themselves and ""."""
+    from mercer.preparation.recognition import format_of, is_date, read_as
+
+    present, places = np.unique(texts, return_inverse=True)
+    form = format_of(present.tolist())
+    if not form or is_date(form) or form == "true or false":
+        return texts, ""
+    values = read_as(present.tolist(), form)
+    return (values[places], form) if np.isfinite(values).all() else (texts, "")
+
+
 def _with_target(table: Any, target: str | None) -> tuple[Any, int]:
     """The rows whose target is there, and how many others there are; all if none has one."""
     import pyarrow

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.columns import Roles, Rows, extra_columns, read_rows, target_name
+from mercer.cli.columns import Roles, Rows, extra_columns, numbers_in, read_rows, target_name
 from mercer.cli.options import Task, waiting
 
 if TYPE_CHECKING:
@@ -53,12 +53,15 @@ def labelled(
     table = rows.table
     if table.y is None:
         raise _no_target(text, table.feature_names)
-    kind, note = as_task(table.y, task)
+    y, form = table.y, ""
+    if task is not Task.classification and np.asarray(y).dtype.kind == "U":
+        y, form = numbers_in(y)
+    kind, note = as_task(y, task)
     data = datasets.Dataset(
         name=path.name.partition(".")[0],
         task=kind,
         X=floats(table.X),
-        y=table.y,
+        y=y,
         X_test=None if test is None else floats(test[0]),
         y_test=None if test is None else test[1],
         feature_names=table.feature_names,
@@ -67,7 +70,7 @@ def labelled(
     return Labelled(
         data,
         table.target_name or roles.target,
-        note,
+        f"{note}, read as {form!r}" if form else note,
         rows.weights,
         rows.groups,
         rows.n_left_out,
@@ -85,6 +88,12 @@ def as_task(y: NDArray, task: Task) -> tuple[str, str]:
     if y.ndim == 2:
         return "regression", f"task: regression, the target has {y.shape[1]} columns"
     if y.dtype.kind not in "iuf":
+        distinct = len(np.unique(y))
+        if distinct > max(_MANY, len(y) // 2):
+            raise ValueError(
+                f"the target holds {distinct} different texts in {len(y)} rows, such as "
+                f"{y.flat[0]!s:.40}: neither numbers nor classes; --task classification insists."
+            )
         return "classification", "task: classification, the target holds labels"
     if y.dtype.kind == "f" and (y != np.floor(y)).any():
         return "regression", "task: regression, the target has fractions"

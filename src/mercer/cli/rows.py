@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mercer.cli.columns import numbers_in
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -184,4 +186,10 @@ def _known_target(saved: SavedModel, column: Any) -> NDArray | None:
             return np.array([*column.cast(pyarrow.bool_()).to_pylist(), None], dtype=object)[:-1]
         return np.array([*column.cast(pyarrow.string()).to_pylist(), None], dtype=object)[:-1]
     except pyarrow.ArrowException:
-        return None
+        texts = np.array([text or "" for text in column.to_pylist()] if is_text else [], dtype=str)
+        known, form = numbers_in(texts[texts != ""])
+        if not form or labels is not None:
+            return None
+        values = np.full(len(texts), np.nan)
+        values[texts != ""] = known
+        return values
