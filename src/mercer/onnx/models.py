@@ -240,7 +240,7 @@ def _probabilities(graph: Graph, model: Any, scores: Value) -> Value | None:
     is_binary = len(model.classes_) == 2
     if isinstance(model, AutoKernelClassifier):
         return _calibrated(graph, model.probabilities_, scores, is_binary)
-    if not (isinstance(model, Classification) and model._has_proba()):
+    if not (isinstance(model, Classification) and model._loss_.has_proba):
         return None
     if model._loss_.joint:
         return graph.op("Softmax", scores, axis=1)
