@@ -161,3 +161,11 @@ def test_a_wrong_coefficient_of_a_file_with_the_former_names_is_refused():
     vars(model)["coef_"] = np.zeros(3)
     with pytest.raises(ValueError, match="map_coef_ of a fitted KernelRegressor must be an array"):
         pickle.loads(pickle.dumps(model))
+
+
+def test_coefficients_and_intercepts_of_other_shapes_are_refused():
+    X = np.random.default_rng(0).normal(size=(50, 3))
+    model = KernelRegressor("linear").fit(X, X[:, 0])
+    vars(model)["map_coef_"] = model.map_coef_[None]
+    with pytest.raises(ValueError, match="_intercept_ of a fitted KernelRegressor must"):
+        model.predict(X)

@@ -243,3 +243,11 @@ def test_no_warning_escapes_a_fit_that_starts_far_away(table):
         warnings.simplefilter("error")
         model = KernelRegressor("linear", loss="gamma", alpha=0.0, scale=False, tol=1e-6).fit(X, y)
     assert model.converged_
+
+
+def test_losses_that_were_changed_are_refused_in_a_sentence(table):
+    X, targets = table
+    model = KernelRegressor("linear", loss="poisson").fit(X, targets["poisson"])
+    vars(model)["_loss_"] = "a string"
+    with pytest.raises(ValueError, match="_loss_ of a fitted KernelRegressor must be a Loss"):
+        model.predict(X)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -137,7 +137,7 @@ class Spread:
         return np.stack([self.scores[outside - 1], self.scores[m - outside]])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class HeldErrors:
     """Errors on rows held out, in random order, from which their law is learned when asked for.
 
@@ -174,16 +174,18 @@ class HeldErrors:
         n_learned = min(m, MOST_ROWS, max(_LEAST_ROWS, _MOST_NUMBERS // (rows.shape[1] + 1)))
         return cls(responses, errors, weights, rows[:n_learned].astype(np.float32), n_jobs)
 
-    @cached_property
+    @property
     def spread(self) -> Spread:
         """The law."""
-        return Spread.fitted(self.rows, self.responses, self.errors, self.weights, self.n_jobs)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "spread"}
+        spread = _spreads.get(self)
+        if spread is None:
+            spread = Spread.fitted(
+                self.rows, self.responses, self.errors, self.weights, self.n_jobs
+            )
+            _spreads[self] = spread
+        return spread
 
     def _check_state(self) -> None:
-        self.__dict__.pop("spread", None)  # which no file brings
         state = State(self)
         errors, rows, weights = (state.value(name) for name in ("errors", "rows", "weights"))
         state.check("errors", "be numbers of shape (m, k)", _are_numbers(errors, (None, None)))
@@ -195,6 +197,10 @@ class HeldErrors:
         state.check("weights", "be positive, one for every row", fit)
         fit = rows is None or (_are_numbers(rows, (None, None)) and 0 < len(rows) <= len(errors))
         state.check("rows", "be numbers, no more rows than errors", fit)
+
+
+# The laws that were learned, by errors: they are no part of a model, so that files have none.
+_spreads: WeakKeyDictionary[HeldErrors, Spread] = WeakKeyDictionary()
 
 
 def _are_numbers(values: Any, shape: tuple[int | None, ...]) -> bool:

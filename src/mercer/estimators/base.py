@@ -279,7 +279,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     def _check_state(self) -> None:
         check_map(self)
-        shape = check_coefficients(self, "map_coef_", self._n_coefficients())
+        shape = check_coefficients(
+            self, "map_coef_", self._n_coefficients(), intercept="_intercept_"
+        )
         mean = State(self).value("_target_mean_")
         State(self).numbers("_target_mean_", shape if np.ndim(mean) else ())
 

@@ -93,8 +93,10 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
             If means of a loss with a log link are beyond the range of floats; the largest float
             stands for them.
         """
-        predicted = self._fitted_loss().means(self._responses(X))
-        if self._fitted_loss().link == "identity":
+        responses = self._responses(X)  # by a model that is checked before its loss is asked
+        loss = self._fitted_loss()
+        predicted = loss.means(responses)
+        if loss.link == "identity":
             return predicted
         beyond = np.isinf(predicted)
         if np.any(beyond):

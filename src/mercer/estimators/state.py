@@ -44,12 +44,14 @@ def check_scaler(model: Any) -> None:
         state.check(name, "be True", state.flag(name))
 
 
-def check_coefficients(model: Any, name: str, n: int, dtypes: str = "fd") -> tuple[int, ...]:
+def check_coefficients(
+    model: Any, name: str, n: int, dtypes: str = "fd", intercept: str = "intercept_"
+) -> tuple[int, ...]:
     """Refuse coefficients, n of each output, or intercepts that do not fit; the outputs' shape."""
     state = State(model)
     outputs: tuple[int | None, ...] = () if np.ndim(state.value(name)) == 1 else (None,)
     shape = state.array(name, (*outputs, n), dtypes).shape[:-1]
-    state.numbers("intercept_", shape)
+    state.numbers(intercept, shape)
     return shape
 
 
