@@ -340,6 +340,8 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
             state.one_of("kernel_", ("precomputed",))
             state.array("support_", (n_vectors,), "l", 0, d - 1)
             state.instance("scaler_", type(None))
+            dtype = getattr(state.value("support_vectors_"), "dtype", None)
+            state.check("support_vectors_", "hold floats", getattr(dtype, "kind", "") == "f")
         else:
             kernel = state.instance("kernel_", kernels.Kernel).checked()
             is_scaled = kernel.is_resolved and not kernel.takes_text

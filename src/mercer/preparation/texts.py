@@ -24,6 +24,7 @@ _MANY_WORDS = 2  # in the middle text, from which words are counted, else parts 
 _SIGNIFICANT = 4.0  # standard errors of a correlation with the target, beyond which it is kept
 _LEAST_ROWS = 20
 _MOSTLY_DIFFERENT = 0.5  # share of different labels from which a column may be one of words
+_LARGEST = 1e36  # mean of a target, as automatic models bound them
 
 
 def is_prose(labels: Labels) -> bool:
@@ -65,7 +66,7 @@ class Texts:
         m = len(outputs)
         state.array("weights", (_HASHES,), "d")
         state.array("coef", (_HASHES, m), "d")
-        state.array("constants", (m,), "d")
+        state.array("constants", (m,), "d", -_LARGEST, _LARGEST)
         state.check("unit", "be positive", (state.array("unit", (m,), "d") > 0).all())
 
     def fit_transform(
