@@ -73,3 +73,11 @@ def check_examples():
         assert failed == 0
 
     return check
+
+
+@pytest.fixture
+def few_treatments(monkeypatch):
+    """The search of automatic models with fewer candidates, in less time; its laws are the same."""
+    monkeypatch.setattr("mercer.auto.search._POWERS", (0.0, 1.0))
+    monkeypatch.setattr("mercer.auto.search._SMOOTH_POWERS", (1.0,))
+    monkeypatch.setattr("mercer.auto.parts._FOLDS", 3)

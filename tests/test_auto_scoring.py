@@ -23,19 +23,13 @@ from sklearn.metrics import (
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, persistence
-from mercer.auto import base, leaves, parts, search
+from mercer.auto import base, leaves, search
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.scoring import ByScorer, Judge
 from mercer.auto.trials import Settings
 
-
-@pytest.fixture(autouse=True)
-def few_treatments(monkeypatch):
-    """The same search with fewer candidates, which all laws are about, in less time."""
-    monkeypatch.setattr(search, "_POWERS", (0.0, 1.0))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", (1.0,))
-    monkeypatch.setattr(parts, "_FOLDS", 3)
+pytestmark = pytest.mark.usefixtures("few_treatments")
 
 
 @pytest.fixture
@@ -372,4 +366,5 @@ def test_warnings_of_scorers_about_trials_are_not_those_of_the_model():
     y = np.digitize(y, [8, 22])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        AutoKernelClassifier(scoring="precision_macro", random_state=100).fit(X, y)
+        model = AutoKernelClassifier(scoring="precision_macro", random_state=100).fit(X, y)
+    assert np.isfinite(model.search_results_["score"]).all()

@@ -9,7 +9,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import balanced_accuracy_score, log_loss
 
 from mercer import AutoKernelClassifier, AutoKernelRegressor, GradientScaler, TablePreparer
-from mercer.auto import base, leaves, parts, search
+from mercer.auto import base, leaves
 from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.machines import Machine, exact_responses
@@ -17,13 +17,7 @@ from mercer.auto.targets import evened
 from mercer.auto.trials import feature_responses
 from mercer.maps import IdentityMap
 
-
-@pytest.fixture(autouse=True)
-def few_treatments(monkeypatch):
-    """The same search with fewer candidates, which all laws are about, in less time."""
-    monkeypatch.setattr(search, "_POWERS", (0.0, 1.0))
-    monkeypatch.setattr(search, "_SMOOTH_POWERS", (1.0,))
-    monkeypatch.setattr(parts, "_FOLDS", 3)
+pytestmark = pytest.mark.usefixtures("few_treatments")
 
 
 @pytest.fixture

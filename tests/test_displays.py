@@ -360,7 +360,9 @@ def test_groups_of_a_search_are_shown_the_best_first(regressor):
 
 def test_a_search_that_tried_nothing_can_be_drawn():
     results = {"loss": np.array([]), "stage": np.array([], dtype=str)}
-    plots.SearchDisplay(results).plot().figure_.canvas.draw()
+    display = plots.SearchDisplay(results).plot()
+    display.figure_.canvas.draw()
+    assert not display.groups
 
 
 # -- maps --------------------------------------------------------------------------------------

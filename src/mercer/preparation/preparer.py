@@ -192,7 +192,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _fit_transform(
         self, X: Any, y: Any, weights: NDArray | None, groups: NDArray | None
     ) -> Any:
-        """What ``fit_transform`` makes of rows that are checked and all have a weight."""
+        """Learn from and transform rows that are checked and all have a weight."""
         if sparse.issparse(X):
             self.sparse_scaler_ = MaxAbsScaler().fit(X)
             self.kinds_, self.formats_ = ["number"] * X.shape[1], [""] * X.shape[1]
@@ -234,11 +234,11 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return self._transformed(X)
 
     def _transformed(self, X: Any) -> NDArray:
-        """What ``transform`` makes of rows that are checked."""
+        """Transform rows that are checked."""
         return self._transform_columns(read(X, self._names(), Reading(self.kinds_, self.formats_)))
 
     def _transform_columns(self, columns: Columns) -> NDArray:
-        """What ``transform`` makes of columns that are read and checked."""
+        """Transform columns that are read and checked."""
         pieces = [self.numbers_.transform(self._block(columns))]
         for place, part in self.parts_:
             pieces.append(part.transform(self._of(columns, place, part)))
@@ -323,7 +323,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         weights: NDArray | None = None,
         groups: NDArray | None = None,
     ) -> NDArray:
-        """What ``fit_transform`` learns and makes of columns that are read and checked."""
+        """Learn from and transform columns that are read and checked."""
         self.sparse_scaler_ = None
         reading = columns.reading()
         self.kinds_, self.formats_ = reading.kinds, reading.formats
@@ -497,5 +497,4 @@ def treated(
     They are read and checked already: the same columns may be treated in several ways.
     """
     preparer._forget()
-    out = preparer._fit_columns(fitted, y, weights, groups)
-    return out, preparer._transform_columns(others)
+    return preparer._fit_columns(fitted, y, weights, groups), preparer._transform_columns(others)
