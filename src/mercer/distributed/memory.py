@@ -1,0 +1,42 @@
+"""What a worker derives from its shards and keeps: never the truth, and lost without harm."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["WORKER", "Memory"]
+
+
+class Memory:
+    """Parts of fits on one worker, by the identity of the fit and the number of the shard."""
+
+    def __init__(self) -> None:
+        self._parts: dict[tuple[str, int], Any] = {}
+        self._lock = threading.Lock()
+
+    def part(self, run: str, number: int, make: Callable[[], Any]) -> Any:
+        """The part of a fit of one shard, made the first time."""
+        with self._lock:
+            part = self._parts.get((run, number))
+        if part is not None:
+            return part
+        made = make()  # outside the lock: it may take long, and other shards go on
+        with self._lock:
+            return self._parts.setdefault((run, number), made)
+
+    def forget(self, run: str | None = None, number: int | None = None) -> None:
+        """Drop the parts of a fit, or that of one of its shards; without a fit, all."""
+        with self._lock:
+            for key in list(self._parts):
+                if run in (None, key[0]) and number in (None, key[1]):
+                    del self._parts[key]
+
+    def runs(self) -> set[str]:
+        """Identities of the fits that something is kept of."""
+        with self._lock:
+            return {run for run, _ in self._parts}
+
+
+WORKER = Memory()  # of a process that is a worker of an engine over many

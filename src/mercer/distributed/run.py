@@ -1,0 +1,272 @@
+"""One fit over the shards of an engine: what is asked of its parts, and how losses are made good.
+
+The truth of a fit (weights, their order, the position) is with the client; what workers hold is
+derived from it and from shards, under a version. A request names the version it needs. A worker
+that has neither it nor the one before says that it misses it, never guesses, and is asked again
+with the truth, from which it rebuilds its state in the same task.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mercer.distributed.engine import Engine, Handle
+from mercer.distributed.memory import Memory
+from mercer.distributed.shards import Shard, add
+
+__all__ = ["Part", "Partial", "Run"]
+
+_ATTEMPTS = 10  # rounds of requests that are made for shards whose workers go on being lost
+_SMALL = 2**16  # bytes of an argument that may be in every task; larger ones are shared
+_ALIKE = 1e-5  # relative difference of a state from one that is rebuilt, as rounding leaves
+
+
+class Part:
+    """What a worker derives from one shard for one fit; subclasses say how.
+
+    A part is made as ``kind(shard, number, facts)``; ``facts`` are the same on all workers. Its
+    states are immutable values, made from the truth or from the state before: a task that is done
+    twice does no harm.
+    """
+
+    kept: ClassVar[int] = 2  # states that are held, those of the newest versions
+
+    def __init__(self, shard: Shard, number: int, facts: Any):
+        self.shard, self.number, self.facts = shard, number, facts
+        self.lock = threading.RLock()
+        self._states: OrderedDict[int, Any] = OrderedDict()
+
+    def derived(self, truth: Any) -> Any:
+        """The state that follows from the truth."""
+        raise NotImplementedError
+
+    def advanced(self, state: Any, update: Any) -> Any:
+        """The state after an update, as a new value; ``state`` is not written to."""
+        raise NotImplementedError
+
+    def difference(self, state: Any, rebuilt: Any) -> float:
+        """How far a state is from the same one rebuilt, relative to its size."""
+        scale = float(np.abs(rebuilt).max(initial=0.0))
+        return float(np.abs(state - rebuilt).max(initial=0.0)) / scale if scale else 0.0
+
+    def state(self, version: int, update: Any) -> Any:
+        """The state of a version, from the one before by ``update`` if need be; None is a miss."""
+        if version not in self._states and update is not None and version - 1 in self._states:
+            self._keep(version, self.advanced(self._states[version - 1], update))
+        return self._states.get(version)
+
+    def rebuild(self, version: int, truth: Any) -> Any:
+        """The state of a version, from the truth."""
+        return self._keep(version, self.derived(truth))
+
+    def _keep(self, version: int, state: Any) -> Any:
+        self._states[version] = state
+        while len(self._states) > self.kept:
+            self._states.popitem(last=False)
+        return state
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A sum over some shards, and the shards that missed."""
+
+    value: Any
+    missed: tuple[int, ...] = ()
+    rebuilt: int = 0
+
+    def plus(self, other: Partial) -> Partial:
+        """The sum over the shards of both."""
+        return Partial(
+            add(self.value, other.value),
+            self.missed + other.missed,
+            self.rebuilt + other.rebuilt,
+        )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """How parts of a fit are made; sent to every worker once."""
+
+    run: str
+    kind: type[Part]
+    facts: Any
+
+
+@dataclass
+class Run:
+    """A fit over the shards of an engine, as its client sees it.
+
+    Parameters
+    ----------
+    engine : Engine
+    kind : type of Part
+    facts : object
+        What every part is made with; shared once.
+
+    Attributes
+    ----------
+    n_rebuilt : int
+        Shards whose state was rebuilt from the truth because a worker had lost it.
+    n_requests : int
+    words : Counter
+        Numbers in the arguments of requests ("sent", by what is asked) and in their answers
+        ("received"), each counted once, however many shards there are.
+    """
+
+    engine: Engine
+    kind: type[Part]
+    facts: Any
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    n_rebuilt: int = 0
+    n_requests: int = 0
+    words: Counter[tuple[str, str]] = field(default_factory=Counter)
+
+    def __post_init__(self) -> None:
+        self._plan = self.engine.share(_Plan(self.id, self.kind, self.facts))
+        self._begun = False
+
+    def total(
+        self,
+        ask: str,
+        *args: Any,
+        version: int | None = None,
+        update: Any = None,
+        truth: Callable[[int], Any] | None = None,
+    ) -> Any:
+        """The sum over the shards of ``part.<ask>(state, *args)``.
+
+        Parameters
+        ----------
+        ask : str
+        *args
+            Shared first if they are large arrays, or tuples of them; may be handles.
+        version : int, optional
+            Of the state that is needed; without it ``state`` is None.
+        update : optional
+            Leads there from the version before.
+        truth : callable, optional
+            ``truth(number)`` is what the state of a shard follows from. It is sent with the first
+            request of a run that needs a state, and then only where a worker misses.
+
+        Raises
+        ------
+        RuntimeError
+            If shards go on being lost.
+        """
+        begins = version is not None and not self._begun
+        common = (self._plan, ask, version, self._sent(update), self._sent(args))
+        numbers: Sequence[int] = range(self.engine.n_shards)
+        value: Any = None
+        for attempt in range(_ATTEMPTS):
+            given = truth is not None and version is not None and (begins or attempt > 0)
+            own = {i: (truth(i),) for i in numbers} if given and truth is not None else None
+            handles = self.engine.each(answer, *common, numbers=numbers, own=own)
+            got: Partial = self.engine.fetch([self.engine.total(handles, Partial.plus)])[0]
+            value = add(value, got.value)
+            self.n_rebuilt += 0 if begins else got.rebuilt
+            numbers = got.missed
+            if not numbers:
+                break
+        else:
+            raise RuntimeError(
+                f"{len(numbers)} shards were lost {_ATTEMPTS} times in a row; workers must live "
+                "long enough to answer."
+            )
+        self._begun = self._begun or version is not None
+        self._count(ask, (args, update), value)
+        return value
+
+    def kept(self, ask: str, *args: Any) -> Handle:
+        """The handle of a sum that needs no state: it stays on a worker, as a ``Partial``.
+
+        An engine that loses it makes it again from shards and arguments.
+        """
+        common = (self._plan, ask, None, None, self._sent(args))
+        self._count(ask, args, None)
+        return self.engine.total(self.engine.each(answer, *common), Partial.plus)
+
+    def audit(self, version: int, truth: Callable[[int], Any], number: int) -> float:
+        """How far the state of one shard is from the same one rebuilt; 0.0 where it is lost.
+
+        Where rounding does not explain it, the states of all shards are forgotten, and rebuilt at
+        the next request.
+        """
+        own = {number: (truth(number),)}
+        handles = self.engine.each(_audited, self._plan, version, numbers=[number], own=own)
+        difference = float(self.engine.fetch(handles)[0])
+        if difference > _ALIKE:
+            self.forget()
+        return difference
+
+    def forget(self) -> None:
+        """Drop what workers have derived; at the end of a fit, of a failed one too."""
+        self.engine.everywhere(_Forget(self.id))
+
+    def _sent(self, value: Any) -> Any:
+        """Arguments as they are put into tasks: large arrays are shared first."""
+        if isinstance(value, tuple):
+            return tuple(self._sent(each) for each in value)
+        if isinstance(value, np.ndarray) and value.nbytes > _SMALL:
+            return self.engine.share(value)
+        return value
+
+    def _count(self, ask: str, sent: Any, received: Any) -> None:
+        self.n_requests += 1
+        self.words["sent", ask] += _n_words(sent)
+        self.words["received", ask] += _n_words(received)
+
+
+def _n_words(value: Any) -> int:
+    """Numbers in arrays, and in tuples of them."""
+    if isinstance(value, tuple):
+        return sum(_n_words(each) for each in value)
+    return int(getattr(value, "size", 0))
+
+
+@dataclass(frozen=True)
+class _Forget:
+    run: str
+
+    def __call__(self, memory: Memory) -> None:
+        memory.forget(self.run)
+
+
+def answer(
+    memory: Memory,
+    number: int,
+    shard: Shard,
+    plan: _Plan,
+    ask: str,
+    version: int | None,
+    update: Any,
+    args: tuple[Any, ...],
+    truth: Any = None,
+) -> Partial:
+    """What a part answers to a request, or that it misses the state that it needs."""
+    part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
+    rebuilt = 0
+    with part.lock:
+        state = None
+        if version is not None:
+            state = part.state(version, update)
+            if state is None and truth is None:
+                return Partial(None, (number,))
+            if state is None:
+                state, rebuilt = part.rebuild(version, truth), 1
+        return Partial(getattr(part, ask)(state, *args), (), rebuilt)
+
+
+def _audited(
+    memory: Memory, number: int, shard: Shard, plan: _Plan, version: int, truth: Any
+) -> float:
+    part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
+    with part.lock:
+        state = part.state(version, None)
+        return 0.0 if state is None else part.difference(state, part.derived(truth))
