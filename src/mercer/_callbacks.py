@@ -10,7 +10,7 @@ import copy
 import functools
 from collections.abc import Callable
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, TypeVar
 
 __all__ = [
     "HAVE_CALLBACKS",
@@ -19,6 +19,8 @@ __all__ = [
     "with_callbacks",
     "with_own_callbacks",
 ]
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 _HOOKS = ("setup", "teardown", "on_fit_task_begin", "on_fit_task_end")
 
@@ -129,9 +131,15 @@ def with_own_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 try:
-    from sklearn.callback import CallbackSupportMixin, with_callbacks
+    from sklearn.callback import CallbackSupportMixin
+    from sklearn.callback import with_callbacks as _managed
 
     HAVE_CALLBACKS = True
 except ModuleNotFoundError:
-    CallbackSupportMixin, with_callbacks = OwnCallbacks, with_own_callbacks
+    CallbackSupportMixin, _managed = OwnCallbacks, with_own_callbacks
     HAVE_CALLBACKS = False
+
+
+def with_callbacks(method: Method) -> Method:
+    """Tear the callbacks down after ``method``, by scikit-learn where it has callbacks."""
+    return _managed(method)

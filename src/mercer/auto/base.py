@@ -19,7 +19,7 @@ from mercer._array import n_threads
 from mercer._blas import blas_threads
 from mercer._callbacks import CallbackSupportMixin, with_callbacks
 from mercer._progress import verbosity
-from mercer._random import Slot, key_from, shuffled
+from mercer._random import RandomStateLike, Slot, key_from, shuffled
 from mercer._state import Checked, State, is_array
 from mercer._validation import is_name, positive_number
 from mercer._weights import check_weights, group_codes
@@ -89,7 +89,13 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     n_validation_rows_: int
 
     def __init__(
-        self, *, time_budget=None, scoring=None, random_state=None, n_jobs=None, verbose=0
+        self,
+        *,
+        time_budget: float | None = None,
+        scoring: Any = None,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.time_budget = time_budget
         self.scoring = scoring

@@ -10,6 +10,7 @@ from sklearn.base import ClassifierMixin, MultiOutputMixin, RegressorMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_X_y
 
+from mercer._random import RandomStateLike
 from mercer._state import State
 from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
@@ -314,12 +315,12 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     def __init__(
         self,
         *,
-        time_budget=None,
-        scoring=None,
-        class_weight=None,
-        random_state=None,
-        n_jobs=None,
-        verbose=0,
+        time_budget: float | None = None,
+        scoring: Any = None,
+        class_weight: dict[Any, float] | str | None = None,
+        random_state: RandomStateLike = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         super().__init__(
             time_budget=time_budget,

@@ -6,7 +6,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         tags.input_tags.two_d_array = not self._takes_text()
         return tags
 
-    def set_params(self, **params):
+    def set_params(self, **params: Any) -> Self:
         """Set parameters by name, those of a map as ``feature_map__gamma``.
 
         Raises

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MethodType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -64,7 +64,7 @@ class Classification(ClassifierMixin, FeatureModel):
     _loss_: Loss
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -107,7 +107,7 @@ class Classification(ClassifierMixin, FeatureModel):
     def _strata(self, target: NDArray) -> NDArray:
         return winners(target)
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> NDArray:
         """Responses of the model: positive for the second of two classes, else one per class.
 
         Parameters
@@ -120,7 +120,7 @@ class Classification(ClassifierMixin, FeatureModel):
         """
         return self._responses(X)
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray:
         """Predicted labels: the class of the largest response, the first one of equal ones.
 
         Parameters
@@ -135,7 +135,7 @@ class Classification(ClassifierMixin, FeatureModel):
         return self.classes_[labels]
 
     @_OfLossesWithProba
-    def predict_proba(self, X):
+    def predict_proba(self, X: Any) -> NDArray:
         """Probabilities of the classes; only for losses that define them.
 
         The likeliest class is always the predicted one: one-against-all probabilities are scaled to

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -241,7 +241,7 @@ class DoublySGDRegressor(Regression, StreamingMachine):
     11
     """
 
-    def partial_fit(self, X, y, sample_weight=None):
+    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Go on with these rows: a step for every batch of them, in their order.
 
         Parameters
@@ -327,7 +327,13 @@ class DoublySGDClassifier(Classification, StreamingMachine):
     loss: str | Loss = "multinomial"
     class_weight: dict[Any, float] | str | None = None
 
-    def partial_fit(self, X, y, classes=None, sample_weight=None):
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
         """Go on with these rows: a step for every batch of them, in their order.
 
         Parameters

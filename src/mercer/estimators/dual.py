@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -145,7 +145,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         tags.input_tags.pairwise = self._is_precomputed()
         return tags
 
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -197,7 +197,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
                 break
         return results
 
-    def decision_function(self, X):
+    def decision_function(self, X: Any) -> NDArray:
         """Responses of the model: positive for the second of two classes, else one per class.
 
         Parameters
@@ -226,7 +226,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
             out[rows] = block @ coef + np.asarray(self.intercept_, dtype=coef.dtype)
         return out
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray:
         """Predicted labels: the class of the largest response, the first one of equal ones.
 
         Parameters

@@ -55,7 +55,7 @@ class Posteriors(FeatureModel):
     _row_weights_: NDArray[np.float64] | None  # None for ones, and for maps that keep no rows
     _posterior_: dict[str, Any]  # of maps that keep no rows, if asked for
 
-    def predict(self, X, return_std=False):
+    def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predicted targets and, if wanted, standard deviations of new targets.
 
         Parameters

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer._callbacks import with_callbacks
@@ -28,7 +30,7 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
     _loss_: Loss
 
     @with_callbacks
-    def fit(self, X, y, sample_weight=None):
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the model.
 
         Parameters
@@ -76,7 +78,7 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         self._fit(X, y, rounded, weights, loss)
         return self
 
-    def predict(self, X):
+    def predict(self, X: Any) -> NDArray:
         """Predicted targets: means, or the quantile or expectile that ``loss`` is of.
 
         Parameters

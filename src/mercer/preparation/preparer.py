@@ -6,14 +6,14 @@ import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.preprocessing import MaxAbsScaler
 from sklearn.utils.validation import check_consistent_length
 
 from mercer._array import check_memory
-from mercer._random import Slot, distinct, key_from
+from mercer._random import RandomStateLike, Slot, distinct, key_from
 from mercer._rows import PreparedRows
 from mercer._state import Checked, State
 from mercer._validation import flag, integer, name_from
@@ -110,14 +110,14 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
 
     def __init__(
         self,
-        numbers="robust",
+        numbers: str = "robust",
         *,
-        max_labels=20,
-        max_integers=0,
-        indicators=True,
-        target="auto",
-        dtype=None,
-        random_state=None,
+        max_labels: int = 20,
+        max_integers: int = 0,
+        indicators: bool = True,
+        target: str = "auto",
+        dtype: DTypeLike | None = None,
+        random_state: RandomStateLike = None,
     ):
         self.numbers = numbers
         self.max_labels = max_labels
