@@ -9,6 +9,7 @@ k problems that share every product: norms, values and inner products then come 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -229,6 +230,8 @@ class Problem:
     # Workers that share the rows in linear equations, and the count of what they send each other.
     n_workers: int = 1
     meter: Any = None
+    # Makes the linear equations for strengths where the rows are on other machines.
+    remote_equations: Callable[[NDArray[np.float64]], Any] | None = None
 
     def __init__(
         self,
