@@ -63,8 +63,6 @@ class NormalPart(DesignPart):
 
     facts: NormalFacts
 
-    kept = 2
-
     def __init__(self, shard: Any, number: int, facts: NormalFacts):
         super().__init__(shard, number, facts)
         self.n_rows = self.design.shape[0]
@@ -114,7 +112,9 @@ class NormalPart(DesignPart):
             strengths = strengths[kept]
         return _State(residual, strengths, weights, of_matrix)
 
-    def difference(self, state: _State, rebuilt: _State) -> float:
+    def difference(self, state: Any, rebuilt: Any) -> float:
+        if not isinstance(state, _State):
+            return super().difference(state, rebuilt)
         # Moves in float32 leave their rounding, of the size of responses, in what is left of them.
         scale = 1.0 if np.dtype(self.facts.dtype) == np.float64 else 1e-2
         worst = 0.0
@@ -188,7 +188,7 @@ class NormalPart(DesignPart):
         norms = np.einsum("ij,ij->j", state.weights, state.of_matrix)
         return np.einsum("ij,ij->j", weighted, state.residual), norms
 
-    def product(self, state: None, V: NDArray, strengths: NDArray) -> tuple[NDArray, NDArray]:
+    def products(self, state: None, V: NDArray, strengths: NDArray) -> tuple[NDArray, NDArray]:
         """n times the matrix of the equations times V, less the identity of the penalty."""
         return self._product(self.rows.weighted(self._forward(V)), V, strengths)
 
@@ -282,7 +282,7 @@ class RemoteNormalEquations(RemoteEquations, NormalEquations):
     def product(self, V: NDArray, columns: ArrayLike | None = None) -> NDArray[np.float64]:
         strengths = self.strengths(columns)
         V = np.asarray(V, dtype=np.float64)
-        out = self._mean_of(self.run.total("product", V, strengths))
+        out = self._mean_of(self.run.total("products", V, strengths))
         self.problem.weights_of(out)[...] += strengths * self._identity(V)
         return out
 
