@@ -361,11 +361,12 @@ def test_a_wrong_state_is_found_and_made_anew(kind, rng):
                 changed = (v + 1.0 if np.ndim(v) == 2 else v for v in state_there)
                 part._states[version] = type(state_there)(*changed)
 
-    settings = {"tol": 1e-8, "n_epochs": 100, "block_size": 60, "alphas": [0.02]}
+    settings = {"tol": 1e-8, "n_epochs": 300, "block_size": 60, "alphas": [0.02]}
     wrong = descend(remote, callback=spoil, **settings | {"tol": 0.0, "n_epochs": 3})
     assert runs[-1].n_wrong == 1
     right = descend(remote, callback=spoil, **settings)
-    assert_same(right, descend(make(kind, np.random.default_rng(seed))[1], **settings), 1e-6)
+    unspoilt = descend(make(kind, np.random.default_rng(seed))[1], **settings)
+    np.testing.assert_allclose(right[0].coef, unspoilt[0].coef, atol=1e-5)
     assert right[0].converged
     assert not wrong[0].converged
 
