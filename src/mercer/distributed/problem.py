@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse, vstack
 
 from mercer.designs import Design
 from mercer.distributed.parts import At, DesignFacts, Mix
@@ -58,6 +60,19 @@ class _Asked:
         """The sum over the shards of what parts make of an expression of their rows."""
         asked = self.run if rows.point is None else rows.point
         return asked.total(ask, rows.expression)
+
+    def audit(self, version: At, theta: NDArray) -> None:
+        """Look whether the responses of one shard are those of θ; of each shard in turn."""
+        number = self.n_products // _AUDIT_EVERY % self.run.engine.n_shards
+        n_wrong = self.run.n_wrong
+        difference = self.run.audit(version, lambda number: theta, number)
+        if self.run.n_wrong > n_wrong:
+            warnings.warn(
+                f"responses of shard {number} were off by {difference:.2g} of their size from what "
+                "follows from its rows; those of all shards are made again.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def new_point(self) -> At:
         """The name of another state."""
@@ -111,8 +126,7 @@ class RemoteResponses(RemoteRows):
         asked = self._asked
         asked.n_products += 1
         if asked.n_products % _AUDIT_EVERY == 0:
-            number = asked.n_products // _AUDIT_EVERY % asked.run.engine.n_shards
-            asked.run.audit(self.version, lambda number: self._theta, number)
+            asked.audit(self.version, self._theta)
         return self.total("product", loss, v, outputs)
 
     def mixed(
@@ -144,7 +158,7 @@ class RemotePoint(Point):
         self.responses = problem._forward(self.theta) if responses is None else responses
 
     @property
-    def curvature(self) -> RemoteResponses:  # type: ignore[override]
+    def curvature(self) -> RemoteResponses:
         """The states that know it."""
         return self.responses
 
@@ -192,7 +206,7 @@ class RemoteProblem(Problem):
     >>> run = Run(Here(shards), DesignPart, facts)
     >>> problem = RemoteProblem(run, facts, penalties.L2(0.1))
     >>> solvers.NewtonCG(tol=1e-8).solve(problem).coef.round(4)
-    array([1.5045, 0.2101])
+    array([1.4996, 0.1392])
     """
 
     rows_are_here = False
@@ -228,10 +242,33 @@ class RemoteProblem(Problem):
             )
         return super().alpha_max()
 
+    def sample(self, rows: NDArray[np.int64]) -> tuple[Design, NDArray]:
+        X, y = self._few(len(rows))
+        prepared = self.facts.preprocessing
+        return prepared.feature_map.design(prepared.scaled(X)), y
+
+    def wide_sample(self, rows: NDArray[np.int64]) -> Design:
+        """The design that ``sample`` gives of these rows, in float64."""
+        X, _ = self._few(len(rows))
+        ((_, design),) = self.facts.preprocessing.feature_map.designs(
+            self.facts.preprocessing.scaled(X).astype(np.float64)
+        )
+        return design
+
+    def _few(self, n_rows: int) -> tuple[Any, NDArray]:
+        """Inputs and targets of about so many rows of all shards."""
+        if "sample" not in self._facts:
+            inputs, targets = zip(*self.run.total("sample", n_rows), strict=True)
+            join = vstack if issparse(inputs[0]) else np.concatenate
+            self._facts["sample"] = join(inputs), np.concatenate(targets)
+        return self._facts["sample"]
+
     def with_loss(self, loss: Loss) -> RemoteProblem:
         other = copy(self)
         other.loss = loss
-        other._facts = {name: self._facts[name] for name in {"mean squares"} & self._facts.keys()}
+        other._facts = {
+            name: self._facts[name] for name in {"mean squares", "sample"} & self._facts.keys()
+        }
         return other
 
     def easier(self) -> RemoteProblem:

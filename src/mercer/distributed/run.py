@@ -14,6 +14,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -150,8 +151,12 @@ class Run:
     words: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._plan = self.engine.share(_Plan(self.id, self.kind, self.facts))
         self._begun: set[type] = set()  # kinds of versions that were asked for
+
+    @cached_property
+    def _plan(self) -> Handle:
+        """How parts are made, sent when something is first asked of them."""
+        return self.engine.share(_Plan(self.id, self.kind, self.facts))
 
     def total(
         self,
@@ -190,8 +195,12 @@ class Run:
         for attempt in range(_ATTEMPTS):
             given = version is not None and (begins or attempt > 0)
             own = self._own(truth, numbers) if given and truth is not None else None
-            handles = self.engine.each(answer, *common, numbers=numbers, own=own)
-            got: Partial = self.engine.fetch([self.engine.total(handles, Partial.plus)])[0]
+            # No name holds handles of single shards: what is added is freed on the workers.
+            engine = self.engine
+            summed = engine.total(
+                engine.each(answer, *common, numbers=numbers, own=own), Partial.plus
+            )
+            got: Partial = engine.fetch([summed])[0]
             value = add(value, got.value)
             self.n_rebuilt += 0 if begins else got.rebuilt
             numbers = got.missed
@@ -260,8 +269,8 @@ class Run:
 
 
 def _n_words(value: Any) -> int:
-    """Numbers in arrays, and in tuples of them."""
-    if isinstance(value, tuple):
+    """Numbers in arrays, and in tuples and lists of them."""
+    if isinstance(value, (tuple, list)):
         return sum(_n_words(each) for each in value)
     return int(getattr(value, "size", 0))
 
@@ -288,7 +297,7 @@ def answer(
     """What a part answers to a request, or that it misses the state that it needs."""
     part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
     rebuilt = 0
-    with part.lock, part.working():
+    with part.lock, part.working(), memory.bounded():
         state = None
         if version is not None:
             state = part.state(version, update)
@@ -303,6 +312,6 @@ def _audited(
     memory: Memory, number: int, shard: Shard, plan: _Plan, version: Any, truth: Any
 ) -> float:
     part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
-    with part.lock, part.working():
+    with part.lock, part.working(), memory.bounded():
         state = part.held(version)
         return 0.0 if state is None else part.difference(state, part.made(version, truth))
