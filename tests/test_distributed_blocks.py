@@ -220,6 +220,21 @@ def test_conjugate_gradients_on_landmarks(n_outputs, rng):
         )
 
 
+@pytest.mark.parametrize("kind", ["features", "nystroem"])
+def test_blocks_are_made_in_pieces_where_memory_is_short(kind, rng, monkeypatch):
+    local, remote = make(kind, rng, 2, weights=some_weights(rng))
+    pieces = []
+
+    def chunks(n_rows, n_bytes):
+        pieces.append(n_rows)
+        return [slice(start, min(n_rows, start + 10)) for start in range(0, n_rows, 10)]
+
+    monkeypatch.setattr("mercer.distributed.normal.available_memory", lambda: 1000)
+    monkeypatch.setattr("mercer.distributed.normal.row_chunks", chunks)
+    assert_same(descend(remote), descend(local))
+    assert pieces
+
+
 # -- what is asked, and what it costs --------------------------------------------------------
 
 

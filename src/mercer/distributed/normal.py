@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -9,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer._array import available_memory, row_chunks
 from mercer.distributed.engine import Handle
 from mercer.distributed.parts import DesignFacts
 from mercer.distributed.remote import Columns, RemoteEquations, SettledPart
@@ -20,6 +22,8 @@ from mercer.penalties import RKHSNorm
 
 __all__ = ["NormalFacts", "NormalPart", "RemoteNormalEquations", "remote_equations"]
 
+_SHARE = 0.25  # share of the available memory for columns of a block, and for those that are kept
+_COPIES = 3  # of the columns of a block while they are made and multiplied
 _EXAMPLES = 4  # rows whose features stand for the map that makes them
 _MOST_EXAMPLES = 256  # columns of these
 
@@ -58,6 +62,51 @@ class _State(NamedTuple):
     of_matrix: NDArray[np.float64]  # M w of these rows, (m_i, C)
 
 
+class PiecewiseRows(RowPart):
+    """Rows whose blocks of columns are made some rows at a time where memory is short.
+
+    Such columns are made anew for every product.
+    """
+
+    def gram(self, J: NDArray, exact: bool = False) -> NDArray[np.float64]:
+        pieces = self._pieces(J)
+        if pieces is None:
+            return super().gram(J, exact)
+        total = np.zeros((len(J), len(J)))
+        for rows in pieces:
+            total += self._piece(rows).gram(J, exact)
+        return total
+
+    def project(self, J: NDArray, v: NDArray) -> NDArray[np.float64]:
+        pieces = self._pieces(J)
+        if pieces is None:
+            return super().project(J, v)
+        total = np.zeros((len(J), v.shape[1]))
+        for rows in pieces:
+            total += self._piece(rows).project(J, v[rows])
+        return total
+
+    def product(self, J: NDArray, delta: NDArray) -> NDArray[np.float64]:
+        pieces = self._pieces(J)
+        if pieces is None:
+            return super().product(J, delta)
+        return np.concatenate([self._piece(rows).product(J, delta) for rows in pieces])
+
+    def _pieces(self, J: NDArray) -> Iterator[slice] | None:
+        """Rows at a time; None where the columns are there, or there is room for all of them."""
+        key, room = J.tobytes(), available_memory()
+        there = key in self._cache or (self._last is not None and self._last[0] == key)
+        row = _COPIES * self.design.dtype.itemsize * len(J)
+        if there or room is None or row * self.n_rows <= _SHARE * room:
+            return None
+        self._last = None
+        return row_chunks(self.n_rows, row)
+
+    def _piece(self, rows: slice) -> RowPart:
+        weights = None if self.weights is None else self.weights[rows]
+        return RowPart(self.design.rows(rows), rows, weights)
+
+
 class NormalPart(SettledPart):
     """The residual of the rows of a shard, and sums over these rows by blocks of columns."""
 
@@ -65,8 +114,7 @@ class NormalPart(SettledPart):
 
     def __init__(self, shard: Any, number: int, facts: NormalFacts):
         super().__init__(shard, number, facts)
-        self.n_rows = self.design.shape[0]
-        self.rows = RowPart(self.design, slice(0, self.n_rows), self.weights)
+        self.n_rows = len(self.y)
         self._allowed = 0.0
         self.matrix: RowPart | None = None
         self.of = slice(0, 0)  # rows of the penalty's matrix that are this part's
@@ -74,6 +122,11 @@ class NormalPart(SettledPart):
             edges = np.linspace(0, facts.matrix.shape[0], facts.n_shards + 1).astype(int)
             self.of = slice(int(edges[number]), int(edges[number + 1]))
             self.matrix = RowPart(facts.matrix.rows(self.of), self.of, None)
+
+    @cached_property
+    def rows(self) -> PiecewiseRows:
+        """The design of the rows, which is made when something first needs it."""
+        return PiecewiseRows(self.design, slice(0, self.n_rows), self.weights)
 
     @cached_property
     def target(self) -> NDArray[np.float64]:
@@ -248,7 +301,10 @@ class NormalPart(SettledPart):
 
     def _allow(self, bytes_per_row: float) -> None:
         """Let columns that are made be cached, in so many bytes for each row."""
+        room = available_memory()
         allowed = bytes_per_row * self.n_rows
+        if room is not None:  # shards may be uneven, and others may have taken memory since
+            allowed = min(allowed, self._allowed + max(0.0, _SHARE * room - self.rows.budget))
         self.rows.budget += allowed - self._allowed
         self._allowed = allowed
 

@@ -207,4 +207,5 @@ class SettledPart(DesignPart):
 
 
 def _room(memory: Memory) -> int | None:
-    return available_memory()
+    with memory.bounded():
+        return available_memory()
