@@ -1,0 +1,1 @@
+"""Kernel machines over the workers of a Dask cluster."""
