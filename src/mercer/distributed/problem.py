@@ -239,6 +239,12 @@ class RemoteProblem(Problem):
             raise ValueError(f"loss {self.loss.name!r} is convex and has no surrogate.")
         return self.with_loss(self.loss.surrogate)
 
+    def remote_equations(self, alphas: NDArray[np.float64]) -> Any:
+        """Linear equations of rows on workers; what ``mercer.equations.equations`` gives."""
+        from mercer.distributed.normal import remote_equations
+
+        return remote_equations(self, alphas)
+
     # -- sums over rows ----------------------------------------------------------------------
 
     def _forward(self, theta: NDArray) -> Any:
