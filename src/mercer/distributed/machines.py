@@ -144,8 +144,10 @@ class ShardedRows:
 
     def by_number(self) -> PreparedRows:
         """The scaled rows, brought here when they are asked for by number."""
-        rows = RowsByNumber(self.engine, self.lengths, len(self.given.mean), self.dtype)
-        return rows.prepared(None if self.scaler is None else self.scaler.transform)
+        return self._by_number().prepared(None if self.scaler is None else self.scaler.transform)
+
+    def _by_number(self) -> RowsByNumber:
+        return RowsByNumber(self.engine, self.lengths, len(self.given.mean), self.dtype)
 
     def fit_scaler(self, scale: bool) -> Scaler:
         """A scaler fitted to the rows, or None without ``scale``."""
@@ -164,12 +166,21 @@ class ShardedRows:
 
     def fit_design(self, map_: FeatureMap) -> Design:
         """The design of these rows by a map that is fitted to them."""
-        return _ShardedDesign(self._facts(fit_map(map_, self)))
+        return _ShardedDesign(self._facts(fit_map(map_, self), self.dtype))
 
-    def _facts(self, map_: FeatureMap) -> DesignFacts:
+    def wide_rows(self, prepared: Preprocessing, few: NDArray[np.int64]) -> Design:
+        """The design of a few of these rows, as they were given, in float64."""
+        return prepared.wide_rows(self._by_number()[few], np.arange(len(few)))
+
+    def wide_design(self, prepared: Preprocessing) -> Design:
+        """The design of these rows, as they were given, in float64."""
+        given = replace(self, scaler=prepared.scaler)
+        return _ShardedDesign(given._facts(prepared.feature_map, np.dtype(np.float64)))
+
+    def _facts(self, map_: FeatureMap, dtype: Any) -> DesignFacts:
         prepared = Preprocessing(self.scaler, map_)
         mean_weight = self.total_weight / len(self)
-        common = (self.coding, self.loss, len(self), mean_weight, self.dtype, self.fit_intercept)
+        common = (self.coding, self.loss, len(self), mean_weight, dtype, self.fit_intercept)
         return DesignFacts(prepared, *common)
 
     def in_span(
@@ -197,7 +208,9 @@ class ShardedRows:
         if type(loss).unit is Loss.unit:
             return 1.0
         nothing = maps.IdentityMap().fit(np.zeros((1, len(self.given.mean)), self.dtype))
-        problem = self.problem(_ShardedDesign(self._facts(nothing)), loss, L2(0.0), True)
+        problem = self.problem(
+            _ShardedDesign(self._facts(nothing, self.dtype)), loss, L2(0.0), True
+        )
         return loss.unit(problem.y, problem.row_mean)
 
     def strata(self, classes: Callable[[NDArray], NDArray | None]) -> NDArray | None:
