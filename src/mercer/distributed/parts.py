@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from mercer._blas import blas_threads
-from mercer._rows import PreparedRows
+from mercer._rows import PreparedRows, selected
 from mercer._sparse import sound
-from mercer.designs import Dense, Design
+from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.rows import Expression, Extremes
 from mercer.distributed.run import Part
 from mercer.distributed.shards import Shard
-from mercer.estimators.preprocessing import Preprocessing, Rows
+from mercer.estimators.preprocessing import Preprocessing
 from mercer.estimators.targets import signs
 from mercer.kernels.text import checked_texts
 from mercer.losses import Loss
@@ -120,6 +120,9 @@ class DesignFacts:
     fit_intercept : bool
     n_threads : int or None, default=1
         Threads that products of a shard may use, BLAS included; None leaves them as they are.
+    hold : float, default=0.0
+        Bytes that a shard may take for a kernel's columns, which are else made anew for every
+        product.
     """
 
     preprocessing: Preprocessing
@@ -130,6 +133,7 @@ class DesignFacts:
     dtype: Any
     fit_intercept: bool
     n_threads: int | None = 1
+    hold: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -185,20 +189,36 @@ class DesignPart(Part):
         target = facts.coding.apply(shard.target).astype(dtype)
         if not np.all(np.isfinite(target)):
             raise ValueError(f"y must be finite in {dtype}; it holds NaN or infinity.")
-        rows = Rows(_checked(shard.X, facts), target, shard.weights).weighted()
-        self.y, self.weights = rows.target, None
-        if rows.weights is not None:
-            self.weights = np.asarray(rows.weights, dtype=np.float64) / facts.mean_weight
+        weights, self._counted = shard.weights, None
+        if weights is not None and not weights.all():
+            self._counted = np.flatnonzero(weights)
+            target, weights = target[self._counted], weights[self._counted]
+        self.y, self.weights = target, None
+        if weights is not None:
+            self.weights = np.asarray(weights, dtype=np.float64) / facts.mean_weight
         if len(self.y):
             facts.loss.check_target(self.y)
-        self.design = self._design(rows)
 
-    def _design(self, rows: Rows) -> Design:
+    @cached_property
+    def design(self) -> Design:
+        """The design of these rows, made when something first needs it."""
         feature_map = self.facts.preprocessing.feature_map
-        if not len(rows):  # maps and scalers take no shard without rows
+        if not len(self.y):  # maps and scalers take no shard without rows
             return Dense(np.zeros((0, feature_map.n_features_out_), dtype=self.facts.dtype))
-        scaled = self.facts.preprocessing.scaled_rows(rows.X)
-        return _with_threads(feature_map, self.facts.n_threads).design(scaled)
+        X = self._inputs()
+        X = X if self._counted is None else selected(X, self._counted)
+        scaled = self.facts.preprocessing.scaled_rows(X)
+        design = _with_threads(feature_map, self.facts.n_threads).design(scaled)
+        return design.held(self.facts.hold) if isinstance(design, KernelColumns) else design
+
+    def _inputs(self) -> Any:
+        """Rows as maps take them, those of weight 0 among them: numbers of the fit, or texts."""
+        X = self.shard.X
+        if isinstance(X, PreparedRows):
+            return X
+        if self.facts.preprocessing.feature_map.takes_text:
+            return checked_texts(X)
+        return check_array(sound(X), accept_sparse="csr", dtype=self.facts.dtype)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -274,6 +294,13 @@ class DesignPart(Part):
         """The least and the largest entries of an expression."""
         return Extremes.of(self._evaluated(state, rows))
 
+    def sample(self, state: Any, n_rows: int) -> list[tuple[Any, NDArray]]:
+        """Inputs and targets of about its share of so many rows, evenly spaced."""
+        share = min(len(self.y), -(-n_rows * len(self.y) // self.facts.n_rows))
+        rows = np.unique(np.linspace(0, len(self.y) - 1, share).astype(np.int64))
+        counted = rows if self._counted is None else self._counted[rows]
+        return [(selected(self._inputs(), counted), self.y[rows])] if share else []
+
     def _evaluated(self, state: Any, rows: Expression) -> NDArray:
         arrays = {"y": self.y}
         if state is not None:
@@ -301,12 +328,16 @@ class _Terms(Problem):
 
     def __init__(self, part: DesignPart):
         facts = part.facts
-        self.design, self.y, self.weights = part.design, part.y, part.weights
+        self.part, self.y, self.weights = part, part.y, part.weights
         self.loss, self.penalty = facts.loss, L2(0.0)
         self.fit_intercept, self.dtype = facts.fit_intercept, np.dtype(facts.dtype)
         self.n_rows, self.shape = facts.n_rows, facts.shape  # n_rows: what means divide by
         self.separable = len(self.shape) == 2 and not self.loss.joint
         self._facts = {}
+
+    @property
+    def design(self) -> Design:  # type: ignore[override]
+        return self.part.design  # made when it is needed: targets alone need none
 
     def of_loss(self, loss: Loss) -> _Terms:
         """The same of another loss."""
@@ -317,19 +348,10 @@ class _Terms(Problem):
         return other
 
 
-def _checked(X: Any, facts: DesignFacts) -> Any:
-    """Rows of a shard as maps take them: numbers in the type of the fit, or texts."""
-    if isinstance(X, PreparedRows):
-        return X
-    if facts.preprocessing.feature_map.takes_text:
-        return checked_texts(X) if len(X) else np.empty(0, dtype=object)
-    return check_array(sound(X), accept_sparse="csr", dtype=facts.dtype, ensure_min_samples=0)
-
-
 def _with_threads(feature_map: FeatureMap, n_threads: int | None) -> FeatureMap:
     """The fitted map, with so many threads."""
     if n_threads is None or "n_jobs" not in feature_map.get_params(deep=False):
         return feature_map
     other = copy(feature_map)  # what it has drawn and fitted is shared
-    other.n_jobs = n_threads  # type: ignore[attr-defined]
+    other.n_jobs = n_threads
     return other

@@ -9,6 +9,7 @@ k problems that share every product: norms, values and inner products then come 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -225,6 +226,8 @@ class Problem:
     n_workers: int = 1
     meter: Any = None
     rows_are_here: bool = True  # else vectors of n entries are for other machines
+    # Makes linear equations for strengths where the rows are on other machines.
+    remote_equations: Callable[[NDArray[np.float64]], Any] | None = None
 
     def __init__(
         self,
@@ -381,6 +384,10 @@ class Problem:
         if self.fit_intercept:
             theta[-1] = best_constant(self.loss, self.y, theta[-1], self.row_mean)
         return self.penalty.alpha_max(self.weights_of(self.at(theta).gradient))
+
+    def sample(self, rows: NDArray[np.int64]) -> tuple[Design, NDArray]:
+        """The design and the targets of a few rows; of others where the rows are elsewhere."""
+        return self.design.rows(rows), self.y[rows]
 
     def with_penalty(self, penalty: Penalty) -> Problem:
         """The same problem with another penalty."""
