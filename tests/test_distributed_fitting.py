@@ -70,6 +70,7 @@ MAPS = {
     "nystroem": maps.Nystroem(n_components=20),
     "span": maps.Nystroem(n_components=20, whiten=False),
     "given": maps.Nystroem(landmarks=np.eye(4)),
+    "exact": maps.ExactKernel(),
     "linear": maps.IdentityMap(),
     "stump": maps.RandomStump(n_components=32),
     "tree": maps.RandomTree(n_components=32),
@@ -93,6 +94,21 @@ def test_every_map_gives_the_coefficients_of_the_local_fit(data, name, weighted)
 def test_the_number_of_shards_changes_nothing(data, edges):
     X, y, w = data
     _assert_same(KernelRegressor(n_components=10, **TIGHT), X, y, w, edges=edges)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_the_exact_machine_has_all_rows_for_landmarks(data, labels, loss):
+    X, _, w = data
+    model = KernelClassifier("exact", loss=loss, random_state=0, tol=1e-10)
+    local, far = _assert_same(model, X, labels, w, rtol=1e-6)
+    np.testing.assert_allclose(far.feature_map_.landmarks_, local.feature_map_.landmarks_)
+
+
+def test_exact_machines_tell_how_sure_they_are(data):
+    X, y, w = data
+    local, far = _assert_same(KernelRegressor("exact"), X, y, w)
+    ours, theirs = far.predict(X[:9], return_std=True), local.predict(X[:9], return_std=True)
+    np.testing.assert_allclose(ours[1], theirs[1], rtol=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["auto", "cg", "block"])
@@ -207,6 +223,7 @@ def test_a_path_is_judged_by_the_same_rows(data, labels, scoring):
         ({"posterior": True}, "posterior must be False over many machines"),
         ({"alphas": [1.0], "selection": "loo"}, "selection must be 'holdout' or 'auto'"),
         ({"penalty": "l1"}, "penalty must be 'l2' over many machines; got 'l1'"),
+        ({"feature_map": "exact", "solver": "cg"}, "solver must be 'auto' or 'block' for the kern"),
         ({"solver": "cholesky"}, "solver must be one of 'auto', 'block'.* got 'cholesky'"),
         ({"feature_map": "ngrams"}, "feature_map must take numbers over many machines"),
         ({"feature_map": maps.Nystroem(landmarks="kmeans")}, "landmarks must be 'uniform' or an"),

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -168,9 +169,11 @@ class ShardedRows:
         """The design of these rows by a map that is fitted to them."""
         return _ShardedDesign(self._facts(fit_map(map_, self), self.dtype))
 
-    def wide_rows(self, prepared: Preprocessing, few: NDArray[np.int64]) -> Design:
-        """The design of a few of these rows, as they were given, in float64."""
-        return prepared.wide_rows(self._by_number()[few], np.arange(len(few)))
+    def wide_rows(
+        self, prepared: Preprocessing, problem: RemoteProblem, few: NDArray[np.int64]
+    ) -> Design:
+        """The design of the rows that ``problem.sample`` has, in float64."""
+        return problem.wide_sample(few)
 
     def wide_design(self, prepared: Preprocessing) -> Design:
         """The design of these rows, as they were given, in float64."""
@@ -200,7 +203,8 @@ class ShardedRows:
     ) -> RemoteProblem:
         """The problem of a design of these rows."""
         facts: DesignFacts = design.facts  # type: ignore[attr-defined]
-        run = self.log.begin(Run(self.engine, DesignPart, facts))
+        told = _without_rows(facts) if _is_of_all_rows(design, penalty) else facts
+        run = self.log.begin(Run(self.engine, DesignPart, told))
         return RemoteProblem(run, facts, penalty, design)  # type: ignore[arg-type]
 
     def unit(self, loss: Loss) -> float:
@@ -249,6 +253,11 @@ class ShardedRows:
                 f"solver must be one of 'auto', {', '.join(map(repr, _SOLVERS))} over many "
                 f"machines; got {solver.name!r}, which the models of mercer itself take."
             )
+        if solver.name != "block" and _is_of_all_rows(problem.design, problem.penalty):
+            raise ValueError(
+                "solver must be 'auto' or 'block' for the kernel machine of all rows over many "
+                f"machines; got {solver.name!r}."
+            )
         if self.log.checkpoint is None:
             return solver
         if not isinstance(solver, BlockCoordinateDescent):
@@ -282,6 +291,32 @@ class _ShardedDesign(RemoteDesign):
     def __init__(self, facts: DesignFacts):
         super().__init__(facts)
         self.facts = facts
+
+
+@dataclass(frozen=True)
+class _Bare(DesignFacts):
+    """Facts for parts that make no design."""
+
+    n_columns: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_columns + self.fit_intercept, *self.coding.shape)
+
+
+def _is_of_all_rows(design: Design, penalty: Penalty) -> bool:
+    """Whether a problem is the kernel machine of all rows: see ``equations.spans_all_rows``."""
+    return isinstance(penalty, RKHSNorm) and penalty.matrix is design
+
+
+def _without_rows(facts: DesignFacts) -> _Bare:
+    """Facts without the rows that an exact kernel has here, which workers have by themselves."""
+    prepared = facts.preprocessing
+    map_ = copy(prepared.feature_map)
+    vars(map_).pop("landmarks_")
+    given = {each.name: getattr(facts, each.name) for each in fields(facts)}
+    given["preprocessing"] = Preprocessing(prepared.scaler, map_)
+    return _Bare(**given, n_columns=prepared.feature_map.n_features_out_)
 
 
 def columns_of_shard(shard: Shard) -> Columns | None:
