@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -13,10 +15,10 @@ from mercer import maps, penalties, solvers
 from mercer._array import check_memory
 from mercer._random import RandomStateLike
 from mercer._validation import is_name
-from mercer.designs import Design, KernelColumns, Local
+from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.precision import Outcome, Precise, at
-from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
+from mercer.estimators.preprocessing import Rows
 from mercer.estimators.selection import (
     Interrupted,
     Task,
@@ -26,11 +28,10 @@ from mercer.estimators.selection import (
     split_key,
 )
 from mercer.estimators.state import check_path
-from mercer.estimators.targets import unit_of
 from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem import Problem
-from mercer.solvers.forms import best_form, in_span
+from mercer.solvers.forms import best_form
 
 __all__ = ["KernelMachine", "checked_strength", "with_default_strength"]
 
@@ -79,8 +80,8 @@ class KernelMachine(FeatureModel):
 
         def solve(problem: Problem) -> Outcome:
             if self.alphas is not None:
-                return self._followed(problem, thetas, listener)
-            solver = self._solver(problem)
+                return self._followed(problem, rows, thetas, listener)
+            solver = self._solver(problem, rows)
             return solver, [solver.solve(problem, start, listener)]
 
         if self.alphas is None:
@@ -92,8 +93,8 @@ class KernelMachine(FeatureModel):
         precise = Precise(
             solve,
             [problem.penalty.alpha] if self.alphas is None else self.path_["alpha"].tolist(),
-            lambda few: prepared.wide_rows(rows.X, few),
-            lambda: self._problem(prepared.wide_design(rows.X), rows, loss),
+            lambda few: rows.wide_rows(prepared, problem, few),
+            lambda: self._problem(rows.wide_design(prepared), rows, loss),
         )
         solver, results = precise(problem)
         if self.alphas is None:
@@ -115,14 +116,14 @@ class KernelMachine(FeatureModel):
             if not isinstance(fitted, maps.ExactKernel) or fitted.was_fitted_to(scaled):
                 return fitted.design(scaled), True, None
         self._forget()
-        self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
-        scaled = Preprocessing(self.scaler_).scaled_rows(rows.X)
+        self.scaler_ = rows.fit_scaler(self.scale)
+        rows = rows.scaled(self.scaler_)
         if self.gamma_path is None:
-            map_ = with_resolved_gamma(map_, scaled, rows.weights)
+            map_ = rows.with_resolved_gamma(map_)
         thetas = None
         if self.gamma_path is not None or self.alphas is not None:
-            map_, thetas = self._choose(map_, replace(rows, X=scaled), loss)
-        design = map_.fit_design(scaled)
+            map_, thetas = self._choose(map_, rows, loss)
+        design = rows.fit_design(map_)
         self.feature_map_, self._settings_, self._width_ = map_, settings, width
         return design, False, thetas
 
@@ -138,10 +139,10 @@ class KernelMachine(FeatureModel):
             self.selection,
             self.validation_fraction,
             key=lambda map_: split_key(map_, self.random_state),
-            strata=self._strata(rows.target),
+            strata=rows.strata(self._strata),
             problem=lambda design, part: self._problem(design, part, loss),
-            solver=self._solver,
-            score=lambda responses, part: self._score(responses, part, loss),
+            solver=lambda problem: self._solver(problem, rows),
+            score=self._scorer(loss),
         )
         try:
             choice = choose(task, map_)
@@ -154,8 +155,8 @@ class KernelMachine(FeatureModel):
             self.alpha_ = choice.alpha
         return choice.map_, choice.thetas
 
-    def _solver(self, problem: Problem) -> solvers.Solver:
-        return solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
+    def _solver(self, problem: Problem, rows: Rows) -> solvers.Solver:
+        return rows.solver(self.solver, problem, self.tol, self.max_iter)
 
     def _problem(self, design: Design, rows: Rows, loss: Loss) -> Problem:
         """The problem of these rows, if there is memory to solve it."""
@@ -171,13 +172,12 @@ class KernelMachine(FeatureModel):
                 "feature_map must not be a LocalKernel, whose leaves LocalKernelRegressor and "
                 "LocalKernelClassifier fit one by one."
             )
-        penalty = self._resolve_penalty(design.shape[0], rows.weights)
+        penalty = self._resolve_penalty(rows.total_weight)
         if self.alpha is None and self.alphas is None and self._is_ridge():
-            unit = unit_of(loss, rows.target, rows.weights)
+            unit = rows.unit(loss)
             penalty = penalty if unit == 1 else replace(penalty, alpha=unit * penalty.alpha)
-        if isinstance(design, KernelColumns):
-            design, penalty = in_span(design, penalty, self._is_ridge(), loss.quadratic)
-        problem = Problem(design, rows.target, loss, penalty, rows.weights, self.fit_intercept)
+        design, penalty = rows.in_span(design, penalty, self._is_ridge(), loss.quadratic)
+        problem = rows.problem(design, loss, penalty, self.fit_intercept)
         unsaid = self.alpha is None and self.alphas is None and isinstance(self.penalty, str)
         return with_default_strength(problem) if unsaid and penalty.l1 else problem
 
@@ -185,12 +185,16 @@ class KernelMachine(FeatureModel):
         return is_name(self.penalty, "l2")
 
     def _followed(
-        self, problem: Problem, thetas: list[NDArray] | None, listener: Listener | None
+        self,
+        problem: Problem,
+        rows: Rows,
+        thetas: list[NDArray] | None,
+        listener: Listener | None,
     ) -> Outcome:
         """The solver of a path, and its results for every alpha."""
         alphas = self.path_["alpha"].tolist()
         if thetas is None or self.solver not in ("auto", "cholesky"):
-            solver = self._solver(problem)
+            solver = self._solver(problem, rows)
             return solver, solver.solve_path(problem, alphas, listener)
         # To leave out every row takes the direct solutions for all of them: they are looked at.
         direct = solvers.Cholesky(tol=self.tol, max_iter=self.max_iter)
@@ -266,15 +270,15 @@ class KernelMachine(FeatureModel):
         del other.trace_
         return other
 
-    def _score(self, responses: NDArray, rows: Rows, loss: Loss) -> float:
-        """The score of responses to rows that the model has not seen; greater is better."""
-        return -mean_loss(responses, rows, loss)
+    def _scorer(self, loss: Loss) -> Callable[[NDArray, Rows], float]:
+        """Gives the score of responses to rows that the model has not seen; greater is better."""
+        return partial(_minus_mean_loss, loss=loss)
 
     def _scoring(self) -> str:
         """The word for what choices are made by."""
         return "loss"
 
-    def _resolve_penalty(self, n_samples: int, weights: NDArray | None) -> Penalty:
+    def _resolve_penalty(self, total_weight: float) -> Penalty:
         if self.alphas is not None:
             if self.alpha is not None:
                 raise ValueError(f"alpha must be left out beside alphas; got {self.alpha!r}.")
@@ -282,7 +286,7 @@ class KernelMachine(FeatureModel):
                 raise ValueError(f"penalty must be a name beside alphas; got {self.penalty!r}.")
             strongest = max(checked_path(self.alphas, "alphas"))
             return penalties.get(self.penalty, strongest, self.l1_ratio)
-        default = _ALPHA / (n_samples if weights is None else float(np.sum(weights)))
+        default = _ALPHA / total_weight
         alpha = default if self.alpha is None else self.alpha
         return checked_strength(penalties.get(self.penalty, alpha, self.l1_ratio), self.alpha)
 
@@ -290,6 +294,10 @@ class KernelMachine(FeatureModel):
         super()._check_state()
         if "coef" in (vars(self).get("path_") or ()):
             check_path(self)
+
+
+def _minus_mean_loss(responses: NDArray, rows: Rows, loss: Loss) -> float:
+    return -mean_loss(responses, rows, loss)
 
 
 def checked_strength(penalty: Penalty, alpha: Any) -> Penalty:

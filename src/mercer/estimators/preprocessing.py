@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
+from mercer import solvers
 from mercer._array import Matrix, check_memory, row_chunks
 from mercer._rows import Data, PreparedRows, bytes_per_row, is_large, is_sparse, selected
-from mercer.designs import Design
+from mercer.designs import Design, KernelColumns
+from mercer.estimators.targets import unit_of
+from mercer.losses import Loss
 from mercer.maps import ExactKernel, FeatureMap
+from mercer.penalties import Penalty
+from mercer.problem import Problem
+from mercer.solvers.forms import in_span
 
-__all__ = ["Preprocessing", "Rows", "Scaler", "fit_scaler", "with_resolved_gamma"]
+__all__ = ["Preprocessing", "Rows", "Scaler", "checked_scaler", "fit_scaler", "with_resolved_gamma"]
 
 Scaler: TypeAlias = StandardScaler | MaxAbsScaler | None
 
@@ -24,14 +31,86 @@ _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit is warned of
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a fit with their targets and weights."""
+    """Rows of a fit with their targets and weights, and what a fit asks of all of them."""
 
     X: Any  # Data of shape (n, d), or texts
     target: NDArray  # (n,) or (n, k)
     weights: NDArray | None = None
 
+    # Whether they are in this process: those of many machines offer sums alone.
+    are_here: ClassVar[bool] = True
+
     def __len__(self) -> int:
         return len(self.target)
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights, the number of rows without them."""
+        return float(len(self) if self.weights is None else np.sum(self.weights))
+
+    def fit_scaler(self, scale: bool) -> Scaler:
+        """``fit_scaler`` of these rows."""
+        return fit_scaler(self.X, self.weights, scale)
+
+    def scaled(self, scaler: Scaler) -> Self:
+        """These rows scaled, when they are read if they are large."""
+        return replace(self, X=Preprocessing(scaler).scaled_rows(self.X))
+
+    def with_resolved_gamma(self, map_: FeatureMap) -> FeatureMap:
+        """``map_`` with a kernel whose gamma is a number for these rows, which are scaled."""
+        return with_resolved_gamma(map_, self.X, self.weights)
+
+    def fit_design(self, map_: FeatureMap) -> Design:
+        """The design of these rows, which are scaled, by a map that is fitted to them."""
+        return map_.fit_design(self.X)
+
+    def wide_rows(
+        self, prepared: Preprocessing, problem: Problem, few: NDArray[np.int64]
+    ) -> Design:
+        """The design of a few of these rows, as they were given, in float64.
+
+        They are those of ``problem.sample``, where the problem has other ones.
+        """
+        return prepared.wide_rows(self.X, few)
+
+    def wide_design(self, prepared: Preprocessing) -> Design:
+        """The design of these rows, as they were given, in float64."""
+        return prepared.wide_design(self.X)
+
+    def unit(self, loss: Loss) -> float:
+        """The loss's typical second derivative, in units of the squared loss's."""
+        return unit_of(loss, self.target, self.weights)
+
+    def strata(self, classes: Callable[[NDArray], NDArray | None]) -> NDArray | None:
+        """Classes of the targets, (n,)."""
+        return classes(self.target)
+
+    def solver(
+        self, given: str | solvers.Solver, problem: Problem, tol: float, max_iter: int
+    ) -> solvers.Solver:
+        """The solver of that name, or itself, for a problem of these rows."""
+        return solvers.get(given, problem, tol=tol, max_iter=max_iter)
+
+    def scores(
+        self, answer: Callable[[Any], NDArray], score: Callable[[NDArray, Rows], float]
+    ) -> list[float]:
+        """The score of each of the models (q,) whose responses (q, n) or (q, n, k) to X these are.
+
+        A score is a mean over rows by their weights.
+        """
+        return [score(each, self) for each in answer(self.X)]
+
+    def in_span(
+        self, design: Design, penalty: Penalty, is_ridge: bool, is_quadratic: bool
+    ) -> tuple[Design, Penalty]:
+        """A design and its penalty as solvers take them: see ``forms.in_span``."""
+        if isinstance(design, KernelColumns):
+            return in_span(design, penalty, is_ridge, is_quadratic)
+        return design, penalty
+
+    def problem(self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool) -> Problem:
+        """The problem of a design of these rows."""
+        return Problem(design, self.target, loss, penalty, self.weights, fit_intercept)
 
     def taken(self, rows: NDArray) -> Rows:
         """Some of these rows, by index or by a mask; large X are not read yet."""
@@ -119,8 +198,13 @@ def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
     scaler = MaxAbsScaler() if is_sparse(X) else StandardScaler()
     with np.errstate(over="ignore", invalid="ignore"):
         _fit_by_rows(scaler, X, weights if scale else None)
+    return checked_scaler(scaler, X.dtype, scale)
+
+
+def checked_scaler(scaler: StandardScaler | MaxAbsScaler, dtype: np.dtype, scale: bool) -> Scaler:
+    """A fitted scaler of rows of that type; see ``fit_scaler``, whose end this is."""
     if not scale:
-        spread = scaler.max_abs_ if is_sparse(X) else np.sqrt(scaler.var_)
+        spread = scaler.max_abs_ if isinstance(scaler, MaxAbsScaler) else np.sqrt(scaler.var_)
         spread = spread[spread > 0]
         if len(spread) and spread.max() > _UNEVEN * spread.min():
             warnings.warn(
@@ -128,13 +212,13 @@ def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
                 "the kernel sees little but the largest; scale=True or a scaler before the model "
                 "helps.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
         return None
     bad = ~np.isfinite(scaler.scale_)
     if bad.any():
         raise ValueError(
-            f"X must have values small enough to be scaled in {X.dtype}; column "
+            f"X must have values small enough to be scaled in {dtype}; column "
             f"{int(np.flatnonzero(bad)[0])} is too large."
         )
     return scaler
