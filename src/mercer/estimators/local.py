@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import available_memory, check_memory, n_threads
 from mercer._random import RandomStateLike
-from mercer._rows import PreparedRows, is_large, is_sparse
+from mercer._rows import PreparedRows, is_far, is_large, is_sparse
 from mercer._validation import positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
@@ -148,8 +148,11 @@ class LocalKernelMachine(FeatureModel):
         positive_number(self.tol, "tol")
         positive_integer(self.max_iter, "max_iter")
         self._forget()
-        self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
         is_rough = min(alphas) * len(rows) < _ROUGH_RIDGE
+        if is_far(rows.X):
+            rows.X.data.fit_leaves(self, rows, loss, alphas, is_rough, listener)
+            return
+        self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
         if self._goes_through_files(map_, rows):
             self._fit_through_files(map_, rows, loss, alphas[0], is_rough, listener)
             return
