@@ -79,9 +79,10 @@ class Engine(Protocol):
     def changed(
         self, work: OfShard, *args: Any, own: Mapping[int, tuple[Any, ...]] | None = None
     ) -> Engine:
-        """An engine of the same workers whose shard i is ``work(memory, i, shard, *args, *own[i])``.
+        """An engine of the same workers whose shard i is ``work(memory, i, shard i, *args,
+        *own[i])``, made and kept where shard i is.
 
-        It is made where shard i is, and kept there. The shards of this engine stay.
+        The shards of this engine stay; to close the new one forgets the new shards alone.
         """
         ...
 
