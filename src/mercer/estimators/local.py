@@ -35,7 +35,7 @@ _RIDGE = 0.3  # default n alpha, as of the machines of all rows
 _ROUGH_RIDGE = 1e-3
 _LEAF_MATRICES = 3.0  # of the size of a leaf that its thread works with
 
-_TEXTS = SHARED | entries(
+LOCAL = SHARED | entries(
     """
     kernel : str, kernel or callable, default="laplacian"
         "laplacian", "gaussian", "exponential", "cauchy", "matern" or an object of
@@ -83,7 +83,7 @@ _TEXTS = SHARED | entries(
         Passed on after an interruption; the trees finished so far are in place and can predict.
     """
 )
-_TEXTS["method"] = """\
+LOCAL["method"] = """\
 Rows are cut in two in random directions until no leaf has more than ``leaf_size`` of them; a
 kernel machine is solved in each, ``min_f sum_i loss(y_i, f(x_i) + b) + n_samples * alpha / 2 *
 |f|^2`` over the rows i of the leaf, and several trees are averaged. With one leaf that is the
@@ -93,7 +93,7 @@ Rows that memory, or :func:`mercer.set_config`, has no room for are fitted throu
 if there are no ``alphas``: arrays, memory maps, or Parquet files by
 :func:`mercer.datasets.memory_mapped`. The first cuts are then those of a sample, and the arrays of
 the model stay in files that are gone when the model is. To save it takes memory for all of them."""
-_TEXTS["sources"] = """\
+LOCAL["sources"] = """\
 See Also
 --------
 mercer.maps.LocalKernel : the cuts and the features.
@@ -343,7 +343,7 @@ class LocalKernelMachine(FeatureModel):
         }
 
 
-@documented(_TEXTS | POSTERIOR)
+@documented(LOCAL | POSTERIOR)
 class LocalKernelRegressor(Posteriors, Regression, LocalKernelMachine):
     """Regression by exact kernel machines of nearby rows, in time that is linear in the rows.
 
@@ -381,7 +381,7 @@ class LocalKernelRegressor(Posteriors, Regression, LocalKernelMachine):
     """
 
 
-@documented(_TEXTS)
+@documented(LOCAL)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LocalKernelClassifier(Classification, LocalKernelMachine):
     """Classification by exact kernel machines of nearby rows, in time that is linear in the rows.
