@@ -141,23 +141,24 @@ class Forest:
             size = max(2, self.node_size * len(sample) // self.n)
             cuts = self.overlap, self.key, self.map.n_jobs
             self.top, places = top_of_tree(sample, size, number, *cuts)
+            self.close()
             self.nodes = self.shards.exchange(_Split(self.top), len(places), _join)
-            try:
-                for _ in self._solved(number, places):
-                    if len(self.parts) - self.n_whole == len(places):
-                        self.trees.append(grafted(self.top, self._partitions(self.n_whole)))
-                        self.n_whole = len(self.parts)
-                    if listener is not None and listener(self):
-                        return len(self.trees) < self.n_trees
-            finally:
-                self.nodes.close()
+            for _ in self._solved(self.nodes, number, places):
+                if len(self.parts) - self.n_whole == len(places):
+                    self.trees.append(grafted(self.top, self._partitions(self.n_whole)))
+                    self.n_whole = len(self.parts)
+                if listener is not None and listener(self):
+                    return len(self.trees) < self.n_trees
         return False
 
-    def _solved(self, number: int, places: list[int]) -> Iterator[None]:
+    def close(self) -> None:
+        """Forget the nodes of the tree at work; without them there is no model of a part of it."""
+        if self.nodes is not None:
+            self.nodes.close()
+            self.nodes = None
+
+    def _solved(self, nodes: Engine, number: int, places: list[int]) -> Iterator[None]:
         """Solve the nodes of a tree, a few of which are waited for at a time."""
-        nodes = self.nodes
-        if nodes is None:
-            return
         own = {i: (place,) for i, place in enumerate(places)}
         handles: list[Handle] = nodes.each(_solve, self.plan, number, own=own)
         step = max(1, nodes.n_workers)
@@ -168,7 +169,8 @@ class Forest:
     def _sample(self) -> NDArray:
         """The rows that first cuts are grown from."""
         chosen = np.sort(distinct(self.key, self.n, min(self.n, _SAMPLE), Slot.BATCH))
-        return np.ascontiguousarray(self.rows[chosen if self.fitted is None else self.fitted[chosen]])
+        rows = self.rows[chosen if self.fitted is None else self.fitted[chosen]]
+        return np.ascontiguousarray(rows)
 
     def _node_size(self) -> int:
         """Rows of a node: the same for any number of workers that have the memory."""
@@ -285,9 +287,7 @@ def _join(*pieces: _Node) -> _Node:
     return _Node(*(None if own[0] is None else np.concatenate(own) for own in columns))
 
 
-def _solve(
-    memory: Memory, number: int, node: _Node, plan: _Plan, tree: int, place: int
-) -> _Part:
+def _solve(memory: Memory, number: int, node: _Node, plan: _Plan, tree: int, place: int) -> _Part:
     """Grow the part of a tree below a node, and solve its leaves."""
     check_memory(
         len(node) * _bytes_of_row(node.X),

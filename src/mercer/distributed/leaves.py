@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -117,7 +118,7 @@ def fit_leaves(
             work = replace(work, alphas=[_chosen(model, work, rows)])
         model.alpha_ = work.alphas[0]
         listener = _both(listener, far.callback)
-        solution = _solution(model, work, rows, listener)
+        solution = _solution(stack.enter_context(closing(work)), rows, listener)
     model.feature_map_ = solution.map
     theta = solution.coef if rows.target.ndim == 2 else solution.coef[:, 0]
     model._adopt_solution(solution, theta, solution.optimality)
@@ -130,9 +131,7 @@ def _both(first: Listener | None, second: Listener | None) -> Listener | None:
     return lambda state: bool(first(state)) | bool(second(state))
 
 
-def _solution(
-    model: LocalKernelMachine, work: Forest, rows: Rows, listener: Listener | None
-) -> FileSolution:
+def _solution(work: Forest, rows: Rows, listener: Listener | None) -> FileSolution:
     """The trees that are solved, and the rows here, which the model keeps."""
     landmarks = _held(work.rows)
     n_expected = int(work.map.expected_members(work.n))
@@ -182,12 +181,13 @@ def _chosen(model: LocalKernelMachine, work: Forest, rows: Rows) -> float:
         heavier = float(rows.weights.mean() / rows.weights[~held].mean())
     own = {
         i: (work.shards.share(held[first:last]), heavier)
-        for i, (first, last) in enumerate(zip(edges[:-1], edges[1:], strict=True))
+        for i, (first, last) in enumerate(pairwise(edges))
     }
-    with closing(work.shards.changed(_with_held, own=own)) as shards:
-        trial = replace(
-            work, shards=shards, alphas=[a * share for a in alphas], fitted=np.flatnonzero(~held)
-        )
+    fewer = {"alphas": [alpha * share for alpha in alphas], "fitted": np.flatnonzero(~held)}
+    with (
+        closing(work.shards.changed(_with_held, own=own)) as shards,
+        closing(replace(work, shards=shards, **fewer)) as trial,
+    ):
         trial.solve(None)
         answers = trial.answers()[:, held]
     answers = answers if rows.target.ndim == 2 else answers[:, :, 0]

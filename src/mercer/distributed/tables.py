@@ -1,4 +1,4 @@
-"""Tables whose rows lie on the shards of an engine: some come here, all are prepared where they are.
+"""Tables whose rows are on shards: some come here, all are prepared where they are.
 
 Whatever an estimator learns of some rows, such as the kinds of columns or scales of the inputs, it
 learns here, of the rows that it would look at on one machine: they are drawn by their numbers among
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import narwhals as nw
@@ -169,7 +170,7 @@ class FarTable(_Far):
         share, own = self.engine.share, {}
         index = np.arange(self.edges[-1]) if self.index is None else self.index
         cuts = np.searchsorted(index, self.edges)
-        for i, (first, last) in enumerate(zip(cuts[:-1], cuts[1:], strict=True)):
+        for i, (first, last) in enumerate(pairwise(cuts)):
             places = None if self.index is None else share(index[first:last] - self.edges[i])
             of_rows = None if weights is None else share(weights[first:last])
             own[i] = int(first), places, share(target[first:last]), of_rows, None
@@ -226,7 +227,7 @@ def brought(engine: Engine, edges: NDArray[np.int64], rows: NDArray[np.int64]) -
     cuts = np.searchsorted(rows[order], edges)
     own = {
         i: (rows[order[first:last]] - edges[i],)
-        for i, (first, last) in enumerate(zip(cuts[:-1], cuts[1:], strict=True))
+        for i, (first, last) in enumerate(pairwise(cuts))
         if last > first
     }
     numbers = sorted(own) or [0]
