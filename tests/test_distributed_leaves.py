@@ -36,6 +36,12 @@ class Sent(Here):
         return Sent(self.each(work, *args, own=own), self.n_workers)
 
 
+@pytest.fixture(autouse=True)
+def small_nodes(monkeypatch):
+    """Several nodes of few rows."""
+    monkeypatch.setattr("mercer.distributed.forest._LEAST_ROWS", 100)
+
+
 @pytest.fixture(scope="module")
 def data():
     rng = np.random.default_rng(0)

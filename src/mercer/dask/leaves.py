@@ -11,10 +11,11 @@ from mercer.dask.estimators import _CLUSTER
 from mercer.distributed.leaves import fit_local_machine
 from mercer.estimators._documentation import documented
 from mercer.estimators.local import LOCAL
+from mercer.estimators.posterior import POSTERIOR
 
 __all__ = ["LocalKernelClassifier", "LocalKernelRegressor"]
 
-_DASK = LOCAL | _CLUSTER
+_DASK = LOCAL | POSTERIOR | _CLUSTER
 _DASK["method"] = """\
 Rows are moved to the nodes of a tree, each on some worker, and every node is a task: its part of
 the tree is grown and its leaves are solved there, by one thread. A task that is lost with its

@@ -36,7 +36,9 @@ __all__ = ["Forest"]
 _SAMPLE = 2**18  # rows that the first cuts are drawn from: medians are right to a percent or so
 # Nodes of a tree: enough for many workers, and few enough for every shard to give rows to all.
 _FEW_NODES, _MANY_NODES = 64, 256
-_NODE_ROWS = 2**17  # rows of a node where there are no more nodes than that
+# Rows of a node: fewer are not worth a task, and more where there would be too many nodes.
+_LEAST_ROWS, _NODE_ROWS = 2**11, 2**17
+_NEWS = 8  # times that a listener is told of a tree, or so
 _SHARE = 0.5  # of a worker's memory, that the rows of a node may take
 _COPIES, _BOOKKEEPING = 4.0, 100.0  # times that these are held, and bytes of each of them besides
 
@@ -161,7 +163,7 @@ class Forest:
         """Solve the nodes of a tree, a few of which are waited for at a time."""
         own = {i: (place,) for i, place in enumerate(places)}
         handles: list[Handle] = nodes.each(_solve, self.plan, number, own=own)
-        step = max(1, nodes.n_workers)
+        step = max(nodes.n_workers, -(-len(handles) // _NEWS))
         for first in range(0, len(handles), step):
             self.parts += nodes.fetch(handles[first : first + step])
             yield
@@ -174,7 +176,8 @@ class Forest:
 
     def _node_size(self) -> int:
         """Rows of a node: the same for any number of workers that have the memory."""
-        size = max(2 * self.leaf_size, min(self.n // _FEW_NODES, _NODE_ROWS), self.n // _MANY_NODES)
+        wanted = max(min(self.n // _FEW_NODES, _NODE_ROWS), self.n // _MANY_NODES)
+        size = max(2 * self.leaf_size, _LEAST_ROWS, wanted)
         rooms = [room for room in self.shards.everywhere(_room) if room is not None]
         of_row = _bytes_of_row(self.rows)
         most = int(_SHARE * min(rooms) / of_row) if rooms else size
