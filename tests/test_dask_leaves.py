@@ -94,7 +94,9 @@ def test_an_automatic_model_of_a_frame(client, data, monkeypatch):
     intervals = model.predict_interval(lazy[["a", "b", "c"]], coverage=0.8)
     found = intervals.compute(scheduler="sync")
     np.testing.assert_allclose(found, local.predict_interval(frame, coverage=0.8), atol=1e-10)
-    levels = model.predict(da.from_array(frame[["a", "b", "c"]].to_numpy(), chunks=(500, 3)), quantiles=[0.5])
+    levels = model.predict(
+        da.from_array(frame[["a", "b", "c"]].to_numpy(), chunks=(500, 3)), quantiles=[0.5]
+    )
     assert levels.shape == (1500, 1)
     assert isinstance(model.to_local(), mercer.AutoKernelRegressor)
 

@@ -57,16 +57,19 @@ class FarRows:
         """These rows, if an estimator of tables can be fitted to them."""
         raise NotImplementedError
 
+    def labels(self, reading: Any, places: list[int]) -> dict[int, Any]:
+        """Columns of labels, all of their rows brought here, where ``reading`` says how to read."""
+        raise NotImplementedError
+
     def treated(
         self,
         treat: Callable[[Any], Any],
-        rows: NDArray[np.int64],
-        out: NDArray,
-        differs: bool,
+        known: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray]],
+        like: NDArray,
     ) -> PreparedRows:
-        """The rows after ``treat``, learned from ``rows``, of which it made ``out`` itself.
+        """The rows after ``treat``, as rows that are ``like`` these.
 
-        ``differs`` says whether these have to keep that, and are not what ``treat`` gives.
+        Each of ``known`` are numbers of rows, increasing, of columns, and what these hold instead.
         """
         raise NotImplementedError
 

@@ -57,7 +57,7 @@ class _Automatic(DaskModel):
 
 
 @documented(_DASK)
-class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor):
+class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor):  # type: ignore[misc]
     """:class:`mercer.AutoKernelRegressor`, fitted where the rows are.
 
     {method}
@@ -147,7 +147,7 @@ class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor):
 
 
 @documented(_DASK)
-class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier):
+class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier):  # type: ignore[misc]
     """:class:`mercer.AutoKernelClassifier`, fitted where the rows are.
 
     {method}

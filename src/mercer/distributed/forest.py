@@ -244,9 +244,17 @@ class Forest:
         leaf = Partition(
             like.directions[:0], like.low[:0], like.high[:0], like.children[:0], np.array([-1])
         )
-        one = np.ones(1, np.int64)
+        one, all_left = np.ones(1, np.int64), np.ones(1)
         return [
-            _Part(leaf, number, one, np.zeros((1, 1, len(mean)), dtype), mean[None, None], one, 1)
+            _Part(
+                leaf,
+                number,
+                one,
+                np.zeros((1, 1, len(mean)), dtype),
+                mean[None, None],
+                all_left,
+                1,
+            )
             for number, mean in (
                 (number, (mean * fit_intercept).astype(dtype))
                 for number, mean in gathered(self.nodes, _mean)[first:]
@@ -286,8 +294,9 @@ def _piece(shard: NumberedRows, rows: NDArray[np.int64], shares: NDArray[np.floa
 def _join(*pieces: _Node) -> _Node:
     """The rows of a node, in the order of the shards."""
     names = ("X", "target", "weights", "numbers", "asked", "asked_numbers", "shares")
-    columns = ([getattr(piece, name) for piece in pieces] for name in names)
-    return _Node(*(None if own[0] is None else np.concatenate(own) for own in columns))
+    columns: list[list[Any]] = [[getattr(piece, name) for piece in pieces] for name in names]
+    joined: list[Any] = [None if own[0] is None else np.concatenate(own) for own in columns]
+    return _Node(*joined)
 
 
 def _solve(memory: Memory, number: int, node: _Node, plan: _Plan, tree: int, place: int) -> _Part:

@@ -183,7 +183,10 @@ def _chosen(model: LocalKernelMachine, work: Forest, rows: Rows) -> float:
         i: (work.shards.share(held[first:last]), heavier)
         for i, (first, last) in enumerate(pairwise(edges))
     }
-    fewer = {"alphas": [alpha * share for alpha in alphas], "fitted": np.flatnonzero(~held)}
+    fewer: dict[str, Any] = {
+        "alphas": [alpha * share for alpha in alphas],
+        "fitted": np.flatnonzero(~held),
+    }
     with (
         closing(work.shards.changed(_with_held, own=own)) as shards,
         closing(replace(work, shards=shards, **fewer)) as trial,

@@ -17,18 +17,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._array import Index
+from mercer._array import Index, check_memory
 from mercer._rows import FarRows, PreparedRows
 from mercer.distributed.engine import Engine
 from mercer.distributed.memory import Memory
 from mercer.distributed.shards import Shard, gathered
-from mercer.preparation import TablePreparer, checked_table
+from mercer.preparation import TablePreparer, checked_table, column_names, read
+from mercer.preparation.columns import Labels, Reading
 from mercer.preparation.frames import frame_of
 
 __all__ = ["FarTable", "NumberedRows", "brought", "targets_of"]
 
-# Numbers of rows, increasing, and what a treatment makes of them; None where they are as all.
-_Known: TypeAlias = tuple[NDArray[np.int64], NDArray] | None
+# Numbers of rows, increasing, of columns, and what these hold whatever a treatment makes of them.
+_Known: TypeAlias = Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray]]
 
 
 @dataclass(frozen=True)
@@ -150,14 +151,34 @@ class FarTable(_Far):
             self._is_checked = True
         return self
 
+    def labels(self, reading: Reading, places: list[int]) -> dict[int, Labels]:
+        check_memory(
+            16.0 * len(places) * self.shape[0],
+            f"the labels of {len(places)} columns of {self.shape[0]} rows",
+            "leave out columns of many labels",
+        )
+        names, own = column_names(self), self._places()
+        handles = self.engine.each(_labels_of, names, reading, places, own=own)
+        pieces = [each for each in self.engine.fetch(handles) if each]
+        return {place: _merged([piece[place] for piece in pieces]) for place in places}
+
     def treated(
         self,
         treat: Callable[[Any], Any],
-        rows: NDArray[np.int64],
-        out: NDArray,
-        differs: bool,
+        known: _Known,
+        like: NDArray,
     ) -> PreparedRows:
-        return PreparedRows(_Treated(self, treat, (rows, out) if differs else None, out[:1]))
+        return PreparedRows(_Treated(self, treat, known, like))
+
+    def _places(self) -> dict[int, tuple[NDArray[np.int64] | None]]:
+        """Which rows of every shard it has; None means all."""
+        if self.index is None:
+            return dict.fromkeys(range(len(self.sizes)), (None,))
+        cuts = np.searchsorted(self.index, self.edges)
+        return {
+            i: (self.engine.share(self.index[first:last] - self.edges[i]),)
+            for i, (first, last) in enumerate(pairwise(cuts))
+        }
 
     def numbered(
         self,
@@ -165,18 +186,15 @@ class FarTable(_Far):
         like: NDArray,
         target: NDArray,
         weights: NDArray | None,
-        known: _Known = None,
+        known: _Known = (),
     ) -> Engine:
-        share, own = self.engine.share, {}
+        share, places = self.engine.share, self._places()
         index = np.arange(self.edges[-1]) if self.index is None else self.index
-        cuts = np.searchsorted(index, self.edges)
-        for i, (first, last) in enumerate(pairwise(cuts)):
-            places = None if self.index is None else share(index[first:last] - self.edges[i])
+        own = {}
+        for i, (first, last) in enumerate(pairwise(np.searchsorted(index, self.edges))):
             of_rows = None if weights is None else share(weights[first:last])
-            own[i] = int(first), places, share(target[first:last]), of_rows, None
-            if known is not None:
-                some = slice(*np.searchsorted(known[0], [first, last]))
-                own[i] = *own[i][:-1], share((known[0][some] - first, known[1][some]))
+            of_shard = [_of_shard(each, int(first), int(last)) for each in known]
+            own[i] = int(first), *places[i], share(target[first:last]), of_rows, share(of_shard)
         return self.engine.changed(_numbered, tuple(steps), like[:0], own=own)
 
 
@@ -197,18 +215,17 @@ class _Treated(_Far):
     def __getitem__(self, rows: Index) -> Any:
         rows = np.arange(self.shape[0])[rows]
         out = self.treat(self.table[rows])
-        if self.known is not None:
-            numbers, values = self.known
+        for numbers, columns, values in self.known:
             places = np.minimum(np.searchsorted(numbers, rows), len(numbers) - 1)
-            is_known = numbers[places] == rows
-            out[is_known] = values[places[is_known]]
+            here = np.flatnonzero(numbers[places] == rows)
+            out[np.ix_(here, columns)] = values[places[here]]
         return out
 
     def taken(self, rows: NDArray[np.int64]) -> _Treated:
-        known = self.known
-        if known is not None:
-            stay = np.isin(known[0], rows)
-            known = np.searchsorted(rows, known[0][stay]), known[1][stay]
+        known = []
+        for numbers, columns, values in self.known:
+            stay = np.isin(numbers, rows)
+            known.append((np.searchsorted(rows, numbers[stay]), columns, values[stay]))
         return _Treated(self.table.taken(rows), self.treat, known, self.like)
 
     def numbered(
@@ -271,6 +288,36 @@ def _target_and_weights(shard: Shard) -> tuple[NDArray, NDArray | None]:
     return np.asarray(shard.target), shard.weights
 
 
+def _of_shard(known: Any, first: int, last: int) -> Any:
+    """What is known of rows, as far as it is of those from ``first`` on, numbered from there."""
+    numbers, columns, values = known
+    some = slice(*np.searchsorted(numbers, [first, last]))
+    return numbers[some] - first, columns, values[some]
+
+
+def _labels_of(
+    memory: Memory,
+    number: int,
+    shard: Shard,
+    names: list[str],
+    reading: Reading,
+    wanted: list[int],
+    places: NDArray[np.int64] | None,
+) -> dict[int, Labels]:
+    """Some columns of labels; none of a shard without rows."""
+    X = _rows_of(shard.X, places)
+    if not X.shape[0]:
+        return {}
+    labels = read(X, names, reading).labels
+    return {place: labels[place] for place in wanted}
+
+
+def _merged(pieces: Sequence[Labels]) -> Labels:
+    """The labels of all rows, numbered in the order in which they are met."""
+    texts = list(dict.fromkeys(text for piece in pieces for text in piece.texts))
+    return Labels(texts, np.concatenate([piece.numbered(texts) for piece in pieces]))
+
+
 def _picked(memory: Memory, number: int, shard: Shard, places: NDArray[np.int64]) -> Any:
     return _native(_rows_of(shard.X, places))
 
@@ -288,8 +335,8 @@ def _native(X: Any) -> Any:
 
 def _joined(pieces: Sequence[Any]) -> Any:
     """Arrays or frames below each other."""
-    frames = [frame_of(piece) for piece in pieces]
-    if frames[0] is None:
+    frames = [frame for frame in map(frame_of, pieces) if frame is not None]
+    if not frames:
         return np.concatenate(pieces)
     # Categories differ between shards: they meet as texts.
     named = [name for name, kind in frames[0].schema.items() if kind in (nw.Categorical, nw.Enum)]
@@ -314,7 +361,8 @@ def _numbered(
     X = like if not len(target) else _rows_of(shard.X, places)
     for place, step in enumerate(steps if len(target) else ()):
         X = step(X)
-        if place == 0 and known is not None:
-            X[known[0]] = known[1]
+        if place == 0:
+            for places_of, columns, values in known:
+                X[np.ix_(places_of, columns)] = values
     X = np.ascontiguousarray(X, dtype=like.dtype)
     return NumberedRows(X, target, weights, first + np.arange(len(target)))
