@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_consistent_length
 
 from mercer._array import check_memory
 from mercer._random import RandomStateLike, Slot, distinct, key_from
-from mercer._rows import PreparedRows
+from mercer._rows import FarRows, PreparedRows
 from mercer._state import Checked, State
 from mercer._validation import flag, integer, name_from
 from mercer._weights import check_weights, group_codes
 from mercer.preparation.calendar import PARTS, cycles, days
 from mercer.preparation.columns import Columns, Reading, checked_table, read
 from mercer.preparation.display import TellsColumns, left_out
+from mercer.preparation.far import fitted_to_far
 from mercer.preparation.frames import rows_of
 from mercer.preparation.label_parts import fitted_part
 from mercer.preparation.labels import Counts, OneHot, TargetCodes
@@ -197,6 +198,8 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             self.sparse_scaler_ = MaxAbsScaler().fit(X)
             self.kinds_, self.formats_ = ["number"] * X.shape[1], [""] * X.shape[1]
             return self._in_dtype(self.sparse_scaler_.transform(X))
+        if isinstance(X, FarRows):
+            return fitted_to_far(self, X, y, weights, groups)
         if goes_by_pieces(X):
             return self._fit_to_sample(X, y, weights, groups)
         check_memory(
@@ -334,13 +337,11 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return self._finished(out, columns)
 
     def _fit_to_sample(
-        self, X: NDArray, y: Any, weights: NDArray | None, groups: NDArray | None
+        self, X: Any, y: Any, weights: NDArray | None, groups: NDArray | None
     ) -> PreparedRows:
         """Learn from some rows; all of them are treated when they are read."""
         rows = sampled(X.shape[0], self.random_state)
-        beside = [
-            None if values is None else np.asarray(values)[rows] for values in (y, weights, groups)
-        ]
+        beside = [None if v is None else np.asarray(v)[rows] for v in (y, weights, groups)]
         self._fit_columns(read(X[rows], self._names()), *beside)
         self._warn_of_left_out()
         return by_pieces(X, self._transformed)
@@ -394,10 +395,8 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     # -- columns -----------------------------------------------------------------------------
 
     def _names(self) -> list[str]:
-        given = getattr(self, "feature_names_in_", None)
-        if given is not None:
-            return [str(name) for name in given]
-        return [f"x{j}" for j in range(self.n_features_in_)]
+        numbered = [f"x{j}" for j in range(self.n_features_in_)]
+        return [str(name) for name in getattr(self, "feature_names_in_", numbered)]
 
     @property
     def _number_places_(self) -> list[int]:

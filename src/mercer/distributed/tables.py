@@ -1,0 +1,368 @@
+"""Tables whose rows are on shards: some come here, all are prepared where they are.
+
+Whatever an estimator learns of some rows, such as the kinds of columns or scales of the inputs, it
+learns here, of the rows that it would look at on one machine: they are drawn by their numbers among
+all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import narwhals as nw
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from mercer._array import Index, check_memory
+from mercer._rows import FarRows, PreparedRows
+from mercer.distributed.engine import Engine
+from mercer.distributed.memory import Memory
+from mercer.distributed.shards import Shard, gathered
+from mercer.preparation import TablePreparer, checked_table, column_names, read
+from mercer.preparation.columns import Labels, Reading
+from mercer.preparation.frames import frame_of
+
+__all__ = ["FarTable", "NumberedRows", "brought", "targets_of"]
+
+# Numbers of rows, increasing, of columns, and what these hold whatever a treatment makes of them.
+_Known: TypeAlias = Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray]]
+
+
+@dataclass(frozen=True)
+class NumberedRows(Shard):
+    """Rows of a fit as a kernel sees them, and their numbers among all rows of the fit.
+
+    Attributes
+    ----------
+    X : ndarray of shape (n_i, d)
+    target : ndarray of shape (n_i, k)
+    weights : ndarray of shape (n_i,) or None
+    numbers : ndarray of shape (n_i,)
+        Increasing, and larger than those of the shard before.
+    held : ndarray of bool of shape (n_i,) or None
+        Which rows are held out.
+    """
+
+    numbers: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    held: NDArray[np.bool_] | None = None
+
+
+class _Far(FarRows):
+    """Rows that leaves of a kernel machine can be solved of where they are."""
+
+    def numbered(
+        self,
+        steps: Sequence[Callable[[Any], Any]],
+        like: NDArray,
+        target: NDArray,
+        weights: NDArray | None,
+    ) -> Engine:
+        """Shards of ``NumberedRows``: these rows after some steps, as rows that are ``like`` these.
+
+        ``target`` (n, k) and ``weights`` are of all rows.
+        """
+        raise NotImplementedError
+
+    def fit_leaves(self, model: Any, rows: Any, *how: Any) -> None:
+        from mercer.distributed.leaves import fit_leaves
+
+        data = self if rows.X.index is None else self.taken(rows.X.index)
+        fit_leaves(model, data, rows, *how)
+
+
+class FarTable(_Far):
+    """A table by its shards.
+
+    Parameters
+    ----------
+    engine : Engine
+    sizes : sequence of int
+        Rows of every shard.
+    example : array or data frame
+        Rows of one of them.
+    index : ndarray of int64, default=None
+        Which of all rows it has, increasing; None means all.
+
+    Attributes
+    ----------
+    callback : callable or None
+        Told of leaves that are solved, besides the callbacks of the model.
+    """
+
+    callback: Any = None
+
+    def __init__(
+        self,
+        engine: Engine,
+        sizes: Sequence[int],
+        example: Any,
+        index: NDArray[np.int64] | None = None,
+    ):
+        self.engine, self.sizes, self.example, self.index = engine, list(sizes), example, index
+        self.edges = np.cumsum([0, *self.sizes])
+        frame = frame_of(example)
+        self.names = None if frame is None else [str(name) for name in frame.columns]
+        self.dtype = np.dtype(object) if frame is not None else example.dtype
+        n = int(self.edges[-1]) if index is None else len(index)
+        self.shape = n, int(example.shape[1])
+        self._is_checked = False
+
+    @classmethod
+    def of(cls, engine: Engine) -> FarTable:
+        """The table of all shards.
+
+        Raises
+        ------
+        ValueError
+            If there is no row, or shards differ in their columns, or are sparse.
+        """
+        looks = gathered(engine, _look)
+        examples = [example for _, example in looks if example.shape[0]]
+        if not examples:
+            raise ValueError("X must have rows; all shards are empty.")
+        if any(sparse.issparse(example) for example in examples):
+            raise ValueError(
+                "X must be dense where leaves are solved over many machines; local models of one "
+                "machine, such as mercer.LocalKernelRegressor, take CSR."
+            )
+        columns = {_columns_of(example) for example in examples}
+        if len(columns) > 1:
+            raise ValueError(f"X must have the same columns in all shards; got {sorted(columns)}.")
+        return cls(engine, [size for size, _ in looks], examples[0])
+
+    def __getitem__(self, rows: Index) -> Any:
+        rows = np.arange(self.shape[0])[rows]
+        return brought(self.engine, self.edges, rows if self.index is None else self.index[rows])
+
+    def taken(self, rows: NDArray[np.int64]) -> FarTable:
+        index = rows if self.index is None else self.index[rows]
+        other = FarTable(self.engine, self.sizes, self.example, index)
+        other.callback, other._is_checked = self.callback, self._is_checked
+        return other
+
+    def checked_for(self, estimator: Any, reset: bool) -> FarTable:
+        checked_table(estimator, self.example, reset)
+        if not self._is_checked:
+            gathered(self.engine, _check)
+            self._is_checked = True
+        return self
+
+    def labels(self, reading: Reading, places: list[int]) -> dict[int, Labels]:
+        check_memory(
+            16.0 * len(places) * self.shape[0],
+            f"the labels of {len(places)} columns of {self.shape[0]} rows",
+            "leave out columns of many labels",
+        )
+        names, own = column_names(self), self._places()
+        handles = self.engine.each(_labels_of, names, reading, places, own=own)
+        pieces = [each for each in self.engine.fetch(handles) if each]
+        return {place: _merged([piece[place] for piece in pieces]) for place in places}
+
+    def treated(
+        self,
+        treat: Callable[[Any], Any],
+        known: _Known,
+        like: NDArray,
+    ) -> PreparedRows:
+        return PreparedRows(_Treated(self, treat, known, like))
+
+    def _places(self) -> dict[int, tuple[NDArray[np.int64] | None]]:
+        """Which rows of every shard it has; None means all."""
+        if self.index is None:
+            return dict.fromkeys(range(len(self.sizes)), (None,))
+        cuts = np.searchsorted(self.index, self.edges)
+        return {
+            i: (self.engine.share(self.index[first:last] - self.edges[i]),)
+            for i, (first, last) in enumerate(pairwise(cuts))
+        }
+
+    def numbered(
+        self,
+        steps: Sequence[Callable[[Any], Any]],
+        like: NDArray,
+        target: NDArray,
+        weights: NDArray | None,
+        known: _Known = (),
+    ) -> Engine:
+        share, places = self.engine.share, self._places()
+        index = np.arange(self.edges[-1]) if self.index is None else self.index
+        own = {}
+        for i, (first, last) in enumerate(pairwise(np.searchsorted(index, self.edges))):
+            of_rows = None if weights is None else share(weights[first:last])
+            of_shard = [_of_shard(each, int(first), int(last)) for each in known]
+            own[i] = int(first), *places[i], share(target[first:last]), of_rows, share(of_shard)
+        return self.engine.changed(_numbered, tuple(steps), like[:0], own=own)
+
+
+class _Treated(_Far):
+    """A table after its treatment, of which some rows have what the treatment was learned with."""
+
+    def __init__(
+        self,
+        table: FarTable,
+        treat: Callable[[Any], Any],
+        known: _Known,
+        like: NDArray,
+    ):
+        self.table, self.treat, self.known, self.like = table, treat, known, like
+        self.shape, self.dtype = (table.shape[0], like.shape[1]), like.dtype
+        self.callback = table.callback
+
+    def __getitem__(self, rows: Index) -> Any:
+        rows = np.arange(self.shape[0])[rows]
+        out = self.treat(self.table[rows])
+        for numbers, columns, values in self.known:
+            places = np.minimum(np.searchsorted(numbers, rows), len(numbers) - 1)
+            here = np.flatnonzero(numbers[places] == rows)
+            out[np.ix_(here, columns)] = values[places[here]]
+        return out
+
+    def taken(self, rows: NDArray[np.int64]) -> _Treated:
+        known = []
+        for numbers, columns, values in self.known:
+            stay = np.isin(numbers, rows)
+            known.append((np.searchsorted(rows, numbers[stay]), columns, values[stay]))
+        return _Treated(self.table.taken(rows), self.treat, known, self.like)
+
+    def numbered(
+        self,
+        steps: Sequence[Callable[[Any], Any]],
+        like: NDArray,
+        target: NDArray,
+        weights: NDArray | None,
+    ) -> Engine:
+        return self.table.numbered((self.treat, *steps), like, target, weights, self.known)
+
+
+def brought(engine: Engine, edges: NDArray[np.int64], rows: NDArray[np.int64]) -> Any:
+    """Some rows of shards, of which number i begins at row ``edges[i]``, in the order asked for."""
+    order = np.argsort(rows, kind="stable")
+    cuts = np.searchsorted(rows[order], edges)
+    own = {
+        i: (rows[order[first:last]] - edges[i],)
+        for i, (first, last) in enumerate(pairwise(cuts))
+        if last > first
+    }
+    numbers = sorted(own) or [0]
+    own = own or {0: (np.arange(0),)}
+    pieces = engine.fetch(engine.each(_picked, numbers=numbers, own=own))
+    back = np.empty(len(rows), dtype=np.int64)
+    back[order] = np.arange(len(rows))
+    return _joined(pieces)[back]
+
+
+def targets_of(engine: Engine) -> tuple[NDArray, NDArray | None]:
+    """Targets and weights of all rows, brought here."""
+    found = gathered(engine, _target_and_weights)
+    found = [both for both in found if len(both[0])] or found[:1]
+    targets = np.concatenate([target for target, _ in found])
+    if found[0][1] is None:
+        return targets, None
+    return targets, np.concatenate([weights for _, weights in found])
+
+
+# -- on workers ---------------------------------------------------------------------------------
+
+
+def _look(shard: Shard) -> tuple[int, Any]:
+    X = shard.X
+    return len(shard), X.iloc[:1] if hasattr(X, "iloc") else X[:1]
+
+
+def _columns_of(example: Any) -> str:
+    frame = frame_of(example)
+    return f"{example.shape[1]} columns" if frame is None else f"columns {list(frame.columns)}"
+
+
+def _check(shard: Shard) -> None:
+    """Refuse cells of which nothing can be made."""
+    if len(shard):
+        checked_table(TablePreparer(), shard.X, reset=True)
+
+
+def _target_and_weights(shard: Shard) -> tuple[NDArray, NDArray | None]:
+    return np.asarray(shard.target), shard.weights
+
+
+def _of_shard(known: Any, first: int, last: int) -> Any:
+    """What is known of rows, as far as it is of those from ``first`` on, numbered from there."""
+    numbers, columns, values = known
+    some = slice(*np.searchsorted(numbers, [first, last]))
+    return numbers[some] - first, columns, values[some]
+
+
+def _labels_of(
+    memory: Memory,
+    number: int,
+    shard: Shard,
+    names: list[str],
+    reading: Reading,
+    wanted: list[int],
+    places: NDArray[np.int64] | None,
+) -> dict[int, Labels]:
+    """Some columns of labels; none of a shard without rows."""
+    X = _rows_of(shard.X, places)
+    if not X.shape[0]:
+        return {}
+    labels = read(X, names, reading).labels
+    return {place: labels[place] for place in wanted}
+
+
+def _merged(pieces: Sequence[Labels]) -> Labels:
+    """The labels of all rows, numbered in the order in which they are met."""
+    texts = list(dict.fromkeys(text for piece in pieces for text in piece.texts))
+    return Labels(texts, np.concatenate([piece.numbered(texts) for piece in pieces]))
+
+
+def _picked(memory: Memory, number: int, shard: Shard, places: NDArray[np.int64]) -> Any:
+    return _native(_rows_of(shard.X, places))
+
+
+def _rows_of(X: Any, places: NDArray[np.int64] | None) -> Any:
+    """Some rows, or all, of a frame, as one of narwhals, or of an array."""
+    frame = frame_of(X)
+    X = X if frame is None else frame
+    return X if places is None else X[places]
+
+
+def _native(X: Any) -> Any:
+    return X.to_native() if isinstance(X, nw.DataFrame) else X
+
+
+def _joined(pieces: Sequence[Any]) -> Any:
+    """Arrays or frames below each other."""
+    frames = [frame for frame in map(frame_of, pieces) if frame is not None]
+    if not frames:
+        return np.concatenate(pieces)
+    # Categories differ between shards: they meet as texts.
+    named = [name for name, kind in frames[0].schema.items() if kind in (nw.Categorical, nw.Enum)]
+    if not named or len(frames) == 1:
+        return nw.concat(frames)
+    texts = [frame.with_columns(nw.col(*named).cast(nw.String)) for frame in frames]
+    return nw.concat(texts).with_columns(nw.col(*named).cast(nw.Categorical))
+
+
+def _numbered(
+    memory: Memory,
+    number: int,
+    shard: Shard,
+    steps: tuple[Callable[[Any], Any], ...],
+    like: NDArray,
+    first: int,
+    places: NDArray[np.int64] | None,
+    target: NDArray,
+    weights: NDArray | None,
+    known: _Known,
+) -> NumberedRows:
+    X = like if not len(target) else _rows_of(shard.X, places)
+    for place, step in enumerate(steps if len(target) else ()):
+        X = step(X)
+        if place == 0:
+            for places_of, columns, values in known:
+                X[np.ix_(places_of, columns)] = values
+    X = np.ascontiguousarray(X, dtype=like.dtype)
+    return NumberedRows(X, target, weights, first + np.arange(len(target)))
