@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -36,12 +37,16 @@ class Part:
     twice does no harm.
     """
 
-    kept: ClassVar[int] = 2  # states that are held, those of the newest versions
+    kept: ClassVar[int] = 2  # states that are held, those that were used last
 
     def __init__(self, shard: Shard, number: int, facts: Any):
         self.shard, self.number, self.facts = shard, number, facts
         self.lock = threading.RLock()
         self._states: OrderedDict[int, Any] = OrderedDict()
+
+    def working(self) -> AbstractContextManager[Any]:
+        """A context around all work of the part, such as one that bounds threads."""
+        return nullcontext()
 
     def derived(self, truth: Any) -> Any:
         """The state that follows from the truth."""
@@ -60,6 +65,12 @@ class Part:
         """The state of a version, from the one before by ``update`` if need be; None is a miss."""
         if version not in self._states and update is not None and version - 1 in self._states:
             self._keep(version, self.advanced(self._states[version - 1], update))
+        return self.held(version)
+
+    def held(self, version: int) -> Any:
+        """The state of a version, None if it is not held; a state that is used stays longer."""
+        if version in self._states:
+            self._states.move_to_end(version)
         return self._states.get(version)
 
     def rebuild(self, version: int, truth: Any) -> Any:
@@ -68,6 +79,7 @@ class Part:
 
     def _keep(self, version: int, state: Any) -> Any:
         self._states[version] = state
+        self._states.move_to_end(version)
         while len(self._states) > self.kept:
             self._states.popitem(last=False)
         return state
@@ -114,10 +126,13 @@ class Run:
     ----------
     n_rebuilt : int
         Shards whose state was rebuilt from the truth because a worker had lost it.
+    n_wrong : int
+        States that an audit found to be wrong.
     n_requests : int
     words : Counter
         Numbers in the arguments of requests ("sent", by what is asked) and in their answers
-        ("received"), each counted once, however many shards there are.
+        ("received"), each counted once, however many shards there are; "truth" is what states
+        were rebuilt from.
     """
 
     engine: Engine
@@ -125,6 +140,7 @@ class Run:
     facts: Any
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     n_rebuilt: int = 0
+    n_wrong: int = 0
     n_requests: int = 0
     words: Counter[tuple[str, str]] = field(default_factory=Counter)
 
@@ -152,21 +168,22 @@ class Run:
         update : optional
             Leads there from the version before.
         truth : callable, optional
-            ``truth(number)`` is what the state of a shard follows from. It is sent with the first
-            request of a run that needs a state, and then only where a worker misses.
+            ``truth(number)`` is what the state of a shard follows from, shared first if it is a
+            large array. It is sent with the first request of a run that needs a state, unless there
+            is an ``update``, and then only where a worker misses.
 
         Raises
         ------
         RuntimeError
             If shards go on being lost.
         """
-        begins = version is not None and not self._begun
+        begins = version is not None and update is None and not self._begun
         common = (self._plan, ask, version, self._sent(update), self._sent(args))
         numbers: Sequence[int] = range(self.engine.n_shards)
         value: Any = None
         for attempt in range(_ATTEMPTS):
-            given = truth is not None and version is not None and (begins or attempt > 0)
-            own = {i: (truth(i),) for i in numbers} if given and truth is not None else None
+            given = version is not None and (begins or attempt > 0)
+            own = self._own(truth, numbers) if given and truth is not None else None
             handles = self.engine.each(answer, *common, numbers=numbers, own=own)
             got: Partial = self.engine.fetch([self.engine.total(handles, Partial.plus)])[0]
             value = add(value, got.value)
@@ -198,16 +215,29 @@ class Run:
         Where rounding does not explain it, the states of all shards are forgotten, and rebuilt at
         the next request.
         """
-        own = {number: (truth(number),)}
+        own = self._own(truth, [number])
         handles = self.engine.each(_audited, self._plan, version, numbers=[number], own=own)
         difference = float(self.engine.fetch(handles)[0])
-        if difference > _ALIKE:
+        if not difference <= _ALIKE:  # NaN is no state
+            self.n_wrong += 1
             self.forget()
         return difference
 
     def forget(self) -> None:
         """Drop what workers have derived; at the end of a fit, of a failed one too."""
         self.engine.everywhere(_Forget(self.id))
+
+    def _own(
+        self, truth: Callable[[int], Any], numbers: Sequence[int]
+    ) -> dict[int, tuple[Any, ...]]:
+        """The truth of each shard; one that serves several of them is shared once."""
+        truths = {number: truth(number) for number in numbers}
+        sent = {}
+        for value in truths.values():
+            if id(value) not in sent:
+                sent[id(value)] = self._sent(value)
+                self.words["sent", "truth"] += _n_words(value)
+        return {number: (sent[id(value)],) for number, value in truths.items()}
 
     def _sent(self, value: Any) -> Any:
         """Arguments as they are put into tasks: large arrays are shared first."""
@@ -252,7 +282,7 @@ def answer(
     """What a part answers to a request, or that it misses the state that it needs."""
     part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
     rebuilt = 0
-    with part.lock:
+    with part.lock, part.working():
         state = None
         if version is not None:
             state = part.state(version, update)
@@ -267,6 +297,6 @@ def _audited(
     memory: Memory, number: int, shard: Shard, plan: _Plan, version: int, truth: Any
 ) -> float:
     part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
-    with part.lock:
-        state = part.state(version, None)
+    with part.lock, part.working():
+        state = part.held(version)
         return 0.0 if state is None else part.difference(state, part.derived(truth))
