@@ -1,4 +1,4 @@
-"""What ``tests/test_mpi.py`` runs on the ranks of an MPI job: ``mpiexec -n 3 python FILE check``."""
+"""Work for the ranks of an MPI job: ``mpiexec -n 3 python _mpi_program.py twin``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from mercer import mpi
 from mercer.distributed import Here, Part, Run, Shard, gathered, summed
 
 N_SHARDS = 7  # one of them without rows
+
+
+def say(*words):
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
 
 
 class Residual(Part):
@@ -64,6 +69,10 @@ def solution(gram, w):
 
 def responses(memory, number, shard, w, shift=0.0):
     return shard.X @ w + shift
+
+
+def aligned(memory, number, shard, values):
+    return values[1].flags.aligned
 
 
 def halves(memory, number, shard):
@@ -119,8 +128,10 @@ def check_twin():
     assert ours.fetch([ours.once(np.sum, z[-1])]) == [np.sum(z_here[-1])]
     big = ours.share(np.arange(2.0**17).reshape(8, -1))
     assert same(
-        ours.fetch(ours.each(responses, big)), here.each(responses, np.arange(2.0**17).reshape(8, -1))
+        ours.fetch(ours.each(responses, big)),
+        here.each(responses, np.arange(2.0**17).reshape(8, -1)),
     )
+    assert ours.fetch(ours.each(aligned, ours.share((b"abc", np.ones((128, 409)))))) == [True] * 7
     # other shards of the same rows
     assert np.array_equal(
         descent(ours.exchange(halves, 3, together))[1],
@@ -129,7 +140,7 @@ def check_twin():
     twice = ours.changed(doubled, 2.0)
     assert summed(twice, np.shape) == summed(ours, np.shape)
     assert np.array_equal(descent(twice)[1], descent(here.changed(doubled, 2.0))[1])
-    print("as here", ours.n_workers)
+    say("as here", ours.n_workers)
 
 
 def check_memory():
@@ -145,7 +156,7 @@ def check_memory():
     assert engine.everywhere(kept) == [0] * engine.n_workers
     engine.everywhere(kept)
     assert sum(engine.everywhere(held)) == 0
-    print("freed")
+    say("freed")
 
 
 def held(memory):
@@ -158,11 +169,11 @@ def check_error():
     try:
         gathered(engine, refused)
     except ValueError as error:
-        print(error, *getattr(error, "__notes__", ["no note"]))
+        say(error, *getattr(error, "__notes__", ["no note"]))
     try:
         summed(engine, lambda shard: 1)
     except (AttributeError, TypeError) as error:
-        print("refused:", "pickle" in str(error))
+        say("refused:", "pickle" in str(error))
     assert summed(engine, len) == sum(len(load(i)[1]) for i in range(N_SHARDS))
     mpi.shards_of(broken, 3)
 
@@ -186,12 +197,12 @@ def die(memory, number, shard):
 def check_interrupt():
     """Ctrl-C waits for the command that ranks are at, and is raised on rank 0 alone."""
     engine, _ = engines()
-    print("begun", flush=True)
+    say("begun")
     try:
         while True:
             summed(engine, rest)
     except KeyboardInterrupt:
-        print("interrupted", summed(engine, len))
+        say("interrupted", summed(engine, len))
 
 
 def rest(shard):

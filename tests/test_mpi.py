@@ -18,7 +18,9 @@ from mercer import mpi
 pytest.importorskip("mpi4py", reason="mpi4py is not installed")
 
 HERE = Path(__file__).parent
-LAUNCHER = shutil.which("mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+LAUNCHER = shutil.which(
+    "mpiexec", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+)
 if LAUNCHER is None:
     pytest.skip("no mpiexec", allow_module_level=True)
 SECONDS = 60
