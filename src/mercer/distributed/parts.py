@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +17,7 @@ from mercer._blas import blas_threads
 from mercer._rows import PreparedRows
 from mercer._sparse import sound
 from mercer.designs import Dense, Design
+from mercer.distributed.rows import Expression, Extremes
 from mercer.distributed.run import Part
 from mercer.distributed.shards import Shard
 from mercer.estimators.preprocessing import Preprocessing, Rows
@@ -22,8 +25,10 @@ from mercer.estimators.targets import signs
 from mercer.kernels.text import checked_texts
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
+from mercer.penalties import L2
+from mercer.problem import Problem
 
-__all__ = ["Coding", "DesignFacts", "DesignPart"]
+__all__ = ["At", "Coding", "DesignFacts", "DesignPart", "Mix"]
 
 
 @dataclass(frozen=True)
@@ -133,8 +138,32 @@ class DesignFacts:
         return (n_columns + self.fit_intercept, *self.coding.shape)
 
 
+@dataclass(frozen=True)
+class At:
+    """The version of a state that is the responses at one θ.
+
+    It is told apart from versions that count the steps of an algorithm.
+    """
+
+    number: int
+    kept: ClassVar[int] = 3  # the point where Newton's method is, its trial, and what mixes both
+
+
+@dataclass(frozen=True)
+class Mix:
+    """Responses at a point whose θ has some columns of one point, and the others of another."""
+
+    ours: At
+    theirs: At
+    chosen: NDArray[np.bool_]  # of theirs
+
+    @property
+    def size(self) -> int:
+        return int(self.chosen.size)
+
+
 class DesignPart(Part):
-    """The rows of a shard as a design.
+    """The rows of a shard as a design, and sums over them at points.
 
     Rows of weight 0 are left out, as they are of a fit on one machine.
 
@@ -149,8 +178,6 @@ class DesignPart(Part):
     """
 
     facts: DesignFacts
-
-    kept: ClassVar[int] = 3
 
     def __init__(self, shard: Shard, number: int, facts: DesignFacts):
         super().__init__(shard, number, facts)
@@ -173,8 +200,121 @@ class DesignPart(Part):
         scaled = self.facts.preprocessing.scaled_rows(rows.X)
         return _with_threads(feature_map, self.facts.n_threads).design(scaled)
 
-    def working(self) -> AbstractContextManager[Any]:
-        return blas_threads(self.facts.n_threads)
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        # Numbers that leave the range are for the solver to notice.
+        with blas_threads(self.facts.n_threads), np.errstate(all="ignore"):
+            yield
+
+    # -- states ------------------------------------------------------------------------------
+
+    def state(self, version: Any, update: Any) -> Any:
+        if not isinstance(version, At):
+            return super().state(version, update)
+        state = self.held(version)
+        if state is not None or update is None:
+            return state
+        if not isinstance(update, Mix):
+            return self.rebuild(version, update)
+        ours, theirs = self.held(update.ours), self.held(update.theirs)
+        if ours is None or theirs is None:
+            return None
+        mixed = np.where(update.chosen, theirs.responses, ours.responses)
+        return self._keep(version, _Responses(mixed))
+
+    def made(self, version: Any, truth: Any) -> Any:
+        if not isinstance(version, At):
+            return super().made(version, truth)
+        return _Responses(self.terms._forward(truth))
+
+    def difference(self, state: Any, rebuilt: Any) -> float:
+        if isinstance(state, _Responses):
+            state, rebuilt = state.responses, rebuilt.responses
+        return super().difference(state, rebuilt)
+
+    # -- sums over rows ----------------------------------------------------------------------
+
+    @cached_property
+    def terms(self) -> _Terms:
+        """The terms of these rows in the means over all rows."""
+        return _Terms(self)
+
+    def evaluate(self, state: Any, loss: Loss) -> tuple[NDArray, NDArray]:
+        """Mean loss, and its gradient by θ."""
+        terms = self.terms.of_loss(loss)
+        return terms.mean_loss(state.responses), terms.mean_slopes(state.responses)
+
+    def product(self, state: Any, loss: Loss, v: NDArray, outputs: NDArray | None) -> NDArray:
+        """∇² of the mean loss times v; the state of a quadratic loss is None."""
+        curvature = None if state is None else state.curvature(loss, self.y)
+        return self.terms.of_loss(loss)._mean_product(curvature, v, outputs)
+
+    def curvatures(self, state: Any, loss: Loss) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """What ``Problem.mean_curvatures`` gives."""
+        squares, mean = self.terms.of_loss(loss).mean_curvatures(state.responses)
+        return squares, np.asarray(mean)
+
+    def mean_squares(self, state: Any) -> NDArray[np.float64]:
+        """Mean squares of the columns."""
+        return self.design.column_sqnorms(self.weights) / self.facts.n_rows
+
+    def sizes(self, state: Any, loss: Loss) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean squares of the derivatives of the loss, and of the targets."""
+        return self.terms.of_loss(loss)._sizes(state.responses)
+
+    def row_mean(self, state: Any, rows: Expression) -> NDArray[np.float64]:
+        """The mean of an expression."""
+        return self.terms.row_mean(self._evaluated(state, rows))
+
+    def mean_rows(self, state: Any, rows: Expression) -> NDArray:
+        """The transpose of the design times an expression, as a mean."""
+        return self.terms.mean_rows(self._evaluated(state, rows).copy())
+
+    def extremes(self, state: Any, rows: Expression) -> Extremes:
+        """The least and the largest entries of an expression."""
+        return Extremes.of(self._evaluated(state, rows))
+
+    def _evaluated(self, state: Any, rows: Expression) -> NDArray:
+        arrays = {"y": self.y}
+        if state is not None:
+            arrays["responses"] = state.responses
+        return rows.evaluate(arrays)
+
+
+class _Responses:
+    """Responses (n_i,) or (n_i, k) at a point, and the curvature of the loss there."""
+
+    def __init__(self, responses: NDArray):
+        self.responses = responses
+        self._curvature: tuple[Loss, Any] | None = None
+
+    def curvature(self, loss: Loss, y: NDArray) -> Any:
+        """ℓ'' of every row and output, or a linear map for a joint loss; the last is cached."""
+        if self._curvature is None or self._curvature[0] != loss:
+            second = loss.curvature if loss.joint else loss.hessian
+            self._curvature = loss, second(self.responses, y)
+        return self._curvature[1]
+
+
+class _Terms(Problem):
+    """The terms of a shard's rows in the means of a problem of all rows: these are their sums."""
+
+    def __init__(self, part: DesignPart):
+        facts = part.facts
+        self.design, self.y, self.weights = part.design, part.y, part.weights
+        self.loss, self.penalty = facts.loss, L2(0.0)
+        self.fit_intercept, self.dtype = facts.fit_intercept, np.dtype(facts.dtype)
+        self.n_rows, self.shape = facts.n_rows, facts.shape  # n_rows: what means divide by
+        self.separable = len(self.shape) == 2 and not self.loss.joint
+        self._facts = {}
+
+    def of_loss(self, loss: Loss) -> _Terms:
+        """The same of another loss."""
+        if loss == self.loss:
+            return self
+        other = copy(self)
+        other.loss = loss
+        return other
 
 
 def _checked(X: Any, facts: DesignFacts) -> Any:

@@ -42,7 +42,7 @@ class Part:
     def __init__(self, shard: Shard, number: int, facts: Any):
         self.shard, self.number, self.facts = shard, number, facts
         self.lock = threading.RLock()
-        self._states: OrderedDict[int, Any] = OrderedDict()
+        self._states: OrderedDict[Any, Any] = OrderedDict()
 
     def working(self) -> AbstractContextManager[Any]:
         """A context around all work of the part, such as one that bounds threads."""
@@ -61,27 +61,32 @@ class Part:
         scale = float(np.abs(rebuilt).max(initial=0.0))
         return float(np.abs(state - rebuilt).max(initial=0.0)) / scale if scale else 0.0
 
-    def state(self, version: int, update: Any) -> Any:
+    def state(self, version: Any, update: Any) -> Any:
         """The state of a version, from the one before by ``update`` if need be; None is a miss."""
         if version not in self._states and update is not None and version - 1 in self._states:
             self._keep(version, self.advanced(self._states[version - 1], update))
         return self.held(version)
 
-    def held(self, version: int) -> Any:
+    def held(self, version: Any) -> Any:
         """The state of a version, None if it is not held; a state that is used stays longer."""
         if version in self._states:
             self._states.move_to_end(version)
         return self._states.get(version)
 
-    def rebuild(self, version: int, truth: Any) -> Any:
-        """The state of a version, from the truth."""
-        return self._keep(version, self.derived(truth))
+    def made(self, version: Any, truth: Any) -> Any:
+        """The state of a version, from the truth; it is not kept."""
+        return self.derived(truth)
 
-    def _keep(self, version: int, state: Any) -> Any:
+    def rebuild(self, version: Any, truth: Any) -> Any:
+        """The state of a version, from the truth."""
+        return self._keep(version, self.made(version, truth))
+
+    def _keep(self, version: Any, state: Any) -> Any:
         self._states[version] = state
         self._states.move_to_end(version)
-        while len(self._states) > self.kept:
-            self._states.popitem(last=False)
+        of_a_kind = [each for each in self._states if type(each) is type(version)]
+        for each in of_a_kind[: -getattr(version, "kept", self.kept)]:
+            del self._states[each]
         return state
 
 
@@ -146,13 +151,13 @@ class Run:
 
     def __post_init__(self) -> None:
         self._plan = self.engine.share(_Plan(self.id, self.kind, self.facts))
-        self._begun = False
+        self._begun: set[type] = set()  # kinds of versions that were asked for
 
     def total(
         self,
         ask: str,
         *args: Any,
-        version: int | None = None,
+        version: Any = None,
         update: Any = None,
         truth: Callable[[int], Any] | None = None,
     ) -> Any:
@@ -163,8 +168,9 @@ class Run:
         ask : str
         *args
             Shared first if they are large arrays, or tuples of them; may be handles.
-        version : int, optional
-            Of the state that is needed; without it ``state`` is None.
+        version : int or another name of a state, optional
+            Of the state that is needed; without it ``state`` is None. States of either kind are
+            kept by themselves.
         update : optional
             Leads there from the version before.
         truth : callable, optional
@@ -177,7 +183,7 @@ class Run:
         RuntimeError
             If shards go on being lost.
         """
-        begins = version is not None and update is None and not self._begun
+        begins = version is not None and update is None and type(version) not in self._begun
         common = (self._plan, ask, version, self._sent(update), self._sent(args))
         numbers: Sequence[int] = range(self.engine.n_shards)
         value: Any = None
@@ -196,7 +202,7 @@ class Run:
                 f"{len(numbers)} shards were lost {_ATTEMPTS} times in a row; workers must live "
                 "long enough to answer."
             )
-        self._begun = self._begun or version is not None
+        self._begun.add(type(version))
         self._count(ask, (args, update), value)
         return value
 
@@ -209,7 +215,7 @@ class Run:
         self._count(ask, args, None)
         return self.engine.total(self.engine.each(answer, *common), Partial.plus)
 
-    def audit(self, version: int, truth: Callable[[int], Any], number: int) -> float:
+    def audit(self, version: Any, truth: Callable[[int], Any], number: int) -> float:
         """How far the state of one shard is from the same one rebuilt; 0.0 where it is lost.
 
         Where rounding does not explain it, the states of all shards are forgotten, and rebuilt at
@@ -274,7 +280,7 @@ def answer(
     shard: Shard,
     plan: _Plan,
     ask: str,
-    version: int | None,
+    version: Any,
     update: Any,
     args: tuple[Any, ...],
     truth: Any = None,
@@ -294,9 +300,9 @@ def answer(
 
 
 def _audited(
-    memory: Memory, number: int, shard: Shard, plan: _Plan, version: int, truth: Any
+    memory: Memory, number: int, shard: Shard, plan: _Plan, version: Any, truth: Any
 ) -> float:
     part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
     with part.lock, part.working():
         state = part.held(version)
-        return 0.0 if state is None else part.difference(state, part.derived(truth))
+        return 0.0 if state is None else part.difference(state, part.made(version, truth))
