@@ -100,9 +100,11 @@ def test_a_rank_that_is_killed_ends_the_job():
 
 def test_an_interrupt_comes_between_commands():
     process = start(3, HERE / "_mpi_program.py", "interrupt")
-    assert process.stdout.readline() == "begun\n"
+    ranks = process.stdout.readline().split()
+    assert len(ranks) == 3
     time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
+    for rank in ranks:  # as some launchers do with Ctrl-C
+        os.kill(int(rank), signal.SIGINT)
     code, out, err = ended(process)
     assert "interrupted 137" in out, (code, out, err)
 
