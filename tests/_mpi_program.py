@@ -43,7 +43,7 @@ def load(number):
 
 
 def engines():
-    return mpi.shards_of(load, N_SHARDS), Here([Shard(*load(i)) for i in range(N_SHARDS)])
+    return mpi.shards_of(load, n_shards=N_SHARDS), Here([Shard(*load(i)) for i in range(N_SHARDS)])
 
 
 def descent(engine):
@@ -175,7 +175,7 @@ def check_error():
     except (AttributeError, TypeError) as error:
         say("refused:", "pickle" in str(error))
     assert summed(engine, len) == sum(len(load(i)[1]) for i in range(N_SHARDS))
-    mpi.shards_of(broken, 3)
+    mpi.shards_of(broken, n_shards=3)
 
 
 def broken(number):

@@ -118,5 +118,5 @@ def test_without_a_launcher_there_is_one_rank():
 
 
 def test_shards_need_ranks():
-    with pytest.raises(RuntimeError, match=r"inside of mercer\.mpi\.run"):
+    with pytest.raises(RuntimeError, match=r"inside of mercer\.mpi\.run, on rank 0"):
         mpi.shards_of(len)

@@ -7,18 +7,33 @@ where a rank dies the job ends, and the same command with a checkpoint goes on f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from mercer.distributed.parquet import ParquetPart, parquet_parts, read_part
+from mercer.distributed.shards import Shard
 from mercer.mpi.commands import load_shards
 from mercer.mpi.engine import MPIEngine
 from mercer.mpi.job import Job
 from mercer.mpi.values import raise_first
 from mercer.mpi.waiting import share_of_cores
 
-__all__ = ["MPIEngine", "run", "shards_of"]
+__all__ = ["MPIEngine", "fit", "n_ranks", "run", "shards_of"]
 
 _job: Job | None = None  # of this process, while ``run`` goes on
+
+
+@dataclass(frozen=True)
+class FromParts:
+    """Reads a shard of what is planned."""
+
+    parts: list[ParquetPart]
+
+    def __call__(self, number: int) -> Shard:
+        """The rows of a part."""
+        return read_part(self.parts[number])
 
 
 def run(main: Callable[..., Any], *args: Any) -> Any:
@@ -77,17 +92,28 @@ def run(main: Callable[..., Any], *args: Any) -> Any:
         _job = None
 
 
-def shards_of(load: Callable[[int], Any], n_shards: int | None = None) -> MPIEngine:
-    """Shards that ranks make themselves, each its own, from a function.
+def shards_of(
+    X: Callable[[int], Any] | str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    y: str | None = None,
+    sample_weight: str | None = None,
+    *,
+    n_shards: int | None = None,
+    **columns: Any,
+) -> MPIEngine:
+    """Shards that ranks read or make themselves, each its own.
 
     Parameters
     ----------
-    load : callable
-        ``load(number)``, called on the rank that shall have the shard, is ``(X, y)``,
-        ``(X, y, sample_weight)`` or a Shard; it stands in a module or in the script that all
-        ranks run.
+    X : path, list of paths, or callable
+        A folder of Parquet files, a file or several, under a path that all ranks know. Or a
+        function in a module or in the script that all ranks run: ``X(number)``, called on the rank
+        that is to have the shard, is ``(X, y)``, ``(X, y, sample_weight)`` or a Shard.
+    y, sample_weight : str, default=None
+        With paths, the columns to predict and of weights.
     n_shards : int, default=None
         None makes one for every rank.
+    **columns
+        With paths, see ``mercer.distributed.parquet.parquet_parts``.
 
     Returns
     -------
@@ -98,23 +124,86 @@ def shards_of(load: Callable[[int], Any], n_shards: int | None = None) -> MPIEng
     RuntimeError
         Outside of :func:`run`.
     Exception
-        What ``load`` raises, on whatever rank.
+        What reading or ``X`` raises, on whatever rank.
 
     Examples
     --------
     >>> from mercer import mpi
-    >>> def load(number):
-    ...     rng = np.random.default_rng(number)
-    ...     return rng.normal(size=(100, 3)), rng.normal(size=100)
-    >>> mpi.shards_of(load)
+    >>> mpi.shards_of("sales/", "price")
     Traceback (most recent call last):
-    RuntimeError: shards_of must be called inside of mercer.mpi.run, on rank 0.
+    RuntimeError: shards must be made inside of mercer.mpi.run, on rank 0.
     """
     if _job is None:
-        raise RuntimeError("shards_of must be called inside of mercer.mpi.run, on rank 0.")
-    shards = _job.spread_out(_job.size if n_shards is None else n_shards)
+        raise RuntimeError("shards must be made inside of mercer.mpi.run, on rank 0.")
+    n = _job.size if n_shards is None else n_shards
+    load = (
+        X
+        if callable(X)
+        else FromParts(parquet_parts(X, n, target=y, weights=sample_weight, **columns))
+    )
+    n = len(load.parts) if isinstance(load, FromParts) else n
+    shards = _job.spread_out(n)
     raise_first(_job.do(load_shards, shards, load))
     return MPIEngine(_job, shards)
+
+
+def fit(
+    model: Any,
+    X: Any,
+    y: str | None = None,
+    sample_weight: str | None = None,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    callback: Callable[[Any], bool] | None = None,
+    **how: Any,
+) -> Any:
+    """Fit a model over all ranks, inside of :func:`run`.
+
+    Parameters
+    ----------
+    model : estimator
+        A kernel machine, local kernel machine or automatic model of mercer, which is fitted in
+        place.
+    X, y, sample_weight
+        As for :func:`shards_of`.
+    checkpoint : path-like, default=None
+        Folder in which block coordinate descent keeps how far it is: a fit of the same rows and
+        settings goes on from there, on any number of ranks.
+    callback : callable, default=None
+        Called with the state of the solver after every iteration; True ends the fit.
+    **how
+        As for :func:`shards_of`.
+
+    Returns
+    -------
+    estimator
+        ``model``.
+
+    Raises
+    ------
+    ValueError
+        In one sentence, for settings or data that make no sense, or that need one process.
+
+    Examples
+    --------
+    >>> from mercer import KernelRegressor, mpi
+    >>> def main():
+    ...     model = mpi.fit(KernelRegressor("fourier", n_components=4096), "sales/", "price")
+    ...     return model.score
+    >>> mpi.run(main)  # doctest: +SKIP
+    """
+    from mercer.distributed.models import fit_over  # not before: ranks start sooner
+
+    engine = shards_of(X, y, sample_weight, **how)
+    try:
+        return fit_over(model, engine, callback=callback, checkpoint=checkpoint)
+    finally:
+        engine.close()
+
+
+def n_ranks() -> int:
+    """Ranks of the job that this process is in; 0 outside of :func:`run`."""
+    return 0 if _job is None else _job.size
 
 
 def _communicator() -> Any:
