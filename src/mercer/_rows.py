@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -11,9 +12,78 @@ from scipy import sparse
 
 from mercer._array import Index, Matrix, check_memory, chunk_bytes
 
-__all__ = ["Data", "PreparedRows", "bytes_per_row", "is_large", "is_sparse", "selected"]
+__all__ = [
+    "Data",
+    "FarRows",
+    "PreparedRows",
+    "bytes_per_row",
+    "is_far",
+    "is_large",
+    "is_sparse",
+    "selected",
+]
 
 _LARGE = 32 * 2**20  # bytes from which an array is worth working through in pieces
+
+
+class FarRows:
+    """The rows of a table that lies on other machines; those that are asked for come here.
+
+    A base class: ``distributed`` has the tables, and what is done with all of their rows is done
+    where these are.
+    """
+
+    ndim = 2
+    shape: tuple[int, int]
+    dtype: np.dtype
+    names: list[str] | None = None  # of the columns, where they have any
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all the rows in one array."""
+        return int(self.shape[0] * self.shape[1] * self.dtype.itemsize)
+
+    def __getitem__(self, rows: Index) -> Any:
+        raise NotImplementedError
+
+    def taken(self, rows: NDArray[np.int64]) -> FarRows:
+        """Some of the rows, in increasing order, which stay where they are."""
+        raise NotImplementedError
+
+    def checked_for(self, estimator: Any, reset: bool) -> FarRows:
+        """These rows, if an estimator of tables can be fitted to them."""
+        raise NotImplementedError
+
+    def treated(
+        self,
+        treat: Callable[[Any], Any],
+        rows: NDArray[np.int64],
+        out: NDArray,
+        differs: bool,
+    ) -> PreparedRows:
+        """The rows after ``treat``, learned from ``rows``, of which it made ``out`` itself.
+
+        ``differs`` says whether these have to keep that, and are not what ``treat`` gives.
+        """
+        raise NotImplementedError
+
+    def fit_leaves(self, model: Any, rows: Any, *how: Any) -> None:
+        """Fit a local kernel machine to these rows, prepared as ``rows.X`` says."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Then:
+    """One step after another."""
+
+    first: Callable[[Any], Any]
+    second: Callable[[Any], Any]
+
+    def __call__(self, rows: Any) -> Any:
+        return self.second(self.first(rows))
 
 
 class PreparedRows:
@@ -34,7 +104,7 @@ class PreparedRows:
 
     def __init__(
         self,
-        data: Matrix,
+        data: Matrix | FarRows,
         prepare: Callable[[Any], Any] | None = None,
         index: NDArray[np.int64] | None = None,
         dtype: DTypeLike | None = None,
@@ -90,8 +160,7 @@ class PreparedRows:
     def then(self, step: Callable[[Any], Any]) -> PreparedRows:
         """These rows after another step, which comes before any conversion."""
         first = self.prepare
-        both = step if first is None else lambda rows: step(first(rows))
-        return self._with(prepare=both)
+        return self._with(prepare=step if first is None else _Then(first, step))
 
     def converted(self, dtype: DTypeLike, filled: bool = False) -> PreparedRows:
         """These rows as C-ordered numbers of a type; CSR rows as arrays if ``filled``."""
@@ -110,6 +179,11 @@ class PreparedRows:
 
 # Rows that are in memory, or that are prepared when they are read.
 Data: TypeAlias = Matrix | PreparedRows
+
+
+def is_far(X: Any) -> bool:
+    """Whether X are prepared rows of other machines."""
+    return isinstance(X, PreparedRows) and isinstance(X.data, FarRows)
 
 
 def is_large(X: Any) -> bool:

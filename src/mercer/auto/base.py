@@ -20,6 +20,7 @@ from mercer._blas import blas_threads
 from mercer._callbacks import CallbackSupportMixin, with_callbacks
 from mercer._progress import verbosity
 from mercer._random import Slot, key_from, shuffled
+from mercer._rows import FarRows
 from mercer._state import Checked, State, is_array
 from mercer._validation import is_name, positive_number
 from mercer._weights import check_weights, group_codes
@@ -259,13 +260,18 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:
         """True if the exact kernel machine is within reach: by rows, or by the time there is."""
         if not np.isfinite(seconds_left):
-            return n <= _EXACT_ROWS
+            return self._is_few(n)
         if not search.records:
             return False
         last = search.records[-1]
         kernel = last.settings.kernel if search.best is None else search.settings.kernel
         needed = _EXACT_COST[kernel] * last.seconds * max(n / last.rows, 1.0) ** 2
-        return n <= _EXACT_ROWS and needed < _RESERVE * seconds_left
+        return self._is_few(n) and needed < _RESERVE * seconds_left
+
+    @staticmethod
+    def _is_few(n: int) -> bool:
+        """True if the exact kernel machine may be the model of so many rows."""
+        return n <= _EXACT_ROWS
 
     def _n_components(self, search: Search, n: int, seconds_left: float) -> int:
         """As many features as help, and as there is time for."""
@@ -439,7 +445,8 @@ def counted_rows(
         if weights is None or weights.all():
             return X, y, weights, groups
         rows = np.flatnonzero(weights)
-        return rows_of(X, rows), y[rows], weights[rows], None if groups is None else groups[rows]
+        table = X.taken(rows) if isinstance(X, FarRows) else rows_of(X, rows)
+        return table, y[rows], weights[rows], None if groups is None else groups[rows]
 
     X, y, weights, groups = kept(X, y)
     if class_weight is not None:

@@ -158,7 +158,7 @@ class DaskModel(Checked):
         """
         return self._mapped("predict", X)
 
-    def _mapped(self, method: str, X: Any) -> Any:
+    def _mapped(self, method: str, X: Any, **options: Any) -> Any:
         """The results of a method of the local model, chunk by chunk."""
         local = self.to_local()
         local._check_fitted()
@@ -170,16 +170,19 @@ class DaskModel(Checked):
                 f"X must be a dask array or a dask data frame; got {type(X).__name__}, which "
                 "the model of to_local() takes."
             )
-        example = X._meta_nonempty.iloc[:1] if is_frame else np.zeros((1, X.shape[1]), X.dtype)
+        example = _example(X) if is_frame else np.zeros((1, X.shape[1]), X.dtype)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the rows are no example of any data
-            like = np.asarray(getattr(local, method)(example))[:0]
-        answer = partial(_answer, method, like)
+            like = np.asarray(getattr(local, method)(example, **options))[:0]
+        answer = partial(_answer, method, options, like)
         model = dask.delayed(local, pure=False, traverse=False)
         if is_frame:
             return X.map_partitions(answer, model, meta=like)
         X = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
-        shape = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], like.shape[1:])}
+        shape: dict[str, Any] = {"drop_axis": 1}
+        if like.ndim > 1:
+            shape = {"chunks": (X.chunks[0], *((size,) for size in like.shape[1:]))}
+            shape |= {"new_axis": list(range(2, like.ndim))} if like.ndim > 2 else {}
         return X.map_blocks(answer, model, dtype=like.dtype, meta=like, **shape)
 
     def _computed(self, *lazy: Any) -> list[Any]:
@@ -190,11 +193,20 @@ class DaskModel(Checked):
         return client.gather(client.compute(list(lazy)))
 
 
-def _answer(method: str, like: NDArray, X: Any, model: Any) -> NDArray:
+def _example(X: Any) -> Any:
+    """A row like those of a dask data frame; of texts nothing is known."""
+    example = X._meta_nonempty.iloc[:1].copy()
+    for name in example.columns:
+        if example[name].dtype.kind == "O":
+            example[name] = None
+    return example
+
+
+def _answer(method: str, options: dict[str, Any], like: NDArray, X: Any, model: Any) -> NDArray:
     """The result for the rows of a chunk, of which there may be none."""
     if not X.shape[0]:
         return like
-    answer: NDArray = getattr(model, method)(X)
+    answer: NDArray = getattr(model, method)(X, **options)
     return answer
 
 

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import available_memory, check_memory, n_threads
 from mercer._random import RandomStateLike
-from mercer._rows import PreparedRows, is_large, is_sparse
+from mercer._rows import PreparedRows, is_far, is_large, is_sparse
 from mercer._validation import positive_integer, positive_number
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
@@ -35,7 +35,7 @@ _RIDGE = 0.3  # default n alpha, as of the machines of all rows
 _ROUGH_RIDGE = 1e-3
 _LEAF_MATRICES = 3.0  # of the size of a leaf that its thread works with
 
-_TEXTS = SHARED | entries(
+LOCAL = SHARED | entries(
     """
     kernel : str, kernel or callable, default="laplacian"
         "laplacian", "gaussian", "exponential", "cauchy", "matern" or an object of
@@ -83,7 +83,7 @@ _TEXTS = SHARED | entries(
         Passed on after an interruption; the trees finished so far are in place and can predict.
     """
 )
-_TEXTS["method"] = """\
+LOCAL["method"] = """\
 Rows are cut in two in random directions until no leaf has more than ``leaf_size`` of them; a
 kernel machine is solved in each, ``min_f sum_i loss(y_i, f(x_i) + b) + n_samples * alpha / 2 *
 |f|^2`` over the rows i of the leaf, and several trees are averaged. With one leaf that is the
@@ -93,7 +93,7 @@ Rows that memory, or :func:`mercer.set_config`, has no room for are fitted throu
 if there are no ``alphas``: arrays, memory maps, or Parquet files by
 :func:`mercer.datasets.memory_mapped`. The first cuts are then those of a sample, and the arrays of
 the model stay in files that are gone when the model is. To save it takes memory for all of them."""
-_TEXTS["sources"] = """\
+LOCAL["sources"] = """\
 See Also
 --------
 mercer.maps.LocalKernel : the cuts and the features.
@@ -148,8 +148,11 @@ class LocalKernelMachine(FeatureModel):
         positive_number(self.tol, "tol")
         positive_integer(self.max_iter, "max_iter")
         self._forget()
-        self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
         is_rough = min(alphas) * len(rows) < _ROUGH_RIDGE
+        if is_far(rows.X):
+            rows.X.data.fit_leaves(self, rows, loss, alphas, is_rough, listener)
+            return
+        self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
         if self._goes_through_files(map_, rows):
             self._fit_through_files(map_, rows, loss, alphas[0], is_rough, listener)
             return
@@ -340,7 +343,7 @@ class LocalKernelMachine(FeatureModel):
         }
 
 
-@documented(_TEXTS | POSTERIOR)
+@documented(LOCAL | POSTERIOR)
 class LocalKernelRegressor(Posteriors, Regression, LocalKernelMachine):
     """Regression by exact kernel machines of nearby rows, in time that is linear in the rows.
 
@@ -378,7 +381,7 @@ class LocalKernelRegressor(Posteriors, Regression, LocalKernelMachine):
     """
 
 
-@documented(_TEXTS)
+@documented(LOCAL)
 @dataclass(eq=False, repr=False, kw_only=True)
 class LocalKernelClassifier(Classification, LocalKernelMachine):
     """Classification by exact kernel machines of nearby rows, in time that is linear in the rows.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer._array import Matrix, check_memory, row_chunks
@@ -15,7 +15,7 @@ from mercer._rows import Data, PreparedRows, bytes_per_row, is_large, is_sparse,
 from mercer.designs import Design
 from mercer.maps import ExactKernel, FeatureMap
 
-__all__ = ["Preprocessing", "Rows", "Scaler", "fit_scaler", "with_resolved_gamma"]
+__all__ = ["Preprocessing", "Rows", "Scaler", "fit_scaler", "kept_scaler", "with_resolved_gamma"]
 
 Scaler: TypeAlias = StandardScaler | MaxAbsScaler | None
 
@@ -119,8 +119,13 @@ def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
     scaler = MaxAbsScaler() if is_sparse(X) else StandardScaler()
     with np.errstate(over="ignore", invalid="ignore"):
         _fit_by_rows(scaler, X, weights if scale else None)
+    return kept_scaler(scaler, scale, X.dtype)
+
+
+def kept_scaler(scaler: Any, scale: bool, dtype: DTypeLike) -> Scaler:
+    """A scaler that was fitted to rows of a type, if it is wanted and they can be scaled."""
     if not scale:
-        spread = scaler.max_abs_ if is_sparse(X) else np.sqrt(scaler.var_)
+        spread = scaler.max_abs_ if isinstance(scaler, MaxAbsScaler) else np.sqrt(scaler.var_)
         spread = spread[spread > 0]
         if len(spread) and spread.max() > _UNEVEN * spread.min():
             warnings.warn(
@@ -128,13 +133,13 @@ def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
                 "the kernel sees little but the largest; scale=True or a scaler before the model "
                 "helps.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         return None
     bad = ~np.isfinite(scaler.scale_)
     if bad.any():
         raise ValueError(
-            f"X must have values small enough to be scaled in {X.dtype}; column "
+            f"X must have values small enough to be scaled in {np.dtype(dtype)}; column "
             f"{int(np.flatnonzero(bad)[0])} is too large."
         )
     return scaler

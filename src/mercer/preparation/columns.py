@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
+from mercer._rows import FarRows
 from mercer._sparse import sound
 from mercer._words import shown
 from mercer.preparation.frames import frame_of, in_order
@@ -80,6 +81,8 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     The estimator learns its width and names if ``reset``; else columns of a frame are found by
     their names, and those of an array have to be as many.
     """
+    if isinstance(X, FarRows):
+        return X.checked_for(estimator, reset)
     frame = frame_of(X)
     if frame is not None:
         names = getattr(estimator, "feature_names_in_", None)
@@ -111,6 +114,8 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
 
 def column_names(X: Any) -> list[str]:
     """Names of the columns of a frame, or x0, x1 and so on."""
+    if isinstance(X, FarRows) and X.names is not None:
+        return X.names
     is_frame = isinstance(X, nw.DataFrame)
     return [str(name) for name in X.columns] if is_frame else [f"x{j}" for j in range(X.shape[1])]
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from mercer._array import check_memory
 from mercer._random import Slot, distinct, key_from
-from mercer._rows import PreparedRows
+from mercer._rows import FarRows, PreparedRows
 from mercer._state import Checked, State
 from mercer._validation import flag, integer, name_from
 from mercer._weights import check_weights, group_codes
@@ -197,7 +197,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             self.sparse_scaler_ = MaxAbsScaler().fit(X)
             self.kinds_, self.formats_ = ["number"] * X.shape[1], [""] * X.shape[1]
             return self._in_dtype(self.sparse_scaler_.transform(X))
-        if goes_by_pieces(X):
+        if isinstance(X, FarRows) or goes_by_pieces(X):
             return self._fit_to_sample(X, y, weights, groups)
         check_memory(
             COPIES * 8.0 * X.shape[0] * X.shape[1],
@@ -334,15 +334,19 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         return self._finished(out, columns)
 
     def _fit_to_sample(
-        self, X: NDArray, y: Any, weights: NDArray | None, groups: NDArray | None
+        self, X: Any, y: Any, weights: NDArray | None, groups: NDArray | None
     ) -> PreparedRows:
         """Learn from some rows; all of them are treated when they are read."""
         rows = sampled(X.shape[0], self.random_state)
         beside = [
             None if values is None else np.asarray(values)[rows] for values in (y, weights, groups)
         ]
-        self._fit_columns(read(X[rows], self._names()), *beside)
+        out = self._fit_columns(read(X[rows], self._names()), *beside)
         self._warn_of_left_out()
+        if isinstance(X, FarRows):
+            # Columns that look at targets have codes for these rows without their own ones.
+            differs = any(isinstance(part, (TargetCodes, Texts)) for _, part in self.parts_)
+            return X.treated(self._transformed, rows, out, differs)
         return by_pieces(X, self._transformed)
 
     def _fit_pieces(

@@ -1,0 +1,221 @@
+"""Automatic models over the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mercer import auto
+from mercer.auto._documentation import AUTOMATIC
+from mercer.dask.base import DaskClassifier, DaskModel, DaskRegressor
+from mercer.dask.estimators import _CLUSTER
+from mercer.distributed.automatic import fit_automatic
+from mercer.estimators._documentation import documented
+
+__all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
+
+_DASK = AUTOMATIC | _CLUSTER
+_DASK["method"] = """\
+Targets, weights and the rows that the search looks at, about a hundred thousand, come to this
+process, and the search goes as it does on one machine: with the same settings in the end. Up to
+50 000 rows the model is the exact kernel machine, fitted here. Beyond, it is the mean of two local
+ones, whose leaves are solved where the rows are; it holds all the rows, in memory or, where that
+has no room, in files. Of more than 200 000 rows, so many tell how the columns are treated. Tables
+are dense, of at most 2000 columns."""
+
+
+class _Automatic(DaskModel):
+    """What both models do alike."""
+
+    scoring: Any
+
+    def _fit_local(self, engine: Any) -> Any:
+        return fit_automatic(self._new_local(), engine)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R2 of the predictions, or the share of right labels.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for ``fit``, without paths.
+
+        Returns
+        -------
+        float
+
+        Raises
+        ------
+        ValueError
+            If the model has a ``scoring``.
+        """
+        if self.scoring is not None:
+            raise ValueError(
+                f"scoring must be None to score lazy data; got {self.scoring!r}, by which "
+                "to_local().score(X, y) scores NumPy arrays and data frames."
+            )
+        return super().score(X, y, sample_weight)  # type: ignore[misc]
+
+
+@documented(_DASK)
+class AutoKernelRegressor(_Automatic, DaskRegressor, auto.AutoKernelRegressor):
+    """:class:`mercer.AutoKernelRegressor`, fitted where the rows are.
+
+    {method}
+
+    Parameters
+    ----------
+    {time_budget, scoring, random_state, n_jobs, verbose, client}
+
+    Attributes
+    ----------
+    {client_}
+    best_estimator_ : Pipeline, MeanRegressor or LogTargetRegressor
+        As of the local model, and so are ``best_settings_`` and ``search_results_``.
+    {partner_settings_, feature_importances_, input_shares_, validation_score_}
+    {n_validation_rows_, search_seconds_, interrupted_, n_features_in_}
+
+    Raises
+    ------
+    {ValueError}
+
+    Warns
+    -----
+    {UserWarning}
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd  # doctest: +SKIP
+    >>> from mercer.dask import AutoKernelRegressor  # doctest: +SKIP
+    >>> table = dd.read_parquet("flights/")  # doctest: +SKIP
+    >>> y = table.pop("delay")  # doctest: +SKIP
+    >>> model = AutoKernelRegressor(random_state=0).fit(table, y)  # doctest: +SKIP
+    >>> model.predict_interval(table, coverage=0.8)  # doctest: +SKIP
+    """
+
+    _local_class = auto.AutoKernelRegressor
+
+    def __init__(
+        self,
+        *,
+        time_budget=None,
+        scoring=None,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        client=None,
+    ):
+        super().__init__(
+            time_budget=time_budget,
+            scoring=scoring,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.client = client
+
+    def predict(self, X: Any, quantiles: Any = None) -> Any:
+        """Means, or quantiles, as of the local model, computed when they are asked for.
+
+        Parameters
+        ----------
+        X : dask array or dask data frame of shape (n_samples, n_features)
+        quantiles : array of shape (n_quantiles,), default=None
+            Levels above 0 and below 1; None asks for means.
+
+        Returns
+        -------
+        dask array of shape (n_samples,) or (n_samples, n_outputs)
+            In the chunks of X; with ``quantiles`` one more axis, of n_quantiles.
+        """
+        return self._mapped("predict", X, quantiles=quantiles)
+
+    def predict_interval(self, X: Any, coverage: float = 0.9) -> Any:
+        """Intervals, as of the local model, computed when they are asked for.
+
+        Parameters
+        ----------
+        X : dask array or dask data frame of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Above 0 and below 1.
+
+        Returns
+        -------
+        dask array of shape (n_samples, 2) or (n_samples, n_outputs, 2)
+            Lower and upper ends.
+        """
+        return self._mapped("predict_interval", X, coverage=coverage)
+
+
+@documented(_DASK)
+class AutoKernelClassifier(_Automatic, DaskClassifier, auto.AutoKernelClassifier):
+    """:class:`mercer.AutoKernelClassifier`, fitted where the rows are.
+
+    {method}
+
+    Parameters
+    ----------
+    {time_budget, scoring, class_weight, random_state, n_jobs, verbose, client}
+
+    Attributes
+    ----------
+    {client_, classes_}
+    best_estimator_ : Pipeline or MeanClassifier
+        As of the local model, and so are ``best_settings_`` and ``search_results_``.
+    {partner_settings_, feature_importances_, input_shares_, validation_score_}
+    {n_validation_rows_, search_seconds_, interrupted_, n_features_in_}
+
+    Raises
+    ------
+    {ValueError}
+
+    Warns
+    -----
+    {UserWarning}
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd  # doctest: +SKIP
+    >>> from mercer.dask import AutoKernelClassifier  # doctest: +SKIP
+    >>> table = dd.read_parquet("flights/")  # doctest: +SKIP
+    >>> late = table.pop("delay") > 15  # doctest: +SKIP
+    >>> model = AutoKernelClassifier(random_state=0).fit(table, late)  # doctest: +SKIP
+    >>> model.predict_proba(table)  # doctest: +SKIP
+    """
+
+    _local_class = auto.AutoKernelClassifier
+
+    def __init__(
+        self,
+        *,
+        time_budget=None,
+        scoring=None,
+        class_weight=None,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        client=None,
+    ):
+        super().__init__(
+            time_budget=time_budget,
+            scoring=scoring,
+            class_weight=class_weight,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.client = client
+
+    def predict_set(self, X: Any, coverage: float = 0.9) -> Any:
+        """Sets of classes, as of the local model, computed when they are asked for.
+
+        Parameters
+        ----------
+        X : dask array or dask data frame of shape (n_samples, n_features)
+        coverage : float, default=0.9
+            Above 0 and below 1.
+
+        Returns
+        -------
+        dask array of bool of shape (n_samples, n_classes)
+        """
+        return self._mapped("predict_set", X, coverage=coverage)

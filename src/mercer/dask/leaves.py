@@ -1,0 +1,107 @@
+"""Local kernel machines over the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mercer import estimators
+from mercer.dask.base import DaskClassifier, DaskRegressor
+from mercer.dask.estimators import _CLUSTER
+from mercer.distributed.leaves import fit_local_machine
+from mercer.estimators._documentation import documented
+from mercer.estimators.local import LOCAL
+
+__all__ = ["LocalKernelClassifier", "LocalKernelRegressor"]
+
+_DASK = LOCAL | _CLUSTER
+_DASK["method"] = """\
+Rows are moved to the nodes of a tree, each on some worker, and every node is a task: its part of
+the tree is grown and its leaves are solved there, by one thread. A task that is lost with its
+worker is done again. The model is that of one machine, to rounding and to ``tol`` of Newton's
+method; of more than 262 144 rows the first cuts are those of so many, drawn at random, as of a fit
+through files. It holds all the rows: in the memory of the client, or in files where that has no
+room."""
+
+
+@documented(_DASK)
+@dataclass(eq=False, repr=False, kw_only=True)
+class LocalKernelRegressor(DaskRegressor, estimators.LocalKernelRegressor):  # type: ignore[misc]
+    """:class:`mercer.LocalKernelRegressor`, whose leaves are solved where the rows are.
+
+    {method}
+
+    Parameters
+    ----------
+    {kernel, gamma, loss, alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter}
+    {n_jobs, random_state, alphas, validation_fraction, client}
+
+    Attributes
+    ----------
+    {client_, feature_map_, scaler_, map_coef_, intercept_, n_leaves_, n_iter_, converged_}
+    {optimality_, alpha_, path_, noise_std_, prior_std_, n_features_in_}
+
+    Raises
+    ------
+    {ValueError, MemoryError, KeyboardInterrupt}
+
+    {sources}
+
+    Examples
+    --------
+    >>> import dask.array as da  # doctest: +SKIP
+    >>> from mercer.dask import LocalKernelRegressor  # doctest: +SKIP
+    >>> X = da.random.uniform(-3, 3, size=(10**6, 5), chunks=(10**5, 5))  # doctest: +SKIP
+    >>> model = LocalKernelRegressor().fit(X, da.sin(X).sum(axis=1))  # doctest: +SKIP
+    >>> model.predict(X).mean().compute()  # doctest: +SKIP
+    """
+
+    client: Any = None
+    _local_class = estimators.LocalKernelRegressor
+
+    def _fit_local(self, engine: Any) -> Any:
+        return fit_local_machine(self._new_local(), engine)
+
+
+@documented(_DASK)
+@dataclass(eq=False, repr=False, kw_only=True)
+class LocalKernelClassifier(DaskClassifier, estimators.LocalKernelClassifier):
+    """:class:`mercer.LocalKernelClassifier`, whose leaves are solved where the rows are.
+
+    {method}
+    More than two classes are one response each.
+
+    Parameters
+    ----------
+    {kernel, gamma}
+    loss : str or a loss, default="squared"
+        "squared", "logistic", "squared_hinge", "smooth_hinge" or "multinomial".
+    {alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter, n_jobs, random_state}
+    {alphas, validation_fraction, class_weight, client}
+
+    Attributes
+    ----------
+    {client_, classes_, feature_map_, scaler_, map_coef_, intercept_, n_leaves_, n_iter_}
+    {converged_, optimality_, alpha_, path_, n_features_in_}
+
+    Raises
+    ------
+    {ValueError, MemoryError, KeyboardInterrupt}
+
+    {sources}
+
+    Examples
+    --------
+    >>> import dask.array as da  # doctest: +SKIP
+    >>> from mercer.dask import LocalKernelClassifier  # doctest: +SKIP
+    >>> X = da.random.normal(size=(10**6, 2), chunks=(10**5, 2))  # doctest: +SKIP
+    >>> y = da.where((X**2).sum(axis=1) < 1, "inside", "outside")  # doctest: +SKIP
+    >>> model = LocalKernelClassifier(random_state=0).fit(X, y)  # doctest: +SKIP
+    >>> model.predict(X[:3]).compute()  # doctest: +SKIP
+    """
+
+    client: Any = None
+    _local_class = estimators.LocalKernelClassifier
+
+    def _fit_local(self, engine: Any) -> Any:
+        return fit_local_machine(self._new_local(), engine)
