@@ -168,7 +168,9 @@ class Forest:
     def _sample(self) -> NDArray:
         """The rows that first cuts are grown from."""
         chosen = np.sort(distinct(self.key, self.n, min(self.n, _SAMPLE), Slot.BATCH))
-        return np.ascontiguousarray(self.rows[chosen if self.fitted is None else self.fitted[chosen]])
+        return np.ascontiguousarray(
+            self.rows[chosen if self.fitted is None else self.fitted[chosen]]
+        )
 
     def _node_size(self) -> int:
         """Rows of a node: the same for any number of workers that have the memory."""
@@ -285,9 +287,7 @@ def _join(*pieces: _Node) -> _Node:
     return _Node(*(None if own[0] is None else np.concatenate(own) for own in columns))
 
 
-def _solve(
-    memory: Memory, number: int, node: _Node, plan: _Plan, tree: int, place: int
-) -> _Part:
+def _solve(memory: Memory, number: int, node: _Node, plan: _Plan, tree: int, place: int) -> _Part:
     """Grow the part of a tree below a node, and solve its leaves."""
     check_memory(
         len(node) * _bytes_of_row(node.X),

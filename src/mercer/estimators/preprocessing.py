@@ -86,9 +86,7 @@ class Rows:
         """
         return [score(each, self) for each in answer(self.X)]
 
-    def problem(
-        self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool
-    ) -> Problem:
+    def problem(self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The problem of a design of these rows."""
         return Problem(design, self.target, loss, penalty, self.weights, fit_intercept)
 
