@@ -24,7 +24,7 @@ from mercer.distributed.tables import FarTable, NumberedRows, targets_of
 from mercer.estimators.base import Listener
 from mercer.estimators.inputs import float_types
 from mercer.estimators.local import LocalKernelMachine
-from mercer.estimators.preprocessing import Preprocessing, Rows, kept_scaler, with_resolved_gamma
+from mercer.estimators.preprocessing import Preprocessing, Rows, checked_scaler, with_resolved_gamma
 from mercer.estimators.selection import held_out, mean_loss
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
@@ -103,7 +103,7 @@ def fit_leaves(
         plain = stack.enter_context(closing(far.numbered(steps, X[:1], target, weights)))
         by_weights = model.scale and weights is not None
         scaler = _fitted_scaler(plain, len(rows), X.shape[1], rows.weights if by_weights else None)
-        model.scaler_ = kept_scaler(scaler, model.scale, X.dtype)
+        model.scaler_ = checked_scaler(scaler, X.dtype, model.scale)
         shards = plain
         if model.scaler_ is not None or dtype != X.dtype:
             prepare = Preprocessing(model.scaler_)
