@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import time
+from functools import partial
 
 import numpy as np
 
-from mercer import mpi
+from mercer import KernelRegressor, mpi
 from mercer.distributed import Here, Part, Run, Shard, gathered, summed
+from mercer.solvers import BlockCoordinateDescent
 
 N_SHARDS = 7  # one of them without rows
 
@@ -192,6 +194,37 @@ def die(memory, number, shard):
     if number == N_SHARDS - 1:
         os.kill(os.getpid(), 9)
     time.sleep(0.01)
+
+
+def rows(number, n=3):
+    """Every n-th of 400 rows, so that the same rows are in all numbers of shards."""
+    rng = np.random.default_rng(100)
+    X = rng.uniform(-2, 2, size=(400, 3))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
+    begin, end = number * 400 // n, (number + 1) * 400 // n
+    return X[begin:end], y[begin:end]
+
+
+def model_of():
+    solver = BlockCoordinateDescent(block_size=16, tol=1e-12, checkpoint_every=1)
+    return KernelRegressor(
+        "fourier", n_components=64, gamma=1.0, alpha=1e-1, solver=solver, random_state=0
+    )
+
+
+def check_fit(out, folder=None, last=None):
+    """Coefficients of blocks, or the death of rank 0 after some of them."""
+    states = []
+
+    def kill(state):
+        states.append(state)
+        if last is not None and len(states) == int(last):
+            os.kill(os.getpid(), 9)
+
+    load = partial(rows, n=mpi.n_ranks())
+    model = mpi.fit(model_of(), load, checkpoint=folder, callback=kill)
+    np.save(out, np.append(model.map_coef_, model.intercept_))
+    say("iterations", len(states))
 
 
 def check_interrupt():

@@ -1,4 +1,4 @@
-"""The scripts of ``examples/cluster``, as a newcomer runs them; Docker's files are read, not run."""
+"""The scripts of ``examples/cluster``, as newcomers run them; those of Docker are read, not run."""
 
 from __future__ import annotations
 

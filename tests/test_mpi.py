@@ -10,12 +10,17 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import mercer
 from mercer import mpi
+from mercer.distributed import Here, Shard
+from mercer.distributed.models import fit_over
 
 pytest.importorskip("mpi4py", reason="mpi4py is not installed")
+
+from _mpi_program import model_of, rows
 
 HERE = Path(__file__).parent
 LAUNCHER = shutil.which(
@@ -107,6 +112,33 @@ def test_an_interrupt_comes_between_commands():
         os.kill(int(rank), signal.SIGINT)
     code, out, err = ended(process)
     assert "interrupted 137" in out, (code, out, err)
+
+
+@pytest.fixture(scope="module")
+def expected():
+    model = model_of().fit(*rows(0, n=1))
+    return np.append(model.map_coef_, model.intercept_)
+
+
+def test_coefficients_are_those_of_one_process(expected, tmp_path):
+    code, _, err = job(3, "fit", tmp_path / "coef.npy")
+    assert code == 0, err
+    difference = abs(np.load(tmp_path / "coef.npy") - expected)
+    assert difference.max() <= 1e-10 * abs(expected).max()
+
+
+def test_a_fit_goes_on_from_its_checkpoint_on_another_number_of_ranks(expected, tmp_path):
+    code, out, _ = job(2, "fit", tmp_path / "coef.npy", tmp_path / "kept", 6)
+    assert code != 0
+    assert not (tmp_path / "coef.npy").exists()
+    assert any((tmp_path / "kept").iterdir())
+    code, out, err = job(3, "fit", tmp_path / "coef.npy", tmp_path / "kept")
+    assert code == 0, err
+    difference = abs(np.load(tmp_path / "coef.npy") - expected)
+    assert difference.max() <= 1e-9 * abs(expected).max()
+    states = []
+    fit_over(model_of(), Here([Shard(*rows(0, n=1))]), callback=states.append)
+    assert int(out.split()[1]) <= len(states) - 5
 
 
 def test_without_a_launcher_there_is_one_rank():
