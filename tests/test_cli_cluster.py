@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from mercer import persistence
+from mercer import persistence, solvers
 from mercer.cli.app import app
-from mercer.cli.cluster import Counts, Watched
+from mercer.cli.cluster import Counts, Watched, _Progress
 from mercer.distributed import Here, Part, Run, Shard
+from mercer.solvers import BlockCoordinateDescent
 
 pytest.importorskip("distributed")
 pyarrow = pytest.importorskip("pyarrow")
@@ -161,3 +163,69 @@ def test_what_moves_is_counted():
     assert run.total("total", version=0, truth=lambda i: w) == 16
     assert vars(engine.counts) == {"requests": 3, "bytes_moved": 24, "missed": 1}
     assert engine.changed(lambda memory, number, shard: shard).n_shards == 2
+
+
+BLOCKS = (
+    "--features", "rooms,age", "--map", "fourier", "--n-components", 64, "--gamma", 1,
+    "--alpha", 0.1, "--solver", "block",
+)  # fmt: skip
+
+
+@limited(180)
+def test_a_fit_goes_on_from_its_checkpoint_on_another_number_of_workers(
+    folder, address, monkeypatch
+):
+    small = partial(BlockCoordinateDescent, block_size=16, checkpoint_every=1)
+    monkeypatch.setattr(solvers, "BlockCoordinateDescent", small)
+    done = fit("--scheduler", address, *BLOCKS, "--checkpoint", "kept")
+    assert done.exit_code == 0, done.output
+    whole = persistence.load("m.skops")
+    (folder / "m.skops").unlink()
+    assert not any((folder / "kept").iterdir())
+    calls = []
+
+    def dies(self, state, plain=_Progress.__call__):
+        calls.append(state)
+        if len(calls) == 7:
+            raise RuntimeError("the client dies")
+        return plain(self, state)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(_Progress, "__call__", dies)
+        assert fit("--scheduler", address, *BLOCKS, "--checkpoint", "kept").exit_code == 1
+    assert not (folder / "m.skops").exists()
+    assert any((folder / "kept").iterdir())
+    again = []
+    with monkeypatch.context() as patch:
+        patch.setattr(_Progress, "__call__", lambda self, state: again.append(state))
+        done = fit("--workers", 1, *BLOCKS, "--checkpoint", "kept")
+    assert done.exit_code == 0, done.output
+    model = persistence.load("m.skops")
+    np.testing.assert_allclose(model.map_coef_, whole.map_coef_, rtol=1e-6, atol=1e-9)
+    assert model.solver == "block"
+    assert len(again) > 0
+
+
+@limited(120)
+def test_an_interrupt_leaves_the_model_so_far(folder, address, monkeypatch):
+    calls = []
+
+    def interrupts(self, state):
+        calls.append(state)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_Progress, "__call__", interrupts)
+    done = fit("--scheduler", address, *BLOCKS[:-2], "--solver", "cg")
+    assert done.exit_code == 130
+    assert "wrote m.skops, the model as far as the fit was when it was interrupted" in " ".join(
+        done.stderr.split()
+    )
+    model = persistence.load("m.skops")
+    assert not model.converged_
+    assert np.isfinite(model.predict(np.zeros((2, 2)))).all()
+
+
+def test_a_checkpoint_needs_block_descent(folder):
+    done = fit("--workers", 2, "--checkpoint", "kept")
+    assert "--checkpoint must stand beside --solver block; got none." in done.stderr

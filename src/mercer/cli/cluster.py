@@ -113,10 +113,12 @@ def fit_folder(
     from mercer.distributed.targets import scores_of
 
     plan = _planned(data, roles, where, automatic)
-    checkpoint = settings.pop("checkpoint", None)
+    checkpoint = settings.get("checkpoint")
     with _engine(data, plan, where, automatic) as engine:
         rows = _rows(data, plan, engine, task)
         model = machine_for(rows.data.task, settings, sparse=False, automatic=automatic)
+        if checkpoint is not None:
+            model.solver = replace(model.solver, checkpoint=None)
         n, start = rows.data.X.shape[0], time.perf_counter()
         interrupted = False
         with waiting(f"fitting {n} rows on {engine.n_workers} workers", verbose) as show:
@@ -128,6 +130,8 @@ def fit_folder(
                     raise
                 interrupted = True
         seconds = time.perf_counter() - start
+        if checkpoint is not None:
+            model.solver = "block"  # where its checkpoints were is no part of the model
         summary = written(rows, model, settings, roles, out) | {"seconds": seconds}
         summary |= {"workers": engine.n_workers, **told.counts.told()}
         if interrupted:
