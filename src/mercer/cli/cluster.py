@@ -130,6 +130,8 @@ def fit_folder(
                     raise
                 interrupted = True
         seconds = time.perf_counter() - start
+        if plan.dtype is not None:  # the file says the names, as that of a fit to an array
+            vars(model).pop("feature_names_in_", None)
         if checkpoint is not None:
             model.solver = "block"  # where its checkpoints were is no part of the model
         summary = written(rows, model, settings, roles, out) | {"seconds": seconds}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -84,6 +85,9 @@ class Owned:
 
     def part(self, run: str, number: int, make: Callable[[], Any]) -> Any:
         return self.memory.part(f"{self.owner}/{run}", number, make)
+
+    def bounded(self) -> AbstractContextManager[None]:
+        return self.memory.bounded()
 
     def forget(self, run: str | None = None, number: int | None = None) -> None:
         for own in self.runs() if run is None else (run,):

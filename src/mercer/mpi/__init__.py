@@ -18,7 +18,7 @@ from mercer.mpi.commands import load_shards
 from mercer.mpi.engine import MPIEngine
 from mercer.mpi.job import Job
 from mercer.mpi.values import raise_first
-from mercer.mpi.waiting import share_of_cores
+from mercer.mpi.waiting import share_of_machine
 
 __all__ = ["MPIEngine", "fit", "n_ranks", "run", "shards_of"]
 
@@ -81,7 +81,7 @@ def run(main: Callable[..., Any], *args: Any) -> Any:
         raise RuntimeError("mercer.mpi.run must not be called inside of itself.")
     _job = job = Job(_communicator())
     try:
-        with share_of_cores(job.comm):
+        with share_of_machine(job.comm):
             if job.rank:
                 return job.serve()
             try:
@@ -136,15 +136,13 @@ def shards_of(
     if _job is None:
         raise RuntimeError("shards must be made inside of mercer.mpi.run, on rank 0.")
     n = _job.size if n_shards is None else n_shards
-    load = (
-        X
-        if callable(X)
-        else FromParts(parquet_parts(X, n, target=y, weights=sample_weight, **columns))
-    )
-    n = len(load.parts) if isinstance(load, FromParts) else n
+    names: tuple[str, ...] | None = None
+    if not callable(X):
+        parts = parquet_parts(X, n, target=y, weights=sample_weight, **columns)
+        X, n, names = FromParts(parts), len(parts), parts[0].features
     shards = _job.spread_out(n)
-    raise_first(_job.do(load_shards, shards, load))
-    return MPIEngine(_job, shards)
+    raise_first(_job.do(load_shards, shards, X))
+    return MPIEngine(_job, shards, columns=names)
 
 
 def fit(

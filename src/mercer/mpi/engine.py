@@ -24,10 +24,19 @@ class MPIEngine:
     n_shards : int
     n_workers : int
         Ranks.
+    columns : list of str or None
+        Names of the inputs, where shards are arrays of named columns.
     """
 
-    def __init__(self, job: Job, shards: Sequence[Held], is_changed: bool = False):
+    def __init__(
+        self,
+        job: Job,
+        shards: Sequence[Held],
+        is_changed: bool = False,
+        columns: Sequence[str] | None = None,
+    ):
         self._job, self._shards, self._is_changed = job, list(shards), is_changed
+        self.columns = None if columns is None else list(columns)
 
     @property
     def n_shards(self) -> int:
@@ -99,7 +108,7 @@ class MPIEngine:
     def changed(
         self, work: OfShard, *args: Any, own: Mapping[int, tuple[Any, ...]] | None = None
     ) -> MPIEngine:
-        return MPIEngine(self._job, self.each(work, *args, own=own), is_changed=True)
+        return MPIEngine(self._job, self.each(work, *args, own=own), True, self.columns)
 
     def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
         values = self._job.do(commands.everywhere, work)

@@ -1,4 +1,4 @@
-"""How ranks wait for each other, when Ctrl-C is heard, and the cores that each may use."""
+"""How ranks wait for each other, when Ctrl-C is heard, and what each may use of its machine."""
 
 from __future__ import annotations
 
@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from mercer._array import available_memory
 from mercer._blas import blas_threads
-from mercer._machine import cores
+from mercer._machine import cores, held_memory
+from mercer.distributed.memory import WORKER
 
-__all__ = ["deaf", "share_of_cores", "undisturbed", "wait"]
+__all__ = ["deaf", "share_of_machine", "undisturbed", "wait"]
 
 _PATIENCE = 200  # questions without a pause, some tenths of a millisecond
 _PAUSE = 1e-3  # seconds at most between two later ones
@@ -71,20 +73,25 @@ def deaf() -> Iterator[None]:
 
 
 @contextmanager
-def share_of_cores(comm: Any) -> Iterator[None]:
-    """Divide cores among the ranks of a machine that may use the same ones.
+def share_of_machine(comm: Any) -> Iterator[None]:
+    """Divide memory among the ranks of a machine, and cores among those that may use the same.
 
     What ``OMP_NUM_THREADS`` says is left as it is; :func:`~mercer._machine.cores` reads it.
     """
-    if "OMP_NUM_THREADS" in os.environ:
-        yield
-        return
     masked = hasattr(os, "sched_getaffinity")
-    mine = (platform.node(), sorted(os.sched_getaffinity(0)) if masked else None)
-    share = max(1, cores() // comm.allgather(mine).count(mine))
-    os.environ["OMP_NUM_THREADS"] = str(share)
+    mine = (platform.node(), tuple(sorted(os.sched_getaffinity(0))) if masked else ())
+    ranks = comm.allgather(mine)
+    here = sum(name == mine[0] for name, _ in ranks)
+    free = available_memory()
+    if here > 1 and free is not None:
+        WORKER.limit = held_memory() + free // here
+    told = "OMP_NUM_THREADS" in os.environ
+    share = max(1, cores() // ranks.count(mine))
     try:
-        with blas_threads(share):
+        with blas_threads(None if told else share):
+            os.environ.setdefault("OMP_NUM_THREADS", str(share))
             yield
     finally:
-        os.environ.pop("OMP_NUM_THREADS", None)
+        WORKER.limit = None
+        if not told:
+            os.environ.pop("OMP_NUM_THREADS", None)
