@@ -84,9 +84,8 @@ def folder(tmp_path_factory):
 
 def check(path):
     """The model tells the target of the example's data, on the command line as well."""
-    told = run(
-        *MERCER, "predict", path, path.parent / "data" / "part-0.parquet", folder=path.parent
-    )
+    data = path.parent / "data" / "part-0.parquet"
+    told = run(*MERCER, "predict", path, data, "--out", "guesses.csv", folder=path.parent)
     assert told.stderr == ""
     X = np.random.default_rng(100).uniform(-1.5, 1.5, size=(200, 6))
     y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
