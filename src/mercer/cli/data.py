@@ -52,7 +52,7 @@ def labelled(
     rows, test = _read_with_test(path, roles, out_of_core, raw)
     table = rows.table
     if table.y is None:
-        raise _no_target(text, table.feature_names)
+        raise no_target(text, table.feature_names)
     y, form = table.y, ""
     if task is not Task.classification and np.asarray(y).dtype.kind == "U":
         y, form = numbers_in(y)
@@ -109,6 +109,10 @@ def is_file(text: str, out_of_core: bool = False) -> bool:
 
     if Path(text).is_file():
         return True
+    if Path(text).is_dir():
+        raise ValueError(
+            f"{text} is a folder, which mercer fit reads with --workers, --scheduler or --mpi."
+        )
     if text.lower().replace("_", "-") not in datasets.names():
         raise _unknown(text, datasets.names())
     if out_of_core:
@@ -127,7 +131,8 @@ def _known(name: str, target: str | None, task: Task) -> Labelled:
     return Labelled(data, None, f"task: {data.task}, as known of {name}")
 
 
-def _no_target(text: str, columns: Sequence[str] | None) -> ValueError:
+def no_target(text: str, columns: Sequence[str] | None) -> ValueError:
+    """The error of a command that does not say what to predict."""
     from mercer.datasets.arrow import SHOWN
 
     names = ""
@@ -169,7 +174,7 @@ def _read_with_test(
             return Rows(table), None
         return Rows(table), (parts["X_test"], parts["y_test"])
     if roles.target is None:
-        raise _no_target(str(path), file.names if file.named else None)
+        raise no_target(str(path), file.names if file.named else None)
     if not _stays_in_file(path, out_of_core):
         return read_rows(file, roles, raw), None
     weights, groups = extra_columns(file, roles)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from mercer.cli.cluster import Mpi, Scheduler, Where, Workers, fit_folder, on_ranks
 from mercer.cli.columns import Roles, names_in
 from mercer.cli.fitting import fitted, reported, scored, scorer_name, tell, tell_rows, written
 from mercer.cli.options import (
@@ -75,7 +76,8 @@ Checkpoint = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Where --solver block keeps how far it is: the same command goes on from there.",
+        help="Where --solver block keeps how far it is: the same command goes on from there, on "
+        "any number of workers.",
     ),
 ]
 Sparse = Annotated[
@@ -145,6 +147,9 @@ def fit(
     max_memory: MaxMemory = None,
     out_of_core: OutOfCore = False,
     time_budget: TimeBudget = None,
+    scheduler: Scheduler = None,
+    workers: Workers = None,
+    mpi: Mpi = False,
     report: Report = None,
     verbose: Verbose = False,
     as_json: Json = False,
@@ -157,7 +162,14 @@ def fit(
 
     Prints the score on the rows that the choices were judged by, if there were any, and the score
     on the test part where DATA has one, else that on the training rows, and says which.
+
+    With --workers, --scheduler or --mpi, DATA is a folder of Parquet files, of which many processes
+    read some rows each. After Ctrl-C the model is written as far as it is.
     """
+    options, where = locals().copy(), Where(scheduler, workers, mpi)
+    where.refuse_ranks()
+    if where.option == "--mpi" and on_ranks(fit, options):
+        return
     for path in (out, report):
         if path is not None:
             check_writable(path)
@@ -186,6 +198,19 @@ def fit(
     else:
         settings["scale"] = scale
     roles = Roles(target, names_in(features), names_in(drop), names_in(id_), weights, groups)
+    if where.option:
+        where.refuse(
+            {
+                "--sparse": sparse,
+                "--groups": groups,
+                "--report": report,
+                "--out-of-core": out_of_core,
+            }
+        )
+        how = {"automatic": automatic, "verbose": verbose}
+        summary = fit_folder(data, roles, task, settings, where, out, **how)
+        print_json(summary) if as_json else tell(summary)
+        return
     from mercer.cli.data import labelled
 
     rows = labelled(data, roles, task, out_of_core, raw=automatic)

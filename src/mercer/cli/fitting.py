@@ -49,7 +49,7 @@ def fitted(
 ) -> tuple[Any, float]:
     """A model of some rows, and the seconds that its fit took."""
     data = rows.data
-    machine = _machine(data.task, settings, sparse, automatic)
+    machine = machine_for(data.task, settings, sparse, automatic)
     named = {"sample_weight": ("--weights", rows.weights), "groups": ("--groups", rows.groups)}
     more = {name: values for name, (_, values) in named.items() if values is not None}
     for name in more:
@@ -73,7 +73,7 @@ def fitted(
     return model, seconds
 
 
-def _machine(task: str, settings: dict[str, Any], sparse: bool, automatic: bool) -> Any:
+def machine_for(task: str, settings: dict[str, Any], sparse: bool, automatic: bool) -> Any:
     """The unfitted estimator that the settings ask for."""
     import mercer
 

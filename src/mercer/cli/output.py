@@ -84,11 +84,14 @@ class RunningScores:
     """
 
     def __init__(self, task: str) -> None:
-        self._task = task
-        self.n_rows = 0
-        self._right = 0
-        self._error, self._square, self._spread = 0.0, 0.0, 0.0
-        self._mean: Any = 0.0
+        from mercer.distributed.targets import Scores
+
+        self._task, self._sums = task, Scores(0)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows that have been taken in."""
+        return self._sums.n_rows
 
     def add(self, y: NDArray, predicted: NDArray) -> None:
         """Take rows in, those aside whose target is NaN or None."""
@@ -96,33 +99,9 @@ class RunningScores:
             return
         known = np.array([value is not None for value in y]) if y.dtype == object else y == y
         known = known.all(axis=1) if known.ndim == 2 else known
-        y, predicted = y[known], predicted[known]
-        if not len(y):
-            return
-        if self._task == "classification":
-            self._right += int((y == predicted).sum())
-        else:
-            self._add_numbers(y.astype(np.float64), predicted)
-        self.n_rows += len(y)
-
-    def _add_numbers(self, y: NDArray, predicted: NDArray) -> None:
-        """Sums of squares; that about the mean of all by the means of both parts."""
-        self._error += float(np.sum((y - predicted) ** 2))
-        self._square += float(np.sum(y**2))
-        mean, n = y.mean(axis=0), len(y)
-        apart = mean - self._mean
-        both = self.n_rows + n
-        self._spread += float(np.sum((y - mean) ** 2))
-        self._spread += float(np.sum(apart**2)) * self.n_rows * n / both
-        self._mean = self._mean + apart * n / both
+        if known.any():
+            self._sums = self._sums.plus(self._sums.of(self._task, y[known], predicted[known]))
 
     def scores(self) -> dict[str, float]:
         """As :func:`mercer.compare.metrics.scores`, without those that no row defines."""
-        if not self.n_rows:
-            return {}
-        if self._task == "classification":
-            return {"accuracy": self._right / self.n_rows}
-        perfect = self._error == 0
-        relative = (self._error / self._square) ** 0.5 if self._square else (np.inf, 0.0)[perfect]
-        r2 = 1 - self._error / self._spread if self._spread else (-np.inf, 1.0)[perfect]
-        return {"relative_rmse": float(relative), "r2": float(r2)}
+        return self._sums.scores(self._task)

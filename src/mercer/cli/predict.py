@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -62,6 +63,8 @@ def predict(
     saved = persistence.load_saved(model)
     asked = _Asked(proba, coverage, _levels(quantiles))
     asked.check(saved)
+    # Columns are found by name; arrays of them have none.
+    warnings.filterwarnings("ignore", "X does not have valid feature names")
     rows = to_predict(data, saved, names_in(id_) or tuple(saved.settings.get("id") or ()))
     n, running = _write(saved, rows, asked, out)
     summary: dict[str, Any] = {"predictions": str(out), "rows": n, "task": saved.task}

@@ -1,0 +1,362 @@
+"""``mercer fit`` of a folder over many processes: those of Dask, or the ranks of an MPI job."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from mercer.cli.columns import Roles
+from mercer.cli.data import Labelled, as_task, no_target
+from mercer.cli.fitting import machine_for, written
+from mercer.cli.options import Task, say, waiting
+
+if TYPE_CHECKING:
+    from mercer.distributed import Engine
+    from mercer.distributed.parquet import ParquetPart
+
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        help="Fit on the workers of this Dask scheduler, such as tcp://10.0.0.1:8786; DATA is a "
+        "folder of Parquet files that all of them find under this name.",
+    ),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option(min=1, help="Fit a folder of Parquet files in so many processes of this machine."),
+]
+Mpi = Annotated[
+    bool,
+    typer.Option(
+        "--mpi", help="Fit such a folder on the ranks of mpiexec -n 4 mercer fit, or of srun."
+    ),
+]
+_LAUNCHED = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE")  # ranks, as Open MPI and MPICH tell them
+_OFTEN, _SELDOM = 0.2, 2.0  # seconds between two changes of the line, and between two lines
+
+
+@dataclass(frozen=True)
+class Where:
+    """The processes that options ask for."""
+
+    scheduler: str | None = None
+    workers: int | None = None
+    mpi: bool = False
+
+    @property
+    def option(self) -> str:
+        """The option that is given, "" without any."""
+        given = {
+            "--scheduler": self.scheduler is not None,
+            "--workers": self.workers is not None,
+            "--mpi": self.mpi,
+        }
+        options = [option for option, is_given in given.items() if is_given]
+        if len(options) > 1:
+            raise ValueError(f"{options[0]} must be left out beside {options[1]}.")
+        return options[0] if options else ""
+
+    def refuse_ranks(self) -> None:
+        """Raise if this is one of several ranks that would all do the same."""
+        ranks = next((os.environ[name] for name in _LAUNCHED if name in os.environ), "1")
+        if ranks != "1" and not self.mpi:
+            raise ValueError(
+                f"{ranks} processes of one MPI job would each fit and write the same model; --mpi "
+                "makes them share the work."
+            )
+
+    def refuse(self, others: Mapping[str, Any]) -> None:
+        """Raise if an option is given that needs all rows in one process."""
+        for option, value in others.items():
+            if value:
+                raise ValueError(f"{option} must be left out beside {self.option}.")
+
+
+def on_ranks(call: Callable[..., None], options: Mapping[str, Any]) -> bool:
+    """Call a command again on rank 0 of an MPI job while the others serve; not inside of that."""
+    from mercer import mpi
+
+    if mpi.n_ranks():
+        return False
+    mpi.run(_called, call, options)
+    return True
+
+
+def _called(call: Callable[..., None], options: Mapping[str, Any]) -> None:
+    call(**options)
+
+
+def fit_folder(
+    data: str,
+    roles: Roles,
+    task: Task,
+    settings: dict[str, Any],
+    where: Where,
+    out: Path,
+    *,
+    automatic: bool,
+    verbose: bool,
+) -> dict[str, Any]:
+    """Fit, write the model and score it; returns what there is to tell."""
+    from mercer.distributed.models import fit_over
+    from mercer.distributed.targets import scores_of
+
+    plan = _planned(data, roles, where, automatic)
+    checkpoint = settings.get("checkpoint")
+    with _engine(data, plan, where, automatic) as engine:
+        rows = _rows(data, plan, engine, task)
+        model = machine_for(rows.data.task, settings, sparse=False, automatic=automatic)
+        if checkpoint is not None:
+            model.solver = replace(model.solver, checkpoint=None)
+        n, start = rows.data.X.shape[0], time.perf_counter()
+        interrupted = False
+        with waiting(f"fitting {n} rows on {engine.n_workers} workers", verbose) as show:
+            told = _Progress(engine, show, verbose)
+            try:
+                fit_over(model, told.engine, callback=told, checkpoint=checkpoint)
+            except KeyboardInterrupt:
+                if not hasattr(model, type(model)._fitted_by):
+                    raise
+                interrupted = True
+        seconds = time.perf_counter() - start
+        if plan.dtype is not None:  # the file says the names, as that of a fit to an array
+            vars(model).pop("feature_names_in_", None)
+        if checkpoint is not None:
+            model.solver = "block"  # where its checkpoints were is no part of the model
+        summary = written(rows, model, settings, roles, out) | {"seconds": seconds}
+        summary |= {"workers": engine.n_workers, **told.counts.told()}
+        if interrupted:
+            say(f"wrote {out}, the model as far as the fit was when it was interrupted")
+            raise KeyboardInterrupt
+        say(told.counts.in_words(engine.n_workers))
+        with waiting(f"scoring {n} rows"):
+            scores = scores_of(model, engine, rows.data.task)
+    return summary | {
+        "score": scores,
+        "scored_on": "training rows (no test part: expect less on new rows)",
+        "scored_rows": n,
+        "scoring": settings.get("scoring")
+        or ("accuracy" if rows.data.task == "classification" else "r2"),
+    }
+
+
+def _planned(data: str, roles: Roles, where: Where, automatic: bool) -> ParquetPart:
+    """All rows of the files as one part, which nobody reads: what columns are what."""
+    from mercer.datasets import mapped
+    from mercer.distributed.parquet import parquet_files, parquet_parts
+
+    path = Path(data)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file or folder {data}.")
+    if path.is_file() and not mapped.is_parquet(path):
+        raise ValueError(f"{where.option} needs a folder of Parquet files; {data} is no such file.")
+    (names,) = parquet_parts(parquet_files(path)[:1], 1)
+    if roles.target is None:
+        raise no_target(data, names.features)
+    (whole,) = parquet_parts(path, 1, target=roles.target)
+    inputs = roles.inputs(data, names.features, whole.target)
+    (plan,) = parquet_parts(
+        path, 1, target=whole.target, features=inputs, weights=roles.weights, raw=automatic
+    )
+    if plan.dtype is None and not automatic:
+        raise ValueError(
+            f"{data} holds more than numbers; leave out the options that say how to fit, or name "
+            "columns of numbers with --features."
+        )
+    return plan
+
+
+@contextmanager
+def _engine(data: str, plan: ParquetPart, where: Where, raw: bool) -> Iterator[Engine]:
+    """The shards, read by workers; these are let go at the end."""
+    columns = {"features": plan.features, "raw": raw}
+    with _makes_shards(where) as shards_of:
+        with waiting(f"reading {data}"):
+            engine = shards_of(str(Path(data).absolute()), plan.target, plan.weights, **columns)
+        try:
+            yield engine
+        finally:
+            engine.close()
+
+
+@contextmanager
+def _makes_shards(where: Where) -> Iterator[Callable[..., Engine]]:
+    """What makes an engine of a path, by the workers that are asked for."""
+    if where.mpi:
+        from mercer import mpi
+
+        yield mpi.shards_of
+        return
+    from mercer.dask.clusters import client_for
+    from mercer.dask.intake import shards_of
+    from mercer.dask.packages import package
+
+    with ExitStack() as stack:
+        address = where.scheduler
+        if where.workers is not None:
+            with waiting(f"starting {where.workers} processes"):
+                cluster = package("distributed").LocalCluster(
+                    n_workers=where.workers,
+                    threads_per_worker=1,
+                    host="127.0.0.1",
+                    dashboard_address=":0",
+                    silence_logs=logging.ERROR,
+                )
+            stack.callback(cluster.close)
+            address = cluster.scheduler_address
+        client = client_for(address)
+        stack.callback(client.close)
+        yield partial(shards_of, client)
+
+
+def _rows(data: str, plan: ParquetPart, engine: Engine, task: Task) -> Labelled:
+    """What there is to say of rows that are elsewhere."""
+    import numpy as np
+
+    from mercer import datasets
+    from mercer.distributed.targets import DISTINCT, outline_of
+
+    outline = outline_of(engine)
+    if not outline.n_rows:
+        raise ValueError(f"{data} holds no row with a target.")
+    distinct = outline.distinct
+    if outline.fraction is not None:
+        distinct = np.append(distinct, outline.fraction)
+    many = len(outline.distinct) > DISTINCT
+    if many and distinct.dtype.kind == "U" and task is Task.auto:
+        raise ValueError(
+            f"the target holds more than {DISTINCT} different texts, such as {distinct[0]!s:.40}: "
+            "neither numbers nor classes; --task classification insists."
+        )
+    kind, note = as_task(np.resize(distinct, min(outline.n_rows, 4 * DISTINCT)), task)
+    if many:
+        note = note.replace(f" {DISTINCT + 1} ", f" more than {DISTINCT} ")
+    name = Path(data).absolute().name.partition(".")[0]
+    shape = SimpleNamespace(shape=(outline.n_rows, outline.n_inputs))
+    held = datasets.Dataset(name, kind, shape, np.empty(0), feature_names=plan.features)
+    say(note)
+    left_out = plan.n_rows - outline.n_rows
+    if left_out:
+        say(f"left out: {left_out} rows whose target is missing")
+    return Labelled(held, plan.target, note, n_left_out=left_out)
+
+
+# -- what is told of a fit as it goes -----------------------------------------------------------
+
+
+@dataclass
+class Counts:
+    """What an engine has been asked."""
+
+    requests: int = 0
+    bytes_moved: int = 0  # between this process and workers
+    missed: int = 0  # answers of workers that had lost what they need
+
+    def told(self) -> dict[str, int]:
+        """By name."""
+        return dict(vars(self))
+
+    def in_words(self, n_workers: int) -> str:
+        """As the line of a fit that goes on has it."""
+        from mercer._array import format_bytes
+
+        lost = f", {self.missed} shards made again" if self.missed else ""
+        return f"{format_bytes(self.bytes_moved)} moved, {n_workers} workers{lost}"
+
+    def see(self, value: Any) -> None:
+        """Count what is sent or received."""
+        if isinstance(value, (tuple, list)):
+            for each in value:
+                self.see(each)
+        elif hasattr(value, "missed"):
+            self.missed += len(value.missed)
+            self.see(value.value)
+        else:
+            self.bytes_moved += int(getattr(value, "nbytes", 0))
+
+
+@dataclass(frozen=True)
+class Watched:
+    """An engine that counts what it is asked."""
+
+    engine: Any
+    counts: Counts = field(default_factory=Counts)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "engine"), name)
+
+    def share(self, value: Any) -> Any:
+        """As the engine does."""
+        self.counts.see(value)
+        return self.engine.share(value)
+
+    def each(self, work: Any, *args: Any, **which: Any) -> list[Any]:
+        """As the engine does."""
+        self.counts.requests += 1
+        self.counts.see(args)
+        handles: list[Any] = self.engine.each(work, *args, **which)
+        return handles
+
+    def fetch(self, handles: Sequence[Any]) -> list[Any]:
+        """As the engine does."""
+        values: list[Any] = self.engine.fetch(handles)
+        self.counts.see(values)
+        return values
+
+    def changed(self, work: Any, *args: Any, **own: Any) -> Watched:
+        """As the engine does."""
+        return replace(self, engine=self.engine.changed(work, *args, **own))
+
+    def exchange(self, split: Any, n_shards: int, join: Any) -> Watched:
+        """As the engine does."""
+        return replace(self, engine=self.engine.exchange(split, n_shards, join))
+
+
+class _Progress:
+    """Tells of every iteration: how far it is, seconds, bytes, workers, what was lost."""
+
+    def __init__(self, engine: Engine, show: Callable[[str], None], verbose: bool) -> None:
+        self.counts = Counts()
+        self.engine: Any = Watched(engine, self.counts)
+        self._show, self._verbose = show, verbose
+        self._n, self._start = 0, time.perf_counter()
+        self._shown = self._told = self._start
+
+    def __call__(self, state: Any) -> bool:
+        from mercer._progress import tell
+
+        self._n += 1
+        now = time.perf_counter()
+        if now - self._shown >= _OFTEN:
+            self._shown = now
+            self._show(self._in_words(state, now - self._start))
+        if self._verbose and now - self._told >= _SELDOM:
+            self._told = now
+            tell("%s", self._in_words(state, now - self._start))
+        return False
+
+    def _in_words(self, state: Any, seconds: float) -> str:
+        if hasattr(state, "n_leaves"):
+            done = f"{state.n_solved} of {state.n_leaves} leaves"
+        else:
+            what = "block" if hasattr(state, "n_blocks") else "iteration"
+            done = f"{what} {self._n}, {seconds / self._n:.2g} s each"
+        optimality = getattr(state, "optimality", None)
+        words = [
+            done,
+            f"optimality {optimality:.2g}" if isinstance(optimality, float) else "",
+            f"{seconds:.0f} s",
+            self.counts.in_words(self.engine.n_workers),
+        ]
+        return ", ".join(word for word in words if word)

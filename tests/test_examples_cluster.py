@@ -1,0 +1,157 @@
+"""The scripts of ``examples/cluster``, as newcomers run them; those of Docker are read, not run."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer import persistence
+
+distributed = pytest.importorskip("distributed")
+pytest.importorskip("pyarrow")
+from _clusters import limited  # noqa: E402
+
+EXAMPLES = Path(__file__).parents[1] / "examples" / "cluster"
+if not EXAMPLES.is_dir():
+    pytest.skip("no examples beside the tests", allow_module_level=True)
+SECONDS = 150
+MERCER = [sys.executable, "-c", "from mercer.cli import main; main()"]
+PATHS = [str(Path(sys.executable).parent), os.environ["PATH"]]
+
+
+def environment():
+    """Of processes that find this package."""
+    paths = [str(Path(mercer.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    paths = os.pathsep.join(path for path in paths if path)
+    return {
+        **os.environ,
+        "PYTHONPATH": paths,
+        "PATH": os.pathsep.join(PATHS),
+        "OMP_NUM_THREADS": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    }
+
+
+def run(*command, folder):
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=folder, env=environment(), capture_output=True, text=True, timeout=SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@contextmanager
+def background(*command, folder):
+    """A process that is ended as Ctrl-C does, and killed with its children if that fails."""
+    process = subprocess.Popen(
+        [str(part) for part in command],
+        cwd=folder,
+        env=environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield process
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=30)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where the examples are run: with 1600 rows of data."""
+    folder = tmp_path_factory.mktemp("examples")
+    run(sys.executable, EXAMPLES / "make_data.py", "data", 1600, folder=folder)
+    return folder
+
+
+def check(path):
+    """The model tells the target of the example's data, on the command line as well."""
+    data = path.parent / "data" / "part-0.parquet"
+    told = run(*MERCER, "predict", path, data, "--out", "guesses.csv", folder=path.parent)
+    assert told.stderr == ""
+    X = np.random.default_rng(100).uniform(-1.5, 1.5, size=(200, 6))
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2]
+    model = persistence.load(path)
+    vars(model).pop("feature_names_in_", None)
+    assert model.score(X, y) > 0.8
+    path.unlink()
+
+
+@limited(2 * SECONDS)
+def test_a_cluster_started_by_hand(folder):
+    if shutil.which("dask", path=os.pathsep.join(PATHS)) is None:
+        pytest.skip("no command dask")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    address = f"tcp://127.0.0.1:{port}"
+    with background("sh", EXAMPLES / "start.sh", port, 2, folder=folder):
+        with distributed.Client(address, timeout=60, set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+        run(sys.executable, EXAMPLES / "fit.py", address, "data", folder=folder)
+        check(folder / "model.skops")
+        how = ("--map", "fourier", "--n-components", 512, "--scheduler", address)
+        fit = ("fit", "data", "--target", "y", "--out", "model.skops")
+        run(*MERCER, *fit, *how, folder=folder)
+        check(folder / "model.skops")
+
+
+def launcher():
+    pytest.importorskip("mpi4py")
+    found = shutil.which("mpiexec", path=os.pathsep.join(PATHS))
+    if found is None:
+        pytest.skip("no mpiexec")
+    return [found, "-n", "2"]
+
+
+@limited(SECONDS)
+def test_the_script_of_mpi(folder):
+    run(*launcher(), sys.executable, EXAMPLES / "fit_mpi.py", "data", folder=folder)
+    check(folder / "model.skops")
+
+
+@limited(SECONDS)
+def test_the_command_of_the_job_of_slurm(folder):
+    """With mpiexec in place of srun."""
+    script = (EXAMPLES / "slurm.sbatch").read_text()
+    [command] = [line for line in script.splitlines() if line.startswith("srun ")]
+    srun, name, *arguments = shlex.split(command.replace("8192", "512"))
+    assert (srun, name) == ("srun", "mercer")
+    run(*launcher(), *MERCER, *arguments, folder=folder)
+    check(folder / "model.skops")
+
+
+def test_shell_scripts_are_whole():
+    for name in ("start.sh", "slurm.sbatch"):
+        subprocess.run(["sh", "-n", str(EXAMPLES / name)], check=True, timeout=SECONDS)
+
+
+def test_the_services_of_docker_start_what_the_script_starts():
+    yaml = pytest.importorskip("yaml")
+    services = yaml.safe_load((EXAMPLES / "compose.yaml").read_text())["services"]
+    assert services.keys() == {"scheduler", "worker", "mercer"}
+    script = (EXAMPLES / "start.sh").read_text()
+    for name in ("scheduler", "worker"):
+        assert services[name]["command"].startswith(f"dask {name} ")
+        assert f"dask {name} " in script
+    context = (EXAMPLES / services["worker"]["build"]["context"]).resolve()
+    assert (context / services["worker"]["build"]["dockerfile"]).is_file()
+    assert services["worker"]["deploy"]["replicas"] == 4
