@@ -46,6 +46,7 @@ Make = Callable[[int, int, int], Engine]
 """From a number of shards, their rows and inputs to an engine that holds them."""
 
 _SHARDS = 32  # tasks in a round by which handing out is timed
+_FEW = 2**17  # bytes that are sent as a value of their own; fewer may travel with tasks
 _ROUNDS = 15  # of the engine's own times, of which the median counts
 
 
@@ -82,8 +83,7 @@ class Scaling:
     ----------
     rows : int, default=16384
         Of each machine, as in the paper.
-    block_size : int, default=2048
-        The paper has 6144; time and bytes of a block are both proportional to it.
+    block_size : int, default=6144
     shrink : int, default=1
         Inputs are divided by it.
     processes : tuple of int, default=(1, 2)
@@ -91,7 +91,7 @@ class Scaling:
     machines : tuple of int
         Machines that are simulated.
     repeats : int, default=3
-        Of a block; the median counts.
+        Of a block, after one that does not count; the median counts.
     probe : int, default=2**25
         Bytes by which the bandwidth of the engine is measured.
     bandwidth, latency : float
@@ -100,7 +100,7 @@ class Scaling:
     """
 
     rows: int = 16384
-    block_size: int = 2048
+    block_size: int = 6144
     shrink: int = 1
     processes: tuple[int, ...] = (1, 2)
     machines: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -113,7 +113,7 @@ class Scaling:
 SCALINGS = {
     "tiny": Scaling(rows=512, block_size=128, shrink=10, repeats=1, probe=2**20),
     "laptop": Scaling(),
-    "paper": Scaling(block_size=6144),
+    "paper": Scaling(repeats=9),
 }
 """By the scale of the study."""
 
@@ -202,22 +202,22 @@ def scaling(
 def engine_link(make: Make, probe: int) -> Link:
     """What an engine takes to send a value to a worker, and to hand out one task more.
 
-    Each time is a median over rounds that a worker has nothing to do in: the latency is what a
-    value of eight bytes adds to a round, the bandwidth follows from what ``probe`` bytes add to
-    that, and a task costs a share of what many shards add to one.
+    Each time is a median over rounds that a worker has nothing to do in. What two values add to a
+    round, one of ``probe`` bytes and one of as few as an engine still sends by itself, gives
+    bandwidth and latency; a task costs a share of what many shards add to one.
     """
     one, many = make(1, 1, 1), make(_SHARDS, 1, 1)
-    small, large = np.zeros(1), np.zeros(max(2, probe // 8))
+    sizes = _FEW, max(2 * _FEW, probe)
     idle = _median(lambda: one.fetch(one.each(touch)))
-    sent = [_median(lambda value=value: _sent(one, value)) for value in (small, large)]
+    few, much = (_median(partial(_sent, one, np.zeros(size // 8))) for size in sizes)
     full = _median(lambda: many.fetch(many.each(touch)))
     one.close()
     many.close()
-    shortest = 1e-9  # of a difference that the clock cannot tell
+    bandwidth = (sizes[1] - sizes[0]) / max(1e-9, much - few)  # no clock tells less
     return Link(
         ENGINE,
-        latency=max(0.0, sent[0] - idle),
-        bandwidth=large.nbytes / max(shortest, sent[1] - sent[0]),
+        latency=max(0.0, few - idle - sizes[0] / bandwidth),
+        bandwidth=bandwidth,
         dispatch=max(0.0, (full - idle) / (_SHARDS - 1)),
     )
 
@@ -274,7 +274,7 @@ def dask_machines(processes: int) -> Iterator[Make]:
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
-            dashboard_address=None,
+            dashboard_address=":0",
             memory_limit=0,
             silence_logs=logging.ERROR,
         ) as cluster,

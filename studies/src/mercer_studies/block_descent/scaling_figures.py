@@ -119,19 +119,24 @@ def table(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _flat(runs: Sequence[Record]) -> tuple[str, str]:
-    """128 machines against 8, over the network that is stated; and two that were measured."""
+    """128 machines against 8 over every network; and those that were measured."""
     [run] = runs[:1]
-    stated = next((link["name"] for link in run["links"] if link["name"] != ENGINE), None)
-    few, many = (points(run, simulated=True, link=stated).get(m) for m in PAPERS_MACHINES)
-    if not few or not many:
-        return NOT_TESTED, "no network to simulate"
-    rise = many / few
-    numbers = f"{rise:.2f} times as long on {PAPERS_MACHINES[1]} as on {PAPERS_MACHINES[0]}"
-    verdict = HELD if rise <= CLOSE else PARTLY if rise <= NEAR else NOT_HELD
+    rises = {}
+    for link in run["links"]:
+        known = points(run, simulated=True, link=link["name"])
+        if set(PAPERS_MACHINES) <= set(known):
+            few, many = (known[machines] for machines in PAPERS_MACHINES)
+            rises[link["name"]] = many / few
+    if not rises:
+        return NOT_TESTED, "no machines are simulated"
+    said = ", ".join(f"{rise:.2f} ({name})" for name, rise in rises.items())
+    numbers = f"{PAPERS_MACHINES[1]} machines take so many times as long as 8: {said}"
+    most = max(rises.values())
+    verdict = HELD if most <= CLOSE else PARTLY if most <= NEAR else NOT_HELD
     real, model = (points(run, simulated=flag, link=ENGINE) for flag in (False, True))
     for count in sorted(set(real) & set(model) - {1}):
         off = real[count] / model[count]
-        numbers += f"; {count} machines took {off:.2f} times what is simulated"
+        numbers += f"; {count} took {off:.2f} times what is simulated"
         verdict = PARTLY if verdict == HELD and off > CLOSE else verdict
     return verdict, numbers
 
@@ -146,9 +151,9 @@ CLAIM = Claim(
     5,
     "With as many rows on every machine, the time of a block of the kernel stays nearly the same "
     "from 8 to 128 machines.",
-    "Simulated over a network of 10 Gb/s from one measured machine, 128 machines take at most "
-    f"{CLOSE} times as long as 8; up to {NEAR} times is held in part, and so is a simulation that "
-    f"two measured machines exceed by more than {CLOSE} times.",
+    "Simulated from one measured machine, over the engine as measured and over 10 Gb/s, 128 take at "
+    f"most {CLOSE} times as long as 8; up to {NEAR} times is held in part, and so is a simulation "
+    f"that measured machines exceed by more than {CLOSE} times.",
     _decide,
 )
 """Section 5.5; the paper's figure has no numbers in its text."""
@@ -171,10 +176,10 @@ def _panel(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
     low, high = PAPERS_MACHINES
     panel.axvspan(low, high, color="#f3f0e6", zorder=0)
     panel.annotate(
-        "the paper's Figure 5 (drawn, no numbers):\n“a slight decrease in performance”",
-        ((low * high) ** 0.5, 0.03),
-        xycoords=("data", "axes fraction"),
-        ha="center",
+        "8 to 128 machines, the paper's Figure 5:\n“a slight decrease in performance”",
+        (0.99, 0.03),
+        xycoords="axes fraction",
+        ha="right",
         fontsize=8,
         color="#6b6340",
     )
