@@ -47,6 +47,7 @@ __all__ = [
 _MODULES = (
     "auto",
     "compare",
+    "dask",
     "datasets",
     "diagnostics",
     "kernels",

@@ -76,6 +76,16 @@ class Engine(Protocol):
         """
         ...
 
+    def changed(
+        self, work: OfShard, *args: Any, own: Mapping[int, tuple[Any, ...]] | None = None
+    ) -> Engine:
+        """An engine of the same workers whose shard i is ``work(memory, i, shard i, *args,
+        *own[i])``, made and kept where shard i is.
+
+        The shards of this engine stay; to close the new one forgets the new shards alone.
+        """
+        ...
+
     def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
         """``work(memory)`` of every worker that is alive, fetched."""
         ...
@@ -157,6 +167,11 @@ class Here:
         pieces = self.each(split)
         shards = [join(*(given[j] for given in pieces)) for j in range(n_shards)]
         return Here(shards, self.n_workers)
+
+    def changed(
+        self, work: OfShard, *args: Any, own: Mapping[int, tuple[Any, ...]] | None = None
+    ) -> Engine:
+        return Here(self.each(work, *args, own=own), self.n_workers)
 
     def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
         return [work(memory) for memory in self.memories]

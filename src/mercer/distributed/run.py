@@ -12,6 +12,7 @@ import threading
 import uuid
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -36,12 +37,16 @@ class Part:
     twice does no harm.
     """
 
-    kept: ClassVar[int] = 2  # states that are held, those of the newest versions
+    kept: ClassVar[int] = 2  # states that are held, those that were used last
 
     def __init__(self, shard: Shard, number: int, facts: Any):
         self.shard, self.number, self.facts = shard, number, facts
         self.lock = threading.RLock()
-        self._states: OrderedDict[int, Any] = OrderedDict()
+        self._states: OrderedDict[Any, Any] = OrderedDict()
+
+    def working(self) -> AbstractContextManager[Any]:
+        """A context around all work of the part, such as one that bounds threads."""
+        return nullcontext()
 
     def derived(self, truth: Any) -> Any:
         """The state that follows from the truth."""
@@ -56,20 +61,32 @@ class Part:
         scale = float(np.abs(rebuilt).max(initial=0.0))
         return float(np.abs(state - rebuilt).max(initial=0.0)) / scale if scale else 0.0
 
-    def state(self, version: int, update: Any) -> Any:
+    def state(self, version: Any, update: Any) -> Any:
         """The state of a version, from the one before by ``update`` if need be; None is a miss."""
         if version not in self._states and update is not None and version - 1 in self._states:
             self._keep(version, self.advanced(self._states[version - 1], update))
+        return self.held(version)
+
+    def held(self, version: Any) -> Any:
+        """The state of a version, None if it is not held; a state that is used stays longer."""
+        if version in self._states:
+            self._states.move_to_end(version)
         return self._states.get(version)
 
-    def rebuild(self, version: int, truth: Any) -> Any:
-        """The state of a version, from the truth."""
-        return self._keep(version, self.derived(truth))
+    def made(self, version: Any, truth: Any) -> Any:
+        """The state of a version, from the truth; it is not kept."""
+        return self.derived(truth)
 
-    def _keep(self, version: int, state: Any) -> Any:
+    def rebuild(self, version: Any, truth: Any) -> Any:
+        """The state of a version, from the truth."""
+        return self._keep(version, self.made(version, truth))
+
+    def _keep(self, version: Any, state: Any) -> Any:
         self._states[version] = state
-        while len(self._states) > self.kept:
-            self._states.popitem(last=False)
+        self._states.move_to_end(version)
+        of_a_kind = [each for each in self._states if type(each) is type(version)]
+        for each in of_a_kind[: -getattr(version, "kept", self.kept)]:
+            del self._states[each]
         return state
 
 
@@ -114,10 +131,13 @@ class Run:
     ----------
     n_rebuilt : int
         Shards whose state was rebuilt from the truth because a worker had lost it.
+    n_wrong : int
+        States that an audit found to be wrong.
     n_requests : int
     words : Counter
         Numbers in the arguments of requests ("sent", by what is asked) and in their answers
-        ("received"), each counted once, however many shards there are.
+        ("received"), each counted once, however many shards there are; "truth" is what states
+        were rebuilt from.
     """
 
     engine: Engine
@@ -125,18 +145,19 @@ class Run:
     facts: Any
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     n_rebuilt: int = 0
+    n_wrong: int = 0
     n_requests: int = 0
     words: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._plan = self.engine.share(_Plan(self.id, self.kind, self.facts))
-        self._begun = False
+        self._begun: set[type] = set()  # kinds of versions that were asked for
 
     def total(
         self,
         ask: str,
         *args: Any,
-        version: int | None = None,
+        version: Any = None,
         update: Any = None,
         truth: Callable[[int], Any] | None = None,
     ) -> Any:
@@ -147,26 +168,28 @@ class Run:
         ask : str
         *args
             Shared first if they are large arrays, or tuples of them; may be handles.
-        version : int, optional
-            Of the state that is needed; without it ``state`` is None.
+        version : int or another name of a state, optional
+            Of the state that is needed; without it ``state`` is None. States of either kind are
+            kept by themselves.
         update : optional
             Leads there from the version before.
         truth : callable, optional
-            ``truth(number)`` is what the state of a shard follows from. It is sent with the first
-            request of a run that needs a state, and then only where a worker misses.
+            ``truth(number)`` is what the state of a shard follows from, shared first if it is a
+            large array. It is sent with the first request of a run that needs a state, unless there
+            is an ``update``, and then only where a worker misses.
 
         Raises
         ------
         RuntimeError
             If shards go on being lost.
         """
-        begins = version is not None and not self._begun
+        begins = version is not None and update is None and type(version) not in self._begun
         common = (self._plan, ask, version, self._sent(update), self._sent(args))
         numbers: Sequence[int] = range(self.engine.n_shards)
         value: Any = None
         for attempt in range(_ATTEMPTS):
-            given = truth is not None and version is not None and (begins or attempt > 0)
-            own = {i: (truth(i),) for i in numbers} if given and truth is not None else None
+            given = version is not None and (begins or attempt > 0)
+            own = self._own(truth, numbers) if given and truth is not None else None
             handles = self.engine.each(answer, *common, numbers=numbers, own=own)
             got: Partial = self.engine.fetch([self.engine.total(handles, Partial.plus)])[0]
             value = add(value, got.value)
@@ -179,7 +202,7 @@ class Run:
                 f"{len(numbers)} shards were lost {_ATTEMPTS} times in a row; workers must live "
                 "long enough to answer."
             )
-        self._begun = self._begun or version is not None
+        self._begun.add(type(version))
         self._count(ask, (args, update), value)
         return value
 
@@ -192,22 +215,35 @@ class Run:
         self._count(ask, args, None)
         return self.engine.total(self.engine.each(answer, *common), Partial.plus)
 
-    def audit(self, version: int, truth: Callable[[int], Any], number: int) -> float:
+    def audit(self, version: Any, truth: Callable[[int], Any], number: int) -> float:
         """How far the state of one shard is from the same one rebuilt; 0.0 where it is lost.
 
         Where rounding does not explain it, the states of all shards are forgotten, and rebuilt at
         the next request.
         """
-        own = {number: (truth(number),)}
+        own = self._own(truth, [number])
         handles = self.engine.each(_audited, self._plan, version, numbers=[number], own=own)
         difference = float(self.engine.fetch(handles)[0])
-        if difference > _ALIKE:
+        if not difference <= _ALIKE:  # NaN is no state
+            self.n_wrong += 1
             self.forget()
         return difference
 
     def forget(self) -> None:
         """Drop what workers have derived; at the end of a fit, of a failed one too."""
         self.engine.everywhere(_Forget(self.id))
+
+    def _own(
+        self, truth: Callable[[int], Any], numbers: Sequence[int]
+    ) -> dict[int, tuple[Any, ...]]:
+        """The truth of each shard; one that serves several of them is shared once."""
+        truths = {number: truth(number) for number in numbers}
+        sent = {}
+        for value in truths.values():
+            if id(value) not in sent:
+                sent[id(value)] = self._sent(value)
+                self.words["sent", "truth"] += _n_words(value)
+        return {number: (sent[id(value)],) for number, value in truths.items()}
 
     def _sent(self, value: Any) -> Any:
         """Arguments as they are put into tasks: large arrays are shared first."""
@@ -244,7 +280,7 @@ def answer(
     shard: Shard,
     plan: _Plan,
     ask: str,
-    version: int | None,
+    version: Any,
     update: Any,
     args: tuple[Any, ...],
     truth: Any = None,
@@ -252,7 +288,7 @@ def answer(
     """What a part answers to a request, or that it misses the state that it needs."""
     part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
     rebuilt = 0
-    with part.lock:
+    with part.lock, part.working():
         state = None
         if version is not None:
             state = part.state(version, update)
@@ -264,9 +300,9 @@ def answer(
 
 
 def _audited(
-    memory: Memory, number: int, shard: Shard, plan: _Plan, version: int, truth: Any
+    memory: Memory, number: int, shard: Shard, plan: _Plan, version: Any, truth: Any
 ) -> float:
     part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
-    with part.lock:
-        state = part.state(version, None)
-        return 0.0 if state is None else part.difference(state, part.derived(truth))
+    with part.lock, part.working():
+        state = part.held(version)
+        return 0.0 if state is None else part.difference(state, part.made(version, truth))

@@ -99,7 +99,8 @@ _FIELDS = tuple(SavedModel.__dataclass_fields__)
 
 
 def _without_callbacks(model: Any) -> Any:
-    """The model without what watches its fits, such as a progress bar."""
+    """The model without what watches its fits, such as a progress bar, and without its cluster."""
+    model = model.to_local() if hasattr(model, "to_local") else model
     if not getattr(model, "_skl_callbacks", None):
         return model
     plain = copy.copy(model)

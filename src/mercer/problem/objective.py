@@ -84,7 +84,7 @@ class Point:
     def gradient(self) -> NDArray:
         """∇F without its l1 part."""
         problem = self.problem
-        gradient = problem.mean_rows(problem.loss.gradient(self.responses, problem.y))
+        gradient = problem.mean_slopes(self.responses)
         problem._add_penalty(gradient, self.theta)
         gradient.flags.writeable = False
         return gradient
@@ -142,12 +142,7 @@ class Point:
         if problem.loss.quadratic:
             squares = problem.mean_squares
         else:
-            rows = problem.loss.hessian(self.responses, problem.y)
-            rows = rows if rows.ndim == 1 else rows.mean(axis=1, dtype=np.float64)
-            weighted = rows if problem.weights is None else rows * problem.weights
-            mean_curvature = float(problem.row_mean(rows))
-            squares = problem.design.column_sqnorms(np.asarray(weighted, dtype=np.float64))
-            squares /= problem.n_rows
+            squares, mean_curvature = problem.mean_curvatures(self.responses)
         diagonal = np.empty(problem.shape[0])
         problem.weights_of(diagonal)[...] = squares + problem.penalty.diagonal()
         if problem.fit_intercept:
@@ -229,6 +224,7 @@ class Problem:
     # Workers that share the rows in linear equations, and the count of what they send each other.
     n_workers: int = 1
     meter: Any = None
+    rows_are_here: bool = True  # else vectors of n entries are for other machines
 
     def __init__(
         self,
@@ -298,10 +294,13 @@ class Problem:
         """F and its derivatives at θ; ``responses`` are Zw + b where they are known already."""
         start = self._facts.get("start")
         if start is None or not np.array_equal(theta, start.theta):
-            return Point(self, theta, responses)
-        point = Point(self, theta, start.responses)
+            return self._point(theta, responses)
+        point = self._point(theta, start.responses)
         point.gradient = start.gradient
         return point
+
+    def _point(self, theta: ArrayLike, responses: NDArray | None = None) -> Point:
+        return Point(self, theta, responses)
 
     def responses(self, theta: NDArray) -> NDArray:
         """Zw + b at θ, of shape (n,) or (n, k)."""
@@ -360,9 +359,7 @@ class Problem:
         point = self.at(self.initial())
         # A point refers to its problem: kept in the problem, it would keep both alive for long.
         self._facts["start"] = _Start(point.theta, point.responses, point.gradient)
-        derivative = self.loss.gradient(point.responses, self.y)
-        square = np.atleast_1d(self.row_mean(np.square(derivative, dtype=np.float64)))
-        size = np.atleast_1d(self.row_mean(np.square(self.y, dtype=np.float64)))
+        square, size = self._sizes(point.responses)
         if not self.separable:
             square, size = square.sum(keepdims=True), size.sum(keepdims=True)
         norm = self.norm(point.gradient)
@@ -371,6 +368,12 @@ class Problem:
         solved = norm <= 8 * eps * column_size * np.sqrt(square)
         solved |= np.sqrt(square) <= 4 * eps * np.sqrt(size)
         return np.where(solved, np.inf, norm)
+
+    def _sizes(self, responses: NDArray) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean squares of the derivatives of the loss and of the targets, one or one per output."""
+        derivative = self.loss.gradient(responses, self.y)
+        square = np.atleast_1d(self.row_mean(np.square(derivative, dtype=np.float64)))
+        return square, np.atleast_1d(self.row_mean(np.square(self.y, dtype=np.float64)))
 
     def alpha_max(self) -> float:
         """Smallest strength of the penalty at which no output has weights; maybe infinite."""
@@ -392,16 +395,27 @@ class Problem:
         other._facts = {"mean squares": self.mean_squares}  # all that depends on no loss
         return other
 
+    def easier(self) -> Problem:
+        """The problem with the convex surrogate of its loss."""
+        if self.loss.surrogate is None:
+            raise ValueError(f"loss {self.loss.name!r} is convex and has no surrogate.")
+        given = (self.penalty, self.weights, self.fit_intercept)
+        return Problem(self.design, self.y, self.loss.surrogate, *given)
+
     def _curvature_product(self, curvature: Any, v: NDArray, outputs: NDArray | None) -> NDArray:
         """∇²F v for the curvature of a point, or for ones if it is None."""
+        product = self._mean_product(curvature, v, outputs)
+        self._add_penalty(product, v)
+        return product
+
+    def _mean_product(self, curvature: Any, v: NDArray, outputs: NDArray | None) -> NDArray:
+        """``_curvature_product`` without a penalty."""
         change = self._forward(v)
         if self.loss.joint:
             change = curvature(change)
         elif curvature is not None:
             change *= curvature if outputs is None else curvature[:, outputs]
-        product = self.mean_rows(change)
-        self._add_penalty(product, v)
-        return product
+        return self.mean_rows(change)
 
     def weights_of(self, theta: NDArray) -> NDArray:
         """θ without the intercept, as a view."""
@@ -417,7 +431,7 @@ class Problem:
         if np.any(w):
             responses = self.design.matvec(w)
         else:
-            responses = np.zeros((self.n_rows, *theta.shape[1:]), dtype=self.dtype)
+            responses = np.zeros((self.design.shape[0], *theta.shape[1:]), dtype=self.dtype)
         if self.fit_intercept:
             responses += theta[-1]
         return responses
@@ -436,6 +450,21 @@ class Problem:
         if self.fit_intercept:
             out[-1] = np.sum(v, axis=0, dtype=np.float64) / self.n_rows
         return out
+
+    def mean_slopes(self, responses: NDArray) -> NDArray:
+        """The gradient of ``mean_loss`` by θ."""
+        return self.mean_rows(self.loss.gradient(responses, self.y))
+
+    def mean_curvatures(self, responses: NDArray) -> tuple[NDArray[np.float64], float]:
+        """(1/n) Σ s_i c_i z_ij² of every column, and (1/n) Σ s_i c_i.
+
+        c is the second derivative of the loss, in the mean over the outputs.
+        """
+        rows = self.loss.hessian(responses, self.y)
+        rows = rows if rows.ndim == 1 else rows.mean(axis=1, dtype=np.float64)
+        weighted = rows if self.weights is None else rows * self.weights
+        squares = self.design.column_sqnorms(np.asarray(weighted, dtype=np.float64))
+        return squares / self.n_rows, float(self.row_mean(rows))
 
     def mean_loss(self, responses: NDArray) -> NDArray[np.float64]:
         """(1/n) Σ s_i ℓ(y_i, u_i) for the responses u, of shape (k,) if outputs are independent."""

@@ -295,8 +295,7 @@ class Solver:
         stopped = interrupted = False
         if start is None and problem.loss.surrogate is not None:
             # Without weights a loss that is not convex may be flat: begin where a convex one ends.
-            given = (problem.penalty, problem.weights, problem.fit_intercept)
-            easier = Problem(problem.design, problem.y, problem.loss.surrogate, *given)
+            easier = problem.easier()
             with clock.phase("start"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 convex = self._minimise(easier, None, None, Clock(), shared)

@@ -376,6 +376,9 @@ class ConjugateGradient(Solver):
 
     def _space(self, problem: Problem, theta: NDArray) -> tuple[RidgeSpace, NDArray]:
         possible = self.preconditioner in ("auto", None) and not np.any(problem.weights_of(theta))
+        if self.space == "rows" and not problem.rows_are_here:
+            raise ValueError("space must be 'auto' or 'columns' where rows are on other machines.")
+        possible = possible and problem.rows_are_here
         if self.space == "rows" and not possible:
             raise ValueError("space must be 'auto' or 'columns' with a start other than w = 0.")
         n, n_columns = problem.design.shape

@@ -1,0 +1,280 @@
+"""Models fitted over the workers of a Dask cluster: what all of them do with data and client."""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+
+from mercer._state import Checked
+from mercer.dask.packages import package
+
+__all__ = ["DaskClassifier", "DaskModel", "DaskRegressor"]
+
+_UNKEPT = ("client", "_client")  # connections, which no copy and no file has
+
+
+class DaskModel(Checked):
+    """A local model that is fitted where the rows are; its fitted attributes are here, in NumPy.
+
+    A subclass derives from this class first and the local class second, adds the parameter
+    ``client`` to its fields, and says how it is fitted.
+    """
+
+    client: Any
+    _client: Any
+    _local_class: ClassVar[type]
+
+    def _fit_local(self, engine: Any) -> Any:
+        """``self._new_local()``, fitted to the shards of an engine."""
+        raise NotImplementedError
+
+    # -- fitting -----------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the model where the rows are.
+
+        Parameters
+        ----------
+        X : dask array or dask data frame of shape (n_samples, n_features), or path
+            A path is a folder of Parquet files.
+        y : dask array or series of shape (n_samples,), or of shape (n_samples, n_outputs), or str
+            With a path, the name of the column to predict.
+        sample_weight : dask array or series of shape (n_samples,), or str, default=None
+            Non-negative; a weight of two is the same as a row given twice. With a path, the name of
+            the column of weights.
+
+        Returns
+        -------
+        self
+
+        Raises
+        ------
+        TypeError
+            For data that are not Dask's; the sentence names the class that takes them.
+        ValueError
+            In one sentence, for settings or data that make no sense, or that need one machine.
+        """
+        package("distributed")
+        from mercer.dask.clusters import client_for
+        from mercer.dask.intake import shards_of
+
+        client = client_for(self.client)
+        engine = shards_of(client, X, y, sample_weight)
+        self.__dict__.pop("_at_work", None)
+        try:
+            fitted = self._fit_local(engine)
+        except KeyboardInterrupt:
+            if hasattr(at_work := self.__dict__.get("_at_work"), self._fitted_by):
+                self._take(at_work, client)
+            raise
+        finally:
+            self.__dict__.pop("_at_work", None)
+            engine.close()
+        self._take(fitted, client)
+        return self
+
+    def _new_local(self) -> Any:
+        """The local model of these parameters, not fitted; of an interrupted fit it is taken."""
+        model = self._local_class(**self._settings())
+        if callbacks := vars(self).get("_skl_callbacks"):
+            model._skl_callbacks = callbacks
+        self._at_work = model
+        return model
+
+    def _settings(self) -> dict[str, Any]:
+        names = self._local_class._get_param_names()  # type: ignore[attr-defined]
+        return {name: getattr(self, name) for name in names}
+
+    def _take(self, fitted: Any, client: Any) -> None:
+        """Make the fitted attributes of a local model those of this one."""
+        for name in self._learned():
+            del self.__dict__[name]
+        given = set(fitted.get_params(deep=False)) | {"_skl_callbacks"}
+        self.__dict__.update({k: v for k, v in vars(fitted).items() if k not in given})
+        self._client = client
+
+    def _learned(self) -> list[str]:
+        """Names of what a fit has left."""
+        given = set(self._get_param_names()) | {"_skl_callbacks"}  # type: ignore[attr-defined]
+        return [name for name in vars(self) if name not in given]
+
+    # -- what it is without a cluster -----------------------------------------------------------
+
+    @property
+    def client_(self) -> Any:
+        """The client of the fit; a model from a file or of another process has none."""
+        client = vars(self).get("_client")
+        if client is None:
+            raise AttributeError("client_ is there after a fit in this process.")
+        return client
+
+    def to_local(self) -> Any:
+        """The model as an ordinary estimator, with which it shares its arrays.
+
+        Returns
+        -------
+        estimator
+            Of the local class, fitted if this one is: it predicts NumPy arrays and data frames,
+            and needs neither client nor Dask.
+        """
+        model = self._local_class(**self._settings())
+        vars(model).update({k: vars(self)[k] for k in self._learned() if k not in _UNKEPT})
+        return model
+
+    def __getstate__(self) -> Any:
+        state: dict[str, Any] = super().__getstate__()  # type: ignore[assignment]
+        return {k: v for k, v in state.items() if k not in _UNKEPT}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__({"client": None} | state)
+
+    def __sklearn_clone__(self) -> Any:
+        # Without its client, of which there is no copy.
+        plain = object.__new__(type(self))
+        vars(plain).update(vars(self) | {"client": None})
+        other = super(DaskModel, plain).__sklearn_clone__()  # type: ignore[misc]
+        other.client = self.client
+        return other
+
+    # -- prediction ----------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> Any:
+        """Predictions for new rows, computed when they are asked for.
+
+        Parameters
+        ----------
+        X : dask array or dask data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        dask array of shape (n_samples,) or (n_samples, n_outputs)
+            In the chunks of X.
+        """
+        return self._mapped("predict", X)
+
+    def _mapped(self, method: str, X: Any) -> Any:
+        """The results of a method of the local model, chunk by chunk."""
+        local = self.to_local()
+        local._check_fitted()
+        dask, array = package("dask"), package("dask.array")
+        frame = package("dask.dataframe")
+        is_frame = isinstance(X, frame.DataFrame)
+        if not is_frame and not isinstance(X, array.Array):
+            raise TypeError(
+                f"X must be a dask array or a dask data frame; got {type(X).__name__}, which "
+                "the model of to_local() takes."
+            )
+        example = X._meta_nonempty.iloc[:1] if is_frame else np.zeros((1, X.shape[1]), X.dtype)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the rows are no example of any data
+            like = np.asarray(getattr(local, method)(example))[:0]
+        answer = partial(_answer, method, like)
+        model = dask.delayed(local, pure=False, traverse=False)
+        if is_frame:
+            return X.map_partitions(answer, model, meta=like)
+        X = X if X.numblocks[1] == 1 else X.rechunk({1: -1})
+        shape = {"drop_axis": 1} if like.ndim == 1 else {"chunks": (X.chunks[0], like.shape[1:])}
+        return X.map_blocks(answer, model, dtype=like.dtype, meta=like, **shape)
+
+    def _computed(self, *lazy: Any) -> list[Any]:
+        """Small results of the cluster of the fit, or of whatever scheduler is at hand."""
+        client = vars(self).get("_client")
+        if client is None or client.status != "running":
+            return list(package("dask").compute(*lazy))
+        return client.gather(client.compute(list(lazy)))
+
+
+def _answer(method: str, like: NDArray, X: Any, model: Any) -> NDArray:
+    """The result for the rows of a chunk, of which there may be none."""
+    if not X.shape[0]:
+        return like
+    answer: NDArray = getattr(model, method)(X)
+    return answer
+
+
+def _array_of(y: Any) -> Any:
+    """A dask array of targets or weights, which may be a series."""
+    return y.to_dask_array() if hasattr(y, "to_dask_array") else y
+
+
+def _has_proba(model: Any) -> bool:
+    """True, or the local class's AttributeError that says which losses define probabilities."""
+    return super(DaskClassifier, model).predict_proba is not None  # type: ignore[misc]
+
+
+class DaskRegressor(DaskModel):
+    """Models of numbers."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R² of the predictions, as of the local model.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for ``fit``, without paths.
+
+        Returns
+        -------
+        float
+        """
+        return _score(self, r2_score, X, y, sample_weight)
+
+
+class DaskClassifier(DaskModel):
+    """Models of classes."""
+
+    classes_: NDArray
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """The share of right labels, as of the local model.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As for ``fit``, without paths.
+
+        Returns
+        -------
+        float
+        """
+        return _score(self, accuracy_score, X, y, sample_weight)
+
+    def decision_function(self, X: Any) -> Any:
+        """Responses, as of the local model, computed when they are asked for.
+
+        Parameters
+        ----------
+        X : dask array or dask data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        dask array of shape (n_samples,) or (n_samples, n_classes)
+        """
+        return self._mapped("decision_function", X)
+
+    @available_if(_has_proba)
+    def predict_proba(self, X: Any) -> Any:
+        """Probabilities, as of the local model, computed when they are asked for.
+
+        Parameters
+        ----------
+        X : dask array or dask data frame of shape (n_samples, n_features)
+
+        Returns
+        -------
+        dask array of shape (n_samples, n_classes)
+        """
+        return self._mapped("predict_proba", X)
+
+
+def _score(model: DaskModel, score: Any, X: Any, y: Any, weights: Any) -> float:
+    """A score of the answers to all rows: numbers for each row come here, no features."""
+    parts = [_array_of(y), model.predict(X)] + ([] if weights is None else [_array_of(weights)])
+    truth, answer, *rest = model._computed(*parts)
+    return float(score(truth, answer, sample_weight=rest[0] if rest else None))

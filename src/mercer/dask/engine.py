@@ -1,0 +1,341 @@
+"""An engine whose shards are on the workers of a Dask cluster, and which lives through their loss.
+
+What is lost is made again. Results of work are made again by Dask itself, from shards and
+arguments; shards by whatever has made them, as reading a file; shared values are kept by the
+client and sent again. A shard's work is asked of the worker that did it last, since what was
+derived from the shard is there, but any other may do it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import operator
+import uuid
+import weakref
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import cloudpickle
+import numpy as np
+from distributed import Client, Future, KilledWorker
+
+from mercer.dask import work as worker
+from mercer.dask.hung import Watch
+from mercer.distributed.engine import Handle, OfShard
+from mercer.distributed.memory import Memory
+
+__all__ = ["DaskEngine"]
+
+_FAN_IN = 8  # results that one task adds; a power of two, so that sums are those of add_in_pairs
+_SMALL = 2**16  # bytes of a value that may be in every task; larger ones are sent to workers once
+_ATTEMPTS = 10  # times that a value is asked for whose ingredients go on being lost
+_LIVING: weakref.WeakSet[DaskEngine] = weakref.WeakSet()  # engines whose fits must be kept
+
+Submit = Callable[..., Future]
+
+
+@dataclass(eq=False)
+class _Shared:
+    """A value that was sent to the workers, and is kept here to be sent again."""
+
+    value: Any
+    future: Future | None = None  # None: small, in every task that needs it
+
+
+@dataclass(eq=False)
+class _Recipe:
+    """How a value is made on workers, of what others stand for. It holds none of their results."""
+
+    submit: Submit
+    of: tuple[_Recipe | _Shared, ...]
+
+
+@dataclass(eq=False)
+class _Made:
+    """A value that workers make; they forget it when nobody holds this handle."""
+
+    recipe: _Recipe
+    name: str  # of the work, under which its time is measured
+    future: Future
+
+
+class DaskEngine:
+    """Shards on the workers of a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        Synchronous.
+    shards : sequence of distributed.Future
+        Of one ``Shard`` each; they are kept until the engine is closed. Those that were computed,
+        not scattered, outlive their workers: Dask computes them again.
+    timeout : float, default=600.0
+        Seconds after which a worker that others wait for is taken for hung and removed from the
+        cluster: one that is silent, earlier where the same work was measured to take less, or one
+        that works on one task for so long while others have done theirs.
+
+    Attributes
+    ----------
+    client : distributed.Client
+    removed : list of str
+        Addresses of the workers that were taken for hung.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from distributed import Client  # doctest: +SKIP
+    >>> from mercer.distributed import Shard, summed
+    >>> client = Client(n_workers=2)  # doctest: +SKIP
+    >>> shards = [client.submit(Shard, np.eye(2), np.ones(2)) for _ in range(2)]  # doctest: +SKIP
+    >>> summed(DaskEngine(client, shards), len)  # doctest: +SKIP
+    4
+    """
+
+    def __init__(self, client: Client, shards: Sequence[Future], *, timeout: float = 600.0):
+        if client.asynchronous:
+            raise ValueError("client must be synchronous; got one with asynchronous=True.")
+        self.client, self.timeout = client, timeout
+        self.owner = f"{client.id}/{uuid.uuid4().hex}"
+        self._shards = list(shards)
+        self._homes: dict[int, str] = {}
+        self._watch = Watch(client, timeout)
+        _LIVING.add(self)
+        self._forget_the_gone()
+
+    @property
+    def n_shards(self) -> int:
+        return len(self._shards)
+
+    @property
+    def n_workers(self) -> int:
+        return len(self.client.nthreads())
+
+    @property
+    def removed(self) -> list[str]:
+        return self._watch.removed
+
+    def share(self, value: Any) -> Handle:
+        if isinstance(value, (_Shared, _Made)):
+            return value
+        shared = _Shared(value)
+        if len(cloudpickle.dumps(value)) > _SMALL:
+            self._send(shared)
+        return shared
+
+    def each(
+        self,
+        work: OfShard,
+        *args: Any,
+        numbers: Sequence[int] | None = None,
+        own: Mapping[int, tuple[Any, ...]] | None = None,
+    ) -> list[Handle]:
+        name, common = _name(work, args), []
+        packed, made = _packed((work, args), common), []
+        sent: dict[int, _Shared] = {}
+        for number in range(self.n_shards) if numbers is None else numbers:
+            handles = list(common)
+            mine = tuple(self._sent_once(value, sent) for value in (own or {}).get(number, ()))
+            call = (self.owner, number, packed, _packed(mine, handles), len(common))
+            made.append(self._made(partial(self._on_shard, name, call), handles, name))
+        return made
+
+    def once(self, work: Callable[..., Any], *args: Any) -> Handle:
+        name, handles = _name(work, args), []
+        packed = _packed((work, args), handles)
+        return self._made(partial(self._submit, name, worker.calculate, packed), handles, name)
+
+    def total(self, handles: Sequence[Handle], add: Callable[[Any, Any], Any]) -> Handle:
+        submit, handles = (
+            partial(self._submit, "sum", worker.add, cloudpickle.dumps(add)),
+            [*handles],
+        )
+        while True:
+            groups = [handles[i : i + _FAN_IN] for i in range(0, len(handles), _FAN_IN)]
+            handles = [self._made(submit, group, group[0].name) for group in groups]
+            if len(handles) == 1:
+                return handles[0]
+
+    def fetch(self, handles: Sequence[Handle]) -> list[Any]:
+        made = [handle for handle in handles if isinstance(handle, _Made)]
+        for attempt in range(_ATTEMPTS):
+            try:
+                if attempt:
+                    self._make_again(made)
+                answers = self._gathered(made)
+            except CancelledError:  # what was shared is lost, and whatever depends on it
+                self._complain_of_lost_shards()
+                continue
+            except KilledWorker as error:
+                raise RuntimeError(
+                    f"{error.allowed_failures + 1} workers died one after the other in the work "
+                    f'"{made[0].name}"; it may need more memory than a worker has.'
+                ) from error
+            break
+        else:
+            raise RuntimeError(f"What workers need was lost {_ATTEMPTS} times in a row.")
+        for answer in answers:
+            self._homes.update(answer.homes)
+        values = iter(answers)
+        return [(next(values) if isinstance(each, _Made) else each).value for each in handles]
+
+    def exchange(self, split: OfShard, n_shards: int, join: Callable[..., Any]) -> DaskEngine:
+        packed, joined = cloudpickle.dumps(split), cloudpickle.dumps(join)
+        given = [
+            self._submit("split", worker.split, self.owner, i, packed, shard, home=self._home(i))
+            for i, shard in enumerate(self._shards)
+        ]
+        addresses, shards = sorted(self.client.nthreads()), []
+        for j in range(n_shards):
+            pieces = [self._submit("piece", operator.getitem, every, j) for every in given]
+            home = addresses[j % len(addresses)]
+            shards.append(self._submit("join", worker.join, joined, *pieces, home=home))
+        return DaskEngine(self.client, shards, timeout=self.timeout)
+
+    def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
+        return self._on_workers(worker.of_memory, self.owner, cloudpickle.dumps(work))
+
+    def close(self) -> None:
+        _LIVING.discard(self)
+        self._shards = []
+        if self.client.status == "running":
+            self.everywhere(operator.methodcaller("forget"))
+
+    def _home(self, number: int) -> str | None:
+        """The worker that answered last for a shard; None where nobody has yet."""
+        return self._homes.get(number)
+
+    def _submit(self, name: str, function: Callable, *args: Any, home: str | None = None) -> Future:
+        where = {"workers": [home], "allow_other_workers": True} if home else {}
+        key = f"mercer-{name}-{uuid.uuid4().hex}"
+        return self.client.submit(function, *args, key=key, **where)
+
+    def _on_shard(self, name: str, call: tuple[Any, ...], *given: Future) -> Future:
+        number = call[1]
+        args = (*call, self._shards[number], *given)
+        return self._submit(name, worker.on_shard, *args, home=self._home(number))
+
+    def _made(self, submit: Submit, handles: Iterable[Handle], name: str) -> _Made:
+        handles = tuple(handles)
+        of = tuple(handle.recipe if isinstance(handle, _Made) else handle for handle in handles)
+        recipe = _Recipe(submit, of)
+        return _Made(recipe, name, submit(*(self._future(handle) for handle in handles)))
+
+    def _future(self, handle: _Made | _Shared) -> Future:
+        if handle.future is None:
+            self._send(handle)
+        return handle.future
+
+    def _make_again(self, made: Sequence[_Made]) -> None:
+        """Ask again for values, and for all that they are made of."""
+        futures: dict[int, Future] = {}
+
+        def again(recipe: _Recipe | _Shared) -> Future:
+            if id(recipe) not in futures:
+                if isinstance(recipe, _Recipe):
+                    futures[id(recipe)] = recipe.submit(*map(again, recipe.of))
+                else:
+                    if recipe.future is None or recipe.future.cancelled():
+                        self._send(recipe)
+                    futures[id(recipe)] = recipe.future
+            return futures[id(recipe)]
+
+        for each in made:
+            each.future = again(each.recipe)
+
+    def _send(self, shared: _Shared) -> None:
+        """Send a value to all workers, in a box, since Dask takes apart what it knows."""
+        box = worker.Answer(shared.value, {})
+        for attempt in range(_ATTEMPTS):
+            scatter = partial(
+                self.client.scatter, [box], broadcast=not attempt, hash=False, asynchronous=True
+            )
+            try:
+                (shared.future,) = self._watch.result(scatter, "share")
+                return
+            except (OSError, KeyError, CancelledError):  # of a worker that is lost meanwhile
+                if attempt == _ATTEMPTS - 1:
+                    raise
+
+    def _sent_once(self, value: Any, sent: dict[int, _Shared]) -> Any:
+        """A large array, also in a tuple, as a handle; arrays that are the same are sent once."""
+        if isinstance(value, tuple):
+            return tuple(self._sent_once(each, sent) for each in value)
+        if not isinstance(value, np.ndarray) or value.nbytes <= _SMALL:
+            return value
+        if id(value) not in sent:
+            sent[id(value)] = self.share(value)
+        return sent[id(value)]
+
+    def _gathered(self, made: Sequence[_Made]) -> list[Any]:
+        if not made:
+            return []
+        futures = [each.future for each in made]
+        gather = partial(self.client.gather, futures, asynchronous=True)
+        return self._watch.result(gather, made[0].name)
+
+    def _complain_of_lost_shards(self) -> None:
+        if self.client.status != "running":
+            raise RuntimeError("The client has lost its connection to Dask's scheduler.")
+        lost = [i for i, shard in enumerate(self._shards) if shard.cancelled()]
+        if lost:
+            raise RuntimeError(
+                f"The rows of {len(lost)} of {self.n_shards} shards are lost: they were on workers "
+                "only, which died, and cannot be read again. Give data that Dask reads or computes."
+            )
+
+    def _on_workers(self, function: Callable, *args: Any) -> list[Any]:
+        """What a function gives on each worker that is alive and answers in time."""
+
+        async def ask(address: str) -> Any:
+            answers = self.client.run(function, *args, workers=[address], asynchronous=True)
+            try:
+                return await asyncio.wait_for(answers, min(self.timeout, 60.0))
+            except (OSError, TimeoutError):
+                return {}
+
+        async def ask_all() -> list[dict[str, Any]]:
+            addresses = await self.client.scheduler.ncores()
+            return await asyncio.gather(*map(ask, addresses))
+
+        return [answer for each in self._watch.result(ask_all) for answer in each.values()]
+
+    def _forget_the_gone(self) -> None:
+        """Free what workers keep for clients that are gone and engines that nobody holds."""
+        living = {engine.owner for engine in _LIVING if engine.client is self.client}
+        clients = self.client.run_on_scheduler(_clients)
+        self._on_workers(worker.forget_others, self.client.id, clients, living)
+
+
+def _clients(dask_scheduler: Any) -> list[str]:
+    return list(dask_scheduler.clients)
+
+
+def _packed(value: Any, handles: list[Handle]) -> bytes:
+    """A value as bytes, with slots for handles, which are added to ``handles``.
+
+    Small shared values are put in where they stand.
+    """
+
+    def slot(value: Any) -> Any:
+        if isinstance(value, _Shared) and value.future is None:
+            return value.value
+        if not isinstance(value, (_Shared, _Made)):
+            return value
+        handles.append(value)
+        return worker.Slot(len(handles) - 1)
+
+    return cloudpickle.dumps(worker.slotted(value, slot))
+
+
+def _name(work: Callable[..., Any], args: Iterable[Any]) -> str:
+    """What work is called in keys of tasks: the function, and what is asked of it."""
+    while isinstance(work, partial):
+        work = work.func
+    words = [
+        getattr(work, "__name__", type(work).__name__),
+        *(a for a in args if isinstance(a, str)),
+    ]
+    return "-".join(filter(None, ("".join(filter(str.isalpha, word)) for word in words)))

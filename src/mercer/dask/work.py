@@ -1,0 +1,185 @@
+"""What workers of Dask do for an engine; a module of its own, which every worker imports."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any
+
+import cloudpickle
+from dask.sizeof import sizeof
+from distributed import get_worker
+
+from mercer._blas import blas_threads
+from mercer._machine import cores
+from mercer.distributed.engine import add_in_pairs
+from mercer.distributed.memory import WORKER, Memory
+from mercer.distributed.shards import Shard
+
+__all__ = [
+    "Answer",
+    "Owned",
+    "Slot",
+    "add",
+    "calculate",
+    "filled",
+    "of_memory",
+    "on_shard",
+    "slotted",
+]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What work gave, and the addresses of workers that have done it, by number of the shard.
+
+    In a class of its own a value is never taken for a graph of Dask.
+    """
+
+    value: Any
+    homes: dict[int, str]
+
+    def __sizeof__(self) -> int:
+        return _bytes_of(self.value)
+
+
+@sizeof.register(Shard)
+def _bytes_of(value: Any) -> int:
+    """Bytes that a value takes, those of the fields of data classes and tuples with it."""
+    if is_dataclass(value):
+        return sum(_bytes_of(getattr(value, field.name)) for field in fields(value))
+    if isinstance(value, (tuple, list)):
+        return sum(map(_bytes_of, value))
+    return int(sizeof(value))
+
+
+@dataclass(frozen=True)
+class Owned:
+    """The memory of this worker, as one engine sees it: the parts of its own fits."""
+
+    memory: Memory
+    owner: str
+
+    def part(self, run: str, number: int, make: Callable[[], Any]) -> Any:
+        return self.memory.part(f"{self.owner}/{run}", number, make)
+
+    def forget(self, run: str | None = None, number: int | None = None) -> None:
+        for own in self.runs() if run is None else (run,):
+            self.memory.forget(f"{self.owner}/{own}", number)
+
+    def runs(self) -> set[str]:
+        before = f"{self.owner}/"
+        return {run.removeprefix(before) for run in self.memory.runs() if run.startswith(before)}
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Stands for the value of a handle in what is sent to a worker."""
+
+    number: int
+
+
+def slotted(value: Any, slot: Callable[[Any], Any]) -> Any:
+    """The value with ``slot(value)`` for handles, also in tuples, lists and dictionaries."""
+    if type(value) in (tuple, list):
+        return type(value)(slotted(each, slot) for each in value)
+    if type(value) is dict:
+        return {key: slotted(each, slot) for key, each in value.items()}
+    return slot(value)
+
+
+def filled(value: Any, given: Sequence[Any]) -> Any:
+    """The value with what handles stand for in their slots."""
+    if isinstance(value, Slot):
+        found = given[value.number]
+        return found.value if isinstance(found, Answer) else found
+    if type(value) in (tuple, list):
+        return type(value)(filled(each, given) for each in value)
+    if type(value) is dict:
+        return {key: filled(each, given) for key, each in value.items()}
+    return value
+
+
+class _Threads:
+    """BLAS has as many threads as this worker has cores for each of its tasks.
+
+    The setting is the process's: the first task makes it and the last one undoes it.
+    """
+
+    def __init__(self) -> None:
+        self._lock, self._inside, self._limit = threading.Lock(), 0, None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._limit = blas_threads(_threads_of_a_task())
+                self._limit.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.__exit__(None, None, None)
+
+
+_THREADS = _Threads()
+
+
+def _threads_of_a_task() -> int:
+    """Threads for one of the tasks that this worker does at once, on a host of several workers."""
+    return max(1, min(cores(), get_worker().state.nthreads))
+
+
+def on_shard(
+    owner: str, number: int, work: bytes, own: bytes, n_common: int, shard: Any, *given: Any
+) -> Answer:
+    """``work`` on a shard, with common arguments and its own."""
+    call, args = cloudpickle.loads(work)
+    args = filled(args, given[:n_common])
+    own_args = filled(cloudpickle.loads(own), given[n_common:])
+    with _THREADS:
+        value = call(Owned(WORKER, owner), number, shard, *args, *own_args)
+    return Answer(value, {number: get_worker().address})
+
+
+def calculate(work: bytes, *given: Any) -> Answer:
+    """``work`` that needs no shard."""
+    call, args = cloudpickle.loads(work)
+    with _THREADS:
+        return Answer(call(*filled(args, given)), {})
+
+
+def add(work: bytes, *answers: Answer) -> Answer:
+    """The sum of answers, pair by pair in order."""
+    call = cloudpickle.loads(work)
+    homes = {number: home for answer in answers for number, home in answer.homes.items()}
+    with _THREADS:
+        return Answer(add_in_pairs([answer.value for answer in answers], call), homes)
+
+
+def split(owner: str, number: int, work: bytes, shard: Any) -> list[Any]:
+    """The pieces that a shard gives to others."""
+    with _THREADS:
+        return list(cloudpickle.loads(work)(Owned(WORKER, owner), number, shard))
+
+
+def join(work: bytes, *pieces: Any) -> Any:
+    """A new shard of pieces."""
+    with _THREADS:
+        return cloudpickle.loads(work)(*pieces)
+
+
+def of_memory(owner: str, work: bytes) -> Any:
+    """``work`` with the memory of this worker."""
+    return cloudpickle.loads(work)(Owned(WORKER, owner))
+
+
+def forget_others(client: str, clients: Collection[str], owners: Collection[str]) -> None:
+    """Drop what this worker keeps for clients that are gone, and for other engines of this one."""
+    for run in WORKER.runs():
+        owner, _, _ = run.rpartition("/")
+        whose = owner.rpartition("/")[0]
+        if owner not in owners if whose == client else whose and whose not in clients:
+            WORKER.forget(run)

@@ -1,0 +1,285 @@
+"""Problems whose rows are on workers: solvers that need sums over rows alone run on them."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mercer.designs import Design
+from mercer.distributed.parts import At, DesignFacts, Mix
+from mercer.distributed.rows import Expression, RemoteRows
+from mercer.distributed.run import Run
+from mercer.losses import Loss
+from mercer.penalties import Penalty
+from mercer.problem import Point, Problem
+
+__all__ = ["RemoteDesign", "RemotePoint", "RemoteProblem"]
+
+_AUDIT_EVERY = 50  # products at points between two looks at whether a worker's state is right
+
+
+class RemoteDesign(Design):
+    """An n x D matrix whose rows are on workers: what solvers ask of its size, and no entries.
+
+    Parameters
+    ----------
+    facts : DesignFacts
+    n_inputs : int, optional
+        Columns of X; by default those that the map was fitted to.
+    nbytes : int, default=0
+        Bytes of all shards' designs, where they are known.
+    """
+
+    def __init__(self, facts: DesignFacts, n_inputs: int | None = None, nbytes: int = 0):
+        feature_map = facts.preprocessing.feature_map
+        self.shape = (facts.n_rows, feature_map.n_features_out_)
+        self.dtype = np.dtype(facts.dtype)
+        self.n_inputs = feature_map.n_features_in_ if n_inputs is None else n_inputs
+        self._nbytes = nbytes
+
+    @property
+    def nbytes(self) -> int:
+        return self._nbytes
+
+
+@dataclass
+class _Asked:
+    """What all copies of a problem share: the run, and how far its points and audits are."""
+
+    run: Run
+    n_points: int = 0
+    n_products: int = 0
+    kept: dict[Any, Any] = field(default_factory=dict)
+
+    def new_point(self) -> At:
+        """The name of another state."""
+        self.n_points += 1
+        return At(self.n_points)
+
+
+class RemoteResponses(RemoteRows):
+    """Zw + b at one θ: states of workers, which they can always make again from θ.
+
+    Parameters
+    ----------
+    asked : _Asked
+    theta : ndarray of the shape of θ
+    like, n_rows
+        As of ``RemoteRows``.
+    update : ndarray or Mix
+        What the states are first made from.
+    """
+
+    def __init__(
+        self, asked: _Asked, theta: NDArray, like: NDArray, n_rows: int, update: Any = None
+    ):
+        super().__init__(self._ask_rows, Expression("responses"), like, n_rows, self)
+        self._asked, self._theta, self.version = asked, theta, asked.new_point()
+        self._update = theta if update is None else update
+        self._values: dict[Loss, NDArray[np.float64]] = {}
+        self._slopes: dict[Loss, NDArray] = {}
+
+    def total(self, ask: str, *args: Any) -> Any:
+        """The sum over the shards of what parts answer in these states."""
+        update, self._update = self._update, None
+        return self._asked.run.total(
+            ask, *args, version=self.version, update=update, truth=lambda number: self._theta
+        )
+
+    def mean_loss(self, loss: Loss) -> NDArray[np.float64]:
+        """Mean loss; kept."""
+        if loss not in self._values:
+            self._evaluate(loss)
+        return self._values[loss]
+
+    def mean_slopes(self, loss: Loss) -> NDArray:
+        """The gradient of the mean loss, a new array."""
+        if loss not in self._slopes:
+            self._evaluate(loss)
+        return self._slopes.pop(loss)  # points keep gradients
+
+    def product(self, loss: Loss, v: NDArray, outputs: NDArray | None) -> NDArray:
+        """∇² of the mean loss times v; the states are audited now and then."""
+        asked = self._asked
+        asked.n_products += 1
+        if asked.n_products % _AUDIT_EVERY == 0:
+            number = asked.n_products // _AUDIT_EVERY % asked.run.engine.n_shards
+            asked.run.audit(self.version, lambda number: self._theta, number)
+        return self.total("product", loss, v, outputs)
+
+    def mixed(
+        self, other: RemoteResponses, theta: NDArray, chosen: NDArray[np.bool_]
+    ) -> RemoteResponses:
+        """Responses at θ, whose chosen columns are those of another point."""
+        mix = Mix(self.version, other.version, chosen)
+        return RemoteResponses(self._asked, theta, self.like, self.n_rows, mix)
+
+    def _evaluate(self, loss: Loss) -> None:
+        self._values[loss], self._slopes[loss] = self.total("evaluate", loss)
+
+    def _ask_rows(self, ask: str, rows: RemoteRows) -> Any:
+        return self.total(ask, rows.expression)
+
+
+class RemotePoint(Point):
+    """A point of a ``RemoteProblem``: its responses are states of workers.
+
+    F and its gradient come from one request, when either is first asked for.
+    """
+
+    problem: RemoteProblem
+    responses: RemoteResponses  # type: ignore[assignment]
+
+    def __init__(self, problem: RemoteProblem, theta: ArrayLike, responses: Any = None):
+        self.problem = problem
+        self.theta = np.array(theta, dtype=problem.dtype)
+        if self.theta.shape != problem.shape:
+            raise ValueError(f"theta must have shape {problem.shape}; got {self.theta.shape}.")
+        self.theta.flags.writeable = False
+        self.responses = problem._forward(self.theta) if responses is None else responses
+
+    @property
+    def curvature(self) -> RemoteResponses:  # type: ignore[override]
+        """The states that know it."""
+        return self.responses
+
+    def with_outputs(self, other: Point, chosen: NDArray[np.bool_]) -> Point:
+        if chosen.all():
+            return other
+        if not chosen.any():
+            return self
+        theta = np.where(chosen, other.theta, self.theta)
+        mixed = RemotePoint(self.problem, theta, self.responses)
+        mixed.responses = self.responses.mixed(other.responses, mixed.theta, chosen)
+        for name in {"values", "gradient"} & self.__dict__.keys() & other.__dict__.keys():
+            mixed.__dict__[name] = np.where(chosen, getattr(other, name), getattr(self, name))
+            mixed.__dict__[name].flags.writeable = False
+        return mixed
+
+
+class RemoteProblem(Problem):
+    """A problem whose rows are on workers; sums over rows are what travels.
+
+    ``NewtonCG``, ``Smoothing`` and, by columns, ``ConjugateGradient`` solve it as they solve any
+    other. θ is sent once for F and its gradient, and directions once for every product with ∇²F;
+    nothing of n entries travels. ``y`` and the responses of points are ``RemoteRows``.
+
+    Parameters
+    ----------
+    run : Run
+        Of ``DesignPart`` or a kind of it, with the same facts.
+    facts : DesignFacts
+    penalty : Penalty
+    design : RemoteDesign, optional
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import losses, maps, penalties, solvers
+    >>> from mercer.distributed import Here, Run, Shard
+    >>> from mercer.distributed.parts import Coding, DesignFacts, DesignPart
+    >>> from mercer.distributed.problem import RemoteProblem
+    >>> from mercer.estimators.preprocessing import Preprocessing
+    >>> shards = [Shard([[-1.0]], ["no"]), Shard([[1.0], [2.0]], ["yes", "yes"])]
+    >>> prepared = Preprocessing(None, maps.get("linear").fit([[0.0]]))
+    >>> coding, loss = Coding.classes(["no", "yes"]), losses.Logistic()
+    >>> facts = DesignFacts(prepared, coding, loss, 3, 1.0, np.float64, True)
+    >>> run = Run(Here(shards), DesignPart, facts)
+    >>> problem = RemoteProblem(run, facts, penalties.L2(0.1))
+    >>> solvers.NewtonCG(tol=1e-8).solve(problem).coef.round(4)
+    array([1.5045, 0.2101])
+    """
+
+    rows_are_here = False
+
+    def __init__(
+        self, run: Run, facts: DesignFacts, penalty: Penalty, design: RemoteDesign | None = None
+    ):
+        self.run, self.facts = run, facts
+        self.design = RemoteDesign(facts) if design is None else design
+        self.loss, self.penalty = facts.loss, penalty
+        self.fit_intercept, self.dtype = facts.fit_intercept, np.dtype(facts.dtype)
+        self.n_rows, self.shape = facts.n_rows, facts.shape
+        self.separable = len(self.shape) == 2 and not self.loss.joint
+        self.weights = None  # workers have them
+        like = np.zeros((0, *self.shape[1:]), dtype=self.dtype)
+        self.y: Any = RemoteRows(self._ask_rows, Expression("y"), like, self.n_rows)
+        self._asked, self._facts = _Asked(run), {}
+
+    # -- points ------------------------------------------------------------------------------
+
+    def _point(self, theta: ArrayLike, responses: Any = None) -> Point:
+        return RemotePoint(self, theta, responses)
+
+    def initial(self) -> NDArray:
+        if "initial" not in self._facts:
+            self._facts["initial"] = super().initial()
+        return self._facts["initial"].copy()
+
+    def alpha_max(self) -> float:
+        if self.fit_intercept and not (self.loss.is_classification or self.loss.quadratic):
+            raise NotImplementedError(
+                f"the largest alpha of loss {self.loss.name!r} needs all rows on one machine."
+            )
+        return super().alpha_max()
+
+    def with_loss(self, loss: Loss) -> RemoteProblem:
+        other = copy(self)
+        other.loss = loss
+        other._facts = {name: self._facts[name] for name in {"mean squares"} & self._facts.keys()}
+        return other
+
+    def easier(self) -> RemoteProblem:
+        if self.loss.surrogate is None:
+            raise ValueError(f"loss {self.loss.name!r} is convex and has no surrogate.")
+        return self.with_loss(self.loss.surrogate)
+
+    # -- sums over rows ----------------------------------------------------------------------
+
+    def _forward(self, theta: NDArray) -> Any:
+        like = np.zeros((0, *theta.shape[1:]), dtype=self.dtype)
+        return RemoteResponses(self._asked, theta, like, self.n_rows)
+
+    def mean_loss(self, responses: Any) -> NDArray[np.float64]:
+        return responses.mean_loss(self.loss)
+
+    def mean_slopes(self, responses: Any) -> NDArray:
+        return responses.mean_slopes(self.loss)
+
+    def mean_curvatures(self, responses: Any) -> tuple[NDArray[np.float64], float]:
+        squares, mean = responses.total("curvatures", self.loss)
+        return squares, float(mean)
+
+    def _sizes(self, responses: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return responses.total("sizes", self.loss)
+
+    def _mean_product(self, curvature: Any, v: NDArray, outputs: NDArray | None) -> NDArray:
+        if curvature is None:
+            return self.run.total("product", self.loss, v, outputs)
+        return curvature.product(self.loss, v, outputs)
+
+    def row_mean(self, rows: Any) -> NDArray[np.float64]:
+        return np.asarray(self._of_rows("row_mean", rows))
+
+    def mean_rows(self, v: Any) -> NDArray:
+        return self._of_rows("mean_rows", v)
+
+    @property
+    def mean_squares(self) -> NDArray[np.float64]:
+        if "mean squares" not in self._facts:
+            self._facts["mean squares"] = self.run.total("mean_squares")
+        return self._facts["mean squares"]
+
+    def _of_rows(self, ask: str, rows: Any) -> Any:
+        if not isinstance(rows, RemoteRows):
+            raise TypeError(f"rows are on workers; got {type(rows).__name__} of this machine.")
+        if rows.point is not None:
+            return rows.point.total(ask, rows.expression)
+        return self._ask_rows(ask, rows)
+
+    def _ask_rows(self, ask: str, rows: RemoteRows) -> Any:
+        return self.run.total(ask, rows.expression)

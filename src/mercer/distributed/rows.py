@@ -1,0 +1,159 @@
+"""Arrays of one row per row of all shards, which stay there: what is made of them is told, and
+worked out by each worker when a mean over the rows is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.lib.mixins import NDArrayOperatorsMixin
+from numpy.typing import DTypeLike, NDArray
+
+__all__ = ["Expression", "Extremes", "RemoteRows"]
+
+_BY_ROWS = {np.where, np.clip, np.zeros_like, np.ones_like}  # functions beside the ufuncs
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A function of arrays of a shard's rows, made of NumPy's functions of single rows.
+
+    Attributes
+    ----------
+    function : callable, or str
+        Of the arguments; or the name of an array that the shard has.
+    arguments : tuple
+        Expressions, numbers and small arrays.
+    """
+
+    function: Any
+    arguments: tuple[Any, ...] = ()
+
+    def evaluate(self, arrays: Mapping[str, NDArray]) -> NDArray:
+        """Its value, given the arrays that have names."""
+        if isinstance(self.function, str):
+            return arrays[self.function]
+        given = [a.evaluate(arrays) if isinstance(a, Expression) else a for a in self.arguments]
+        return self.function(*given)
+
+    @cached_property
+    def size(self) -> int:
+        """Numbers in it, as far as they are in arrays."""
+        return sum(int(getattr(argument, "size", 0)) for argument in self.arguments)
+
+
+@dataclass(frozen=True)
+class Extremes:
+    """The least and the largest entry of every output; of a sum, those of all its terms."""
+
+    least: NDArray
+    largest: NDArray
+
+    @classmethod
+    def of(cls, rows: NDArray) -> Extremes:
+        """Those of some rows, which may be none."""
+        ends = {"least": np.inf, "largest": -np.inf}
+        least = rows.min(axis=0, initial=ends["least"])
+        return cls(least, rows.max(axis=0, initial=ends["largest"]))
+
+    def __add__(self, other: Extremes) -> Extremes:
+        least = np.minimum(self.least, other.least)
+        return Extremes(least, np.maximum(self.largest, other.largest))
+
+    @property
+    def size(self) -> int:
+        return 2 * int(np.size(self.least))
+
+
+class RemoteRows(NDArrayOperatorsMixin):
+    """An array (n,) or (n, k) whose rows are on workers.
+
+    NumPy's functions of single rows and the operators give more of the kind; ``min`` and ``max``
+    ask the workers, as do the means of a ``RemoteProblem``.
+
+    Parameters
+    ----------
+    ask : callable
+        ``ask(request, rows)`` gives the sum over the shards of what a part answers.
+    expression : Expression
+    like : ndarray of shape (0,) or (0, k)
+        An array without rows of the same dtype.
+    n_rows : int
+    point : object, optional
+        That the expression has the responses of.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[str, RemoteRows], Any],
+        expression: Expression,
+        like: NDArray,
+        n_rows: int,
+        point: Any = None,
+    ):
+        self.ask, self.expression, self.like = ask, expression, like
+        self.n_rows, self.point = n_rows, point
+
+    def __len__(self) -> int:
+        return self.n_rows
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.like.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_rows, *self.like.shape[1:])
+
+    @property
+    def ndim(self) -> int:
+        return self.like.ndim
+
+    def astype(self, dtype: DTypeLike, copy: bool = True) -> RemoteRows:
+        """The same in another type."""
+        return (
+            self if np.dtype(dtype) == self.dtype else self._made(_as_type, (self, np.dtype(dtype)))
+        )
+
+    def min(self, axis: int = 0) -> NDArray:
+        """The least entry of every output."""
+        return self._extremes(axis).least
+
+    def max(self, axis: int = 0) -> NDArray:
+        """The largest entry of every output."""
+        return self._extremes(axis).largest
+
+    def _extremes(self, axis: int) -> Extremes:
+        if axis != 0:
+            raise NotImplementedError("rows on workers have their extremes along axis 0 alone.")
+        return self.ask("extremes", self)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
+        if method != "__call__" or options:
+            return NotImplemented
+        return self._made(ufunc, inputs)
+
+    def __array_function__(
+        self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        if function not in _BY_ROWS or kwargs:
+            return NotImplemented
+        return self._made(function, args)
+
+    def _made(self, function: Callable[..., NDArray], arguments: tuple[Any, ...]) -> RemoteRows:
+        rows = [argument for argument in arguments if isinstance(argument, RemoteRows)]
+        points = {id(each.point): each.point for each in rows if each.point is not None}
+        if len(points) > 1:
+            raise NotImplementedError("rows on workers are made of the responses of one point.")
+        with np.errstate(all="ignore"):
+            like = function(*(a.like if isinstance(a, RemoteRows) else a for a in arguments))
+        told = tuple(a.expression if isinstance(a, RemoteRows) else a for a in arguments)
+        point = next(iter(points.values()), None)
+        return RemoteRows(self.ask, Expression(function, told), like, self.n_rows, point)
+
+
+def _as_type(rows: NDArray, dtype: np.dtype) -> NDArray:
+    return rows.astype(dtype)
