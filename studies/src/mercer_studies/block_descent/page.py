@@ -86,7 +86,8 @@ PAGE = Page(
         "descent (2016), solved the full kernel, Nyström and random features for millions of rows "
         "on 128 machines, by exact steps on one block of columns after the other, and bounded "
         "the number of steps anew. Here are their figures and their tables from runs of our own "
-        "on one machine, of Figure 5 simulated where that is not enough, with a rule for every claim that the numbers pass or fail."
+        "on one machine, of Figure 5 simulated where that is not enough, with a rule for every "
+        "claim that the numbers pass or fail."
     ),
     claims=(*CLAIMS, CLAIM),
     figures=_figures,
