@@ -16,16 +16,19 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import cloudpickle
 import numpy as np
-from distributed import Client, Future, KilledWorker
 
 from mercer.dask import work as worker
 from mercer.dask.hung import Watch
+from mercer.dask.packages import package
+from mercer.dask.work import packed
 from mercer.distributed.engine import Handle, OfShard
 from mercer.distributed.memory import Memory
+
+if TYPE_CHECKING:
+    from distributed import Client, Future
 
 __all__ = ["DaskEngine"]
 
@@ -34,7 +37,7 @@ _SMALL = 2**16  # bytes of a value that may be in every task; larger ones are se
 _ATTEMPTS = 10  # times that a value is asked for whose ingredients go on being lost
 _LIVING: weakref.WeakSet[DaskEngine] = weakref.WeakSet()  # engines whose fits must be kept
 
-Submit = Callable[..., Future]
+Submit = Callable[..., Any]
 
 
 @dataclass(eq=False)
@@ -98,9 +101,9 @@ class DaskEngine:
         if client.asynchronous:
             raise ValueError("client must be synchronous; got one with asynchronous=True.")
         self.client, self.timeout = client, timeout
-        self.owner = f"{client.id}/{uuid.uuid4().hex}"
+        self.owner = f"{_identity(client.id)}/{uuid.uuid4().hex}"
         self._shards = list(shards)
-        self._homes: dict[int, str] = {}
+        self._homes: dict[int, str] = {}  # workers that answered last for a shard
         self._watch = Watch(client, timeout)
         _LIVING.add(self)
         self._forget_the_gone()
@@ -121,7 +124,7 @@ class DaskEngine:
         if isinstance(value, (_Shared, _Made)):
             return value
         shared = _Shared(value)
-        if len(cloudpickle.dumps(value)) > _SMALL:
+        if len(packed(value)) > _SMALL:
             self._send(shared)
         return shared
 
@@ -132,24 +135,26 @@ class DaskEngine:
         numbers: Sequence[int] | None = None,
         own: Mapping[int, tuple[Any, ...]] | None = None,
     ) -> list[Handle]:
-        name, common = _name(work, args), []
-        packed, made = _packed((work, args), common), []
+        name = _name(work, args)
+        common: list[Handle] = []
+        call, made = _packed((work, args), common), []
         sent: dict[int, _Shared] = {}
         for number in range(self.n_shards) if numbers is None else numbers:
             handles = list(common)
             mine = tuple(self._sent_once(value, sent) for value in (own or {}).get(number, ()))
-            call = (self.owner, number, packed, _packed(mine, handles), len(common))
-            made.append(self._made(partial(self._on_shard, name, call), handles, name))
+            parts = (self.owner, number, call, _packed(mine, handles), len(common))
+            made.append(self._made(partial(self._on_shard, name, parts), handles, name))
         return made
 
     def once(self, work: Callable[..., Any], *args: Any) -> Handle:
-        name, handles = _name(work, args), []
-        packed = _packed((work, args), handles)
-        return self._made(partial(self._submit, name, worker.calculate, packed), handles, name)
+        name = _name(work, args)
+        handles: list[Handle] = []
+        call = _packed((work, args), handles)
+        return self._made(partial(self._submit, name, worker.calculate, call), handles, name)
 
     def total(self, handles: Sequence[Handle], add: Callable[[Any, Any], Any]) -> Handle:
         submit, handles = (
-            partial(self._submit, "sum", worker.add, cloudpickle.dumps(add)),
+            partial(self._submit, "sum", worker.add, packed(add)),
             [*handles],
         )
         while True:
@@ -168,7 +173,7 @@ class DaskEngine:
             except CancelledError:  # what was shared is lost, and whatever depends on it
                 self._complain_of_lost_shards()
                 continue
-            except KilledWorker as error:
+            except package("distributed").KilledWorker as error:
                 raise RuntimeError(
                     f"{error.allowed_failures + 1} workers died one after the other in the work "
                     f'"{made[0].name}"; it may need more memory than a worker has.'
@@ -181,31 +186,46 @@ class DaskEngine:
         values = iter(answers)
         return [(next(values) if isinstance(each, _Made) else each).value for each in handles]
 
+    def changed(
+        self, work: OfShard, *args: Any, own: Mapping[int, tuple[Any, ...]] | None = None
+    ) -> DaskEngine:
+        # What is shared is in the tasks, however large: Dask can make these shards again.
+        common: list[Handle] = []
+        call, shards = _packed((work, args), common, inside=True), []
+        for number, shard in enumerate(self._shards):
+            handles = list(common)
+            mine = _packed((own or {}).get(number, ()), handles, inside=True)
+            parts = (self.owner, number, call, mine, len(common), shard)
+            given = [handle.future for handle in handles]
+            home = self._homes.get(number)
+            shards.append(self._submit("shard", worker.changed, *parts, *given, home=home))
+        other = DaskEngine(self.client, shards, timeout=self.timeout)
+        other._homes.update(self._homes)
+        return other
+
     def exchange(self, split: OfShard, n_shards: int, join: Callable[..., Any]) -> DaskEngine:
-        packed, joined = cloudpickle.dumps(split), cloudpickle.dumps(join)
+        splits, joins = packed(split), packed(join)
         given = [
-            self._submit("split", worker.split, self.owner, i, packed, shard, home=self._home(i))
+            self._submit(
+                "split", worker.split, self.owner, i, splits, shard, home=self._homes.get(i)
+            )
             for i, shard in enumerate(self._shards)
         ]
         addresses, shards = sorted(self.client.nthreads()), []
         for j in range(n_shards):
             pieces = [self._submit("piece", operator.getitem, every, j) for every in given]
             home = addresses[j % len(addresses)]
-            shards.append(self._submit("join", worker.join, joined, *pieces, home=home))
+            shards.append(self._submit("join", worker.join, joins, *pieces, home=home))
         return DaskEngine(self.client, shards, timeout=self.timeout)
 
     def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
-        return self._on_workers(worker.of_memory, self.owner, cloudpickle.dumps(work))
+        return self._on_workers(worker.of_memory, self.owner, packed(work))
 
     def close(self) -> None:
         _LIVING.discard(self)
         self._shards = []
         if self.client.status == "running":
             self.everywhere(operator.methodcaller("forget"))
-
-    def _home(self, number: int) -> str | None:
-        """The worker that answered last for a shard; None where nobody has yet."""
-        return self._homes.get(number)
 
     def _submit(self, name: str, function: Callable, *args: Any, home: str | None = None) -> Future:
         where = {"workers": [home], "allow_other_workers": True} if home else {}
@@ -215,7 +235,7 @@ class DaskEngine:
     def _on_shard(self, name: str, call: tuple[Any, ...], *given: Future) -> Future:
         number = call[1]
         args = (*call, self._shards[number], *given)
-        return self._submit(name, worker.on_shard, *args, home=self._home(number))
+        return self._submit(name, worker.on_shard, *args, home=self._homes.get(number))
 
     def _made(self, submit: Submit, handles: Iterable[Handle], name: str) -> _Made:
         handles = tuple(handles)
@@ -306,28 +326,34 @@ class DaskEngine:
         """Free what workers keep for clients that are gone and engines that nobody holds."""
         living = {engine.owner for engine in _LIVING if engine.client is self.client}
         clients = self.client.run_on_scheduler(_clients)
-        self._on_workers(worker.forget_others, self.client.id, clients, living)
+        self._on_workers(
+            worker.forget_others, _identity(self.client.id), set(map(_identity, clients)), living
+        )
+
+
+def _identity(client: str) -> str:
+    return client.replace("/", "-")
 
 
 def _clients(dask_scheduler: Any) -> list[str]:
     return list(dask_scheduler.clients)
 
 
-def _packed(value: Any, handles: list[Handle]) -> bytes:
+def _packed(value: Any, handles: list[Handle], inside: bool = False) -> bytes:
     """A value as bytes, with slots for handles, which are added to ``handles``.
 
-    Small shared values are put in where they stand.
+    Shared values are put in where they stand if they are small, or all ``inside``.
     """
 
     def slot(value: Any) -> Any:
-        if isinstance(value, _Shared) and value.future is None:
+        if isinstance(value, _Shared) and (inside or value.future is None):
             return value.value
         if not isinstance(value, (_Shared, _Made)):
             return value
         handles.append(value)
         return worker.Slot(len(handles) - 1)
 
-    return cloudpickle.dumps(worker.slotted(value, slot))
+    return packed(worker.slotted(value, slot))
 
 
 def _name(work: Callable[..., Any], args: Iterable[Any]) -> str:

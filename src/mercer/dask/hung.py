@@ -6,11 +6,12 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any
-
-from distributed import Client
+from typing import TYPE_CHECKING, Any
 
 from mercer._progress import tell
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 __all__ = ["Watch"]
 

@@ -7,12 +7,11 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
-import cloudpickle
-from dask.sizeof import sizeof
-from distributed import get_worker
+import numpy as np
 
 from mercer._blas import blas_threads
 from mercer._machine import cores
+from mercer.dask.packages import package
 from mercer.distributed.engine import add_in_pairs
 from mercer.distributed.memory import WORKER, Memory
 from mercer.distributed.shards import Shard
@@ -22,11 +21,17 @@ __all__ = [
     "Owned",
     "Slot",
     "add",
+    "aligned",
     "calculate",
+    "changed",
     "filled",
+    "forget_others",
+    "join",
     "of_memory",
     "on_shard",
+    "packed",
     "slotted",
+    "split",
 ]
 
 
@@ -43,15 +48,32 @@ class Answer:
     def __sizeof__(self) -> int:
         return _bytes_of(self.value)
 
+    def __reduce__(self) -> Any:
+        # As bytes: arrays that Dask receives beside a pickle may lie between two of their numbers.
+        return _answer, (packed((self.value, self.homes)),)
 
-@sizeof.register(Shard)
+
+def packed(value: Any) -> bytes:
+    """A value as bytes; functions that workers cannot import are among them as code."""
+    sent: bytes = package("cloudpickle").dumps(value)
+    return sent
+
+
+def _unpacked(sent: bytes) -> Any:
+    return package("cloudpickle").loads(sent)
+
+
+def _answer(sent: bytes) -> Answer:
+    return Answer(*_unpacked(sent))
+
+
 def _bytes_of(value: Any) -> int:
     """Bytes that a value takes, those of the fields of data classes and tuples with it."""
     if is_dataclass(value):
         return sum(_bytes_of(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, (tuple, list)):
         return sum(map(_bytes_of, value))
-    return int(sizeof(value))
+    return int(package("dask.sizeof").sizeof(value))
 
 
 @dataclass(frozen=True)
@@ -129,31 +151,58 @@ _THREADS = _Threads()
 
 def _threads_of_a_task() -> int:
     """Threads for one of the tasks that this worker does at once, on a host of several workers."""
-    return max(1, min(cores(), get_worker().state.nthreads))
+    return max(1, min(cores(), package("distributed").get_worker().state.nthreads))
 
 
 def on_shard(
     owner: str, number: int, work: bytes, own: bytes, n_common: int, shard: Any, *given: Any
 ) -> Answer:
     """``work`` on a shard, with common arguments and its own."""
-    call, args = cloudpickle.loads(work)
+    value = _value_on_shard(owner, number, work, own, n_common, shard, *given)
+    return Answer(value, {number: package("distributed").get_worker().address})
+
+
+def changed(*args: Any) -> Shard:
+    """As ``on_shard``, where the result is a shard."""
+    shard: Shard = _value_on_shard(*args)
+    return shard
+
+
+def _value_on_shard(
+    owner: str, number: int, work: bytes, own: bytes, n_common: int, shard: Any, *given: Any
+) -> Any:
+    call, args = _unpacked(work)
     args = filled(args, given[:n_common])
-    own_args = filled(cloudpickle.loads(own), given[n_common:])
+    own_args = filled(_unpacked(own), given[n_common:])
     with _THREADS:
-        value = call(Owned(WORKER, owner), number, shard, *args, *own_args)
-    return Answer(value, {number: get_worker().address})
+        return call(Owned(WORKER, owner), number, aligned(shard), *args, *own_args)
+
+
+def aligned(shard: Shard) -> Shard:
+    """The shard, with copies of arrays that came to lie between two of their numbers."""
+    mended = [_aligned(value) for value in (shard.X, shard.target, shard.weights)]
+    if all(a is b for a, b in zip(mended, (shard.X, shard.target, shard.weights), strict=True)):
+        return shard
+    return Shard(*mended)
+
+
+def _aligned(value: Any) -> Any:
+    arrays = [value, *(getattr(value, name, None) for name in ("data", "indices", "indptr"))]
+    if all(array.flags.aligned for array in arrays if isinstance(array, np.ndarray)):
+        return value
+    return value.copy()
 
 
 def calculate(work: bytes, *given: Any) -> Answer:
     """``work`` that needs no shard."""
-    call, args = cloudpickle.loads(work)
+    call, args = _unpacked(work)
     with _THREADS:
         return Answer(call(*filled(args, given)), {})
 
 
 def add(work: bytes, *answers: Answer) -> Answer:
     """The sum of answers, pair by pair in order."""
-    call = cloudpickle.loads(work)
+    call = _unpacked(work)
     homes = {number: home for answer in answers for number, home in answer.homes.items()}
     with _THREADS:
         return Answer(add_in_pairs([answer.value for answer in answers], call), homes)
@@ -162,24 +211,24 @@ def add(work: bytes, *answers: Answer) -> Answer:
 def split(owner: str, number: int, work: bytes, shard: Any) -> list[Any]:
     """The pieces that a shard gives to others."""
     with _THREADS:
-        return list(cloudpickle.loads(work)(Owned(WORKER, owner), number, shard))
+        return list(_unpacked(work)(Owned(WORKER, owner), number, aligned(shard)))
 
 
 def join(work: bytes, *pieces: Any) -> Any:
     """A new shard of pieces."""
     with _THREADS:
-        return cloudpickle.loads(work)(*pieces)
+        return _unpacked(work)(*pieces)
 
 
 def of_memory(owner: str, work: bytes) -> Any:
     """``work`` with the memory of this worker."""
-    return cloudpickle.loads(work)(Owned(WORKER, owner))
+    return _unpacked(work)(Owned(WORKER, owner))
 
 
 def forget_others(client: str, clients: Collection[str], owners: Collection[str]) -> None:
     """Drop what this worker keeps for clients that are gone, and for other engines of this one."""
     for run in WORKER.runs():
-        owner, _, _ = run.rpartition("/")
-        whose = owner.rpartition("/")[0]
-        if owner not in owners if whose == client else whose and whose not in clients:
+        whose, *engine = run.split("/")[:2]
+        owner = "/".join([whose, *engine])
+        if owner not in owners if whose == client else engine and whose not in clients:
             WORKER.forget(run)
