@@ -202,15 +202,17 @@ def scaling(
 def engine_link(make: Make, probe: int) -> Link:
     """What an engine takes to send a value to a worker, and to hand out one task more.
 
-    Each time is a median over rounds that a worker has nothing to do in. What two values add to a
-    round, one of ``probe`` bytes and one of as few as an engine still sends by itself, gives
-    bandwidth and latency; a task costs a share of what many shards add to one.
+    Each time is a median over rounds that a worker has nothing to do in, of kinds that take turns.
+    What two values add to a round, one of ``probe`` bytes and one of as few as an engine still
+    sends by itself, gives bandwidth and latency; a task costs a share of what many shards add.
     """
     one, many = make(1, 1, 1), make(_SHARDS, 1, 1)
     sizes = _FEW, max(2 * _FEW, probe)
-    idle = _median(lambda: one.fetch(one.each(touch)))
-    few, much = (_median(partial(_sent, one, np.zeros(size // 8))) for size in sizes)
-    full = _median(lambda: many.fetch(many.each(touch)))
+    idle, full, few, much = _medians_in_turn(
+        lambda: one.fetch(one.each(touch)),
+        lambda: many.fetch(many.each(touch)),
+        *(partial(_sent, one, np.zeros(size // 8)) for size in sizes),
+    )
     one.close()
     many.close()
     bandwidth = (sizes[1] - sizes[0]) / max(1e-9, much - few)  # no clock tells less
@@ -384,12 +386,13 @@ def _sent(engine: Engine, value: Any) -> None:
     engine.fetch(engine.each(touch, engine.share(value)))
 
 
-def _median(work: Callable[[], Any]) -> float:
-    """Seconds of a call, after one that does not count."""
-    work()
-    laps = []
-    for _ in range(_ROUNDS):
-        since = time.perf_counter()
-        work()
-        laps.append(time.perf_counter() - since)
-    return float(np.median(laps))
+def _medians_in_turn(*works: Callable[[], Any]) -> list[float]:
+    """Seconds of each call, after one that does not count."""
+    laps: list[list[float]] = [[] for _ in works]
+    for turn in range(_ROUNDS + 1):
+        for mine, work in zip(laps, works, strict=True):
+            since = time.perf_counter()
+            work()
+            if turn:
+                mine.append(time.perf_counter() - since)
+    return [float(np.median(mine)) for mine in laps]
