@@ -262,8 +262,7 @@ def move(system, J):
 @pytest.mark.rounding
 def test_a_fit_goes_on_with_its_blocks_whatever_memory_is_left(tmp_path, rng, monkeypatch):
     room = [2**21]
-    for module in ("partition", "solver"):
-        monkeypatch.setattr(f"mercer.solvers.block.{module}.available_memory", lambda: room[0])
+    monkeypatch.setattr("mercer.equations.base.available_memory", lambda: room[0])
     design = KernelColumns(rng.normal(size=(300, 5)), KERNEL)
     problem = Problem(design, rng.normal(size=300), Squared(), RKHSNorm(0.1, design))
     solver = solver_in(tmp_path, block_size="auto", hold=0)

@@ -32,12 +32,15 @@ class Design:
     n_missing : int
         Features that rows lack because nothing like them was met when the map was fitted, counted
         over all rows; 0 for maps without such features.
+    shuffled : bool
+        Whether columns are in random order already, and neighbours are made together.
     """
 
     shape: tuple[int, int]
     dtype: np.dtype
     n_threads: int = 1
     n_missing: int = 0
+    shuffled: bool = False
 
     def matvec(self, w: NDArray) -> NDArray:
         """``Z @ w`` for w of shape (D,) or (D, k)."""

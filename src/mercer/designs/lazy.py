@@ -39,6 +39,8 @@ class Lazy(Design):
     n_jobs : int or None, default=None
     """
 
+    shuffled = True
+
     def __init__(
         self,
         X: Data,

@@ -27,10 +27,14 @@ class Memory:
             return self._parts.setdefault((run, number), made)
 
     def forget(self, run: str | None = None, number: int | None = None) -> None:
-        """Drop the parts of a fit, or that of one of its shards; without a fit, all."""
+        """Drop the parts of a fit, or that of one of its shards; without a fit, all.
+
+        Fits within a fit have its identity and a suffix after "/", and are dropped with it.
+        """
         with self._lock:
             for key in list(self._parts):
-                if run in (None, key[0]) and number in (None, key[1]):
+                of_run = run is None or key[0] == run or key[0].startswith(f"{run}/")
+                if of_run and number in (None, key[1]):
                     del self._parts[key]
 
     def runs(self) -> set[str]:

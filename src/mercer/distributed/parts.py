@@ -331,5 +331,5 @@ def _with_threads(feature_map: FeatureMap, n_threads: int | None) -> FeatureMap:
     if n_threads is None or "n_jobs" not in feature_map.get_params(deep=False):
         return feature_map
     other = copy(feature_map)  # what it has drawn and fitted is shared
-    other.n_jobs = n_threads  # type: ignore[attr-defined]
+    other.n_jobs = n_threads
     return other

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,11 @@ class _Asked:
     run: Run
     n_points: int = 0
     n_products: int = 0
-    kept: dict[Any, Any] = field(default_factory=dict)
+
+    def of_rows(self, ask: str, rows: RemoteRows) -> Any:
+        """The sum over the shards of what parts make of an expression of their rows."""
+        asked = self.run if rows.point is None else rows.point
+        return asked.total(ask, rows.expression)
 
     def new_point(self) -> At:
         """The name of another state."""
@@ -77,7 +81,7 @@ class RemoteResponses(RemoteRows):
     def __init__(
         self, asked: _Asked, theta: NDArray, like: NDArray, n_rows: int, update: Any = None
     ):
-        super().__init__(self._ask_rows, Expression("responses"), like, n_rows, self)
+        super().__init__(asked.of_rows, Expression("responses"), like, n_rows, self)
         self._asked, self._theta, self.version = asked, theta, asked.new_point()
         self._update = theta if update is None else update
         self._values: dict[Loss, NDArray[np.float64]] = {}
@@ -121,9 +125,6 @@ class RemoteResponses(RemoteRows):
     def _evaluate(self, loss: Loss) -> None:
         self._values[loss], self._slopes[loss] = self.total("evaluate", loss)
 
-    def _ask_rows(self, ask: str, rows: RemoteRows) -> Any:
-        return self.total(ask, rows.expression)
-
 
 class RemotePoint(Point):
     """A point of a ``RemoteProblem``: its responses are states of workers.
@@ -132,7 +133,7 @@ class RemotePoint(Point):
     """
 
     problem: RemoteProblem
-    responses: RemoteResponses  # type: ignore[assignment]
+    responses: Any
 
     def __init__(self, problem: RemoteProblem, theta: ArrayLike, responses: Any = None):
         self.problem = problem
@@ -206,9 +207,9 @@ class RemoteProblem(Problem):
         self.n_rows, self.shape = facts.n_rows, facts.shape
         self.separable = len(self.shape) == 2 and not self.loss.joint
         self.weights = None  # workers have them
-        like = np.zeros((0, *self.shape[1:]), dtype=self.dtype)
-        self.y: Any = RemoteRows(self._ask_rows, Expression("y"), like, self.n_rows)
         self._asked, self._facts = _Asked(run), {}
+        like = np.zeros((0, *self.shape[1:]), dtype=self.dtype)
+        self.y: Any = RemoteRows(self._asked.of_rows, Expression("y"), like, self.n_rows)
 
     # -- points ------------------------------------------------------------------------------
 
@@ -237,6 +238,12 @@ class RemoteProblem(Problem):
         if self.loss.surrogate is None:
             raise ValueError(f"loss {self.loss.name!r} is convex and has no surrogate.")
         return self.with_loss(self.loss.surrogate)
+
+    def remote_equations(self, alphas: NDArray[np.float64]) -> Any:
+        """Linear equations of rows on workers; what ``mercer.equations.equations`` gives."""
+        from mercer.distributed.normal import remote_equations
+
+        return remote_equations(self, alphas)
 
     # -- sums over rows ----------------------------------------------------------------------
 
@@ -277,9 +284,4 @@ class RemoteProblem(Problem):
     def _of_rows(self, ask: str, rows: Any) -> Any:
         if not isinstance(rows, RemoteRows):
             raise TypeError(f"rows are on workers; got {type(rows).__name__} of this machine.")
-        if rows.point is not None:
-            return rows.point.total(ask, rows.expression)
-        return self._ask_rows(ask, rows)
-
-    def _ask_rows(self, ask: str, rows: RemoteRows) -> Any:
-        return self.run.total(ask, rows.expression)
+        return self._asked.of_rows(ask, rows)

@@ -131,6 +131,9 @@ class RemoteRows(NDArrayOperatorsMixin):
             raise NotImplementedError("rows on workers have their extremes along axis 0 alone.")
         return self.ask("extremes", self)
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NDArray:
+        raise TypeError("rows are on workers; only means and extremes of them come here.")
+
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any) -> Any:
         if method != "__call__" or options:
             return NotImplemented
@@ -139,6 +142,8 @@ class RemoteRows(NDArrayOperatorsMixin):
     def __array_function__(
         self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
+        if function is np.max and len(args) == 1 and kwargs.keys() <= {"initial"}:
+            return max(float(np.max(self.max())), kwargs.get("initial", -np.inf))
         if function not in _BY_ROWS or kwargs:
             return NotImplemented
         return self._made(function, args)

@@ -5,15 +5,18 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mercer.equations.base import EquationBlock, Equations, Functions
+from mercer.equations.base import Equations, Functions
+from mercer.equations.block import EquationBlock
 from mercer.equations.dense import NormalMatrix, RowMatrix
 from mercer.equations.kernel import KernelEquations
 from mercer.equations.normal import NormalEquations
 from mercer.equations.row_space import RowSpace, point_of_rows
+from mercer.equations.solves import BlockSolves
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 
 __all__ = [
+    "BlockSolves",
     "EquationBlock",
     "Equations",
     "Functions",
@@ -67,6 +70,8 @@ def equations(problem: Problem, alphas: ArrayLike | None = None) -> Equations:
     values = np.atleast_1d(np.asarray([penalty.alpha] if alphas is None else alphas, np.float64))
     if values.ndim != 1 or not len(values) or not np.all((values >= 0) & (values < np.inf)):
         raise ValueError(f"alphas must be a list of finite numbers of at least 0; got {alphas!r}.")
+    if problem.remote_equations is not None:
+        return problem.remote_equations(values)
     form = KernelEquations if spans_all_rows(problem) else NormalEquations
     return form(problem, values)
 

@@ -11,34 +11,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer._array import available_memory
+from mercer._rows import Data
+from mercer.designs import Design
+from mercer.equations.block import EquationBlock
 from mercer.equations.parts import RowPart
+from mercer.equations.solves import BlockSolves
 from mercer.problem import Problem
 
-__all__ = ["EquationBlock", "Equations", "Functions"]
+__all__ = ["Equations", "Functions"]
+
+_EXAMPLES = 4  # rows of a lazy design whose entries stand for the map or kernel that makes them
 
 Arrays = dict[str, NDArray[np.float64]]
-
-
-@dataclass
-class EquationBlock:
-    """The equations of some unknowns while all others are fixed: (gram + α penalty) Δ = rhs."""
-
-    rows: NDArray  # of x that move, (r,): those of the columns, and the intercept's if there is one
-    columns: NDArray  # of the design, (b,)
-    rhs: NDArray[np.float64]  # residual of these rows at the current x, (r, C)
-    gram: NDArray[np.float64] | None = None  # what all strengths share, (r, r), if asked for
-    penalty: NDArray[np.float64] | None = None  # times the strength: a diagonal (r,) or (r, r)
-
-    def matrix(self, alpha: float) -> NDArray[np.float64]:
-        """gram + alpha · penalty."""
-        if self.gram is None or self.penalty is None:
-            raise ValueError("the block must be asked for with gram=True to have a matrix.")
-        matrix = self.gram.copy()
-        if self.penalty.ndim == 2:
-            matrix += alpha * self.penalty
-        else:
-            matrix[np.diag_indices(len(matrix))] += alpha * self.penalty
-        return matrix
 
 
 @dataclass(frozen=True)
@@ -59,6 +44,8 @@ class Equations:
     """
 
     knows_residual: ClassVar[bool] = False  # from the state, without a product
+    spans_subspaces: ClassVar[bool] = True  # offers what ``Subspace`` needs
+    n_machines: int = 1  # with memory of their own, over which the rows are spread
 
     def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
         self.problem = problem
@@ -66,8 +53,7 @@ class Equations:
         self.n_rows, self.n_outputs = problem.n_rows, problem.n_outputs
         # Columns of x for every strength: the outputs, and those that help to find the intercept.
         self.width = self.n_outputs
-        self.y = problem.y.reshape(self.n_rows, -1).astype(np.float64)
-        self.parts = _split(problem)
+        self._take_rows()
         # The current point: "x", then "rows0", "rows1", ... with one row per row of each part. All
         # are affine functions of x, and can be computed anew from it.
         self.state: Arrays = {"x": np.zeros((0, 0))}
@@ -76,6 +62,11 @@ class Equations:
         self.journal: Arrays = {}
         # Makes a context that counts the seconds of "generate", "gram", "reduce" and "update".
         self.phase: Callable[[str], AbstractContextManager[None]] = lambda name: nullcontext()
+
+    def _take_rows(self) -> None:
+        """Set the targets of all rows, and the parts that these are split into."""
+        self.y = self.problem.y.reshape(self.n_rows, -1).astype(np.float64)
+        self.parts = _split(self.problem)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -130,6 +121,10 @@ class Equations:
         these strengths alone, and the result their rows.
         """
         raise NotImplementedError
+
+    def relative_of_blocks(self, squares: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``relative`` of an epoch, from the squares (C,) of residuals before blocks moved."""
+        return self.relative(np.sqrt(squares)[None])
 
     # -- at the current point ----------------------------------------------------------------
 
@@ -186,10 +181,61 @@ class Equations:
         for part in generators:
             part.budget = n_bytes * part.n_rows / n_rows
 
+    def available_memory(self) -> int | None:
+        """Bytes that can be taken on each machine, or None where the system does not tell."""
+        return available_memory()
+
+    def solves(self, budget: float) -> BlockSolves:
+        """Solves blocks of these equations, caching what serves again in so many bytes."""
+        return BlockSolves(budget)
+
+    def audit(self, epoch: int) -> None:
+        """Compare a part of what is derived from x with the same made anew, once an epoch."""
+
+    def close(self) -> None:
+        """Drop what was made for these equations; they are not used again."""
+
     @property
     def cached(self) -> bool:
         """Whether no column has to be generated again."""
         return all(part.cached for part in self._generators())
+
+    # -- what they are made of ---------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        """What tells these equations from others beside data, as JSON holds it."""
+        problem = self.problem
+        return {
+            "shape": [*problem.design.shape, *problem.shape],
+            "dtype": np.dtype(problem.dtype).name,
+            "designs": [type(design).__name__ for design in self._designs()],
+            "penalty": [problem.penalty.name, getattr(problem.penalty, "jitter", 0.0)],
+            "intercept": problem.fit_intercept,
+            "parts": [part.n_rows for part in self.parts],
+        }
+
+    def data(self) -> tuple[list[Data], NDArray, NDArray | None]:
+        """All data, to the last bit: what designs are made of, targets and weights."""
+        sources = [source for design in self._designs() for source in design.sources()]
+        return sources, self.problem.y, self.problem.weights
+
+    def examples(self) -> NDArray:
+        """A few rows of the lazy designs, which stand for kernels, maps and scalers.
+
+        They are compared up to rounding, as two processors need not make them to the last bit.
+        """
+        examples = []
+        for design in self._designs():
+            if not design.nbytes:
+                rows = np.unique(np.linspace(0, design.shape[0] - 1, _EXAMPLES).astype(int))
+                rows_made = design.rows(rows).toarray()
+                examples.append(rows_made.astype(self.problem.dtype).ravel())
+        return np.concatenate([np.zeros(0, self.problem.dtype), *examples])
+
+    def _designs(self) -> list[Design]:
+        problem = self.problem
+        matrix = getattr(problem.penalty, "matrix", None)
+        return [problem.design] if matrix in (None, problem.design) else [problem.design, matrix]
 
     # -- subspaces ---------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.equations.base import Arrays, EquationBlock, Equations, Functions
+from mercer.equations.base import Arrays, Equations, Functions
+from mercer.equations.block import EquationBlock
 from mercer.problem import Problem
 
 __all__ = ["KernelEquations"]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer.equations.base import Arrays, EquationBlock, Equations, Functions
+from mercer.equations.base import Arrays, Equations, Functions
+from mercer.equations.block import EquationBlock
 from mercer.equations.parts import RowPart
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem

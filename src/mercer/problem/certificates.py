@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -82,6 +84,7 @@ def dual_values(
     Zᵀ (s·a), and a share is from 0 to 1. With an l1 part alone, D is −∞ unless share ·
     |correlations| ≤ l1.
     """
-    conjugate = problem.row_mean(np.asarray(problem.loss.conjugate(share * a, problem.y)))
+    conjugate: Any = problem.loss.conjugate(share * a, problem.y)
+    conjugate = problem.row_mean(conjugate)
     of_penalty = problem.penalty.conjugate(share.astype(correlations.dtype) * correlations)
     return -np.atleast_1d(conjugate + (np.sum(of_penalty) if problem.loss.joint else of_penalty))

@@ -9,6 +9,7 @@ k problems that share every product: norms, values and inner products then come 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -225,6 +226,8 @@ class Problem:
     n_workers: int = 1
     meter: Any = None
     rows_are_here: bool = True  # else vectors of n entries are for other machines
+    # Makes linear equations for strengths where the rows are on other machines.
+    remote_equations: Callable[[NDArray[np.float64]], Any] | None = None
 
     def __init__(
         self,

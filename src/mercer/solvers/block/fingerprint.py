@@ -13,14 +13,11 @@ from scipy import sparse
 
 from mercer._array import row_chunks
 from mercer._rows import Data, PreparedRows, bytes_per_row
-from mercer.designs import Design
 from mercer.equations import Equations
-from mercer.problem import Problem
 
-__all__ = ["digest_of", "examples_of", "mark_of"]
+__all__ = ["digest_of", "mark_of"]
 
 _TEXT_BYTES = 1000.0  # typical size of a text, for chunks of rows
-_EXAMPLES = 4  # rows of a lazy design whose entries stand for the map or kernel that makes them
 
 
 def digest_of(parts: Iterable[Any]) -> str:
@@ -47,40 +44,12 @@ def digest_of(parts: Iterable[Any]) -> str:
 def mark_of(
     system: Equations, alphas: NDArray, start: NDArray | None, settings: dict[str, Any]
 ) -> str:
-    """A digest of everything given to a fit, except the map or kernel: see ``examples_of``."""
-    problem = system.problem
-    facts = {
-        "shape": [*problem.design.shape, *problem.shape],
-        "dtype": np.dtype(problem.dtype).name,
-        "designs": [type(design).__name__ for design in _designs(problem)],
-        "penalty": [problem.penalty.name, getattr(problem.penalty, "jitter", 0.0)],
-        "intercept": problem.fit_intercept,
-        "parts": [part.n_rows for part in system.parts],
-        "absent": [given is None for given in (problem.weights, start)],
-        **settings,
-    }
-    sources = [source for design in _designs(problem) for source in design.sources()]
-    numbers = [alphas, problem.y, problem.weights, start]
-    given = [number for number in numbers if number is not None]
+    """A digest of everything given to a fit, except map and kernel: see ``Equations.examples``."""
+    sources, y, weights = system.data()
+    absent = [given is None for given in (weights, start)]
+    facts = {**system.facts(), "absent": absent, **settings}
+    given = [number for number in (alphas, y, weights, start) if number is not None]
     return digest_of([np.array([json.dumps(facts, sort_keys=True)]), *sources, *given])
-
-
-def examples_of(problem: Problem) -> NDArray:
-    """A few rows of the lazy designs, which stand for kernels, maps and scalers.
-
-    They are compared up to rounding, as two processors need not make them to the last bit.
-    """
-    examples = []
-    for design in _designs(problem):
-        if not design.nbytes:
-            rows = np.unique(np.linspace(0, design.shape[0] - 1, _EXAMPLES).astype(int))
-            examples.append(design.rows(rows).toarray().astype(problem.dtype).ravel())
-    return np.concatenate([np.zeros(0, problem.dtype), *examples])
-
-
-def _designs(problem: Problem) -> list[Design]:
-    matrix = getattr(problem.penalty, "matrix", None)
-    return [problem.design] if matrix in (None, problem.design) else [problem.design, matrix]
 
 
 def _digest(data: Data) -> bytes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._array import available_memory, largest_fitting
+from mercer._array import largest_fitting
 from mercer._random import Slot, Streams
-from mercer.designs import Design, Lazy
-from mercer.equations import Equations
+from mercer.designs import Design
+from mercer.equations import Equations, KernelEquations
 
 __all__ = ["bytes_of_block", "partition", "permutation", "size_of_blocks"]
 
@@ -27,9 +27,10 @@ def permutation(key: int, epoch: int, n: int) -> NDArray[np.int64]:
     return np.argsort(draws, kind="stable")
 
 
-def bytes_of_block(design: Design, size: int) -> float:
-    """Bytes for work on one block: its columns twice, its Gram matrix, a factor and copies."""
-    return 2.0 * design.dtype.itemsize * design.shape[0] * size + 48.0 * size**2
+def bytes_of_block(system: Equations, size: int) -> float:
+    """Bytes of a machine for work on one block: columns twice, a Gram matrix, a factor, copies."""
+    n_rows = system.n_rows / system.n_machines
+    return 2.0 * system.problem.design.dtype.itemsize * n_rows * size + 48.0 * size**2
 
 
 def size_of_blocks(system: Equations, vectors: float = 0.0, cache: float = np.inf) -> int:
@@ -47,10 +48,10 @@ def size_of_blocks(system: Equations, vectors: float = 0.0, cache: float = np.in
     n_columns = design.shape[1]
     if 8.0 * n_columns * size * len(system.alphas) > cache:
         size = _balanced(system, 1.0)
-    available = available_memory()
+    available = system.available_memory()
     if available is not None:
         room = max(0.0, _SHARE * (available - vectors))
-        size = max(1, largest_fitting(lambda b: bytes_of_block(design, b), size, room))
+        size = max(1, largest_fitting(lambda b: bytes_of_block(system, b), size, room))
     n_blocks = int(np.ceil(n_columns / size))
     return int(np.ceil(n_columns / n_blocks)) if n_blocks else 1
 
@@ -58,10 +59,10 @@ def size_of_blocks(system: Equations, vectors: float = 0.0, cache: float = np.in
 def _balanced(system: Equations, n_epochs: float) -> int:
     """The block size whose factor or Gram matrix costs as much as its columns in so many epochs."""
     design = system.problem.design
-    n, n_columns = design.shape
+    n, n_columns = system.n_rows / system.n_machines, design.shape[1]
     inputs = min(getattr(design, "n_inputs", 0), _MOST_INPUTS)
     entry = 2.0 * inputs + 20.0 + 4.0 * system.shape[1]  # operations per entry and epoch
-    if system.knows_residual:
+    if isinstance(system, KernelEquations):
         balanced = int(np.sqrt(3.0 * n_epochs * n * entry))
     else:
         balanced = int(n_epochs * entry)
@@ -73,11 +74,11 @@ def _balanced(system: Equations, n_epochs: float) -> int:
 def partition(design: Design, size: int, key: int, shuffle: bool) -> list[NDArray[np.int64]]:
     """Columns in blocks of ``size``, the last of which may be smaller.
 
-    The columns of a kernel are shuffled, as rows of data may be sorted. Those of a ``Lazy`` map are
+    The columns of a kernel are shuffled, as rows of data may be sorted. Those of a lazy map are
     random already, and there are maps that generate neighbours together.
     """
     n_columns = design.shape[1]
     columns = np.arange(n_columns)
-    if shuffle and not isinstance(design, Lazy):
+    if shuffle and not design.shuffled:
         columns = permutation(key, -1, n_columns)
     return [np.sort(columns[start : start + size]) for start in range(0, n_columns, size)]

@@ -10,17 +10,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import available_memory, check_setting
+from mercer._array import check_setting
 from mercer._random import RandomStateLike, key_from
 from mercer._validation import flag, is_name, name_from, positive_integer
-from mercer.designs import Design
 from mercer.equations import Equations, equations
 from mercer.problem import Problem
 from mercer.solvers.base import Callback, Clock, Result, Solver, check_range, results_of, start_of
 from mercer.solvers.block.checkpoint import Checkpoint
-from mercer.solvers.block.fingerprint import examples_of, mark_of
+from mercer.solvers.block.fingerprint import mark_of
 from mercer.solvers.block.partition import bytes_of_block, partition, permutation, size_of_blocks
-from mercer.solvers.block.state import BlockState, LocalSolves
+from mercer.solvers.block.state import BlockState
 from mercer.solvers.block.subspace import Subspace
 
 __all__ = ["BlockCoordinateDescent"]
@@ -130,19 +129,21 @@ class BlockCoordinateDescent(Solver):
         clock = Clock()
         stopped = interrupted = False
         with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-            state = self._begin_path(problem, alphas, start, clock)
+            system = equations(problem, alphas)
             try:
-                while len(state.index) and state.iteration < self.max_iter and not stopped:
-                    stopped = self._epoch(state, callback)
-            except KeyboardInterrupt:
-                interrupted = True
-        return self._results(state, stopped, interrupted)
+                state = self._begin_path(system, start, clock)
+                try:
+                    while len(state.index) and state.iteration < self.max_iter and not stopped:
+                        stopped = self._epoch(state, callback)
+                except KeyboardInterrupt:
+                    interrupted = True
+                return self._results(state, stopped, interrupted)
+            finally:
+                system.close()
 
-    def _begin_path(
-        self, problem: Problem, alphas: list[float], start: ArrayLike | None, clock: Clock
-    ) -> BlockState:
+    def _begin_path(self, system: Equations, start: ArrayLike | None, clock: Clock) -> BlockState:
+        problem, n_strengths = system.problem, len(system.alphas)
         key = key_from(self.random_state)
-        system = equations(problem, alphas)
         system.phase = clock.phase
         theta = start_of(problem, start)
         size, room = self._plan(system)
@@ -157,12 +158,12 @@ class BlockCoordinateDescent(Solver):
             block_size=size,
             rank=0,
             blocks=partition(problem.design, size, key, self.shuffle),
-            index=np.arange(len(alphas)),
-            relative=np.ones(len(alphas)),
-            n_iter=np.zeros(len(alphas), dtype=np.int64),
-            traces=[[] for _ in alphas],
-            local=LocalSolves(_FACTORS * room),
-            subspace=Subspace(system, _DEPTH) if self.accelerated else None,
+            index=np.arange(n_strengths),
+            relative=np.ones(n_strengths),
+            n_iter=np.zeros(n_strengths, dtype=np.int64),
+            traces=[[] for _ in range(n_strengths)],
+            solves=system.solves(_FACTORS * room),
+            subspace=Subspace(system, _DEPTH) if self._accelerates(system) else None,
         )
         resumed = self._resumed(state, start)
         # A trace by blocks shows the cost of every block: none is generated beforehand.
@@ -180,21 +181,25 @@ class BlockCoordinateDescent(Solver):
 
     def _plan(self, system: Equations) -> tuple[int, float]:
         """Columns of a block, and bytes of the cache."""
-        design = system.problem.design
-        n_long = design.shape[0] + 2.0 * system.shape[0]
+        design, n_machines = system.problem.design, system.n_machines
+        n_long = system.n_rows / n_machines + 2.0 * system.shape[0]
         functions = 24.0 * n_long * self._n_functions(system, cached=True)
-        vectors = 8.0 * system.shape[1] * n_long * (_VECTORS + 2 * _DEPTH * self.accelerated)
-        vectors += functions
-        available = available_memory()
-        room = float(self.hold) if self.hold != "auto" else _CACHE * ((available or 0) - vectors)
+        n_vectors = _VECTORS + 2 * _DEPTH * self._accelerates(system)
+        vectors = 8.0 * system.shape[1] * n_long * n_vectors + functions
+        available = system.available_memory()
+        free = n_machines * _CACHE * ((available or 0) - vectors)
+        room = float(self.hold) if self.hold != "auto" else free
         size = self.block_size
         if isinstance(size, str):
             size = size_of_blocks(system, vectors, _FACTORS * room)
         size = int(min(size, max(1, design.shape[1])))
-        _check_block(design, size, vectors)
+        _check_block(system, size, vectors)
         if self.hold == "auto":
-            room -= _CACHE * bytes_of_block(design, size)
+            room -= n_machines * _CACHE * bytes_of_block(system, size)
         return size, room
+
+    def _accelerates(self, system: Equations) -> bool:
+        return self.accelerated and system.spans_subspaces
 
     def _epoch(self, state: BlockState, callback: Callback) -> bool:
         """Minimise over every block once; whether the callback stops the solver."""
@@ -225,6 +230,7 @@ class BlockCoordinateDescent(Solver):
         state.n_iter[state.index] += 1
         self._judge(state)
         state.observe()
+        state.system.audit(state.iteration)
         stopped = self._stops(state, callback)
         self._leave(state)
         return stopped
@@ -239,10 +245,10 @@ class BlockCoordinateDescent(Solver):
 
     def _n_functions(self, system: Equations, cached: bool) -> int:
         """As many as memory allows, and as cost no more than a few epochs."""
-        if not self.accelerated:
+        if not self._accelerates(system):
             return 0
         rank = min(_FUNCTIONS, system.n_rows // 8, system.problem.design.shape[1] // 8)
-        available = available_memory()
+        available = system.available_memory()
         if available is not None:
             n_long = system.n_rows + 2.0 * system.shape[0]
             rank = min(rank, int(_SMALL * available / (24.0 * n_long)))
@@ -253,9 +259,10 @@ class BlockCoordinateDescent(Solver):
 
     def _one_block(self, state: BlockState, number: int) -> None:
         system = state.system
-        block = system.block(state.blocks[number], state.local.needs_gram(number))
+        block = system.block(state.blocks[number], state.solves.needs_gram(number))
         with state.clock.phase("solve"):
-            delta = state.local.solve(system, number, block, state.index)
+            columns = [system.of(place) for place in range(len(state.index))]
+            delta = state.solves.solve(number, block, state.index, system.alphas, columns)
         check_range(state.problem, delta)
         system.move(block, delta)
         residual = block.rhs[: len(block.columns)]
@@ -280,7 +287,7 @@ class BlockCoordinateDescent(Solver):
                 relative = self._residuals(state)
             true = np.ones(len(relative), dtype=bool)
         else:
-            relative = system.relative(np.sqrt(state.squares)[None]).max(axis=1)
+            relative = system.relative_of_blocks(state.squares).max(axis=1)
             true = relative <= _NEAR * self.tol
             if state.iteration == 1 and (state.cached or len(state.blocks) == 1):
                 true[:] = True  # the first epoch may have solved it all
@@ -321,14 +328,15 @@ class BlockCoordinateDescent(Solver):
             "trace": self.trace,
             "random_state": None if self.random_state is None else state.key,
         }
-        mark = mark_of(state.system, state.alphas, None if start is None else state.x, settings)
-        state.checkpoint = Checkpoint(self.checkpoint, mark, examples_of(state.problem))
+        system = state.system
+        mark = mark_of(system, state.alphas, None if start is None else state.x, settings)
+        state.checkpoint = Checkpoint(self.checkpoint, mark, state.system.examples())
 
         def restore(arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:
             state.restore(arrays, facts)
-            design, size = state.problem.design, state.block_size
-            _check_block(design, size)
-            state.blocks = partition(design, size, state.key, self.shuffle)
+            _check_block(system, state.block_size)
+            design = state.problem.design
+            state.blocks = partition(design, state.block_size, state.key, self.shuffle)
 
         return state.checkpoint.load(restore)
 
@@ -345,13 +353,13 @@ class BlockCoordinateDescent(Solver):
         )
 
 
-def _check_block(design: Design, size: int, besides: float = 0.0) -> None:
+def _check_block(system: Equations, size: int, besides: float = 0.0) -> None:
     """Refuse blocks of a size for which there is no room."""
     check_setting(
         "block_size",
         size,
-        lambda b: besides + bytes_of_block(design, b),
-        f"block coordinate descent with blocks of {size} columns of {design.shape[0]} rows",
+        lambda b: besides + bytes_of_block(system, b),
+        f"block coordinate descent with blocks of {size} columns of {system.n_rows} rows",
         "take fewer rows, outputs or alphas",
     )
 

@@ -1,4 +1,4 @@
-"""The state of block coordinate descent, its cache of factors, and what a checkpoint keeps."""
+"""The state of block coordinate descent, and what a checkpoint keeps of it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer.equations import EquationBlock, Equations
-from mercer.equations.factor import Factor
+from mercer.equations import BlockSolves, Equations
 from mercer.solvers.base import State, TraceRow, add_rows
 from mercer.solvers.block.checkpoint import Checkpoint
 from mercer.solvers.block.subspace import Subspace
@@ -19,58 +18,6 @@ __all__ = ["BlockState"]
 # Arrays and numbers of the state in a checkpoint, beside the arrays of the equations.
 _ARRAYS = ("index", "relative", "n_iter", "squares")
 _FACTS = ("key", "block_size", "iteration", "position", "n_blocks", "rank", "estimated")
-
-
-class LocalSolves:
-    """Solves blocks, and caches what serves in every epoch, in at most ``budget`` bytes.
-
-    That is a block's factors, one for each strength; where they do not fit, its Gram matrix; where
-    that does not fit either, nothing.
-    """
-
-    def __init__(self, budget: float):
-        self.budget = budget
-        self._factors: dict[int, dict[int, Factor]] = {}
-        self._blocks: dict[int, EquationBlock] = {}
-
-    def needs_gram(self, number: int) -> bool:
-        """Whether block ``number`` must come with its Gram matrix."""
-        return number not in self._factors and number not in self._blocks
-
-    def solve(
-        self, system: Equations, number: int, block: EquationBlock, strengths: NDArray
-    ) -> NDArray[np.float64]:
-        """Δ of a block for all columns; ``strengths`` numbers the strengths at work."""
-        delta = np.empty_like(block.rhs)
-        if self.needs_gram(number):
-            self._admit(number, block, len(strengths))
-        factors = self._factors.get(number)
-        for place, strength in enumerate(strengths):
-            columns = system.of(place)
-            factor = None if factors is None else factors.get(int(strength))
-            if factor is None:
-                factor = Factor(self._blocks.get(number, block).matrix(system.alphas[place]))
-                if factors is not None:
-                    factors[int(strength)] = factor
-            delta[:, columns] = factor.solve(block.rhs[:, columns])
-        return delta
-
-    def forget(self, strengths: NDArray) -> None:
-        """Drop the factors of all strengths but these."""
-        for factors in self._factors.values():
-            for strength in set(factors).difference(strengths.tolist()):
-                self.budget += factors.pop(strength).nbytes
-
-    def _admit(self, number: int, block: EquationBlock, n_strengths: int) -> None:
-        """Decide what is cached of a block that comes for the first time."""
-        square = 8.0 * len(block.rows) ** 2
-        penalty = 0.0 if block.penalty is None else float(block.penalty.nbytes)
-        if n_strengths * square <= self.budget:
-            self._factors[number] = {}
-            self.budget -= n_strengths * square
-        elif square + penalty <= self.budget:
-            self._blocks[number] = block
-            self.budget -= square + penalty
 
 
 @dataclass(kw_only=True)
@@ -87,7 +34,7 @@ class BlockState(State):
     relative: NDArray[np.float64]  # residual of every strength, the largest over its outputs
     n_iter: NDArray[np.int64]
     traces: list[list[TraceRow]]
-    local: LocalSolves
+    solves: BlockSolves
     subspace: Subspace | None
     checkpoint: Checkpoint | None = None
     finished: dict[int, NDArray] = field(default_factory=dict)
@@ -133,7 +80,7 @@ class BlockState(State):
         columns = (places[:, None] * width + np.arange(width)).ravel()
         self.system.keep(places)
         self.index = self.index[places]
-        self.local.forget(self.index)
+        self.solves.forget(self.index)
         if len(self.squares):
             self.squares = self.squares[columns]
         if self.subspace is not None:

@@ -1,0 +1,199 @@
+"""Linear equations whose rows are on workers: the current x is here, all else is derived there."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._array import available_memory
+from mercer._random import Slot, Streams
+from mercer._rows import Data
+from mercer.distributed.engine import Handle
+from mercer.distributed.fingerprint import digest_of_shards
+from mercer.distributed.memory import Memory
+from mercer.distributed.parts import DesignFacts
+from mercer.distributed.run import Part, Run
+from mercer.distributed.solves import RemoteSolves
+from mercer.equations import Equations
+
+__all__ = ["Columns", "RemoteEquations"]
+
+
+class Columns:
+    """Numbers of the columns of a block, as requests name them: sent once, or a range."""
+
+    def __init__(self, J: NDArray[np.int64]):
+        self.first, self.n = (int(J[0]), len(J)) if len(J) else (0, 0)
+        self._numbers = None if len(J) == 0 or J[-1] - J[0] == len(J) - 1 else J
+
+    @property
+    def is_range(self) -> bool:
+        return self._numbers is None
+
+    def numbers(self) -> NDArray[np.int64]:
+        """The numbers, increasing."""
+        if self._numbers is None:
+            return np.arange(self.first, self.first + self.n)
+        return self._numbers
+
+
+class RemoteEquations(Equations):
+    """What equations of rows on workers have in common; the first base of those of each form.
+
+    The truth is x and the strengths, here. A request carries the move since the last one, which
+    workers make before they answer; x is replaced, never written to, as it may be on its way.
+
+    Parameters
+    ----------
+    problem : RemoteProblem
+    alphas : ndarray of shape (q,)
+    kind : type of Part
+    facts : DesignFacts
+        What parts are made with.
+
+    Attributes
+    ----------
+    run : Run
+        Its counts of requests, words and rebuilt shards.
+    """
+
+    spans_subspaces: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        problem: Any,
+        alphas: NDArray[np.float64],
+        kind: type[Part],
+        facts: DesignFacts,
+    ):
+        Equations.__init__(self, problem, alphas)
+        engine = problem.run.engine
+        self.n_machines = max(1, int(engine.n_workers))
+        self.run = Run(engine, kind, facts, id=f"{problem.run.id}/{kind.__name__}")
+        self._version = 0
+        # The move that leads to this version from the one before: columns of a block, what is
+        # added there, and the columns of x that stay; None once workers have made it.
+        self._pending: tuple[Columns | Handle | None, NDArray | None, NDArray | None] | None = None
+        self._truth_here: tuple[NDArray[np.float64], ...] | None = None
+        self._columns: dict[bytes, Columns | Handle] = {}
+        self._bytes_per_row = 0.0
+
+    def _take_rows(self) -> None:
+        self.parts = []
+
+    # -- requests ----------------------------------------------------------------------------
+
+    def _ask(self, ask: str, *args: Any) -> Any:
+        """The sum over the shards of what their parts answer at the current x."""
+        try:
+            value = self.run.total(
+                ask, *args, version=self._version, update=self._pending, truth=self._truth
+            )
+        except BaseException:  # nobody knows which workers have made the move
+            self._go_to_new_version()
+            raise
+        self._pending = None
+        return value
+
+    def _truth(self, number: int) -> Any:
+        """What the state of a shard follows from; the same object for all shards, sent once."""
+        if self._truth_here is None:
+            self._truth_here = self.x, self.strengths()
+        return self._truth_here
+
+    def _go_to_new_version(self) -> None:
+        """The current x is not a move from the last one: workers begin anew."""
+        self._version += 1
+        self._pending = self._truth_here = None
+
+    def _named(self, J: NDArray[np.int64]) -> Columns | Handle:
+        """Columns as arguments of requests; numbers that are no range are shared once."""
+        key = J.tobytes()
+        if key not in self._columns:
+            columns = Columns(J)
+            if not columns.is_range:
+                self.run.words["sent", "columns"] += columns.n
+            self._columns[key] = columns if columns.is_range else self.run.engine.share(columns)
+        return self._columns[key]
+
+    @property
+    def _n_levels(self) -> int:
+        return (self.run.engine.n_shards - 1).bit_length()
+
+    # -- the current point -------------------------------------------------------------------
+
+    def start(self, x: NDArray[np.float64], blocks: list[NDArray] | None = None) -> None:
+        self.state = {"x": np.array(x, dtype=np.float64)}
+        self._go_to_new_version()
+
+    def _move(self, J: NDArray, rows: NDArray, delta: NDArray[np.float64]) -> None:
+        """Add ``delta`` to rows of x; the next request brings it to the workers, by columns J."""
+        x = self.x.copy()
+        x[rows] += delta
+        if self._pending is not None:  # two moves without a request between them
+            self._go_to_new_version()
+        else:
+            self._version += 1
+            self._pending = self._named(J), delta, None
+        self.state, self._truth_here = {"x": x}, None
+
+    def keep(self, index: NDArray) -> None:
+        columns = (np.asarray(index)[:, None] * self.width + np.arange(self.width)).ravel()
+        super().keep(index)
+        if self._pending is None:
+            self._version += 1
+            self._pending = None, None, columns
+        else:
+            J, delta, kept = self._pending
+            self._pending = J, delta, columns if kept is None else kept[columns]
+        self._truth_here = None
+
+    def restore(self, saved: dict[str, NDArray]) -> None:
+        super().restore(saved)
+        self._go_to_new_version()
+
+    # -- machines ----------------------------------------------------------------------------
+
+    def available_memory(self) -> int | None:
+        rooms = self.run.engine.everywhere(_room)
+        return min((room for room in rooms if room is not None), default=None)
+
+    def cache(self, n_bytes: float, blocks: list[NDArray] | None = None) -> None:
+        self._bytes_per_row = max(0.0, n_bytes) / self.n_rows
+
+    @property
+    def cached(self) -> bool:
+        return False  # columns are forgotten where a worker is lost
+
+    def solves(self, budget: float) -> RemoteSolves:
+        return RemoteSolves(self.run, budget)
+
+    def audit(self, epoch: int) -> None:
+        n_shards = self.run.engine.n_shards
+        draw = Streams(0, np.array([epoch])).bits(1, Slot.SHUFFLE)[0, 0]
+        self.run.audit(self._version, self._truth, int(draw % np.uint64(n_shards)))
+
+    def close(self) -> None:
+        self._columns.clear()
+        self.run.forget()
+
+    # -- what they are made of ---------------------------------------------------------------
+
+    def facts(self) -> dict[str, Any]:
+        facts, problem = self.run.facts, self.problem
+        return {
+            "shape": [self.n_rows, *problem.shape],
+            "dtype": np.dtype(problem.dtype).name,
+            "map": type(facts.preprocessing.feature_map).__name__,
+            "penalty": [problem.penalty.name, getattr(problem.penalty, "jitter", 0.0)],
+            "intercept": problem.fit_intercept,
+        }
+
+    def data(self) -> tuple[list[Data], NDArray, NDArray | None]:
+        return [], digest_of_shards(self.run.engine), None
+
+
+def _room(memory: Memory) -> int | None:
+    return available_memory()
