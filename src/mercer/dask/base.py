@@ -138,7 +138,7 @@ class DaskModel(Checked):
         # Without its client, of which there is no copy.
         plain = object.__new__(type(self))
         vars(plain).update(vars(self) | {"client": None})
-        other = super(DaskModel, plain).__sklearn_clone__()  # type: ignore[misc]
+        other = super(DaskModel, plain).__sklearn_clone__()
         other.client = self.client
         return other
 
@@ -205,7 +205,7 @@ def _array_of(y: Any) -> Any:
 
 def _has_proba(model: Any) -> bool:
     """True, or the local class's AttributeError that says which losses define probabilities."""
-    return super(DaskClassifier, model).predict_proba is not None  # type: ignore[misc]
+    return super(DaskClassifier, model).predict_proba is not None
 
 
 class DaskRegressor(DaskModel):

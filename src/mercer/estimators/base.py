@@ -88,9 +88,12 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         self, X: Data, y: NDArray, target: NDArray, weights: NDArray | None, loss: Loss
     ) -> None:
         """Fit to the rows with a weight; X and y as given go to the callbacks."""
+        self._fit_to(Rows(X, target, weights).weighted(), loss, X, y)
+
+    def _fit_to(self, rows: Rows, loss: Loss, X: Any = None, y: Any = None) -> None:
+        """Fit to rows, with callbacks."""
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        rows = Rows(X, target, weights).weighted()
         self._fit_rows(rows, loss, self._listener(context, X, y))
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +17,7 @@ from mercer._validation import is_name
 from mercer.designs import Design, KernelColumns, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.precision import Outcome, Precise, at
-from mercer.estimators.preprocessing import Preprocessing, Rows, fit_scaler, with_resolved_gamma
+from mercer.estimators.preprocessing import Rows
 from mercer.estimators.selection import (
     Interrupted,
     Task,
@@ -26,7 +27,6 @@ from mercer.estimators.selection import (
     split_key,
 )
 from mercer.estimators.state import check_path
-from mercer.estimators.targets import unit_of
 from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem import Problem
@@ -79,8 +79,8 @@ class KernelMachine(FeatureModel):
 
         def solve(problem: Problem) -> Outcome:
             if self.alphas is not None:
-                return self._followed(problem, thetas, listener)
-            solver = self._solver(problem)
+                return self._followed(problem, rows, thetas, listener)
+            solver = self._solver(problem, rows)
             return solver, [solver.solve(problem, start, listener)]
 
         if self.alphas is None:
@@ -95,7 +95,7 @@ class KernelMachine(FeatureModel):
             lambda few: prepared.wide_rows(rows.X, few),
             lambda: self._problem(prepared.wide_design(rows.X), rows, loss),
         )
-        solver, results = precise(problem)
+        solver, results = (precise if rows.are_here else solve)(problem)
         if self.alphas is None:
             self._adopt_result(solver, results[0])
         else:
@@ -115,14 +115,14 @@ class KernelMachine(FeatureModel):
             if not isinstance(fitted, maps.ExactKernel) or fitted.was_fitted_to(scaled):
                 return fitted.design(scaled), True, None
         self._forget()
-        self.scaler_ = fit_scaler(rows.X, rows.weights, self.scale)
-        scaled = Preprocessing(self.scaler_).scaled_rows(rows.X)
+        self.scaler_ = rows.fit_scaler(self.scale)
+        rows = rows.scaled(self.scaler_)
         if self.gamma_path is None:
-            map_ = with_resolved_gamma(map_, scaled, rows.weights)
+            map_ = rows.with_resolved_gamma(map_)
         thetas = None
         if self.gamma_path is not None or self.alphas is not None:
-            map_, thetas = self._choose(map_, replace(rows, X=scaled), loss)
-        design = map_.fit_design(scaled)
+            map_, thetas = self._choose(map_, rows, loss)
+        design = rows.fit_design(map_)
         self.feature_map_, self._settings_, self._width_ = map_, settings, width
         return design, False, thetas
 
@@ -138,10 +138,10 @@ class KernelMachine(FeatureModel):
             self.selection,
             self.validation_fraction,
             key=lambda map_: split_key(map_, self.random_state),
-            strata=self._strata(rows.target),
+            strata=rows.strata(self._strata),
             problem=lambda design, part: self._problem(design, part, loss),
-            solver=self._solver,
-            score=lambda responses, part: self._score(responses, part, loss),
+            solver=lambda problem: self._solver(problem, rows),
+            score=partial(self._score, loss=loss),
         )
         try:
             choice = choose(task, map_)
@@ -154,8 +154,8 @@ class KernelMachine(FeatureModel):
             self.alpha_ = choice.alpha
         return choice.map_, choice.thetas
 
-    def _solver(self, problem: Problem) -> solvers.Solver:
-        return solvers.get(self.solver, problem, tol=self.tol, max_iter=self.max_iter)
+    def _solver(self, problem: Problem, rows: Rows) -> solvers.Solver:
+        return rows.solver(self.solver, problem, self.tol, self.max_iter)
 
     def _problem(self, design: Design, rows: Rows, loss: Loss) -> Problem:
         """The problem of these rows, if there is memory to solve it."""
@@ -171,13 +171,13 @@ class KernelMachine(FeatureModel):
                 "feature_map must not be a LocalKernel, whose leaves LocalKernelRegressor and "
                 "LocalKernelClassifier fit one by one."
             )
-        penalty = self._resolve_penalty(design.shape[0], rows.weights)
+        penalty = self._resolve_penalty(rows.total_weight)
         if self.alpha is None and self.alphas is None and self._is_ridge():
-            unit = unit_of(loss, rows.target, rows.weights)
+            unit = rows.unit(loss)
             penalty = penalty if unit == 1 else replace(penalty, alpha=unit * penalty.alpha)
         if isinstance(design, KernelColumns):
             design, penalty = in_span(design, penalty, self._is_ridge(), loss.quadratic)
-        problem = Problem(design, rows.target, loss, penalty, rows.weights, self.fit_intercept)
+        problem = rows.problem(design, loss, penalty, self.fit_intercept)
         unsaid = self.alpha is None and self.alphas is None and isinstance(self.penalty, str)
         return with_default_strength(problem) if unsaid and penalty.l1 else problem
 
@@ -185,12 +185,16 @@ class KernelMachine(FeatureModel):
         return is_name(self.penalty, "l2")
 
     def _followed(
-        self, problem: Problem, thetas: list[NDArray] | None, listener: Listener | None
+        self,
+        problem: Problem,
+        rows: Rows,
+        thetas: list[NDArray] | None,
+        listener: Listener | None,
     ) -> Outcome:
         """The solver of a path, and its results for every alpha."""
         alphas = self.path_["alpha"].tolist()
         if thetas is None or self.solver not in ("auto", "cholesky"):
-            solver = self._solver(problem)
+            solver = self._solver(problem, rows)
             return solver, solver.solve_path(problem, alphas, listener)
         # To leave out every row takes the direct solutions for all of them: they are looked at.
         direct = solvers.Cholesky(tol=self.tol, max_iter=self.max_iter)
@@ -274,7 +278,7 @@ class KernelMachine(FeatureModel):
         """The word for what choices are made by."""
         return "loss"
 
-    def _resolve_penalty(self, n_samples: int, weights: NDArray | None) -> Penalty:
+    def _resolve_penalty(self, total_weight: float) -> Penalty:
         if self.alphas is not None:
             if self.alpha is not None:
                 raise ValueError(f"alpha must be left out beside alphas; got {self.alpha!r}.")
@@ -282,7 +286,7 @@ class KernelMachine(FeatureModel):
                 raise ValueError(f"penalty must be a name beside alphas; got {self.penalty!r}.")
             strongest = max(checked_path(self.alphas, "alphas"))
             return penalties.get(self.penalty, strongest, self.l1_ratio)
-        default = _ALPHA / (n_samples if weights is None else float(np.sum(weights)))
+        default = _ALPHA / total_weight
         alpha = default if self.alpha is None else self.alpha
         return checked_strength(penalties.get(self.penalty, alpha, self.l1_ratio), self.alpha)
 

@@ -124,9 +124,8 @@ class Posteriors(FeatureModel):
                 "posterior=True needs loss='squared' and penalty='l2'; got "
                 f"loss={loss.name!r} and penalty={getattr(self, 'penalty', 'l2')!r}."
             )
-        weights = rows.weights
-        total = float(len(rows) if weights is None else np.sum(weights))
-        self._total_weight_, self._row_weights_ = total if is_gaussian else None, weights
+        self._total_weight_ = rows.total_weight if is_gaussian else None
+        self._row_weights_ = rows.weights
         self.__dict__.pop("_posterior_", None)
         super()._fit_rows(rows, loss, listener)
         if _is_rearranged(self.feature_map_, len(rows)):

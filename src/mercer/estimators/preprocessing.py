@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
+from mercer import solvers
 from mercer._array import Matrix, check_memory, row_chunks
 from mercer._rows import Data, PreparedRows, bytes_per_row, is_large, is_sparse, selected
 from mercer.designs import Design
+from mercer.estimators.targets import unit_of
+from mercer.losses import Loss
 from mercer.maps import ExactKernel, FeatureMap
+from mercer.penalties import Penalty
+from mercer.problem import Problem
 
 __all__ = ["Preprocessing", "Rows", "Scaler", "fit_scaler", "with_resolved_gamma"]
 
@@ -24,14 +30,67 @@ _UNEVEN = 100.0  # ratio of input scales from which an unscaled fit is warned of
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a fit with their targets and weights."""
+    """Rows of a fit with their targets and weights, and what a fit asks of all of them."""
 
     X: Any  # Data of shape (n, d), or texts
     target: NDArray  # (n,) or (n, k)
     weights: NDArray | None = None
 
+    # Whether they are in this process: those of many machines offer sums alone.
+    are_here: ClassVar[bool] = True
+
     def __len__(self) -> int:
         return len(self.target)
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights, the number of rows without them."""
+        return float(len(self) if self.weights is None else np.sum(self.weights))
+
+    def fit_scaler(self, scale: bool) -> Scaler:
+        """``fit_scaler`` of these rows."""
+        return fit_scaler(self.X, self.weights, scale)
+
+    def scaled(self, scaler: Scaler) -> Self:
+        """These rows scaled, when they are read if they are large."""
+        return replace(self, X=Preprocessing(scaler).scaled_rows(self.X))
+
+    def with_resolved_gamma(self, map_: FeatureMap) -> FeatureMap:
+        """``map_`` with a kernel whose gamma is a number for these rows, which are scaled."""
+        return with_resolved_gamma(map_, self.X, self.weights)
+
+    def fit_design(self, map_: FeatureMap) -> Design:
+        """The design of these rows, which are scaled, by a map that is fitted to them."""
+        return map_.fit_design(self.X)
+
+    def unit(self, loss: Loss) -> float:
+        """The loss's typical second derivative, in units of the squared loss's."""
+        return unit_of(loss, self.target, self.weights)
+
+    def strata(self, classes: Callable[[NDArray], NDArray | None]) -> NDArray | None:
+        """Classes of the targets, (n,)."""
+        return classes(self.target)
+
+    def solver(
+        self, given: str | solvers.Solver, problem: Problem, tol: float, max_iter: int
+    ) -> solvers.Solver:
+        """The solver of that name, or itself, for a problem of these rows."""
+        return solvers.get(given, problem, tol=tol, max_iter=max_iter)
+
+    def scores(
+        self, answer: Callable[[Any], NDArray], score: Callable[[NDArray, Rows], float]
+    ) -> list[float]:
+        """The score of each of the models (q,) whose responses (q, n) or (q, n, k) to X these are.
+
+        A score is a mean over rows by their weights.
+        """
+        return [score(each, self) for each in answer(self.X)]
+
+    def problem(
+        self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool
+    ) -> Problem:
+        """The problem of a design of these rows."""
+        return Problem(design, self.target, loss, penalty, self.weights, fit_intercept)
 
     def taken(self, rows: NDArray) -> Rows:
         """Some of these rows, by index or by a mask; large X are not read yet."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -127,10 +128,10 @@ class _Judge:
         task = self.task
         name = name_from(task.selection, ("auto", "holdout", "loo"), "selection")
         # Unasked, gammas alone are judged by held-out rows: each would take a factor of its own.
-        self.undecided = name == "auto" and task.alphas is not None
+        self.undecided = name == "auto" and task.alphas is not None and task.rows.are_here
         self.leaves_one_out = name == "loo"
         if not self.leaves_one_out:
-            held = held_out(task.key(self.map_), task.rows.target, task.strata, task.fraction)
+            held = held_out(task.key(self.map_), task.rows, task.strata, task.fraction)
             self.fitted, self.judged = task.rows.taken(~held), task.rows.taken(held)
 
     def trial(self, map_: FeatureMap) -> _Trial:
@@ -183,11 +184,11 @@ class _Judge:
             if result.interrupted:
                 raise Interrupted(map_, solver, result)
         thetas = np.stack([result.coef for result in results])
-        predicted = responses(map_, thetas, problem.fit_intercept, self.judged.X)
-        return [self.task.score(each, self.judged) for each in predicted]
+        answer = partial(responses, map_, thetas, problem.fit_intercept)
+        return self.judged.scores(answer, self.task.score)
 
     def _problem(self, map_: FeatureMap, rows: Rows) -> Problem:
-        return self.task.problem(map_.fit_design(rows.X), rows)
+        return self.task.problem(rows.fit_design(map_), rows)
 
 
 def _at(map_: FeatureMap, gamma: float | None) -> FeatureMap:
@@ -229,12 +230,12 @@ def split_key(map_: FeatureMap, random_state: RandomStateLike) -> int:
     return key_from(random_state)
 
 
-def held_out(key: int, target: NDArray, strata: NDArray | None, fraction: Any) -> NDArray[np.bool_]:
+def held_out(key: int, rows: Sized, strata: NDArray | None, fraction: Any) -> NDArray[np.bool_]:
     """Which rows are held out: a random share, of every class if there are classes."""
     share = real_number(fraction, "validation_fraction")
     if not 0 < share < 1:
         raise ValueError(f"validation_fraction must be above 0 and below 1; got {fraction!r}.")
-    n = len(target)
+    n = len(rows)
     drawn = random_order(key, n)
     if strata is None:
         candidates = np.argsort(drawn)
