@@ -208,7 +208,7 @@ def test_an_evaluation_is_one_request(rng):
 # -- faults ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(
     st.integers(0, 2**32 - 1),
     st.sampled_from([losses.Logistic(), losses.Multinomial(), losses.Squared(), losses.Huber(0.7)]),

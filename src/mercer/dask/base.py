@@ -138,7 +138,7 @@ class DaskModel(Checked):
         # Without its client, of which there is no copy.
         plain = object.__new__(type(self))
         vars(plain).update(vars(self) | {"client": None})
-        other = super(DaskModel, plain).__sklearn_clone__()
+        other = super(DaskModel, plain).__sklearn_clone__()  # type: ignore[misc]
         other.client = self.client
         return other
 

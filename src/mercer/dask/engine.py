@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import operator
 import uuid
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from dataclasses import dataclass
@@ -35,7 +34,6 @@ __all__ = ["DaskEngine"]
 _FAN_IN = 8  # results that one task adds; a power of two, so that sums are those of add_in_pairs
 _SMALL = 2**16  # bytes of a value that may be in every task; larger ones are sent to workers once
 _ATTEMPTS = 10  # times that a value is asked for whose ingredients go on being lost
-_LIVING: weakref.WeakSet[DaskEngine] = weakref.WeakSet()  # engines whose fits must be kept
 
 Submit = Callable[..., Any]
 
@@ -105,7 +103,6 @@ class DaskEngine:
         self._shards = list(shards)
         self._homes: dict[int, str] = {}  # workers that answered last for a shard
         self._watch = Watch(client, timeout)
-        _LIVING.add(self)
         self._forget_the_gone()
 
     @property
@@ -142,7 +139,7 @@ class DaskEngine:
         for number in range(self.n_shards) if numbers is None else numbers:
             handles = list(common)
             mine = tuple(self._sent_once(value, sent) for value in (own or {}).get(number, ()))
-            parts = (self.owner, number, call, _packed(mine, handles), len(common))
+            parts = (self.owner, number, call, _packed(mine, handles))
             made.append(self._made(partial(self._on_shard, name, parts), handles, name))
         return made
 
@@ -195,7 +192,7 @@ class DaskEngine:
         for number, shard in enumerate(self._shards):
             handles = list(common)
             mine = _packed((own or {}).get(number, ()), handles, inside=True)
-            parts = (self.owner, number, call, mine, len(common), shard)
+            parts = (self.owner, number, call, mine, shard)
             given = [handle.future for handle in handles]
             home = self._homes.get(number)
             shards.append(self._submit("shard", worker.changed, *parts, *given, home=home))
@@ -222,7 +219,6 @@ class DaskEngine:
         return self._on_workers(worker.of_memory, self.owner, packed(work))
 
     def close(self) -> None:
-        _LIVING.discard(self)
         self._shards = []
         if self.client.status == "running":
             self.everywhere(operator.methodcaller("forget"))
@@ -323,12 +319,9 @@ class DaskEngine:
         return [answer for each in self._watch.result(ask_all) for answer in each.values()]
 
     def _forget_the_gone(self) -> None:
-        """Free what workers keep for clients that are gone and engines that nobody holds."""
-        living = {engine.owner for engine in _LIVING if engine.client is self.client}
-        clients = self.client.run_on_scheduler(_clients)
-        self._on_workers(
-            worker.forget_others, _identity(self.client.id), set(map(_identity, clients)), living
-        )
+        """Free what workers keep for clients that are gone."""
+        clients = set(map(_identity, self.client.run_on_scheduler(_clients)))
+        self._on_workers(worker.forget_others, clients)
 
 
 def _identity(client: str) -> str:

@@ -154,11 +154,9 @@ def _threads_of_a_task() -> int:
     return max(1, min(cores(), package("distributed").get_worker().state.nthreads))
 
 
-def on_shard(
-    owner: str, number: int, work: bytes, own: bytes, n_common: int, shard: Any, *given: Any
-) -> Answer:
+def on_shard(owner: str, number: int, work: bytes, own: bytes, shard: Any, *given: Any) -> Answer:
     """``work`` on a shard, with common arguments and its own."""
-    value = _value_on_shard(owner, number, work, own, n_common, shard, *given)
+    value = _value_on_shard(owner, number, work, own, shard, *given)
     return Answer(value, {number: package("distributed").get_worker().address})
 
 
@@ -169,13 +167,12 @@ def changed(*args: Any) -> Shard:
 
 
 def _value_on_shard(
-    owner: str, number: int, work: bytes, own: bytes, n_common: int, shard: Any, *given: Any
+    owner: str, number: int, work: bytes, own: bytes, shard: Any, *given: Any
 ) -> Any:
     call, args = _unpacked(work)
-    args = filled(args, given[:n_common])
-    own_args = filled(_unpacked(own), given[n_common:])
+    args = filled((*args, *_unpacked(own)), given)
     with _THREADS:
-        return call(Owned(WORKER, owner), number, aligned(shard), *args, *own_args)
+        return call(Owned(WORKER, owner), number, aligned(shard), *args)
 
 
 def aligned(shard: Shard) -> Shard:
@@ -225,10 +222,9 @@ def of_memory(owner: str, work: bytes) -> Any:
     return _unpacked(work)(Owned(WORKER, owner))
 
 
-def forget_others(client: str, clients: Collection[str], owners: Collection[str]) -> None:
-    """Drop what this worker keeps for clients that are gone, and for other engines of this one."""
+def forget_others(clients: Collection[str]) -> None:
+    """Drop what this worker keeps for clients that are not among these."""
     for run in WORKER.runs():
-        whose, *engine = run.split("/")[:2]
-        owner = "/".join([whose, *engine])
-        if owner not in owners if whose == client else engine and whose not in clients:
+        whose, *rest = run.split("/")
+        if rest and whose not in clients:
             WORKER.forget(run)

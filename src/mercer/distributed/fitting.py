@@ -1,12 +1,340 @@
-"""Kernel machines fitted over shards."""
+"""Kernel machines fitted to shards: models of ``mercer`` whose rows are on many workers."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite, check_array, column_or_1d, compute_sample_weight
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from mercer import maps
+from mercer._array import format_bytes
+from mercer._callbacks import with_callbacks
+from mercer._progress import Iterations, is_heard
+from mercer._sparse import sound
+from mercer._weights import numbers
+from mercer.distributed.engine import Engine
+from mercer.distributed.machines import Log, ShardedRows
+from mercer.distributed.memory import Memory
+from mercer.distributed.parts import Coding
+from mercer.distributed.shards import Shard, gathered, summed
+from mercer.distributed.statistics import Columns, Summary, summary_of
+from mercer.estimators.base import Listener
+from mercer.estimators.classification import Classification
+from mercer.estimators.inputs import float_types
+from mercer.estimators.machine import KernelMachine
+from mercer.estimators.preprocessing import Rows
+from mercer.estimators.regression import refuse_out_of_range
+from mercer.estimators.targets import classification_loss, coded, loss_for, regression_loss
+from mercer.losses import Loss
 
 __all__ = ["fit_machine"]
 
 
-def fit_machine(model: Any, engine: Any, *, callback: Any = None, checkpoint: Any = None) -> Any:
-    """The model, fitted in place to the shards of an engine."""
-    raise NotImplementedError
+def fit_machine(
+    model: KernelMachine,
+    engine: Engine,
+    *,
+    callback: Listener | None = None,
+    checkpoint: Any = None,
+) -> KernelMachine:
+    """Fit a kernel machine to the shards of an engine.
+
+    Scaler, map and coefficients are those of a fit to all rows in the order of the shards, up to
+    rounding. What has the size of the rows stays where these are.
+
+    Parameters
+    ----------
+    model : KernelRegressor or KernelClassifier
+        It is fitted in place.
+    engine : Engine
+        Shards of X, as arrays, CSR or data frames, with targets as given and weights. It stays
+        open.
+    callback : callable, optional
+        Called with the solver's state after every iteration; True stops the solver.
+        ``state.problem.run`` tells what was sent and rebuilt.
+    checkpoint : str or path, optional
+        A folder for the state of block descent, see ``solvers.BlockCoordinateDescent``.
+
+    Returns
+    -------
+    model
+        With ``n_rebuilt_``, the number of shards whose state was lost and made again, and
+        ``n_workers_`` beside its own attributes.
+
+    Raises
+    ------
+    ValueError, TypeError
+        In one sentence, for settings or data that make no sense, or need one machine.
+    KeyboardInterrupt
+        Passed on after an interruption; the last iterate is in place and can predict.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer import KernelRegressor
+    >>> from mercer.distributed import Here, Shard
+    >>> from mercer.distributed.fitting import fit_machine
+    >>> X = np.linspace(0, 3, 90)[:, None]
+    >>> engine = Here([Shard(x, np.sin(x[:, 0])) for x in np.split(X, 3)])
+    >>> model = fit_machine(KernelRegressor("fourier", random_state=0), engine)
+    >>> bool(abs(model.predict(X) - np.sin(X[:, 0])).max() < 0.1)
+    True
+    """
+    _refuse(model)
+    log = Log(checkpoint)
+    try:
+        _fit(model, engine, log, callback)
+    finally:
+        model.__dict__.update(n_rebuilt_=log.n_rebuilt, n_workers_=engine.n_workers)
+        log.close()
+    return model
+
+
+@with_callbacks
+def _fit(model: Any, engine: Engine, log: Log, callback: Listener | None) -> None:
+    model._begin_fit()
+    rows = _rows_of(model, engine, log)
+    told = callback
+    if is_heard():
+        told = _Told(type(model).__name__, log, engine, callback)
+    model._fit_to(rows, model._loss_, listener=told)
+
+
+def _refuse(model: Any) -> None:
+    """Refuse settings that need all rows on one machine."""
+    name = type(model).__name__
+    for setting in ("warm_start", "posterior"):
+        if getattr(model, setting, False) is True:
+            raise ValueError(
+                f"{setting} must be False over many machines; got True, which mercer.{name} takes."
+            )
+    if model.selection == "loo":
+        raise ValueError(
+            "selection must be 'holdout' or 'auto' over many machines; got 'loo', which "
+            f"mercer.{name} takes."
+        )
+    if maps.takes_text(model.feature_map, model.kernel):
+        raise ValueError(
+            f"feature_map must take numbers over many machines; got {model.feature_map!r}, whose "
+            f"texts mercer.{name} takes."
+        )
+
+
+# -- checked shards -----------------------------------------------------------------------------
+
+
+class _Look(NamedTuple):
+    """What is known of a shard without a look at its rows."""
+
+    n_rows: int
+    n_columns: int
+    dtype: Any
+    sparse: bool
+    names: tuple[Any, ...] | None
+    weighted: bool
+    outputs: tuple[int, ...]
+
+
+def _looked_at(shard: Shard) -> _Look:
+    if np.ndim(shard.X) != 2:
+        raise ValueError(f"X must have two dimensions in every shard; got {np.ndim(shard.X)}.")
+    head = sound(shard.X[:1])
+    given = check_array(
+        head, accept_sparse="csr", dtype=float_types(head), ensure_min_samples=0, input_name="X"
+    )
+    names = getattr(shard.X, "columns", None)
+    return _Look(
+        len(shard),
+        given.shape[1],
+        given.dtype,
+        not isinstance(given, np.ndarray),
+        None if names is None else tuple(names),
+        shard.weights is not None,
+        np.shape(shard.target)[1:],
+    )
+
+
+def _checked(
+    memory: Memory,
+    number: int,
+    shard: Shard,
+    dtype: Any,
+    classes: NDArray | None,
+    of_class: NDArray[np.float64] | None,
+) -> Shard:
+    """A shard of numbers, finite, without rows of weight 0; the same one if it was so."""
+    X = check_array(
+        sound(shard.X), accept_sparse="csr", dtype=dtype, ensure_min_samples=0, input_name="X"
+    )
+    target = _checked_target(shard.target, classes is None)
+    if len(target) != len(shard):
+        raise ValueError(
+            f"X and y must have as many rows; got {len(shard)} and {len(target)} in one shard."
+        )
+    weights = None if shard.weights is None else _checked_weights(shard)
+    if of_class is not None and classes is not None:
+        by_class = of_class[np.searchsorted(classes, target)]
+        weights = by_class if weights is None else weights * by_class
+    kept = Rows(X, target, weights).weighted()
+    return Shard(kept.X, kept.target, kept.weights)
+
+
+def _checked_target(target: Any, is_numeric: bool) -> NDArray:
+    if not is_numeric:
+        labels = column_or_1d(np.asarray(target))
+        assert_all_finite(labels, input_name="y")
+        return labels
+    return check_array(
+        numbers(target, "y"), ensure_2d=False, dtype=None, ensure_min_samples=0, input_name="y"
+    )
+
+
+def _checked_weights(shard: Shard) -> NDArray[np.float64]:
+    weights = np.asarray(shard.weights, dtype=np.float64)
+    if weights.shape != (len(shard),):
+        raise ValueError(
+            f"sample_weight must have one entry for each of {len(shard)} rows of a shard; "
+            f"got shape {weights.shape}."
+        )
+    if not (np.all(np.isfinite(weights)) and np.all(weights >= 0)):
+        raise ValueError(
+            "sample_weight must be finite and not negative; got values from "
+            f"{weights.min()} to {weights.max()}."
+        )
+    return weights
+
+
+def _classes_of(shard: Shard) -> tuple[NDArray, NDArray[np.int64]]:
+    """The classes of a shard, and rows of each."""
+    labels = _checked_target(shard.target, False)
+    if len(labels):
+        check_classification_targets(labels)
+    return np.unique(labels, return_counts=True)
+
+
+def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
+    """Checked rows in shards, with targets as the loss wants them; it begins the model's fit."""
+    looks = gathered(engine, _looked_at)
+    _check_alike(looks)
+    first = next(i for i, look in enumerate(looks) if look.n_rows)
+    (head,) = engine.fetch(engine.each(_head, numbers=[first]))
+    validate_data(model, head, accept_sparse="csr", dtype=float_types(head))
+    dtype = np.result_type(*(look.dtype for look in looks if look.n_rows))
+    classes: NDArray | None = None
+    of_class: NDArray[np.float64] | None = None
+    if isinstance(model, Classification):
+        classes, of_class = _found_classes(model, engine)
+    checked = engine.changed(_checked, dtype, classes, of_class)
+    log.engines.append(checked)
+    summary: Summary = summed(checked, summary_of, classes is None)
+    if summary.columns is None:
+        raise ValueError("sample_weight must not be all zero.")
+    if classes is not None:
+        coding, loss = _coded_classes(model, classes)
+    elif summary.target is not None:
+        coding, loss = _coded_numbers(model, summary.target, looks[first].outputs, dtype)
+    return ShardedRows(
+        engine=checked,
+        lengths=gathered(checked, len),
+        given=summary.columns,
+        dtype=dtype,
+        sparse=looks[first].sparse,
+        weighted=looks[first].weighted or of_class is not None,
+        coding=coding,
+        loss=loss,
+        fit_intercept=model.fit_intercept,
+        log=log,
+    )
+
+
+def _head(memory: Memory, number: int, shard: Shard) -> Any:
+    return shard.X[:1]
+
+
+def _check_alike(looks: list[_Look]) -> None:
+    """Refuse shards that are no parts of one matrix."""
+    full = [look for look in looks if look.n_rows]
+    if not full:
+        raise ValueError("X must have at least one row; got none in any shard.")
+    for name, what in (
+        ("n_columns", "as many columns"),
+        ("names", "the same names of columns"),
+        ("sparse", "the same kind of rows, dense or sparse,"),
+        ("weighted", "weights, or no weights,"),
+        ("outputs", "as many outputs"),
+    ):
+        values = [getattr(look, name) for look in full]
+        for number, value in enumerate(values):
+            if value != values[0]:
+                raise ValueError(
+                    f"shards must have {what} everywhere; got {values[0]} and, in shard {number}, "
+                    f"{value}."
+                )
+
+
+# -- targets ------------------------------------------------------------------------------------
+
+
+def _found_classes(model: Any, engine: Engine) -> tuple[NDArray, NDArray[np.float64] | None]:
+    """All classes, sorted, and the weight of each if ``class_weight`` says so."""
+    found = [pair for pair in gathered(engine, _classes_of) if len(pair[0])]
+    classes, labels = coded(np.concatenate([labels for labels, _ in found]))
+    if model.class_weight is None:
+        return classes, None
+    if isinstance(model.class_weight, str) and model.class_weight == "balanced":
+        counts = np.bincount(labels, np.concatenate([counts for _, counts in found]))
+        return classes, counts.sum() / (len(classes) * counts)
+    return classes, compute_sample_weight(model.class_weight, classes)
+
+
+def _coded_classes(model: Any, classes: NDArray) -> tuple[Coding, Loss]:
+    loss = loss_for(classification_loss(model.loss), len(classes))
+    model.classes_, model._target_mean_, model._loss_ = classes, np.zeros(()), loss
+    return Coding.classes(classes, loss.joint), loss
+
+
+def _coded_numbers(
+    model: Any, target: Columns, outputs: tuple[int, ...], dtype: Any
+) -> tuple[Coding, Loss]:
+    loss = regression_loss(model.loss)
+    mean, ends = target.mean.reshape(outputs), np.stack([target.low, target.high])
+    squares = target.squares
+    if not (model.fit_intercept and loss.link == "identity"):
+        squares = squares + target.weight * np.square(target.mean)
+        mean = np.zeros(())
+    with np.errstate(over="ignore", invalid="ignore"):
+        centred = ends - mean
+        rounded = centred.astype(dtype)
+    refuse_out_of_range(ends, centred, float(np.sum(squares)), rounded)
+    if loss.link != "identity":
+        loss.check_target(rounded)
+    model._target_mean_, model._loss_ = mean, loss
+    return Coding.numbers(mean, outputs[0] if outputs else None), loss
+
+
+# -- progress -----------------------------------------------------------------------------------
+
+
+class _Told(Iterations):
+    """Tells the log how far a fit over many machines is, and whoever else listens."""
+
+    def __init__(self, name: str, log: Log, engine: Engine, listener: Listener | None):
+        super().__init__(name)
+        self.log, self.engine, self.listener = log, engine, listener
+
+    def __call__(self, state: Any) -> bool:
+        super().__call__(state)
+        return self.listener is not None and bool(self.listener(state))
+
+    def _in_words(self, state: Any) -> str:
+        words = sum(sum(run.words.values()) for run in self.log.runs)
+        workers = self.engine.n_workers
+        return (
+            f"{super()._in_words(state)}, {workers} worker{'s' * (workers != 1)}, "
+            f"{format_bytes(8.0 * words)} sent and received, "
+            f"{self.log.n_rebuilt} shards made again"
+        )

@@ -14,7 +14,7 @@ from mercer.distributed.parts import DesignFacts, DesignPart
 from mercer.distributed.remote import Columns, RemoteEquations
 from mercer.distributed.run import Partial
 from mercer.distributed.solves import RemoteBlock, packed, unpacked
-from mercer.equations import Equations, NormalEquations, spans_all_rows
+from mercer.equations import NormalEquations, spans_all_rows
 from mercer.equations.parts import RowPart
 from mercer.penalties import RKHSNorm
 
@@ -78,7 +78,8 @@ class NormalPart(DesignPart):
     @cached_property
     def target(self) -> NDArray[np.float64]:
         """Targets, (n_i, k)."""
-        return self.y.reshape(self.n_rows, -1).astype(np.float64)
+        y = self.y if self.y.ndim == 2 else self.y[:, None]
+        return y.astype(np.float64)
 
     # -- states ------------------------------------------------------------------------------
 
@@ -312,9 +313,6 @@ class RemoteNormalEquations(RemoteEquations, NormalEquations):
 
     # -- at the current point ----------------------------------------------------------------
 
-    def start(self, x: NDArray[np.float64], blocks: list[NDArray] | None = None) -> None:
-        RemoteEquations.start(self, x, blocks)
-
     def block(self, J: NDArray, gram: bool = True) -> RemoteBlock:
         columns = self._named(J)
         met = bool(self._met[J].all())
@@ -344,7 +342,7 @@ class RemoteNormalEquations(RemoteEquations, NormalEquations):
 
     def move(self, block: Any, delta: NDArray[np.float64]) -> None:
         self._send("weights", delta.size * (self.run.engine.n_shards > 1))
-        self._move(block.columns, block.rows, delta)
+        self._move(block.columns, block.rows, delta, delta)
 
     def current_residual(self, blocks: list[NDArray]) -> NDArray[np.float64]:
         residual = self._mean_of(self._ask("everywhere"))
@@ -358,12 +356,6 @@ class RemoteNormalEquations(RemoteEquations, NormalEquations):
         norms = norms + self._jitter * np.einsum("ij,ij->j", w, w)
         values = 0.5 * (squares / self.n_rows + self.strengths() * norms)
         return values.reshape(-1, self.n_outputs)
-
-    def saved(self) -> dict[str, NDArray]:
-        return {**Equations.saved(self), "met": self._met, "of_target": self._of_target}
-
-    def restore(self, saved: dict[str, NDArray]) -> None:
-        RemoteEquations.restore(self, saved)
 
     def examples(self) -> NDArray:
         rows = np.unique(np.linspace(0, self.n_rows - 1, _EXAMPLES).astype(np.int64))

@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_array
 
 from mercer._blas import blas_threads
-from mercer._rows import PreparedRows
+from mercer._rows import PreparedRows, selected
 from mercer._sparse import sound
-from mercer.designs import Dense, Design
+from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.rows import Expression, Extremes
 from mercer.distributed.run import Part
 from mercer.distributed.shards import Shard
-from mercer.estimators.preprocessing import Preprocessing, Rows
+from mercer.estimators.preprocessing import Preprocessing
 from mercer.estimators.targets import signs
 from mercer.kernels.text import checked_texts
 from mercer.losses import Loss
@@ -120,6 +120,9 @@ class DesignFacts:
     fit_intercept : bool
     n_threads : int or None, default=1
         Threads that products of a shard may use, BLAS included; None leaves them as they are.
+    hold : float, default=0.0
+        Bytes that a shard may take for a kernel's columns, which are else made anew for every
+        product.
     """
 
     preprocessing: Preprocessing
@@ -130,6 +133,7 @@ class DesignFacts:
     dtype: Any
     fit_intercept: bool
     n_threads: int | None = 1
+    hold: float = 0.0
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -185,20 +189,27 @@ class DesignPart(Part):
         target = facts.coding.apply(shard.target).astype(dtype)
         if not np.all(np.isfinite(target)):
             raise ValueError(f"y must be finite in {dtype}; it holds NaN or infinity.")
-        rows = Rows(_checked(shard.X, facts), target, shard.weights).weighted()
-        self.y, self.weights = rows.target, None
-        if rows.weights is not None:
-            self.weights = np.asarray(rows.weights, dtype=np.float64) / facts.mean_weight
+        weights, self._counted = shard.weights, None
+        if weights is not None and not weights.all():
+            self._counted = np.flatnonzero(weights)
+            target, weights = target[self._counted], weights[self._counted]
+        self.y, self.weights = target, None
+        if weights is not None:
+            self.weights = np.asarray(weights, dtype=np.float64) / facts.mean_weight
         if len(self.y):
             facts.loss.check_target(self.y)
-        self.design = self._design(rows)
 
-    def _design(self, rows: Rows) -> Design:
+    @cached_property
+    def design(self) -> Design:
+        """The design of these rows, made when something first needs it."""
         feature_map = self.facts.preprocessing.feature_map
-        if not len(rows):  # maps and scalers take no shard without rows
+        if not len(self.y):  # maps and scalers take no shard without rows
             return Dense(np.zeros((0, feature_map.n_features_out_), dtype=self.facts.dtype))
-        scaled = self.facts.preprocessing.scaled_rows(rows.X)
-        return _with_threads(feature_map, self.facts.n_threads).design(scaled)
+        X = _checked(self.shard.X, self.facts)
+        X = X if self._counted is None else selected(X, self._counted)
+        scaled = self.facts.preprocessing.scaled_rows(X)
+        design = _with_threads(feature_map, self.facts.n_threads).design(scaled)
+        return design.held(self.facts.hold) if isinstance(design, KernelColumns) else design
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -301,12 +312,16 @@ class _Terms(Problem):
 
     def __init__(self, part: DesignPart):
         facts = part.facts
-        self.design, self.y, self.weights = part.design, part.y, part.weights
+        self.part, self.y, self.weights = part, part.y, part.weights
         self.loss, self.penalty = facts.loss, L2(0.0)
         self.fit_intercept, self.dtype = facts.fit_intercept, np.dtype(facts.dtype)
         self.n_rows, self.shape = facts.n_rows, facts.shape  # n_rows: what means divide by
         self.separable = len(self.shape) == 2 and not self.loss.joint
         self._facts = {}
+
+    @property
+    def design(self) -> Design:  # type: ignore[override]
+        return self.part.design  # made when it is needed: targets alone need none
 
     def of_loss(self, loss: Loss) -> _Terms:
         """The same of another loss."""

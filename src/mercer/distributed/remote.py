@@ -128,15 +128,17 @@ class RemoteEquations(Equations):
         self.state = {"x": np.array(x, dtype=np.float64)}
         self._go_to_new_version()
 
-    def _move(self, J: NDArray, rows: NDArray, delta: NDArray[np.float64]) -> None:
-        """Add ``delta`` to rows of x; the next request brings it to the workers, by columns J."""
+    def _move(
+        self, J: NDArray, rows: NDArray, delta: NDArray[np.float64], sent: NDArray[np.float64]
+    ) -> None:
+        """Add ``delta`` to rows of x; the next request brings ``sent`` to the workers, for J."""
         x = self.x.copy()
         x[rows] += delta
         if self._pending is not None:  # two moves without a request between them
             self._go_to_new_version()
         else:
             self._version += 1
-            self._pending = self._named(J), delta, None
+            self._pending = self._named(J), sent, None
         self.state, self._truth_here = {"x": x}, None
 
     def keep(self, index: NDArray) -> None:

@@ -190,8 +190,12 @@ class Run:
         for attempt in range(_ATTEMPTS):
             given = version is not None and (begins or attempt > 0)
             own = self._own(truth, numbers) if given and truth is not None else None
-            handles = self.engine.each(answer, *common, numbers=numbers, own=own)
-            got: Partial = self.engine.fetch([self.engine.total(handles, Partial.plus)])[0]
+            # No name holds handles of single shards: what is added is freed on the workers.
+            engine = self.engine
+            summed = engine.total(
+                engine.each(answer, *common, numbers=numbers, own=own), Partial.plus
+            )
+            got: Partial = engine.fetch([summed])[0]
             value = add(value, got.value)
             self.n_rebuilt += 0 if begins else got.rebuilt
             numbers = got.missed

@@ -51,11 +51,14 @@ class KernelEquations(Equations):
 
     def __init__(self, problem: Problem, alphas: NDArray[np.float64]):
         super().__init__(problem, alphas)
+        self._measure(problem.weights, np.atleast_1d(problem.row_mean(self.y)))
+
+    def _measure(self, weights: NDArray | None, mean: NDArray[np.float64]) -> None:
+        """Set what follows from weights of rows and the mean of the targets."""
+        problem, alphas = self.problem, self.alphas
         self.width = self.n_outputs + problem.fit_intercept
-        self._root = None if problem.weights is None else np.sqrt(problem.weights)[:, None]
-        centre = np.zeros(self.n_outputs)
-        if problem.fit_intercept:
-            centre = np.atleast_1d(problem.row_mean(self.y))
+        self._root = None if weights is None else np.sqrt(weights)[:, None]
+        centre = mean if problem.fit_intercept else np.zeros(self.n_outputs)
         self._centre = np.tile(centre, (len(alphas), 1))
         norms = np.sqrt(np.sum(np.square(self._scaled(self.y - centre)), axis=0))
         size = np.sqrt(np.sum(np.square(self._scaled(self.y)), axis=0))

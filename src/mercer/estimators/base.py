@@ -90,26 +90,30 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         """Fit to the rows with a weight; X and y as given go to the callbacks."""
         self._fit_to(Rows(X, target, weights).weighted(), loss, X, y)
 
-    def _fit_to(self, rows: Rows, loss: Loss, X: Any = None, y: Any = None) -> None:
-        """Fit to rows, with callbacks."""
+    def _fit_to(
+        self, rows: Rows, loss: Loss, X: Any = None, y: Any = None, listener: Listener | None = None
+    ) -> None:
+        """Fit to rows, with callbacks; ``listener`` is told of iterations in place of the log."""
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        self._fit_rows(rows, loss, self._listener(context, X, y))
+        self._fit_rows(rows, loss, self._listener(context, X, y, listener))
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 
-    def _listener(self, context: Any, X: Any, y: Any) -> Listener | None:
-        """The solver's callback that speaks scikit-learn's and tells the log; None when nobody
-        listens."""
-        told = Iterations(type(self).__name__) if is_heard() else None
+    def _listener(
+        self, context: Any, X: Any, y: Any, told: Listener | None = None
+    ) -> Listener | None:
+        """The solver's callback that speaks scikit-learn's and tells the log, or ``told`` in its
+        place; None when nobody listens."""
+        if told is None and is_heard():
+            told = Iterations(type(self).__name__)
         if not getattr(self, "_skl_callbacks", None):
             return told
 
         def on_iteration(state: Any) -> bool:
-            if told is not None:
-                told(state)
+            stops = told is not None and told(state)
             task = context.subcontext(task_name="iteration")
             task.call_on_fit_task_begin(estimator=self, X=X, y=y)
-            return task.call_on_fit_task_end(
+            return stops | task.call_on_fit_task_end(
                 estimator=self,
                 X=X,
                 y=y,

@@ -22,7 +22,14 @@ from mercer.estimators.base import FeatureModel
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.state import check_classes
-from mercer.estimators.targets import class_weights, classification_loss, coded, signs, winners
+from mercer.estimators.targets import (
+    class_weights,
+    classification_loss,
+    coded,
+    loss_for,
+    signs,
+    winners,
+)
 from mercer.losses import Loss
 
 __all__ = ["Classification", "KernelClassifier"]
@@ -92,9 +99,7 @@ class Classification(ClassifierMixin, FeatureModel):
     def _encoded(self, labels: NDArray, loss: Loss, dtype: DTypeLike) -> NDArray:
         """Targets of the loss: ±1 in one column or one per class, or class indicators."""
         n_classes = len(self.classes_)
-        if loss.joint and n_classes == 2:  # one response is enough
-            loss = losses.get("logistic")
-        self._loss_ = loss
+        loss = self._loss_ = loss_for(loss, n_classes)
         if loss.joint:
             return (labels[:, None] == np.arange(n_classes)).astype(dtype)
         return signs(labels, n_classes).astype(dtype)
@@ -218,8 +223,10 @@ class KernelClassifier(Classification, KernelMachine):
     def _scoring(self) -> str:
         return name_from(self.scoring, ("loss", "accuracy"), "scoring")
 
-    def _score(self, responses: NDArray, rows: Rows, loss: Loss) -> float:
-        if self._scoring() == "loss":
-            return super()._score(responses, rows, loss)
-        right = winners(responses) == winners(rows.target)
-        return float(np.average(right, weights=rows.weights))
+    def _scorer(self, loss: Loss) -> Callable[[NDArray, Rows], float]:
+        return super()._scorer(loss) if self._scoring() == "loss" else _share_of_right
+
+
+def _share_of_right(responses: NDArray, rows: Rows) -> float:
+    right = winners(responses) == winners(rows.target)
+    return float(np.average(right, weights=rows.weights))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from typing import Any, Self
@@ -14,7 +15,7 @@ from mercer import maps, penalties, solvers
 from mercer._array import check_memory
 from mercer._random import RandomStateLike
 from mercer._validation import is_name
-from mercer.designs import Design, KernelColumns, Local
+from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.preprocessing import Rows
@@ -30,7 +31,7 @@ from mercer.estimators.state import check_path
 from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem import Problem
-from mercer.solvers.forms import best_form, in_span
+from mercer.solvers.forms import best_form
 
 __all__ = ["KernelMachine", "checked_strength", "with_default_strength"]
 
@@ -141,7 +142,7 @@ class KernelMachine(FeatureModel):
             strata=rows.strata(self._strata),
             problem=lambda design, part: self._problem(design, part, loss),
             solver=lambda problem: self._solver(problem, rows),
-            score=partial(self._score, loss=loss),
+            score=self._scorer(loss),
         )
         try:
             choice = choose(task, map_)
@@ -175,8 +176,7 @@ class KernelMachine(FeatureModel):
         if self.alpha is None and self.alphas is None and self._is_ridge():
             unit = rows.unit(loss)
             penalty = penalty if unit == 1 else replace(penalty, alpha=unit * penalty.alpha)
-        if isinstance(design, KernelColumns):
-            design, penalty = in_span(design, penalty, self._is_ridge(), loss.quadratic)
+        design, penalty = rows.in_span(design, penalty, self._is_ridge(), loss.quadratic)
         problem = rows.problem(design, loss, penalty, self.fit_intercept)
         unsaid = self.alpha is None and self.alphas is None and isinstance(self.penalty, str)
         return with_default_strength(problem) if unsaid and penalty.l1 else problem
@@ -270,9 +270,9 @@ class KernelMachine(FeatureModel):
         del other.trace_
         return other
 
-    def _score(self, responses: NDArray, rows: Rows, loss: Loss) -> float:
-        """The score of responses to rows that the model has not seen; greater is better."""
-        return -mean_loss(responses, rows, loss)
+    def _scorer(self, loss: Loss) -> Callable[[NDArray, Rows], float]:
+        """Gives the score of responses to rows that the model has not seen; greater is better."""
+        return partial(_minus_mean_loss, loss=loss)
 
     def _scoring(self) -> str:
         """The word for what choices are made by."""
@@ -294,6 +294,10 @@ class KernelMachine(FeatureModel):
         super()._check_state()
         if "coef" in (vars(self).get("path_") or ()):
             check_path(self)
+
+
+def _minus_mean_loss(responses: NDArray, rows: Rows, loss: Loss) -> float:
+    return -mean_loss(responses, rows, loss)
 
 
 def checked_strength(penalty: Penalty, alpha: Any) -> Penalty:

@@ -14,14 +14,15 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 from mercer import solvers
 from mercer._array import Matrix, check_memory, row_chunks
 from mercer._rows import Data, PreparedRows, bytes_per_row, is_large, is_sparse, selected
-from mercer.designs import Design
+from mercer.designs import Design, KernelColumns
 from mercer.estimators.targets import unit_of
 from mercer.losses import Loss
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.penalties import Penalty
 from mercer.problem import Problem
+from mercer.solvers.forms import in_span
 
-__all__ = ["Preprocessing", "Rows", "Scaler", "fit_scaler", "with_resolved_gamma"]
+__all__ = ["Preprocessing", "Rows", "Scaler", "checked_scaler", "fit_scaler", "with_resolved_gamma"]
 
 Scaler: TypeAlias = StandardScaler | MaxAbsScaler | None
 
@@ -86,9 +87,15 @@ class Rows:
         """
         return [score(each, self) for each in answer(self.X)]
 
-    def problem(
-        self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool
-    ) -> Problem:
+    def in_span(
+        self, design: Design, penalty: Penalty, is_ridge: bool, is_quadratic: bool
+    ) -> tuple[Design, Penalty]:
+        """A design and its penalty as solvers take them: see ``forms.in_span``."""
+        if isinstance(design, KernelColumns):
+            return in_span(design, penalty, is_ridge, is_quadratic)
+        return design, penalty
+
+    def problem(self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool) -> Problem:
         """The problem of a design of these rows."""
         return Problem(design, self.target, loss, penalty, self.weights, fit_intercept)
 
@@ -178,8 +185,13 @@ def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
     scaler = MaxAbsScaler() if is_sparse(X) else StandardScaler()
     with np.errstate(over="ignore", invalid="ignore"):
         _fit_by_rows(scaler, X, weights if scale else None)
+    return checked_scaler(scaler, X.dtype, scale)
+
+
+def checked_scaler(scaler: StandardScaler | MaxAbsScaler, dtype: np.dtype, scale: bool) -> Scaler:
+    """A fitted scaler of rows of that type; see ``fit_scaler``, whose end this is."""
     if not scale:
-        spread = scaler.max_abs_ if is_sparse(X) else np.sqrt(scaler.var_)
+        spread = scaler.max_abs_ if isinstance(scaler, MaxAbsScaler) else np.sqrt(scaler.var_)
         spread = spread[spread > 0]
         if len(spread) and spread.max() > _UNEVEN * spread.min():
             warnings.warn(
@@ -187,13 +199,13 @@ def fit_scaler(X: Data, weights: NDArray | None, scale: bool) -> Scaler:
                 "the kernel sees little but the largest; scale=True or a scaler before the model "
                 "helps.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=6,
             )
         return None
     bad = ~np.isfinite(scaler.scale_)
     if bad.any():
         raise ValueError(
-            f"X must have values small enough to be scaled in {X.dtype}; column "
+            f"X must have values small enough to be scaled in {dtype}; column "
             f"{int(np.flatnonzero(bad)[0])} is too large."
         )
     return scaler

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from mercer._callbacks import with_callbacks
@@ -19,7 +20,7 @@ from mercer.estimators.posterior import POSTERIOR, Posteriors
 from mercer.estimators.targets import regression_loss
 from mercer.losses import Loss, Squared
 
-__all__ = ["KernelRegressor", "Regression"]
+__all__ = ["KernelRegressor", "Regression", "refuse_out_of_range"]
 
 
 class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
@@ -55,21 +56,7 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
             centred = target - mean
             size = np.sum(np.square(centred))
             rounded = centred.astype(float_type(X))
-        if not np.isfinite(size):
-            raise ValueError(
-                "y must have finite sums of squares in float64; its largest value is "
-                f"{np.abs(target).max():.3g}."
-            )
-        if size < np.finfo(np.float64).tiny and np.any(centred):
-            raise ValueError(
-                "y must have sums of squares above 0 in float64; its largest difference from a "
-                f"constant is {np.abs(centred).max():.3g}."
-            )
-        if not np.all(np.isfinite(rounded)):
-            raise ValueError(
-                f"y must be within the range of {rounded.dtype}, the type of X; its largest value "
-                f"is {np.abs(target).max():.3g}."
-            )
+        refuse_out_of_range(target, centred, float(size), rounded)
         if loss.link != "identity":
             loss.check_target(rounded)
         self._target_mean_, self._loss_ = np.asarray(mean), loss
@@ -119,6 +106,29 @@ class Regression(MultiOutputMixin, RegressorMixin, FeatureModel):
         super()._check_state()
         if vars(self).get("_loss_") is not None:
             State(self).instance("_loss_", Loss)
+
+
+def refuse_out_of_range(target: NDArray, centred: NDArray, size: float, rounded: NDArray) -> None:
+    """Refuse targets whose squares or roundings leave the range of their type.
+
+    ``size`` is the sum of squares of centred targets, ``rounded`` these in the type of X. The
+    least and the largest targets may stand for all.
+    """
+    if not np.isfinite(size):
+        raise ValueError(
+            "y must have finite sums of squares in float64; its largest value is "
+            f"{np.abs(target).max():.3g}."
+        )
+    if size < np.finfo(np.float64).tiny and np.any(centred):
+        raise ValueError(
+            "y must have sums of squares above 0 in float64; its largest difference from a "
+            f"constant is {np.abs(centred).max():.3g}."
+        )
+    if not np.all(np.isfinite(rounded)):
+        raise ValueError(
+            f"y must be within the range of {rounded.dtype}, the type of X; its largest value "
+            f"is {np.abs(target).max():.3g}."
+        )
 
 
 @documented(MACHINES | POSTERIOR)

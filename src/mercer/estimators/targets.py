@@ -17,6 +17,7 @@ __all__ = [
     "class_weights",
     "classification_loss",
     "coded",
+    "loss_for",
     "regression_loss",
     "signs",
     "unit_of",
@@ -67,6 +68,11 @@ def regression_loss(loss: str | Loss) -> Loss:
 def unit_of(loss: Loss, target: NDArray, weights: NDArray | None) -> float:
     """The loss's typical second derivative for these targets, in units of the squared loss's."""
     return loss.unit(target, partial(np.average, axis=0, weights=weights))
+
+
+def loss_for(loss: Loss, n_classes: int) -> Loss:
+    """The loss, or that of one response where one is enough."""
+    return losses.get("logistic") if loss.joint and n_classes == 2 else loss
 
 
 def classification_loss(loss: str | Loss) -> Loss:

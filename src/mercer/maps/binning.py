@@ -234,6 +234,10 @@ class RandomBinning(FeatureSequence):
         grids = np.repeat(self._grid_places().astype(np.uint64), self.n_bins_)
         return np.column_stack([grids, self._table.keys()])
 
+    def take_boxes(self, keys: NDArray[np.uint64], n_bins: NDArray[np.int64]) -> None:
+        """Make other boxes those of this fitted map: their keys, grid after grid."""
+        self._table, self.n_bins_ = _core.BinTable.from_keys(keys, n_bins), n_bins
+
     def _at(self, places: NDArray, keys: NDArray | None = None, n_bins: Any = None) -> Any:
         """The map of other grids of the sequence, with the boxes of these keys."""
         part = clone(self).set_params(n_components=len(places))

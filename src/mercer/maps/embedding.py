@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from numbers import Integral
 from typing import ClassVar
@@ -108,19 +108,34 @@ class SubspaceEmbedding(Nested):
         )
 
     def _fit_projection(self, pieces: Iterable[tuple[slice, Design]], X: Matrix) -> None:
-        shape = (self.base_.n_features_out_, self.n_components)
-        kind = sketch_from(self.sketch, passing=True)
-        sketch = kind(self.key_, X.shape[0], shape[1], n_threads(self.n_jobs))
-        total = np.zeros(shape)
-        for rows, piece in pieces:
-            sketch.add(total, piece, rows.start)
+        self.fit_basis(lambda basis: self.products(pieces, X.shape[0], basis))
+
+    def fit_basis(self, products: Callable[[NDArray | None], NDArray[np.float64]]) -> None:
+        """Find the basis, given ``products(None)``, F.T S, and ``products(basis)``, F.T F basis."""
+        total = products(None)
         for _ in range(self._checked_power()):
             # Without a new basis the larger directions would drown the smaller ones.
-            basis = _orthonormal(total)
-            total = np.zeros(shape)
-            for _, piece in pieces:
-                total += piece.rmatvec(piece.matvec(basis))
+            total = products(_orthonormal(total))
         self.basis_ = _orthonormal(total)
+
+    def products(
+        self,
+        pieces: Iterable[tuple[slice, Design]],
+        n_rows: int,
+        basis: NDArray | None,
+        start: int = 0,
+    ) -> NDArray[np.float64]:
+        """F.T S, or F.T F basis, of features in pieces: rows from ``start`` on of ``n_rows``."""
+        total = np.zeros((self.base_.n_features_out_, self.n_components))
+        if basis is None:
+            kind = sketch_from(self.sketch, passing=True)
+            sketch = kind(self.key_, n_rows, self.n_components, n_threads(self.n_jobs))
+            for rows, piece in pieces:
+                sketch.add(total, piece, start + rows.start)
+            return total
+        for _, piece in pieces:
+            total += piece.rmatvec(piece.matvec(basis))
+        return total
 
     def _checked_power(self) -> int:
         if self.power is None:

@@ -125,6 +125,18 @@ class Nested(FeatureMap):
 
     def _fit_pieces(self, X: Data) -> Iterable[tuple[slice, Design]]:
         """Fit base and projection; the base features of X, for as many passes as wanted."""
+        base = self.settled_base()
+        X = base._taken(X, reset=True)
+        base._fit(X)
+        self._take_base(base)
+        pieces: Iterable[tuple[slice, Design]] = self.pieces_of(X)
+        if base.bytes_per_row(float_type(X)) * X.shape[0] <= min(_CACHED_BYTES, 4 * chunk_bytes()):
+            pieces = list(pieces)
+        self._fit_projection(pieces, X)
+        return pieces
+
+    def settled_base(self) -> FeatureMap:
+        """The base with a seed and threads, unfitted; it begins a fit of this map."""
         n_threads(self.n_jobs)
         base = self._stated_base()
         self.key_ = self._drawn_key()
@@ -134,18 +146,23 @@ class Nested(FeatureMap):
             base.set_params(random_state=int(key[0, 0]))
         if "n_jobs" in settings and settings["n_jobs"] is None:
             base.set_params(n_jobs=self.n_jobs)
-        X = base._taken(X, reset=True)
-        base._fit(X)
+        return base
+
+    def take_base(self, base: FeatureMap, n_inputs: int) -> None:
+        """Make a fitted base that of this map."""
+        self.n_features_in_ = n_inputs
+        self._take_base(base)
+
+    def _take_base(self, base: FeatureMap) -> None:
         self.base_ = base
         if hasattr(base, "kernel_"):
             self.kernel_ = base.kernel_
         self.n_features_out_ = self.n_components
         self._check_projection()
-        pieces: Iterable[tuple[slice, Design]] = _Pieces(base, X, self.n_components)
-        if base.bytes_per_row(float_type(X)) * X.shape[0] <= min(_CACHED_BYTES, 4 * chunk_bytes()):
-            pieces = list(pieces)
-        self._fit_projection(pieces, X)
-        return pieces
+
+    def pieces_of(self, X: Any) -> Iterable[tuple[slice, Design]]:
+        """The base features of rows in pieces of bounded memory, made again in every pass."""
+        return _Pieces(self.base_, X, self.n_components)
 
     def _stated_base(self) -> FeatureMap:
         """The base that the settings name, unfitted."""

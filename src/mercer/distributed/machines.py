@@ -1,0 +1,305 @@
+"""Rows of a fit that are in shards: scalers, maps and problems of all of them, from sums."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import maps, solvers
+from mercer._rows import PreparedRows
+from mercer.designs import Design, KernelColumns
+from mercer.distributed.engine import Engine
+from mercer.distributed.features import fit_map, resolved_kernel
+from mercer.distributed.memory import Memory
+from mercer.distributed.parts import Coding, DesignFacts, DesignPart
+from mercer.distributed.problem import RemoteDesign, RemoteProblem
+from mercer.distributed.run import Run
+from mercer.distributed.shards import Shard, gathered, summed
+from mercer.distributed.statistics import Columns, RowsByNumber, columns_of
+from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler, checked_scaler
+from mercer.losses import Loss
+from mercer.maps import FeatureMap
+from mercer.penalties import L2, Penalty, RKHSNorm
+from mercer.problem import Problem
+from mercer.solvers import (
+    BlockCoordinateDescent,
+    ConjugateGradient,
+    NewtonCG,
+    Smoothing,
+    Solver,
+)
+
+__all__ = ["Log", "ShardedRows"]
+
+_ONE_BLOCK = 4000  # columns up to which one factor of all of them is quicker than several
+_SOLVERS = ("block", "cg", "newton-cg", "smoothing")
+
+
+@dataclass
+class Log:
+    """What the fits of a model to shards share: where they are kept, and what they have made."""
+
+    checkpoint: Any = None
+    runs: list[Run] = field(default_factory=list)
+    engines: list[Engine] = field(default_factory=list)
+
+    @property
+    def n_rebuilt(self) -> int:
+        """Shards whose state was made again."""
+        return sum(run.n_rebuilt for run in self.runs)
+
+    def begin(self, run: Run) -> Run:
+        """Another run, for which those before make room."""
+        self.forget()
+        self.runs.append(run)
+        return run
+
+    def forget(self) -> None:
+        """Free what workers have derived."""
+        for run in self.runs:
+            run.forget()
+
+    def close(self) -> None:
+        """Free all that was made on workers."""
+        self.forget()
+        for engine in self.engines:
+            engine.close()
+
+
+@dataclass(frozen=True)
+class ShardedRows:
+    """The ``Rows`` of a fit that are on the workers of an engine.
+
+    Attributes
+    ----------
+    engine : Engine
+        Of checked shards.
+    lengths : list of int
+        Rows of each.
+    given : Columns
+        Of X as given, by the weights of the rows.
+    dtype : numpy.dtype
+        Of X: float32 or float64.
+    sparse, weighted : bool
+    coding : Coding
+    loss : Loss
+    fit_intercept : bool
+    log : Log
+    scaler : transformer or None
+        Of these rows, once they are ``scaled``.
+    """
+
+    engine: Engine
+    lengths: list[int]
+    given: Columns
+    dtype: Any
+    sparse: bool
+    weighted: bool
+    coding: Coding
+    loss: Loss
+    fit_intercept: bool
+    log: Log
+    scaler: Scaler = None
+
+    are_here: ClassVar[bool] = False
+
+    def __len__(self) -> int:
+        return sum(self.lengths)
+
+    @property
+    def X(self) -> Any:
+        """A stand-in that has the shape alone."""
+        return SimpleNamespace(shape=(len(self), len(self.given.mean)), dtype=self.dtype)
+
+    @property
+    def target(self) -> Any:
+        """A stand-in that has the shape alone."""
+        shape = (len(self), *self.coding.shape)
+        return SimpleNamespace(shape=shape, size=int(np.prod(shape)))
+
+    @property
+    def weights(self) -> NDArray[np.float64] | None:
+        """Weights of the rows, brought here."""
+        return np.concatenate(gathered(self.engine, _weights_of)) if self.weighted else None
+
+    @property
+    def total_weight(self) -> float:
+        """The sum of the weights, the number of rows without them."""
+        return self.given.weight
+
+    @property
+    def preprocessing(self) -> Preprocessing:
+        """What scales the rows."""
+        return Preprocessing(self.scaler)
+
+    @property
+    def columns(self) -> Columns:
+        """Of the scaled rows."""
+        return self.given.scaled(self.scaler)
+
+    def by_number(self) -> PreparedRows:
+        """The scaled rows, brought here when they are asked for by number."""
+        rows = RowsByNumber(self.engine, self.lengths, len(self.given.mean), self.dtype)
+        return rows.prepared(None if self.scaler is None else self.scaler.transform)
+
+    def fit_scaler(self, scale: bool) -> Scaler:
+        """A scaler fitted to the rows, or None without ``scale``."""
+        if self.sparse:
+            return checked_scaler(self.given.max_abs_scaler(self.dtype), self.dtype, scale)
+        return checked_scaler(self.given.standard_scaler(self.weighted), self.dtype, scale)
+
+    def scaled(self, scaler: Scaler) -> ShardedRows:
+        """These rows scaled, when workers look at them."""
+        return replace(self, scaler=scaler)
+
+    def with_resolved_gamma(self, map_: FeatureMap) -> FeatureMap:
+        """``map_`` with a kernel whose gamma is a number for these rows, which are scaled."""
+        kernel = map_.stated_kernel()
+        return map_ if kernel is None else map_.state_kernel(resolved_kernel(kernel, self))
+
+    def fit_design(self, map_: FeatureMap) -> Design:
+        """The design of these rows by a map that is fitted to them."""
+        return _ShardedDesign(self._facts(fit_map(map_, self)))
+
+    def _facts(self, map_: FeatureMap) -> DesignFacts:
+        prepared = Preprocessing(self.scaler, map_)
+        mean_weight = self.total_weight / len(self)
+        common = (self.coding, self.loss, len(self), mean_weight, self.dtype, self.fit_intercept)
+        return DesignFacts(prepared, *common)
+
+    def in_span(
+        self, design: Design, penalty: Penalty, is_ridge: bool, is_quadratic: bool
+    ) -> tuple[Design, Penalty]:
+        """A design and the penalty that "l2" means for it."""
+        map_ = design.facts.preprocessing.feature_map  # type: ignore[attr-defined]
+        if not is_ridge or not isinstance(map_, maps.Nystroem) or map_.normalization_ is not None:
+            return design, penalty
+        if isinstance(map_, maps.ExactKernel):
+            return design, RKHSNorm(penalty.alpha, design)
+        landmarks = KernelColumns(map_.landmarks_, map_.kernel_, n_jobs=map_.n_jobs)
+        return design, RKHSNorm(penalty.alpha, landmarks)
+
+    def problem(
+        self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool
+    ) -> RemoteProblem:
+        """The problem of a design of these rows."""
+        facts: DesignFacts = design.facts  # type: ignore[attr-defined]
+        run = self.log.begin(Run(self.engine, DesignPart, facts))
+        return RemoteProblem(run, facts, penalty, design)  # type: ignore[arg-type]
+
+    def unit(self, loss: Loss) -> float:
+        """The loss's typical second derivative, in units of the squared loss's."""
+        if type(loss).unit is Loss.unit:
+            return 1.0
+        nothing = maps.IdentityMap().fit(np.zeros((1, len(self.given.mean)), self.dtype))
+        problem = self.problem(_ShardedDesign(self._facts(nothing)), loss, L2(0.0), True)
+        return loss.unit(problem.y, problem.row_mean)
+
+    def strata(self, classes: Callable[[NDArray], NDArray | None]) -> NDArray | None:
+        """Classes of the targets, (n,), brought here."""
+        if self.coding.classes_ is None:
+            return None
+        return np.concatenate(gathered(self.engine, _strata_of, self.coding, classes))
+
+    def taken(self, rows: NDArray[np.bool_]) -> ShardedRows:
+        """The rows of a mask (n,), as shards of their own."""
+        cuts = np.split(np.asarray(rows), np.cumsum(self.lengths)[:-1])
+        own = {i: (mask,) for i, mask in enumerate(cuts)}
+        engine = self.engine.changed(_selected, own=own)
+        self.log.engines.append(engine)
+        given = summed(engine, columns_of_shard)
+        return replace(self, engine=engine, lengths=gathered(engine, len), given=given)
+
+    def scores(
+        self, answer: Callable[[Any], NDArray], score: Callable[[NDArray, Rows], float]
+    ) -> list[float]:
+        """The score of each of the models (q,) whose responses these are, by its weights."""
+        given = (self.engine.share(answer), score, self.preprocessing, self.coding, self.dtype)
+        total, weight = summed(self.engine, _scores_of, *given)
+        return (total / weight).tolist()
+
+    def solver(self, given: str | Solver, problem: Problem, tol: float, max_iter: int) -> Solver:
+        """The solver of that name, or the one that suits the problem."""
+        if problem.penalty.l1:
+            raise ValueError(
+                "penalty must be 'l2' over many machines; got "
+                f"{problem.penalty.name!r}, which the models of mercer itself take."
+            )
+        solver = given if isinstance(given, Solver) else self._named(given, problem, tol, max_iter)
+        if solver.name not in _SOLVERS:
+            raise ValueError(
+                f"solver must be one of 'auto', {', '.join(map(repr, _SOLVERS))} over many "
+                f"machines; got {solver.name!r}, which the models of mercer itself take."
+            )
+        if self.log.checkpoint is None:
+            return solver
+        if not isinstance(solver, BlockCoordinateDescent):
+            raise ValueError(
+                "checkpoint must be left out unless block descent solves; got "
+                f"{self.log.checkpoint!r} with solver {solver.name!r}."
+            )
+        return replace(solver, checkpoint=self.log.checkpoint)
+
+    def _named(self, name: str, problem: Problem, tol: float, max_iter: int) -> Solver:
+        if name != "auto":
+            return solvers.get(name, problem, tol=tol, max_iter=max_iter)
+        if not problem.loss.smooth:
+            return Smoothing(tol=tol, max_iter=max_iter)
+        if not problem.loss.quadratic:
+            return NewtonCG(tol=tol, max_iter=max_iter)
+        n_columns = problem.design.shape[1]
+        if isinstance(problem.penalty, RKHSNorm) or self.log.checkpoint is not None:
+            return BlockCoordinateDescent(tol=tol, max_iter=max_iter)
+        if n_columns <= _ONE_BLOCK:
+            return BlockCoordinateDescent(tol=tol, max_iter=max_iter, block_size=n_columns)
+        map_ = problem.design.facts.preprocessing.feature_map  # type: ignore[attr-defined]
+        if isinstance(map_, maps.RandomBinning | maps.IdentityMap):
+            return ConjugateGradient(tol=tol, max_iter=max_iter)
+        return BlockCoordinateDescent(tol=tol, max_iter=max_iter)
+
+
+class _ShardedDesign(RemoteDesign):
+    """A design of rows in shards, with what makes its parts."""
+
+    def __init__(self, facts: DesignFacts):
+        super().__init__(facts)
+        self.facts = facts
+
+
+def columns_of_shard(shard: Shard) -> Columns | None:
+    """``Columns`` of a checked shard; None of one without rows."""
+    return columns_of(shard.X, shard.weights)
+
+
+def _weights_of(shard: Shard) -> NDArray[np.float64]:
+    weights = shard.weights
+    return np.empty(0) if weights is None else weights
+
+
+def _strata_of(shard: Shard, coding: Coding, classes: Callable[[NDArray], NDArray]) -> NDArray:
+    if not len(shard):
+        return np.empty(0, dtype=np.int64)
+    return classes(coding.apply(shard.target))
+
+
+def _selected(memory: Memory, number: int, shard: Shard, mask: NDArray[np.bool_]) -> Shard:
+    rows = np.flatnonzero(mask)
+    weights = None if shard.weights is None else shard.weights[rows]
+    return Shard(shard.X[rows], shard.target[rows], weights)
+
+
+def _scores_of(
+    shard: Shard, answer: Any, score: Any, preprocessing: Preprocessing, coding: Coding, dtype: Any
+) -> tuple[NDArray[np.float64], float] | None:
+    """Scores times the weight of the rows of a shard, and this weight."""
+    if not len(shard):
+        return None
+    X = preprocessing.scaled(shard.X)
+    rows = Rows(X, coding.apply(shard.target).astype(dtype), shard.weights)
+    weight = rows.total_weight
+    return weight * np.array(rows.scores(answer, score)), weight

@@ -1,0 +1,91 @@
+"""Clusters of this machine for tests, and hard limits of time for whatever waits for them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+
+import dask
+from distributed import Client, LocalCluster
+
+_IN_MEMORY = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Fail what takes longer; a context or a decorator, in the main thread."""
+    if not hasattr(signal, "SIGALRM"):
+        yield
+        return
+
+    def fail(*_: object) -> None:
+        raise AssertionError(f"it took longer than {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def cluster(n_workers: int = 2, memory: str = "1GB", **options) -> Iterator[Client]:
+    """The client of a cluster of processes, with no spilling; ``nanny=False`` is for no nannies."""
+    arguments = {
+        "n_workers": n_workers,
+        "threads_per_worker": 1,
+        "processes": True,
+        "host": "127.0.0.1",
+        "dashboard_address": ":0",
+        "memory_limit": memory,
+        "silence_logs": 50,
+        **options,
+    }
+    with (
+        dask.config.set(_IN_MEMORY),
+        LocalCluster(**arguments) as made,
+        Client(made, set_as_default=False) as client,
+    ):
+        client.wait_for_workers(n_workers, timeout=60)
+        yield client
+
+
+def pids(client: Client) -> dict[str, int]:
+    """Processes of workers by address."""
+    return client.run(os.getpid)
+
+
+def kill(pid: int, number: int = signal.SIGKILL) -> None:
+    """Send a signal to a worker of a cluster of this machine."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, number)
+
+
+def n_tasks(client: Client) -> int:
+    """Tasks that the scheduler knows, when it has forgotten those that nobody wants."""
+    counts = [-1, -2]
+    while counts[-1] != counts[-2]:
+        time.sleep(0.2)
+        counts.append(client.run_on_scheduler(_n_tasks))
+    return counts[-1]
+
+
+def _n_tasks(dask_scheduler) -> int:
+    return len(dask_scheduler.tasks)
+
+
+def kept_runs(client: Client) -> list[set[str]]:
+    """Fits of which workers keep something."""
+    return list(client.run(partial(_runs)).values())
+
+
+def _runs() -> set[str]:
+    from mercer.distributed.memory import WORKER
+
+    return WORKER.runs()
