@@ -56,6 +56,16 @@ def cluster(n_workers: int = 2, memory: str = "1GB", **options) -> Iterator[Clie
         yield client
 
 
+def mend(client: Client, n_workers: int) -> None:
+    """Wait until there are so many workers; new ones come for those that do not come back."""
+    try:
+        client.wait_for_workers(n_workers, timeout=15)
+    except TimeoutError:
+        missing = n_workers - len(client.nthreads())
+        client.cluster.scale(len(client.cluster.worker_spec) + missing)
+        client.wait_for_workers(n_workers, timeout=30)
+
+
 def pids(client: Client) -> dict[str, int]:
     """Processes of workers by address."""
     return client.run(os.getpid)

@@ -300,6 +300,18 @@ class TestIntake:
         by_name.close()
         apart.close()
 
+    def test_files_are_read_where_they_are_wanted(self, client, rows, tmp_path):
+        frame = pd.DataFrame(rows[0], columns=list("abcd")).assign(price=rows[1], w=rows[2])
+        for i in range(5):
+            frame[10 * i : 10 * i + 10].to_parquet(tmp_path / f"{i}.parquet")
+        engine = intake.shards_of(client, tmp_path, "price", "w")
+        assert engine.columns == list("abcd")
+        for got, expected in zip(whole(engine), rows, strict=True):
+            np.testing.assert_array_equal(got, expected)
+        with pytest.raises(TypeError, match="y must be the name of a column where X is a path"):
+            intake.shards_of(client, tmp_path, da.ones(50))
+        engine.close()
+
     def test_shards_are_on_workers_of_their_own(self, client, rows):
         X = client.persist(da.from_array(rows[0], chunks=(5, 4)))
         engine = intake.shards_of(client, X)

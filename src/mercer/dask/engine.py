@@ -73,6 +73,8 @@ class DaskEngine:
     shards : sequence of distributed.Future
         Of one ``Shard`` each; they are kept until the engine is closed. Those that were computed,
         not scattered, outlive their workers: Dask computes them again.
+    columns : list of str, default=None
+        Names of the inputs, where these have any.
     timeout : float, default=600.0
         Seconds after which a worker that others wait for is taken for hung and removed from the
         cluster: one that is silent, earlier where the same work was measured to take less, or one
@@ -81,6 +83,7 @@ class DaskEngine:
     Attributes
     ----------
     client : distributed.Client
+    columns : list of str or None
     removed : list of str
         Addresses of the workers that were taken for hung.
 
@@ -95,10 +98,17 @@ class DaskEngine:
     4
     """
 
-    def __init__(self, client: Client, shards: Sequence[Future], *, timeout: float = 600.0):
+    def __init__(
+        self,
+        client: Client,
+        shards: Sequence[Future],
+        *,
+        columns: list[str] | None = None,
+        timeout: float = 600.0,
+    ):
         if client.asynchronous:
             raise ValueError("client must be synchronous; got one with asynchronous=True.")
-        self.client, self.timeout = client, timeout
+        self.client, self.columns, self.timeout = client, columns, timeout
         self.owner = f"{_identity(client.id)}/{uuid.uuid4().hex}"
         self._shards = list(shards)
         self._homes: dict[int, str] = {}  # workers that answered last for a shard
@@ -196,7 +206,7 @@ class DaskEngine:
             given = [handle.future for handle in handles]
             home = self._homes.get(number)
             shards.append(self._submit("shard", worker.changed, *parts, *given, home=home))
-        other = DaskEngine(self.client, shards, timeout=self.timeout)
+        other = self._with(shards)
         other._homes.update(self._homes)
         return other
 
@@ -213,7 +223,7 @@ class DaskEngine:
             pieces = [self._submit("piece", operator.getitem, every, j) for every in given]
             home = addresses[j % len(addresses)]
             shards.append(self._submit("join", worker.join, joins, *pieces, home=home))
-        return DaskEngine(self.client, shards, timeout=self.timeout)
+        return self._with(shards)
 
     def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
         return self._on_workers(worker.of_memory, self.owner, packed(work))
@@ -222,6 +232,9 @@ class DaskEngine:
         self._shards = []
         if self.client.status == "running":
             self.everywhere(operator.methodcaller("forget"))
+
+    def _with(self, shards: Sequence[Future]) -> DaskEngine:
+        return DaskEngine(self.client, shards, columns=self.columns, timeout=self.timeout)
 
     def _submit(self, name: str, function: Callable, *args: Any, home: str | None = None) -> Future:
         where = {"workers": [home], "allow_other_workers": True} if home else {}

@@ -25,7 +25,8 @@ class Watch:
 
     A worker is hung if results have taken ``timeout`` seconds, or ten times as long as ever before,
     and it has been silent for half a minute; or if one task has taken it ``timeout`` seconds and
-    ten times as long as the same work took others. Workers are never removed all at once.
+    ten times as long as the same work took others. Workers are never removed all at once; where
+    there are none for ``timeout`` seconds, waiting ends with a RuntimeError.
 
     Parameters
     ----------
@@ -69,18 +70,26 @@ class Watch:
 
     def _remove_hung(self, waited: float, extra: float) -> bool:
         """Whether a worker was removed."""
-        limit = self.timeout * extra if waited >= self.timeout * extra else None
-        addresses = self.client.run_on_scheduler(
-            _remove_hung, silent=min(_SILENT, self.timeout), busy=limit
+        late = waited >= self.timeout * extra
+        addresses, n_left = self.client.run_on_scheduler(
+            _remove_hung,
+            silent=min(_SILENT, self.timeout),
+            busy=self.timeout * extra if late else None,
         )
+        if late and not n_left:
+            raise RuntimeError(
+                f"No worker is left in the cluster, and none came within {self.timeout:g} seconds."
+            )
         for address in addresses:
             tell("worker %s was hung and is removed from the cluster", address)
         self.removed += addresses
         return bool(addresses)
 
 
-async def _remove_hung(dask_scheduler: Any, *, silent: float, busy: float | None) -> list[str]:
-    """Remove hung workers that have or make something of mercer's; their addresses."""
+async def _remove_hung(
+    dask_scheduler: Any, *, silent: float, busy: float | None
+) -> tuple[list[str], int]:
+    """Remove hung workers that have or make something of mercer's; their addresses, who is left."""
     hung, now = [], time.time()
     for address, state in dask_scheduler.workers.items():
         ours = [task for task in state.processing if _is_ours(task)]
@@ -89,10 +98,10 @@ async def _remove_hung(dask_scheduler: Any, *, silent: float, busy: float | None
         if stuck or (is_silent and (ours or any(map(_is_ours, state.has_what)))):
             hung.append(address)
     if len(hung) == len(dask_scheduler.workers):
-        return []
+        return [], len(hung)
     for address in hung:
         await dask_scheduler.remove_worker(address, stimulus_id=f"mercer-hung-{now}")
-    return hung
+    return hung, len(dask_scheduler.workers)
 
 
 def _limit(task: Any, busy: float | None) -> float:

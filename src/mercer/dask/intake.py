@@ -14,6 +14,7 @@ from scipy import sparse
 from mercer._words import shown
 from mercer.dask.engine import DaskEngine
 from mercer.dask.packages import package
+from mercer.distributed import parquet
 from mercer.distributed.shards import Shard, gathered
 
 if TYPE_CHECKING:
@@ -69,11 +70,14 @@ def shards_of(
     """
     n_shards = len(client.nthreads()) if n_shards is None else n_shards
     if _is_path(X):
-        shards = _read(client, X, y, sample_weight, n_shards, columns)
+        shards, names = _read(client, X, y, sample_weight, n_shards, columns)
+    elif columns:
+        raise TypeError(f"{', '.join(columns)} are for paths; got data of Dask.")
     else:
         X, y, sample_weight = _checked(X, y, sample_weight, takes)
+        names = list(X.columns) if hasattr(X, "columns") else None
         shards = _cut(client, X, y, sample_weight, n_shards)
-    engine = DaskEngine(client, shards, timeout=timeout)
+    engine = DaskEngine(client, shards, columns=names, timeout=timeout)
     gathered(engine, len)  # raises what reading or computing has raised, and frees the blocks
     return engine
 
@@ -86,17 +90,15 @@ def _is_path(X: Any) -> bool:
 
 def _read(
     client: Client, path: Any, y: Any, weights: Any, n_shards: int, columns: dict[str, Any]
-) -> list[Future]:
-    """Shards that workers read from files; one that is lost is read again."""
-    from mercer.distributed import parquet
-
+) -> tuple[list[Future], list[str]]:
+    """Shards that workers read from files, again if one is lost, and names of inputs."""
     for name, value in (("y", y), ("sample_weight", weights)):
         if value is not None and not isinstance(value, str):
             raise TypeError(
                 f"{name} must be the name of a column where X is a path; got {shown(value)}."
             )
     parts = parquet.parquet_parts(path, n_shards, target=y, weights=weights, **columns)
-    return client.map(parquet.read_part, parts, pure=False)
+    return client.map(parquet.read_part, parts, pure=False), list(parts[0].features)
 
 
 def _checked(X: Any, y: Any, weights: Any, takes: str) -> tuple[Any, Any, Any]:

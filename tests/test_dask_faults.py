@@ -1,0 +1,242 @@
+"""Fits over workers of Dask that are killed, hang, come or leave: right, and in time."""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import pytest
+
+pytest.importorskip("distributed")
+
+from _clusters import cluster, kill, limited, mend, n_tasks, pids
+from _distributed_parts import Faulty, descent, shards_of
+from mercer.dask.engine import DaskEngine
+from mercer.distributed import Here, Run, Shard, gathered
+
+EDGES = (0, 70, 140, 200)
+
+
+@pytest.fixture(scope="module")
+def client():
+    with limited(60), cluster(3) as made:
+        yield made
+
+
+@pytest.fixture(autouse=True)
+def limit():
+    with limited(60):
+        yield
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(200, 5)), rng.normal(size=200)
+
+
+@pytest.fixture(scope="module")
+def expected(data):
+    return descent(data[0], Here(shards_of(*data, EDGES)))[1]
+
+
+@pytest.fixture
+def engine(client, data):
+    mend(client, 3)
+    made = engine_of(client, data)
+    yield made
+    made.close()
+
+
+def engine_of(client, data, **options):
+    shards = shards_of(*data, EDGES)
+    futures = [client.submit(Shard, s.X, s.target, pure=False) for s in shards]
+    return DaskEngine(client, futures, **options)
+
+
+def order(folder, where, number, sent=signal.SIGKILL):
+    (folder / f"{where}-{number}").write_text(str(int(sent)))
+
+
+def check(w, expected):
+    np.testing.assert_allclose(w, expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("where", ["gradient", "advanced", "derived"])
+def test_a_worker_that_is_killed_in_its_work_is_made_good(engine, data, expected, tmp_path, where):
+    def lose(step):
+        if step == (0 if where == "derived" else 7):
+            order(tmp_path, where, 1)
+
+    run, w = descent(data[0], engine, Faulty, str(tmp_path), lose)
+    assert not list(tmp_path.iterdir())  # it was killed
+    check(w, expected)
+    assert run.n_rebuilt == (0 if where == "derived" else 1)  # the first states are no rebuilt ones
+
+
+def test_a_worker_that_is_killed_in_a_sum_without_a_state(engine, data, tmp_path):
+    run = Run(engine, Faulty, str(tmp_path))
+    order(tmp_path, "gram", 2)
+    (partial,) = engine.fetch([run.kept("gram")])
+    assert not list(tmp_path.iterdir())
+    np.testing.assert_allclose(partial.value, data[0].T @ data[0], rtol=1e-10)
+
+
+def test_a_worker_that_is_killed_in_the_rebuilding_after_a_kill(engine, data, expected, tmp_path):
+    def lose(step):
+        if step == 5:
+            order(tmp_path, "gradient", 0)
+            order(tmp_path, "derived", 0)
+
+    run, w = descent(data[0], engine, Faulty, str(tmp_path), lose)
+    assert not list(tmp_path.iterdir())
+    check(w, expected)
+    assert 1 <= run.n_rebuilt <= 3  # the worker of the second kill may have had a shard
+
+
+def test_workers_that_are_killed_twice_between_requests(engine, data, expected):
+    def lose(step):
+        if step in (4, 12):
+            kill(next(iter(pids(engine.client).values())))
+
+    run, w = descent(data[0], engine, lose=lose)
+    check(w, expected)
+    assert run.n_rebuilt <= 4
+
+
+def test_all_workers_but_one_are_killed(engine, data, expected):
+    def lose(step):
+        if step == 9:
+            for pid in list(pids(engine.client).values())[1:]:
+                kill(pid)
+
+    run, w = descent(data[0], engine, lose=lose)
+    check(w, expected)
+    assert run.n_rebuilt >= 1
+
+
+def test_what_was_shared_is_sent_again_when_all_that_have_it_are_gone(engine, data):
+    shared = engine.share(np.ones((300, 300)))
+    handles = engine.each(lambda memory, i, shard, value: value.sum(), shared)
+    assert engine.fetch(handles) == [9e4] * 3
+    for pid in pids(engine.client).values():
+        kill(pid)
+    handles = engine.each(lambda memory, i, shard, value: value.sum(), shared)
+    assert engine.fetch(handles) == [9e4] * 3
+
+
+def test_tasks_do_not_grow_with_recoveries(client, engine, data, tmp_path):
+    descent(data[0], engine, n_steps=3)
+    before = n_tasks(client)
+    order(tmp_path, "gradient", 1)
+    descent(data[0], engine, Faulty, str(tmp_path), n_steps=10)
+    assert n_tasks(client) == before
+
+
+@pytest.mark.parametrize("where", ["gradient", "gram"])
+def test_a_worker_that_hangs_is_removed(data, tmp_path, where):
+    with cluster(3) as client:
+        engine = engine_of(client, data, timeout=2.0)
+        run, w = Run(engine, Faulty, str(tmp_path)), np.ones(5)
+        run.total("gradient", version=0, truth=lambda i: w)
+        order(tmp_path, where, 1, signal.SIGSTOP)
+        hung = engine._homes[1]
+        pid = pids(client)[hung]
+        try:
+            if where == "gradient":
+                total = run.total(where, version=0, truth=lambda i: w)
+                np.testing.assert_allclose(total, data[0].T @ (data[1] - data[0] @ w))
+            else:
+                total = engine.fetch([run.kept(where)])[0].value
+                np.testing.assert_allclose(total, data[0].T @ data[0])
+            assert engine.removed == [hung]
+        finally:
+            kill(pid)
+
+
+def test_a_worker_that_hangs_with_a_result_is_removed(data):
+    with cluster(2) as client:
+        engine = engine_of(client, data, timeout=2.0)
+        gathered(engine, len)
+        handles = engine.each(whole_shard)
+        engine.fetch(handles)
+        hung = engine._homes[0]
+        pid = pids(client)[hung]
+        kill(pid, signal.SIGSTOP)
+        try:
+            assert engine.fetch([engine.once(np.sum, handle) for handle in handles])
+            shared = engine.share(np.ones(10**5))
+            assert engine.fetch([engine.once(np.sum, shared)]) == [1e5]
+            assert engine.removed == [hung]
+        finally:
+            kill(pid)
+
+
+def whole_shard(memory, number, shard):
+    return shard.X
+
+
+def test_workers_may_come_and_leave(data, expected):
+    with cluster(2) as client:
+        engine = engine_of(client, data)
+
+        def scale(step):
+            if step == 5:
+                client.cluster.scale(3)
+                client.wait_for_workers(3, timeout=30)
+            if step == 10:
+                client.retire_workers([engine._homes[0]])
+            if step == 20:
+                client.cluster.scale(1)
+
+        run, w = descent(data[0], engine, lose=scale)
+        check(w, expected)
+        assert run.n_rebuilt <= 6
+
+
+def test_workers_without_nannies_need_not_come_back(data, expected):
+    with cluster(3, nanny=False) as client:
+        engine = engine_of(client, data)
+
+        def lose(step):
+            if step in (3, 8):
+                kill(pids(client)[engine._homes[0]])
+
+        run, w = descent(data[0], engine, lose=lose)
+        check(w, expected)
+        assert engine.n_workers == 1
+        assert run.n_rebuilt <= 4
+
+
+def test_without_any_worker_a_fit_ends_in_time(data):
+    with cluster(1, nanny=False) as client:
+        engine = engine_of(client, data, timeout=2.0)
+        gathered(engine, len)
+        kill(*pids(client).values())
+        with pytest.raises(RuntimeError, match="No worker is left"):
+            gathered(engine, len)
+
+
+def test_work_that_kills_every_worker_ends_with_a_sentence(data):
+    with cluster(2) as client:
+        engine = engine_of(client, data)
+        with pytest.raises(
+            RuntimeError, match='workers died one after the other in the work "die"'
+        ):
+            engine.fetch(engine.each(die, numbers=[0]))
+
+
+def die(memory, number, shard):
+    import os
+
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_rows_that_cannot_be_read_again_are_told(data):
+    with cluster(2, nanny=False) as client:
+        shards = client.scatter(shards_of(*data, EDGES), hash=False)
+        engine = DaskEngine(client, shards)
+        gathered(engine, len)
+        kill(pids(client)[engine._homes[1]])
+        with pytest.raises(RuntimeError, match=r"The rows of \d of 3 shards are lost"):
+            descent(data[0], engine)
