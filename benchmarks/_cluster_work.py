@@ -6,6 +6,7 @@ It is a module of its own because workers import what they are asked to do.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -148,6 +149,7 @@ def cluster(workers: int, memory_limit: Any = 0) -> Iterator[Any]:
     import dask
     from distributed import Client, LocalCluster
 
+    own = dict(os.environ)  # Dask sets the threads of its workers in this process, too
     kept = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}
     with (
         dask.config.set(kept),
@@ -160,8 +162,11 @@ def cluster(workers: int, memory_limit: Any = 0) -> Iterator[Any]:
             memory_limit=memory_limit,
             silence_logs=logging.ERROR,
         ) as local,
-        Client(local) as client,
+        Client(local, set_as_default=False) as client,
     ):
+        os.environ.clear()
+        os.environ.update(own)
+        client.wait_for_workers(workers, timeout=60)
         yield client
 
 

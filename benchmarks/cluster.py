@@ -1,11 +1,11 @@
 """Fits over processes of this machine: overhead, scaling, bytes of a block, 10^7 rows of Parquet.
 
-Without ``--rows``: block coordinate descent on random Fourier features of made-up rows, float32,
-over 1, 2 and 4 processes with one thread each, every process with as many rows (weak scaling) or
-with its share of them (strong). Workers note when they are at work: overhead is the share of the
-fit's wall time in which none works on rows or solves. With ``--rows``: fits from Parquet files that
-are generated, and the peak memory of the workers. Each row is printed, then written as one line of
-JSON.
+Without ``--rows``: an epoch of block coordinate descent on random Fourier features of made-up rows,
+float32, over 1, 2 and 4 processes with one thread each, every process with as many rows (weak
+scaling) or with its share of them (strong). Workers note when they are at work: overhead is the
+share of the wall time in which none works on rows or solves a block. With ``--rows``: fits from
+Parquet files that are generated, and the peak memory of the workers. Each row is printed, then
+written as one line of JSON.
 
     python cluster.py                                  # some minutes on two cores
     python cluster.py --rows 10000000 --columns 20     # some minutes and 1 GB of temporary files
@@ -21,16 +21,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 import _cluster_work as work
 from _side_by_side import Benchmark, table
-from mercer import KernelRegressor
 from mercer._machine import cores
+from mercer.compare.records import quiet
 from mercer.diagnostics import epoch_cost
+from mercer.distributed import Run
+from mercer.distributed.parts import Coding, DesignFacts, DesignPart
+from mercer.distributed.problem import RemoteProblem
+from mercer.estimators.preprocessing import Preprocessing
+from mercer.losses import Squared
+from mercer.maps import RandomFourier
+from mercer.penalties import L2
+from mercer.problem import Problem
 from mercer.solvers import BlockCoordinateDescent
 from out_of_core import friedman
 
 NEW_ROWS, NEW_SEED = 50_000, 10**6
+CORES = cores()  # asked before a cluster sets variables of this process
 MB = 1e6
 
 Row = dict[str, Any]
@@ -42,6 +52,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--inputs", type=int, default=50)
     parser.add_argument("--block-size", type=int, default=2048)
     parser.add_argument("--blocks", type=int, default=3, help="of one epoch")
+    parser.add_argument(
+        "--local", action="store_true", help="weak scaling also by threads of one process"
+    )
     parser.add_argument("--rows", type=int, help="fit so many rows of generated Parquet files")
     parser.add_argument("--columns", type=int, default=20, help="of these files, 5 or more")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
@@ -52,48 +65,59 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 # --- overhead and scaling --------------------------------------------------------------------
 
 
-def fourier(block_size: int, blocks: int) -> KernelRegressor:
-    """One epoch of block coordinate descent."""
-    solver = BlockCoordinateDescent(
+def solver(block_size: int) -> BlockCoordinateDescent:
+    """One epoch of the paper's algorithm."""
+    return BlockCoordinateDescent(
         block_size=block_size, max_iter=1, tol=1e-12, trace="block", accelerated=False
     )
-    return KernelRegressor(
-        feature_map="fourier",
-        gamma=0.02,
-        n_components=block_size * blocks,
-        alpha=1e-4,
-        solver=solver,
-        random_state=100,
+
+
+def problem_over(engine: Any, rows: int, inputs: int, n_features: int) -> RemoteProblem:
+    """Ridge regression on random Fourier features of the rows of an engine."""
+    map_ = RandomFourier(gamma=1 / inputs, n_components=n_features, random_state=100)
+    map_.fit(np.zeros((1, inputs), dtype=np.float32))
+    facts = DesignFacts(
+        Preprocessing(None, map_), Coding.numbers(0.0), Squared(), rows, 1.0, np.float32, True
     )
+    return RemoteProblem(Run(engine, DesignPart, facts), facts, L2(1e-4))
 
 
-def one_fit(client: Any, rows: int, inputs: int, block_size: int, blocks: int) -> Row:
-    """A fit over the workers of a client, each with so many rows, and what it took."""
-    from mercer.distributed.fitting import fit_machine
-
+def one_epoch(client: Any, rows: int, inputs: int, block_size: int, blocks: int) -> Row:
+    """An epoch over the workers of a client, each with so many rows, and what it took."""
     engine = work.engine_of(client, rows, inputs)
-    engine.fetch(engine.each(work.n_rows))  # rows are made before the clock starts
-    sent = work.loopback()
+    n = sum(engine.fetch(engine.each(work.n_rows)))  # rows are made before the clock starts
+    problem = problem_over(engine, n, inputs, block_size * blocks)
     engine.spans()
-    since = time.perf_counter()
+    sent, since = work.loopback(), time.perf_counter()
     with quiet():
-        model = fit_machine(fourier(block_size, blocks), engine)
-    seconds = time.perf_counter() - since
-    sent = work.loopback() - sent
+        result = solver(block_size).solve(problem)
+    seconds, sent = time.perf_counter() - since, work.loopback() - sent
     spans = [span for worker in engine.spans() for span in worker]
     peaks = engine.everywhere(work.peak_memory)
     engine.close()
-    times = [row.time for row in model.trace_]
+    times = [row.time for row in result.trace]
     at_work = work.covered(spans, lambda name: name != "sum")
     on_rows = work.covered(spans, lambda name: name not in ("sum", "once"))
     return {
         "seconds": seconds,
         "block_seconds": (times[-1] - times[0]) / blocks,
+        "local_block_seconds": None,
         "overhead": 1 - at_work / seconds,
         "overhead_and_solves": 1 - on_rows / seconds,
         "sent_per_block": sent / blocks,
         "peak_bytes": max(peaks),
     }
+
+
+def by_threads(workers: int, rows: int, inputs: int, block_size: int, blocks: int) -> float:
+    """Seconds of a block where the same rows are in this process, with as many threads."""
+    shards = [work.smooth_shard(number, rows, inputs) for number in range(workers)]
+    X, y = (np.concatenate([getattr(s, name) for s in shards]) for name in ("X", "target"))
+    map_ = RandomFourier(gamma=1 / inputs, n_components=block_size * blocks, random_state=100)
+    problem = Problem(map_.fit(X[:1]).design(X), y, Squared(), L2(1e-4))
+    with threadpool_limits(workers), quiet():
+        times = [row.time for row in solver(block_size).solve(problem).trace]
+    return (times[-1] - times[0]) / blocks
 
 
 def modelled(row: Row) -> Row:
@@ -125,21 +149,23 @@ def scaling(bench: Benchmark, options: argparse.Namespace) -> list[Row]:
     each = options.rows_per_worker
     for workers in options.workers:
         with work.cluster(workers) as client:
-            one_fit(client, 512, options.inputs, 64, 2)  # workers import what they need
+            one_epoch(client, 512, options.inputs, 64, 2)  # workers import what they need
             for kind in ("weak", "strong") if workers > 1 else ("weak",):
                 rows = each if kind == "weak" else each // workers
                 size = {"block_size": options.block_size, "blocks": options.blocks}
                 row = {
                     "part": kind,
                     "workers": workers,
-                    "cores": cores(),
+                    "cores": CORES,
                     "rows": rows * workers,
                     "inputs": options.inputs,
                     **size,
                     "data": "generated",
                 }
-                row |= one_fit(client, rows, options.inputs, **size)
+                row |= one_epoch(client, rows, options.inputs, **size)
                 row |= modelled(row)
+                if options.local and kind == "weak" and workers <= CORES:
+                    row["local_block_seconds"] = by_threads(workers, rows, options.inputs, **size)
                 found.append(row)
     base = found[0]["block_seconds"] if found[0]["workers"] == 1 else None
     for row in found:
@@ -152,11 +178,12 @@ def scaling(bench: Benchmark, options: argparse.Namespace) -> list[Row]:
 def shown(row: Row) -> dict[str, str]:
     """One line of the table."""
     busy = "" if row["workers"] <= row["cores"] else " (more than cores)"
-    efficiency = row["efficiency"]
+    efficiency, threads = row["efficiency"], row["local_block_seconds"]
     return {
         "scaling": f"{row['part']}, {row['workers']} workers{busy}",
         "rows": f"{row['rows']:,}",
         "s a block": f"{row['block_seconds']:.2f}",
+        "by threads": "–" if threads is None else f"{threads:.2f}",
         "efficiency": "–" if efficiency is None else f"{100 * efficiency:.0f} %",
         "overhead": f"{100 * row['overhead']:.1f} %",
         "with solves": f"{100 * row['overhead_and_solves']:.1f} %",
@@ -179,9 +206,15 @@ def local(options: argparse.Namespace, client: Any) -> Any:
 def by_blocks(options: argparse.Namespace, client: Any) -> Any:
     from mercer.dask import KernelRegressor
 
-    size = min(options.block_size, options.components // 2)
-    given = fourier(size, options.components // size).get_params(deep=False)
-    return KernelRegressor(client=client, **given | {"gamma": 0.1})
+    return KernelRegressor(
+        feature_map="fourier",
+        gamma=0.1,
+        n_components=options.components,
+        alpha=1e-6,
+        solver=solver(min(options.block_size, options.components // 2)),
+        random_state=100,
+        client=client,
+    )
 
 
 WAYS = {"local": local, "fourier": by_blocks}
@@ -191,7 +224,7 @@ WAYS = {"local": local, "fourier": by_blocks}
 def from_parquet(bench: Benchmark, options: argparse.Namespace) -> list[Row]:
     """Fits of both kinds from files that are generated."""
     found: list[Row] = []
-    workers = min(cores(), max(options.workers))
+    workers = min(CORES, max(options.workers))
     with tempfile.TemporaryDirectory() as name:
         since = time.perf_counter()
         size = work.write_parquet(Path(name), options.rows, options.columns, rows_of(options))
@@ -202,7 +235,7 @@ def from_parquet(bench: Benchmark, options: argparse.Namespace) -> list[Row]:
                 "part": "parquet",
                 "way": way,
                 "workers": workers,
-                "cores": cores(),
+                "cores": CORES,
                 "rows": options.rows,
                 "columns": options.columns,
                 "data": "generated",
@@ -251,13 +284,6 @@ def one_file_fit(folder: str, way: str, workers: int, options: argparse.Namespac
         "client_bytes": work.peak_memory(),
         "error": float(np.sqrt(np.mean((answers - truth) ** 2))),
     }
-
-
-def quiet() -> Any:
-    """No warnings that one epoch is not enough."""
-    from mercer.compare.records import quiet
-
-    return quiet()
 
 
 def main() -> None:

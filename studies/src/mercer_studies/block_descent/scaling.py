@@ -280,9 +280,10 @@ def dask_machines(processes: int) -> Iterator[Make]:
             memory_limit=0,
             silence_logs=logging.ERROR,
         ) as cluster,
-        Client(cluster) as client,
+        Client(cluster, set_as_default=False) as client,
     ):
-        homes = list(client.scheduler_info(n_workers=-1)["workers"])
+        client.wait_for_workers(processes, timeout=60)
+        homes = sorted(client.nthreads())
 
         def make(n: int, rows: int, inputs: int) -> Engine:
             shards = [
