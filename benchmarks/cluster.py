@@ -208,7 +208,7 @@ def by_blocks(options: argparse.Namespace, client: Any) -> Any:
 
     return KernelRegressor(
         feature_map="fourier",
-        gamma=0.1,
+        gamma=0.01,
         n_components=options.components,
         alpha=1e-6,
         solver=solver(min(options.block_size, options.components // 2)),
