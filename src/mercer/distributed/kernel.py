@@ -38,7 +38,7 @@ class _State(NamedTuple):
 
 
 class KernelPart(DesignPart):
-    """The rows of a shard and their coefficients; its kernel with other rows is made and forgotten."""
+    """The rows of a shard and their coefficients; the kernel of its rows is made and forgotten."""
 
     facts: KernelFacts
 

@@ -140,7 +140,7 @@ class NormalPart(DesignPart):
 
     def block(
         self, state: _State, J: Columns, mean: NDArray | None, bytes_per_row: float
-    ) -> tuple[NDArray, ...]:
+    ) -> tuple[NDArray | None, ...]:
         """Z_Jᵀ S R and Σ S R, less what the matrix of the penalty gives; Z_Jᵀ S (y − mean)."""
         self._allow(bytes_per_row)
         columns = J.numbers()
@@ -158,26 +158,28 @@ class NormalPart(DesignPart):
             inside, local = self.matrix.locate(columns)
             rhs = rhs.copy()
             rhs[inside] -= self.facts.n_rows * state.strengths * state.of_matrix[local]
-        return rhs, weighted.sum(axis=0), scale
+        return rhs, self._of_ones(weighted), scale
 
-    def gram(self, state: None, J: Columns) -> tuple[NDArray, NDArray]:
+    def gram(self, state: None, J: Columns) -> tuple[NDArray, NDArray | None]:
         """A triangle of Z_Jᵀ S Z_J, and Z_Jᵀ S 1."""
         columns = J.numbers()
         b = len(columns)
         if not self.n_rows:
-            return np.zeros(b * (b + 1) // 2), np.zeros(b)
+            return np.zeros(b * (b + 1) // 2), np.zeros(b) if self.facts.fit_intercept else None
         # The norm of a kernel's space hardly penalises what float32 rounds away.
         gram = self.rows.gram(columns, exact=self.matrix is not None)
+        if not self.facts.fit_intercept:
+            return packed(gram), None
         ones = self.rows.weighted(np.ones((self.n_rows, 1)))
         return packed(gram), self.rows.project(columns, ones)[:, 0]
 
-    def everywhere(self, state: _State) -> tuple[NDArray, NDArray]:
+    def everywhere(self, state: _State) -> tuple[NDArray, NDArray | None]:
         """``block`` of all columns."""
         weighted = self.rows.weighted(state.residual)
         sums = self._sums(weighted)
         if self.matrix is not None:
             sums[self.of] -= self.facts.n_rows * state.strengths * state.of_matrix
-        return sums, weighted.sum(axis=0)
+        return sums, self._of_ones(weighted)
 
     def scale(self, state: None, mean: NDArray) -> NDArray[np.float64]:
         """Zᵀ S (y − mean)."""
@@ -189,11 +191,11 @@ class NormalPart(DesignPart):
         norms = np.einsum("ij,ij->j", state.weights, state.of_matrix)
         return np.einsum("ij,ij->j", weighted, state.residual), norms
 
-    def products(self, state: None, V: NDArray, strengths: NDArray) -> tuple[NDArray, NDArray]:
+    def products(self, state: None, V: NDArray, strengths: NDArray) -> tuple[NDArray | None, ...]:
         """n times the matrix of the equations times V, less the identity of the penalty."""
         return self._product(self.rows.weighted(self._forward(V)), V, strengths)
 
-    def rest(self, state: None, x: NDArray, strengths: NDArray) -> tuple[NDArray, NDArray]:
+    def rest(self, state: None, x: NDArray, strengths: NDArray) -> tuple[NDArray | None, ...]:
         """n times the residual of the equations at x, less the identity of the penalty."""
         y = np.tile(self.target, (1, x.shape[1] // self.target.shape[1]))
         return self._product(self.rows.weighted(y - self._forward(x)), x, -strengths)
@@ -231,12 +233,18 @@ class NormalPart(DesignPart):
             return np.zeros((self.design.shape[1], weighted.shape[1]))
         return self.rows.rmatvec(weighted)
 
-    def _product(self, weighted: NDArray, V: NDArray, strengths: NDArray) -> tuple[NDArray, ...]:
+    def _product(
+        self, weighted: NDArray, V: NDArray, strengths: NDArray
+    ) -> tuple[NDArray | None, ...]:
         sums = self._sums(weighted)
         if self.matrix is not None and self.of.stop > self.of.start:
             of_matrix = self.matrix.matvec(self._weights_of(V))
             sums[self.of] += self.facts.n_rows * strengths * of_matrix
-        return sums, weighted.sum(axis=0)
+        return sums, self._of_ones(weighted)
+
+    def _of_ones(self, weighted: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """1ᵀ v, for the intercept if there is one."""
+        return weighted.sum(axis=0) if self.facts.fit_intercept else None
 
     def _allow(self, bytes_per_row: float) -> None:
         """Let columns that are made be cached, in so many bytes for each row."""
@@ -332,7 +340,7 @@ class RemoteNormalEquations(RemoteEquations, NormalEquations):
         if gram:
             with self.phase("gram"):
                 block.gram = self.run.kept("gram", columns)
-            n_words = len(J) * (len(J) + 1) // 2 + len(J)
+            n_words = len(J) * (len(J) + 1) // 2 + len(J) * self.problem.fit_intercept
             self.run.words["received", "gram"] += n_words
             self._send("gram", n_words * self._n_levels)
             block.maker = _matrix
