@@ -13,7 +13,7 @@ from mercer.distributed import Here, Run, Shard
 from mercer.distributed.parts import At, Coding, DesignFacts, DesignPart
 from mercer.distributed.problem import RemoteProblem
 from mercer.estimators.preprocessing import Preprocessing
-from mercer.problem import dual_gap
+from mercer.problem import dual_gap, precision
 
 NEWTON = solvers.NewtonCG(tol=1e-12)
 CG = solvers.ConjugateGradient(tol=1e-12, space="columns")
@@ -332,3 +332,38 @@ def test_states_of_points_leave_those_of_steps_alone(rng):
     assert not run.n_rebuilt
     part = run.engine.memory_of(0).part(run.id, 0, lambda: None)
     assert [type(version) for version in part._states].count(At) == At.kept
+
+
+# -- rounding ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_outputs", [0, 2])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", [losses.Squared(), losses.Logistic(), losses.Poisson()])
+def test_rounding_of_responses_is_estimated_as_on_one_machine(
+    loss, dtype, n_outputs, rng, monkeypatch
+):
+    monkeypatch.setattr(precision, "_ROWS", 4 * N)  # a sample that is all rows, of both
+    local, remote = pair(rng, loss, n_outputs, weights=_weights(rng), dtype=dtype)
+    theta = 10 * rng.normal(size=local.shape).astype(dtype)
+    rows = precision.sampled_rows(N)
+    wide = remote.wide_sample(rows)
+    assert wide.shape == remote.sample(rows)[0].shape == (local.n_rows, local.shape[0] - 1)
+    assert wide.dtype == np.float64
+    for of_wide in (None, wide):
+        # Rows of shards are in the order of all rows.
+        expected = precision.rounding(local, theta, of_wide)
+        assert precision.rounding(remote, theta, of_wide) == pytest.approx(expected, rel=1e-4)
+    np.testing.assert_allclose(precision.spread(remote), precision.spread(local), rtol=1e-5)
+    assert precision.beyond_reach(remote) == precision.beyond_reach(local)
+
+
+def test_a_sample_has_its_share_of_every_shard(rng):
+    local, remote = pair(rng, losses.Squared(), edges=(0, 2, 2, 90, 120))
+    design, y = remote.sample(np.arange(40))
+    assert 40 <= len(y) <= 44
+    assert design.shape == (len(y), local.shape[0] - 1)
+    assert set(y) <= set(local.y)
+    before = remote.run.n_requests
+    remote.sample(np.arange(40))
+    assert remote.run.n_requests == before

@@ -65,7 +65,9 @@ class DaskModel(Checked):
         from mercer.dask.intake import shards_of
 
         client = client_for(self.client)
-        engine = shards_of(client, X, y, sample_weight)
+        engine = shards_of(
+            client, X, y, sample_weight, takes=f"mercer.{self._local_class.__name__}"
+        )
         self.__dict__.pop("_at_work", None)
         try:
             fitted = self._fit_local(engine)
@@ -198,11 +200,6 @@ def _answer(method: str, like: NDArray, X: Any, model: Any) -> NDArray:
     return answer
 
 
-def _array_of(y: Any) -> Any:
-    """A dask array of targets or weights, which may be a series."""
-    return y.to_dask_array() if hasattr(y, "to_dask_array") else y
-
-
 def _has_proba(model: Any) -> bool:
     """True, or the local class's AttributeError that says which losses define probabilities."""
     return super(DaskClassifier, model).predict_proba is not None
@@ -275,6 +272,6 @@ class DaskClassifier(DaskModel):
 
 def _score(model: DaskModel, score: Any, X: Any, y: Any, weights: Any) -> float:
     """A score of the answers to all rows: numbers for each row come here, no features."""
-    parts = [_array_of(y), model.predict(X)] + ([] if weights is None else [_array_of(weights)])
-    truth, answer, *rest = model._computed(*parts)
+    parts = [y, model.predict(X)] + ([] if weights is None else [weights])
+    truth, answer, *rest = map(np.asarray, model._computed(*parts))
     return float(score(truth, answer, sample_weight=rest[0] if rest else None))

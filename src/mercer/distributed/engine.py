@@ -171,7 +171,9 @@ class Here:
     def changed(
         self, work: OfShard, *args: Any, own: Mapping[int, tuple[Any, ...]] | None = None
     ) -> Engine:
-        return Here(self.each(work, *args, own=own), self.n_workers)
+        other = Here(self.each(work, *args, own=own))
+        other.memories = self.memories
+        return other
 
     def everywhere(self, work: Callable[[Memory], Any]) -> list[Any]:
         return [work(memory) for memory in self.memories]

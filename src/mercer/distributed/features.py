@@ -226,6 +226,7 @@ def _alone(map_: Any) -> Any:
 
 
 def _fit_nested(map_: Any, rows: ScaledRows) -> FeatureMap:
+    map_._forget()
     base = map_.settled_base()
     map_.take_base(fit_map(base, rows), len(rows.columns.mean))
     if isinstance(map_, maps.SubspaceEmbedding):

@@ -209,7 +209,7 @@ class ShardedRows:
     def taken(self, rows: NDArray[np.bool_]) -> ShardedRows:
         """The rows of a mask (n,), as shards of their own."""
         cuts = np.split(np.asarray(rows), np.cumsum(self.lengths)[:-1])
-        own = {i: (mask,) for i, mask in enumerate(cuts)}
+        own = {i: (np.packbits(mask),) for i, mask in enumerate(cuts)}
         engine = self.engine.changed(_selected, own=own)
         self.log.engines.append(engine)
         given = summed(engine, columns_of_shard)
@@ -287,8 +287,8 @@ def _strata_of(shard: Shard, coding: Coding, classes: Callable[[NDArray], NDArra
     return classes(coding.apply(shard.target))
 
 
-def _selected(memory: Memory, number: int, shard: Shard, mask: NDArray[np.bool_]) -> Shard:
-    rows = np.flatnonzero(mask)
+def _selected(memory: Memory, number: int, shard: Shard, bits: NDArray[np.uint8]) -> Shard:
+    rows = np.flatnonzero(np.unpackbits(bits, count=len(shard)))
     weights = None if shard.weights is None else shard.weights[rows]
     return Shard(shard.X[rows], shard.target[rows], weights)
 

@@ -205,11 +205,20 @@ class DesignPart(Part):
         feature_map = self.facts.preprocessing.feature_map
         if not len(self.y):  # maps and scalers take no shard without rows
             return Dense(np.zeros((0, feature_map.n_features_out_), dtype=self.facts.dtype))
-        X = _checked(self.shard.X, self.facts)
+        X = self._inputs()
         X = X if self._counted is None else selected(X, self._counted)
         scaled = self.facts.preprocessing.scaled_rows(X)
         design = _with_threads(feature_map, self.facts.n_threads).design(scaled)
         return design.held(self.facts.hold) if isinstance(design, KernelColumns) else design
+
+    def _inputs(self) -> Any:
+        """Rows as maps take them, those of weight 0 among them: numbers of the fit, or texts."""
+        X = self.shard.X
+        if isinstance(X, PreparedRows):
+            return X
+        if self.facts.preprocessing.feature_map.takes_text:
+            return checked_texts(X)
+        return check_array(sound(X), accept_sparse="csr", dtype=self.facts.dtype)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -285,6 +294,13 @@ class DesignPart(Part):
         """The least and the largest entries of an expression."""
         return Extremes.of(self._evaluated(state, rows))
 
+    def sample(self, state: Any, n_rows: int) -> list[tuple[Any, NDArray]]:
+        """Inputs and targets of about its share of so many rows, evenly spaced."""
+        share = min(len(self.y), -(-n_rows * len(self.y) // self.facts.n_rows))
+        rows = np.unique(np.linspace(0, len(self.y) - 1, share).astype(np.int64))
+        counted = rows if self._counted is None else self._counted[rows]
+        return [(selected(self._inputs(), counted), self.y[rows])] if share else []
+
     def _evaluated(self, state: Any, rows: Expression) -> NDArray:
         arrays = {"y": self.y}
         if state is not None:
@@ -330,15 +346,6 @@ class _Terms(Problem):
         other = copy(self)
         other.loss = loss
         return other
-
-
-def _checked(X: Any, facts: DesignFacts) -> Any:
-    """Rows of a shard as maps take them: numbers in the type of the fit, or texts."""
-    if isinstance(X, PreparedRows):
-        return X
-    if facts.preprocessing.feature_map.takes_text:
-        return checked_texts(X) if len(X) else np.empty(0, dtype=object)
-    return check_array(sound(X), accept_sparse="csr", dtype=facts.dtype, ensure_min_samples=0)
 
 
 def _with_threads(feature_map: FeatureMap, n_threads: int | None) -> FeatureMap:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse, vstack
 
 from mercer.designs import Design
 from mercer.distributed.parts import At, DesignFacts, Mix
@@ -228,10 +229,33 @@ class RemoteProblem(Problem):
             )
         return super().alpha_max()
 
+    def sample(self, rows: NDArray[np.int64]) -> tuple[Design, NDArray]:
+        X, y = self._few(len(rows))
+        prepared = self.facts.preprocessing
+        return prepared.feature_map.design(prepared.scaled(X)), y
+
+    def wide_sample(self, rows: NDArray[np.int64]) -> Design:
+        """The design that ``sample`` gives of these rows, in float64."""
+        X, _ = self._few(len(rows))
+        ((_, design),) = self.facts.preprocessing.feature_map.designs(
+            self.facts.preprocessing.scaled(X).astype(np.float64)
+        )
+        return design
+
+    def _few(self, n_rows: int) -> tuple[Any, NDArray]:
+        """Inputs and targets of about so many rows of all shards."""
+        if "sample" not in self._facts:
+            inputs, targets = zip(*self.run.total("sample", n_rows), strict=True)
+            join = vstack if issparse(inputs[0]) else np.concatenate
+            self._facts["sample"] = join(inputs), np.concatenate(targets)
+        return self._facts["sample"]
+
     def with_loss(self, loss: Loss) -> RemoteProblem:
         other = copy(self)
         other.loss = loss
-        other._facts = {name: self._facts[name] for name in {"mean squares"} & self._facts.keys()}
+        other._facts = {
+            name: self._facts[name] for name in {"mean squares", "sample"} & self._facts.keys()
+        }
         return other
 
     def easier(self) -> RemoteProblem:

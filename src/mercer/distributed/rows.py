@@ -118,13 +118,19 @@ class RemoteRows(NDArrayOperatorsMixin):
             self if np.dtype(dtype) == self.dtype else self._made(_as_type, (self, np.dtype(dtype)))
         )
 
+    def reshape(self, n_rows: int, n_columns: int) -> RemoteRows:
+        """One column for each output, (n, -1)."""
+        if (n_rows, n_columns) != (self.n_rows, -1):
+            raise NotImplementedError(f"rows on workers have shape ({self.n_rows}, -1) or theirs.")
+        return self._made(_as_columns, (self,))
+
     def min(self, axis: int = 0) -> NDArray:
         """The least entry of every output."""
         return self._extremes(axis).least
 
-    def max(self, axis: int = 0) -> NDArray:
-        """The largest entry of every output."""
-        return self._extremes(axis).largest
+    def max(self, axis: int = 0, initial: float = -np.inf) -> NDArray:
+        """The largest entry of every output, and ``initial`` at least."""
+        return np.maximum(self._extremes(axis).largest, initial)
 
     def _extremes(self, axis: int) -> Extremes:
         if axis != 0:
@@ -143,7 +149,7 @@ class RemoteRows(NDArrayOperatorsMixin):
         self, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
         if function is np.max and len(args) == 1 and kwargs.keys() <= {"initial"}:
-            return max(float(np.max(self.max())), kwargs.get("initial", -np.inf))
+            return float(np.max(self.max(**kwargs)))
         if function not in _BY_ROWS or kwargs:
             return NotImplemented
         return self._made(function, args)
@@ -158,6 +164,10 @@ class RemoteRows(NDArrayOperatorsMixin):
         told = tuple(a.expression if isinstance(a, RemoteRows) else a for a in arguments)
         point = next(iter(points.values()), None)
         return RemoteRows(self.ask, Expression(function, told), like, self.n_rows, point)
+
+
+def _as_columns(rows: NDArray) -> NDArray:
+    return rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
 
 
 def _as_type(rows: NDArray, dtype: np.dtype) -> NDArray:

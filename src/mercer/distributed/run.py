@@ -264,8 +264,8 @@ class Run:
 
 
 def _n_words(value: Any) -> int:
-    """Numbers in arrays, and in tuples of them."""
-    if isinstance(value, tuple):
+    """Numbers in arrays, and in tuples and lists of them."""
+    if isinstance(value, (tuple, list)):
         return sum(_n_words(each) for each in value)
     return int(getattr(value, "size", 0))
 

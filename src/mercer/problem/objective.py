@@ -385,6 +385,10 @@ class Problem:
             theta[-1] = best_constant(self.loss, self.y, theta[-1], self.row_mean)
         return self.penalty.alpha_max(self.weights_of(self.at(theta).gradient))
 
+    def sample(self, rows: NDArray[np.int64]) -> tuple[Design, NDArray]:
+        """The design and the targets of a few rows; of others where the rows are elsewhere."""
+        return self.design.rows(rows), self.y[rows]
+
     def with_penalty(self, penalty: Penalty) -> Problem:
         """The same problem with another penalty."""
         other = copy(self)

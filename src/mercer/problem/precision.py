@@ -38,13 +38,12 @@ def rounding(problem: Problem, theta: NDArray, wide: Design | None = None) -> fl
     ``wide`` are ``sampled_rows`` with features in float64, which show the rounding of those in
     float32. The largest estimate over the outputs counts; it is 0 for targets that are all 0.
     """
-    rows = sampled_rows(problem.n_rows)
-    design = problem.design.rows(rows)
+    design, y = problem.sample(sampled_rows(problem.n_rows))
     weights = problem.weights_of(theta)
     columns = np.abs(weights.reshape(len(weights), -1).astype(np.float64))
     largest = columns.max(axis=0, initial=0.0)  # squares may leave the range
     shares = np.square(columns / np.where(largest > 0, largest, 1.0))
-    squares = design.column_sqnorms() / len(rows)
+    squares = design.column_sqnorms() / len(y)
     eps = float(np.finfo(problem.dtype).eps)
     noise = eps * largest * np.sqrt(squares @ shares)
     responses = design.matvec(weights)
@@ -55,7 +54,7 @@ def rounding(problem: Problem, theta: NDArray, wide: Design | None = None) -> fl
         noise = np.hypot(noise, eps * np.abs(theta[-1].astype(np.float64)))
     if problem.fit_intercept:
         responses = responses + theta[-1]
-    residuals = np.square(problem.loss.gradient(responses, problem.y[rows]), dtype=np.float64)
+    residuals = np.square(problem.loss.gradient(responses, y), dtype=np.float64)
     residuals = eps * np.sqrt(np.mean(residuals, axis=0)).reshape(-1)
     ridge = problem.n_rows * problem.penalty.alpha
     if ridge and isinstance(problem.penalty, RKHSNorm):
@@ -86,7 +85,8 @@ def beyond_reach(problem: Problem) -> bool:
         return True
     if not isinstance(problem.penalty, RKHSNorm):
         return False
-    noise = 0.1 * float(limits.eps) * _largest(problem.design.rows(sampled_rows(problem.n_rows)))
+    design, _ = problem.sample(sampled_rows(problem.n_rows))
+    noise = 0.1 * float(limits.eps) * _largest(design)
     return noise > ENOUGH[problem.dtype] * problem.penalty.alpha * np.sqrt(problem.n_rows)
 
 
@@ -102,7 +102,7 @@ def spread(problem: Problem) -> NDArray[np.float64]:
     shares = y / np.where(largest > 0, largest, 1.0)
     whole = np.sqrt(problem.row_mean(np.square(shares)))
     if problem.fit_intercept:
-        shares -= problem.row_mean(shares)
+        shares = shares - problem.row_mean(shares)
     sizes = np.sqrt(problem.row_mean(np.square(shares)))
     constant = sizes <= 4 * float(np.finfo(problem.dtype).eps)
     return largest * np.where(constant, whole, sizes)
