@@ -78,6 +78,11 @@ def peak_memory(memory: Any = None) -> int:
     return 1024 * int(match[1]) if match else 0
 
 
+def processor_seconds(memory: Any = None) -> float:
+    """Of this process so far."""
+    return time.process_time()
+
+
 def n_rows(memory: Any, number: int, shard: Shard) -> int:
     """Rows of a shard."""
     return len(shard)

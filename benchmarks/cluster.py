@@ -58,8 +58,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rows", type=int, help="fit so many rows of generated Parquet files")
     parser.add_argument("--columns", type=int, default=20, help="of these files, 5 or more")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
+    parser.add_argument("--trees", type=int, default=1, help="of the local machine")
     parser.add_argument("--components", type=int, default=1024, help="of the Fourier machine")
-    parser.add_argument("--memory-limit", default="4GB", help="of a worker that reads Parquet")
+    parser.add_argument("--memory-limit", default="8GB", help="of a worker that reads Parquet")
 
 
 # --- overhead and scaling --------------------------------------------------------------------
@@ -200,7 +201,7 @@ def shown(row: Row) -> dict[str, str]:
 def local(options: argparse.Namespace, client: Any) -> Any:
     from mercer.dask import LocalKernelRegressor
 
-    return LocalKernelRegressor(client=client, random_state=100)
+    return LocalKernelRegressor(client=client, n_trees=options.trees, random_state=100)
 
 
 def by_blocks(options: argparse.Namespace, client: Any) -> Any:
@@ -248,6 +249,7 @@ def from_parquet(bench: Benchmark, options: argparse.Namespace) -> list[Row]:
             "Parquet, generated": f"{row['way']}, {row['rows']:,} x {row['columns']}",
             "workers": str(row["workers"]),
             "s": f"{row['seconds']:.1f}",
+            "of processors": f"{row['processor_seconds']:.1f}",
             "rows/s": f"{row['rows'] / row['seconds']:,.0f}",
             "peak MB of a worker": " ".join(f"{peak / MB:.0f}" for peak in row["peak_bytes"]),
             "before": f"{row['before_bytes'] / MB:.0f}",
@@ -269,16 +271,19 @@ def one_file_fit(folder: str, way: str, workers: int, options: argparse.Namespac
     """A fit in a cluster of its own: seconds, memory, and the error on rows not seen."""
     with work.cluster(workers, options.memory_limit) as client:
         before = max(client.run(work.peak_memory).values())
+        worked = sum(client.run(work.processor_seconds).values())
         model = WAYS[way](options, client)
         since = time.perf_counter()
         with quiet():
             model.fit(folder, "y")
         seconds = time.perf_counter() - since
+        worked = sum(client.run(work.processor_seconds).values()) - worked
         peaks = sorted(client.run(work.peak_memory).values())
     new, truth = friedman(NEW_ROWS, NEW_SEED, options.columns)
     answers = model.to_local().predict(new)
     return {
         "seconds": seconds,
+        "processor_seconds": worked,
         "peak_bytes": peaks,
         "before_bytes": before,
         "client_bytes": work.peak_memory(),
