@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from mercer.datasets import DataError
-from mercer.distributed import Here
+from mercer.distributed import Here, gathered
 from mercer.kernels import Gaussian
 from mercer.plots import save_figure
 from mercer_studies import runner
@@ -30,6 +32,22 @@ SETTINGS = {
     "probe": 2**18,
     "network": {"name": "10 Gb/s", "bandwidth": 1.25e9, "latency": 1e-4},
 }
+
+
+@contextmanager
+def within(seconds):
+    """Fail what takes longer."""
+
+    def fail(*_):
+        raise AssertionError(f"it took longer than {seconds} seconds")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +165,21 @@ def test_latency_bandwidth_and_tasks_are_told_apart(monkeypatch):
     assert link.latency == pytest.approx(0.01)
     assert link.bandwidth == pytest.approx(1e8)
     assert link.dispatch == pytest.approx(0.002)
+
+
+def test_processes_of_dask_hold_rows_and_make_blocks():
+    """One process, within a minute: what is measured of it is what a worker did."""
+    pytest.importorskip("distributed")
+    with within(60), scaling.dask_machines(1) as make:
+        engine = make(2, 30, 3)
+        assert gathered(engine, len) == [30, 30]
+        points = np.random.default_rng(0).standard_normal((70, 409))  # sent by themselves
+        wide = make(1, 50, 409)
+        laps = scaling._one_block(wide, points, 0.1)
+        assert 0 < laps["compute"] <= laps["seconds"]
+        assert laps["broadcast"] <= laps["seconds"]
+        engine.close()
+        wide.close()
 
 
 # --- the claim -------------------------------------------------------------------------------
