@@ -67,9 +67,14 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def solver(block_size: int) -> BlockCoordinateDescent:
-    """One epoch of the paper's algorithm."""
+    """One epoch of the paper's algorithm, after which nothing need be kept."""
     return BlockCoordinateDescent(
-        block_size=block_size, max_iter=1, tol=1e-12, trace="block", accelerated=False
+        block_size=block_size,
+        max_iter=1,
+        tol=1e-12,
+        trace="block",
+        accelerated=False,
+        hold=0,
     )
 
 

@@ -25,6 +25,7 @@ CLOSE, NEAR = 1.25, 1.5
 _COLOURS = {ENGINE: "#D55E00"}
 _OTHER = "#0072B2"
 _MEASURED = "#000000"
+_SHORT = {ENGINE: "this engine"}
 
 
 def points(run: Record, simulated: bool, link: str | None = None) -> dict[int, float]:
@@ -68,10 +69,12 @@ def figure5(records: Iterable[Record]) -> Figure:
     names = dict.fromkeys(link["name"] for run in known for link in run["links"])
     keys = [legend_key("measured", _MEASURED, "o", linestyle="")]
     keys += [
-        legend_key(f"simulated, {name}", _colour(name), "s", linestyle="--", hollow=True)
+        legend_key(
+            f"simulated, {_SHORT.get(name, name)}", _colour(name), "s", linestyle="--", hollow=True
+        )
         for name in names
     ]
-    keys.append(legend_key("no cost of sending", AID["color"], ""))
+    keys.append(legend_key("sending is free", AID["color"], ""))
     legend(figure, keys)
     return figure
 
@@ -186,7 +189,7 @@ def _panel(panels: Sequence[Axes], name: str, runs: Sequence[Record]) -> None:
     _machine_axis(panel, run)
     panel.set_ylim(0, 1.2 * max(point["seconds"] for point in run["curve"]))
     panel.set(xlabel="machines", ylabel="seconds of a block")
-    rows = f"{thousands(run['rows'])} rows a machine, p = {run['inputs']}, b = {run['block_size']}"
+    rows = f"{thousands(run['rows'])} rows a machine, d = {run['inputs']}, b = {run['block_size']}"
     titled(panel, with_paper_name(run), about(run, rows))
 
 
