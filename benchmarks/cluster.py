@@ -59,7 +59,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--columns", type=int, default=20, help="of these files, 5 or more")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=list(WAYS))
     parser.add_argument("--trees", type=int, default=1, help="of the local machine")
-    parser.add_argument("--components", type=int, default=1024, help="of the Fourier machine")
+    parser.add_argument("--components", type=int, default=512, help="of the Fourier machine")
+    parser.add_argument("--columns-at-once", type=int, default=64, help="its blocks")
     parser.add_argument("--memory-limit", default="8GB", help="of a worker that reads Parquet")
 
 
@@ -217,7 +218,7 @@ def by_blocks(options: argparse.Namespace, client: Any) -> Any:
         gamma=0.01,
         n_components=options.components,
         alpha=1e-6,
-        solver=solver(min(options.block_size, options.components // 2)),
+        solver=solver(min(options.columns_at_once, options.components)),
         random_state=100,
         client=client,
     )
