@@ -87,11 +87,11 @@ def test_a_path_of_strengths(rng):
 
 
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_sparse_shards(fit_intercept, rng):
-    local, remote = pair(
-        rng, losses.Logistic(), sparse=True, name="linear", fit_intercept=fit_intercept
-    )
-    _assert_same(local, remote)
+@pytest.mark.parametrize("name", ["linear", "fourier", "binning", "nystroem"])
+def test_sparse_shards(name, fit_intercept, rng):
+    for loss, solver in [(losses.Logistic(), NEWTON), (losses.Squared(), CG)]:
+        local, remote = pair(rng, loss, sparse=True, name=name, fit_intercept=fit_intercept)
+        _assert_same(local, remote, solver)
 
 
 def test_shards_without_rows_of_a_class(rng):
@@ -192,6 +192,24 @@ def test_a_step_sends_theta_and_nothing_of_as_many_entries_as_rows(loss, solver,
     assert small <= remote.shape[0] * (1 + run.n_requests // 50) * k + 20 * k
 
 
+def test_an_iteration_sends_one_direction(rng):
+    remote, sent = pair(rng, losses.Squared(), name="binning")[1], []
+    theta, words = int(np.prod(remote.shape)), remote.run.words
+
+    def look(state):
+        sent.append(
+            [sum(words[way, ask] for way, ask in words if way == to) for to in ("sent", "received")]
+        )
+
+    cg = solvers.ConjugateGradient(tol=1e-10, space="columns", check_every=10)
+    result = cg.solve(remote, callback=look)
+    for iteration, change in enumerate(np.diff(sent, axis=0), 2):
+        if iteration < result.n_iter:
+            looks = 1 + (iteration % 10 == 0)  # a direction, and sometimes θ for the true residual
+            assert change[0] == looks * theta
+            assert change[1] == looks * theta + (looks - 1)  # and F
+
+
 def test_an_evaluation_is_one_request(rng):
     remote = pair(rng, losses.Logistic())[1]
     remote.reference()
@@ -267,8 +285,13 @@ def test_a_wrong_state_is_noticed_and_made_again(rng):
         part.held(point.responses.version).responses = part.y + 3.0
         part.held(point.responses.version)._curvature = None
     assert not np.allclose(point.curvature_product(v), right)
-    for _ in range(250):  # an audit each 50 products, of every shard in turn
-        point.curvature_product(v)
+
+    def go_on():
+        for _ in range(250):  # an audit each 50 products, of every shard in turn
+            point.curvature_product(v)
+
+    with pytest.warns(RuntimeWarning, match="responses of shard . were off by"):
+        go_on()
     assert run.n_wrong == 1
     np.testing.assert_allclose(point.curvature_product(v), right, rtol=1e-11)
 

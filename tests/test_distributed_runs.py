@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from mercer import get_config
 from mercer.distributed import Here, Part, Run, Shard, gathered, summed
 
 
@@ -134,3 +135,48 @@ def test_the_end_of_a_fit_frees_what_workers_derived(data):
     assert engine.memories[0].runs() == {run.id}
     run.forget()
     assert all(not memory.runs() for memory in engine.memories)
+
+
+def test_a_truth_of_all_shards_is_sent_once(data):
+    sent = []
+
+    class Sharing(Here):
+        def share(self, value):
+            sent.append(value)
+            return value
+
+    X, y = np.tile(data[0], (1, 4000)), data[1]
+    run = Run(Sharing([Shard(X[a:b], y[a:b]) for a, b in pairwise((0, 9, 40))]), Residual, None)
+    assert not sent  # nothing is made for a run of which nothing is asked
+    w = np.ones(X.shape[1])
+    run.total("gradient", version=0, truth=lambda number: w)
+    assert sum(value is w for value in sent) == 1
+    assert run.words["sent", "truth"] == len(w)
+
+
+def test_states_that_are_used_stay(data):
+    run = Run(_engine(data), Residual, None)
+    truths = {version: np.full(3, float(version)) for version in range(5)}
+
+    def ask(version):
+        return run.total("gradient", version=version, truth=lambda number: truths[version])
+
+    first = ask(0)
+    for version in (1, 2, 3, 4):
+        ask(version)
+        np.testing.assert_array_equal(ask(0), first)
+    assert run.n_rebuilt == 4 * 4  # of the new versions, in four shards
+
+
+def test_work_is_bounded_by_what_a_worker_may_hold(data):
+    class Asked(Part):
+        def limit(self, state):
+            return get_config()["max_memory"] or 0
+
+    engine = _engine(data)
+    run = Run(engine, Asked, None)
+    assert run.total("limit") == 0
+    engine.memories[0].limit = 2**40
+    assert 0 < run.total("limit") < 2 * 2**40  # of the two shards that it has
+    engine.memories[0].limit = 1
+    assert run.total("limit") == 2

@@ -4,17 +4,40 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+
+from mercer._config import config_context
+from mercer._machine import held_memory
 
 __all__ = ["WORKER", "Memory"]
 
 
+_SHARE = 0.8  # of its limit that a worker may fill: the rest is for what comes and goes
+
+
 class Memory:
-    """Parts of fits on one worker, by the identity of the fit and the number of the shard."""
+    """Parts of fits on one worker, by the identity of the fit and the number of the shard.
+
+    Attributes
+    ----------
+    limit : int or None
+        Bytes of the worker's process, beyond which it is ended; an engine that knows them sets it.
+    """
 
     def __init__(self) -> None:
+        self.limit: int | None = None
         self._parts: dict[tuple[str, int], Any] = {}
         self._lock = threading.Lock()
+
+    def bounded(self) -> AbstractContextManager[None]:
+        """A context in which work takes no more memory than the limit leaves.
+
+        Features that would not fit are then made anew for every product, as on one machine.
+        """
+        if self.limit is None:
+            return nullcontext()
+        return config_context(max_memory=max(1, int(_SHARE * self.limit) - held_memory()))
 
     def part(self, run: str, number: int, make: Callable[[], Any]) -> Any:
         """The part of a fit of one shard, made the first time."""

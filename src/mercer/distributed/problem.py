@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -60,6 +61,19 @@ class _Asked:
         asked = self.run if rows.point is None else rows.point
         return asked.total(ask, rows.expression)
 
+    def audit(self, version: At, theta: NDArray) -> None:
+        """Look whether the responses of one shard are those of θ; of each shard in turn."""
+        number = self.n_products // _AUDIT_EVERY % self.run.engine.n_shards
+        n_wrong = self.run.n_wrong
+        difference = self.run.audit(version, lambda number: theta, number)
+        if self.run.n_wrong > n_wrong:
+            warnings.warn(
+                f"responses of shard {number} were off by {difference:.2g} of their size from what "
+                "follows from its rows; those of all shards are made again.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
     def new_point(self) -> At:
         """The name of another state."""
         self.n_points += 1
@@ -112,8 +126,7 @@ class RemoteResponses(RemoteRows):
         asked = self._asked
         asked.n_products += 1
         if asked.n_products % _AUDIT_EVERY == 0:
-            number = asked.n_products // _AUDIT_EVERY % asked.run.engine.n_shards
-            asked.run.audit(self.version, lambda number: self._theta, number)
+            asked.audit(self.version, self._theta)
         return self.total("product", loss, v, outputs)
 
     def mixed(

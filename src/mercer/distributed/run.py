@@ -14,6 +14,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -150,8 +151,12 @@ class Run:
     words: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
-        self._plan = self.engine.share(_Plan(self.id, self.kind, self.facts))
         self._begun: set[type] = set()  # kinds of versions that were asked for
+
+    @cached_property
+    def _plan(self) -> Handle:
+        """How parts are made, sent when something is first asked of them."""
+        return self.engine.share(_Plan(self.id, self.kind, self.facts))
 
     def total(
         self,
@@ -292,7 +297,7 @@ def answer(
     """What a part answers to a request, or that it misses the state that it needs."""
     part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
     rebuilt = 0
-    with part.lock, part.working():
+    with part.lock, part.working(), memory.bounded():
         state = None
         if version is not None:
             state = part.state(version, update)
@@ -307,6 +312,6 @@ def _audited(
     memory: Memory, number: int, shard: Shard, plan: _Plan, version: Any, truth: Any
 ) -> float:
     part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
-    with part.lock, part.working():
+    with part.lock, part.working(), memory.bounded():
         state = part.held(version)
         return 0.0 if state is None else part.difference(state, part.made(version, truth))
