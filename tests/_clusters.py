@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
+from pathlib import Path
 
 import dask
 from distributed import Client, LocalCluster
 
-_IN_MEMORY = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}
+from mercer.dask.clusters import ONE_THREAD
+
+_SETTINGS = {f"distributed.worker.memory.{name}": False for name in ("target", "spill", "pause")}
+_SETTINGS["distributed.nanny.pre-spawn-environ"] = {}  # nannies would set it for this process too
 
 
 @contextmanager
@@ -36,7 +42,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 @contextmanager
 def cluster(n_workers: int = 2, memory: str = "1GB", **options) -> Iterator[Client]:
-    """The client of a cluster of processes, with no spilling; ``nanny=False`` is for no nannies."""
+    """The client of a cluster of processes that nannies watch, with no spilling."""
     arguments = {
         "n_workers": n_workers,
         "threads_per_worker": 1,
@@ -45,15 +51,42 @@ def cluster(n_workers: int = 2, memory: str = "1GB", **options) -> Iterator[Clie
         "dashboard_address": ":0",
         "memory_limit": memory,
         "silence_logs": 50,
+        "env": ONE_THREAD,
         **options,
     }
     with (
-        dask.config.set(_IN_MEMORY),
+        dask.config.set(_SETTINGS),
         LocalCluster(**arguments) as made,
         Client(made, set_as_default=False) as client,
     ):
-        client.wait_for_workers(n_workers, timeout=60)
+        if n_workers:
+            client.wait_for_workers(n_workers, timeout=60)
         yield client
+
+
+@contextmanager
+def bare_cluster(n_workers: int) -> Iterator[Client]:
+    """As ``cluster``, of workers without nannies: they do not come back."""
+    import mercer
+
+    folders = [str(Path(mercer.__file__).parents[1]), str(Path(__file__).parent)]
+    path = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
+    with cluster(0) as client:
+        command = [sys.executable, "-m", "distributed.cli.dask_worker", client.scheduler.address]
+        command += ["--no-nanny", "--nthreads", "1", "--no-dashboard", "--memory-limit", "1GB"]
+        workers = [
+            subprocess.Popen(
+                command, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.DEVNULL
+            )
+            for _ in range(n_workers)
+        ]
+        try:
+            client.wait_for_workers(n_workers, timeout=60)
+            yield client
+        finally:
+            for worker in workers:
+                worker.kill()
+                worker.wait()
 
 
 def mend(client: Client, n_workers: int) -> None:

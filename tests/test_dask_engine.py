@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 
 import numpy as np
 import pytest
@@ -374,11 +375,14 @@ class TestClients:
 
     def test_without_a_client_a_cluster_of_this_machine_is_started_once(self, caplog, monkeypatch):
         monkeypatch.setattr(clusters, "cores", lambda: 1)
+        before = dict(os.environ)
         with caplog.at_level("INFO", "mercer"):
             client = clusters.client_for()
             try:
                 assert clusters.client_for() is client
                 assert len(client.nthreads()) == 1
+                assert dict(os.environ) == before
+                assert set(client.run(os.getenv, "OMP_NUM_THREADS").values()) == {"1"}
             finally:
                 clusters.close_own()
         told = [record.getMessage() for record in caplog.records if record.name == "mercer"]

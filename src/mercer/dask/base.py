@@ -42,12 +42,11 @@ class DaskModel(Checked):
         Parameters
         ----------
         X : dask array or dask data frame of shape (n_samples, n_features), or path
-            A path is a folder of Parquet files.
+            A path is a folder of Parquet files, which all workers can read.
         y : dask array or series of shape (n_samples,), or of shape (n_samples, n_outputs), or str
-            With a path, the name of the column to predict.
+            A string is the column of the data frame or of the files that is to be predicted.
         sample_weight : dask array or series of shape (n_samples,), or str, default=None
-            Non-negative; a weight of two is the same as a row given twice. With a path, the name of
-            the column of weights.
+            Non-negative; a weight of two is the same as a row given twice. A string is a column.
 
         Returns
         -------
@@ -156,7 +155,7 @@ class DaskModel(Checked):
         Returns
         -------
         dask array of shape (n_samples,) or (n_samples, n_outputs)
-            In the chunks of X.
+            In the chunks of X. Of a data frame the columns of the fit are taken by their names.
         """
         return self._mapped("predict", X)
 
@@ -172,6 +171,9 @@ class DaskModel(Checked):
                 f"X must be a dask array or a dask data frame; got {type(X).__name__}, which "
                 "the model of to_local() takes."
             )
+        names = vars(local).get("feature_names_in_")
+        if is_frame and names is not None:
+            X = X[list(names)]
         example = X._meta_nonempty.iloc[:1] if is_frame else np.zeros((1, X.shape[1]), X.dtype)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the rows are no example of any data
@@ -214,7 +216,7 @@ class DaskRegressor(DaskModel):
         Parameters
         ----------
         X, y, sample_weight
-            As for ``fit``, without paths.
+            As for ``fit``, but for paths.
 
         Returns
         -------
@@ -234,7 +236,7 @@ class DaskClassifier(DaskModel):
         Parameters
         ----------
         X, y, sample_weight
-            As for ``fit``, without paths.
+            As for ``fit``, but for paths.
 
         Returns
         -------
@@ -272,6 +274,7 @@ class DaskClassifier(DaskModel):
 
 def _score(model: DaskModel, score: Any, X: Any, y: Any, weights: Any) -> float:
     """A score of the answers to all rows: numbers for each row come here, no features."""
+    y, weights = (X[each] if isinstance(each, str) else each for each in (y, weights))
     parts = [y, model.predict(X)] + ([] if weights is None else [weights])
     truth, answer, *rest = map(np.asarray, model._computed(*parts))
     return float(score(truth, answer, sample_weight=rest[0] if rest else None))

@@ -18,8 +18,11 @@ from mercer.dask.packages import package
 if TYPE_CHECKING:
     from distributed import Client
 
-__all__ = ["check_versions", "client_for", "close_own"]
+__all__ = ["ONE_THREAD", "check_versions", "client_for", "close_own"]
 
+# What workers of one thread are told; their nannies would tell it the process of the client too.
+ONE_THREAD = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "OPENBLAS", "MKL")}
+_NANNIES = "distributed.nanny.pre-spawn-environ"
 _SECONDS = 30.0  # to reach a scheduler, and for a first worker to come
 _OWN: dict[int, Any] = {}  # the client of a cluster that was started here, by process
 
@@ -124,13 +127,15 @@ def _own(distributed: Any) -> Any:
     client = _OWN.get(os.getpid())
     if client is None or client.status != "running":
         n_workers = cores()
-        cluster = distributed.LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            processes=True,
-            host="127.0.0.1",
-            dashboard_address=":0",
-        )
+        with package("dask.config").set({_NANNIES: {}}):
+            cluster = distributed.LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address=":0",
+                env=ONE_THREAD,
+            )
         client = _OWN[os.getpid()] = distributed.Client(cluster, set_as_default=False)
         atexit.register(close_own)
         tell("no client is given: a cluster of %d processes runs on this machine", n_workers)

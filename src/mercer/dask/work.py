@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from mercer._blas import blas_threads
-from mercer._machine import cores
 from mercer.dask.packages import package
 from mercer.distributed.engine import add_in_pairs
 from mercer.distributed.memory import WORKER, Memory
@@ -124,7 +123,7 @@ def filled(value: Any, given: Sequence[Any]) -> Any:
 
 
 class _Threads:
-    """BLAS has as many threads as this worker has cores for each of its tasks.
+    """BLAS has as many threads as the worker.
 
     The setting is the process's: the first task makes it and the last one undoes it.
     """
@@ -150,8 +149,8 @@ _THREADS = _Threads()
 
 
 def _threads_of_a_task() -> int:
-    """Threads for one of the tasks that this worker does at once, on a host of several workers."""
-    return max(1, min(cores(), package("distributed").get_worker().state.nthreads))
+    """As many as whoever started the worker gave it."""
+    return max(1, package("distributed").get_worker().state.nthreads)
 
 
 def on_shard(owner: str, number: int, work: bytes, own: bytes, shard: Any, *given: Any) -> Answer:

@@ -223,6 +223,9 @@ def _rows_of(model: Any, engine: Engine, log: Log) -> ShardedRows:
     first = next(i for i, look in enumerate(looks) if look.n_rows)
     (head,) = engine.fetch(engine.each(_head, numbers=[first]))
     validate_data(model, head, accept_sparse="csr", dtype=float_types(head))
+    names = getattr(engine, "columns", None)  # of data frames whose shards are arrays
+    if names is not None and all(isinstance(name, str) for name in names):
+        model.feature_names_in_ = np.asarray(names, dtype=object)
     dtype = np.result_type(*(look.dtype for look in looks if look.n_rows))
     classes: NDArray | None = None
     of_class: NDArray[np.float64] | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -11,12 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mercer._array import Matrix, row_chunks
+from mercer._rows import selected
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.parts import DesignFacts, DesignPart
 from mercer.distributed.remote import Columns, RemoteEquations
 from mercer.distributed.solves import RemoteBlock
 from mercer.equations import KernelEquations
-from mercer.estimators.preprocessing import Rows
 from mercer.kernels import Kernel
 
 __all__ = ["KernelFacts", "KernelPart", "RemoteKernelEquations"]
@@ -42,11 +43,15 @@ class KernelPart(DesignPart):
 
     facts: KernelFacts
 
-    def _design(self, rows: Rows) -> Design:
+    @cached_property
+    def design(self) -> Design:
         facts = self.facts
-        if not len(rows):
+        if not len(self.y):
             return Dense(np.zeros((0, 0), dtype=facts.dtype))
-        scaled = facts.preprocessing.scaled_rows(rows.X)
+        X = self._inputs()
+        scaled = facts.preprocessing.scaled_rows(
+            X if self._counted is None else selected(X, self._counted)
+        )
         kernel = facts.preprocessing.feature_map.kernel_
         return KernelColumns(scaled, kernel, n_jobs=facts.n_threads)
 

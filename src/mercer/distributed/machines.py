@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from copy import copy
+from dataclasses import dataclass, field, fields, replace
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
@@ -144,8 +145,10 @@ class ShardedRows:
 
     def by_number(self) -> PreparedRows:
         """The scaled rows, brought here when they are asked for by number."""
-        rows = RowsByNumber(self.engine, self.lengths, len(self.given.mean), self.dtype)
-        return rows.prepared(None if self.scaler is None else self.scaler.transform)
+        return self._by_number().prepared(None if self.scaler is None else self.scaler.transform)
+
+    def _by_number(self) -> RowsByNumber:
+        return RowsByNumber(self.engine, self.lengths, len(self.given.mean), self.dtype)
 
     def fit_scaler(self, scale: bool) -> Scaler:
         """A scaler fitted to the rows, or None without ``scale``."""
@@ -164,12 +167,23 @@ class ShardedRows:
 
     def fit_design(self, map_: FeatureMap) -> Design:
         """The design of these rows by a map that is fitted to them."""
-        return _ShardedDesign(self._facts(fit_map(map_, self)))
+        return _ShardedDesign(self._facts(fit_map(map_, self), self.dtype))
 
-    def _facts(self, map_: FeatureMap) -> DesignFacts:
+    def wide_rows(
+        self, prepared: Preprocessing, problem: RemoteProblem, few: NDArray[np.int64]
+    ) -> Design:
+        """The design of the rows that ``problem.sample`` has, in float64."""
+        return problem.wide_sample(few)
+
+    def wide_design(self, prepared: Preprocessing) -> Design:
+        """The design of these rows, as they were given, in float64."""
+        given = replace(self, scaler=prepared.scaler)
+        return _ShardedDesign(given._facts(prepared.feature_map, np.dtype(np.float64)))
+
+    def _facts(self, map_: FeatureMap, dtype: Any) -> DesignFacts:
         prepared = Preprocessing(self.scaler, map_)
         mean_weight = self.total_weight / len(self)
-        common = (self.coding, self.loss, len(self), mean_weight, self.dtype, self.fit_intercept)
+        common = (self.coding, self.loss, len(self), mean_weight, dtype, self.fit_intercept)
         return DesignFacts(prepared, *common)
 
     def in_span(
@@ -189,7 +203,8 @@ class ShardedRows:
     ) -> RemoteProblem:
         """The problem of a design of these rows."""
         facts: DesignFacts = design.facts  # type: ignore[attr-defined]
-        run = self.log.begin(Run(self.engine, DesignPart, facts))
+        told = _without_rows(facts) if _is_of_all_rows(design, penalty) else facts
+        run = self.log.begin(Run(self.engine, DesignPart, told))
         return RemoteProblem(run, facts, penalty, design)  # type: ignore[arg-type]
 
     def unit(self, loss: Loss) -> float:
@@ -197,7 +212,9 @@ class ShardedRows:
         if type(loss).unit is Loss.unit:
             return 1.0
         nothing = maps.IdentityMap().fit(np.zeros((1, len(self.given.mean)), self.dtype))
-        problem = self.problem(_ShardedDesign(self._facts(nothing)), loss, L2(0.0), True)
+        problem = self.problem(
+            _ShardedDesign(self._facts(nothing, self.dtype)), loss, L2(0.0), True
+        )
         return loss.unit(problem.y, problem.row_mean)
 
     def strata(self, classes: Callable[[NDArray], NDArray | None]) -> NDArray | None:
@@ -236,6 +253,11 @@ class ShardedRows:
                 f"solver must be one of 'auto', {', '.join(map(repr, _SOLVERS))} over many "
                 f"machines; got {solver.name!r}, which the models of mercer itself take."
             )
+        if solver.name != "block" and _is_of_all_rows(problem.design, problem.penalty):
+            raise ValueError(
+                "solver must be 'auto' or 'block' for the kernel machine of all rows over many "
+                f"machines; got {solver.name!r}."
+            )
         if self.log.checkpoint is None:
             return solver
         if not isinstance(solver, BlockCoordinateDescent):
@@ -269,6 +291,32 @@ class _ShardedDesign(RemoteDesign):
     def __init__(self, facts: DesignFacts):
         super().__init__(facts)
         self.facts = facts
+
+
+@dataclass(frozen=True)
+class _Bare(DesignFacts):
+    """Facts for parts that make no design."""
+
+    n_columns: int = 0
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_columns + self.fit_intercept, *self.coding.shape)
+
+
+def _is_of_all_rows(design: Design, penalty: Penalty) -> bool:
+    """Whether a problem is the kernel machine of all rows: see ``equations.spans_all_rows``."""
+    return isinstance(penalty, RKHSNorm) and penalty.matrix is design
+
+
+def _without_rows(facts: DesignFacts) -> _Bare:
+    """Facts without the rows that an exact kernel has here, which workers have by themselves."""
+    prepared = facts.preprocessing
+    map_ = copy(prepared.feature_map)
+    vars(map_).pop("landmarks_")
+    given = {each.name: getattr(facts, each.name) for each in fields(facts)}
+    given["preprocessing"] = Preprocessing(prepared.scaler, map_)
+    return _Bare(**given, n_columns=prepared.feature_map.n_features_out_)
 
 
 def columns_of_shard(shard: Shard) -> Columns | None:

@@ -93,10 +93,10 @@ class KernelMachine(FeatureModel):
         precise = Precise(
             solve,
             [problem.penalty.alpha] if self.alphas is None else self.path_["alpha"].tolist(),
-            lambda few: prepared.wide_rows(rows.X, few),
-            lambda: self._problem(prepared.wide_design(rows.X), rows, loss),
+            lambda few: rows.wide_rows(prepared, problem, few),
+            lambda: self._problem(rows.wide_design(prepared), rows, loss),
         )
-        solver, results = (precise if rows.are_here else solve)(problem)
+        solver, results = precise(problem)
         if self.alphas is None:
             self._adopt_result(solver, results[0])
         else:

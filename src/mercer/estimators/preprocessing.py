@@ -64,6 +64,19 @@ class Rows:
         """The design of these rows, which are scaled, by a map that is fitted to them."""
         return map_.fit_design(self.X)
 
+    def wide_rows(
+        self, prepared: Preprocessing, problem: Problem, few: NDArray[np.int64]
+    ) -> Design:
+        """The design of a few of these rows, as they were given, in float64.
+
+        They are those of ``problem.sample``, where the problem has other ones.
+        """
+        return prepared.wide_rows(self.X, few)
+
+    def wide_design(self, prepared: Preprocessing) -> Design:
+        """The design of these rows, as they were given, in float64."""
+        return prepared.wide_design(self.X)
+
     def unit(self, loss: Loss) -> float:
         """The loss's typical second derivative, in units of the squared loss's."""
         return unit_of(loss, self.target, self.weights)

@@ -1,0 +1,211 @@
+"""Kernel machines of dask arrays and data frames are those of the same rows in memory."""
+
+from __future__ import annotations
+
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+
+import mercer
+from mercer import persistence
+
+pytest.importorskip("distributed")
+pytest.importorskip("dask.dataframe")
+
+import dask.array as da
+import dask.dataframe as dd
+
+import mercer.dask
+from tests._clusters import cluster, kept_runs, limited, n_tasks
+
+LOGISTIC = {"loss": "logistic", "random_state": 0, "tol": 1e-9, "n_components": 10}
+
+
+@pytest.fixture(scope="module")
+def client():
+    with cluster(2) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(100)
+    X = rng.normal(size=(600, 3))
+    return X, np.sin(X).sum(axis=1), rng.uniform(0.5, 2.0, size=600)
+
+
+def _lazy(*arrays, rows=250):
+    return tuple(da.from_array(array, chunks=(rows, *array.shape[1:])) for array in arrays)
+
+
+@limited(60)
+def test_a_regressor_is_that_of_the_same_rows(client, data):
+    X, y, w = data
+    Xd, yd, wd = _lazy(X, y, w)
+    local = mercer.KernelRegressor("fourier", n_components=50, random_state=0).fit(X, y, w)
+    model = mercer.dask.KernelRegressor(
+        "fourier", n_components=50, random_state=0, client=client
+    ).fit(Xd, yd, sample_weight=wd)
+    scale = np.abs(local.map_coef_).max()
+    np.testing.assert_allclose(model.map_coef_, local.map_coef_, rtol=0, atol=1e-10 * scale)
+    assert isinstance(model.map_coef_, np.ndarray)
+    assert model.client_ is client
+    assert (model.n_workers_, model.n_rebuilt_) == (2, 0)
+    predicted = model.predict(Xd)
+    assert predicted.chunks == (Xd.chunks[0],)
+    np.testing.assert_allclose(client.compute(predicted).result(), local.predict(X), atol=1e-9)
+    assert model.score(Xd, yd, wd) == pytest.approx(local.score(X, y, w))
+    # A fit again on the same cluster is another fit, and all of them free what they have made.
+    again = model.fit(Xd, -yd, sample_weight=wd)
+    np.testing.assert_allclose(again.map_coef_, -local.map_coef_, rtol=0, atol=1e-10 * scale)
+    assert not set().union(*kept_runs(client))
+    assert n_tasks(client) == 0
+
+
+@limited(60)
+def test_a_classifier_of_empty_and_skewed_chunks(client, data):
+    X, y, _ = data
+    labels = np.where(y > 0, "yes", "no").astype(object)
+    labels[595:] = "maybe"  # in one chunk alone
+    Xd = da.from_array(X, chunks=((3, 0, 500, 97), (2, 1)))
+    yd = da.from_array(labels, chunks=((3, 0, 500, 97),))
+    local = mercer.KernelClassifier(**LOGISTIC).fit(X, labels)
+    model = mercer.dask.KernelClassifier(client=client, **LOGISTIC).fit(Xd, yd)
+    assert model.classes_.tolist() == ["maybe", "no", "yes"]
+    for method in ("predict", "predict_proba", "decision_function"):
+        lazy = getattr(model, method)(Xd)
+        found, expected = client.compute(lazy).result(), getattr(local, method)(X)
+        assert lazy.chunks[0] == Xd.chunks[0]
+        assert found.dtype == lazy.dtype == expected.dtype
+        if method == "predict":
+            np.testing.assert_array_equal(found, expected)
+        else:
+            np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert model.score(Xd, yd) == pytest.approx(local.score(X, labels))
+
+
+@limited(60)
+def test_data_frames_bring_their_names(client, data):
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=list("abc")).assign(target=y)
+    lazy = dd.from_pandas(frame, npartitions=3)
+    local = mercer.KernelRegressor("linear").fit(frame[list("abc")], y)
+    model = mercer.dask.KernelRegressor("linear", client=client).fit(lazy, "target")
+    assert model.feature_names_in_.tolist() == list("abc")
+    np.testing.assert_allclose(model.coef_, local.coef_, rtol=1e-9)
+    predicted = model.predict(lazy)  # the column of the target is left out by its name
+    assert isinstance(predicted, da.Array)
+    found = client.compute(predicted).result()
+    np.testing.assert_allclose(found, local.predict(frame[list("abc")]), rtol=1e-9)
+    assert model.score(lazy, "target") == pytest.approx(local.score(frame[list("abc")], y))
+
+
+@limited(60)
+def test_a_folder_of_parquet_files(client, data, tmp_path):
+    pytest.importorskip("pyarrow")
+    X, y, _ = data
+    frame = pd.DataFrame(X, columns=list("abc")).assign(target=y)
+    for number, rows in enumerate((slice(0, 100), slice(100, 600))):
+        frame.iloc[rows].to_parquet(tmp_path / f"{number}.parquet")
+    local = mercer.KernelRegressor("fourier", random_state=0).fit(frame[list("abc")], y)
+    model = mercer.dask.KernelRegressor("fourier", random_state=0, client=client)
+    model.fit(tmp_path, "target")
+    few = frame[list("abc")].iloc[:20]
+    np.testing.assert_allclose(model.to_local().predict(few), local.predict(few), atol=1e-8)
+
+
+@limited(60)
+def test_two_fits_at_once_do_not_meet(client, data):
+    X, y, _ = data
+    Xd, yd = _lazy(X, y)
+    client.run(int)
+    settings = {"random_state": 0, "n_components": 20, "client": client}
+    models = [mercer.dask.KernelRegressor("fourier", alpha=a, **settings) for a in (1e-4, 1e-2)]
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(lambda model: model.fit(Xd, yd), models))
+    for model in models:
+        local = model.to_local().fit(X, y)
+        np.testing.assert_allclose(model.map_coef_, local.map_coef_, rtol=1e-6, atol=1e-9)
+    assert not set().union(*kept_runs(client))
+
+
+@limited(60)
+def test_models_are_copied_pickled_and_saved_without_their_cluster(client, data, tmp_path):
+    X, y, _ = data
+    model = mercer.dask.KernelClassifier(client=client, **LOGISTIC).fit(*_lazy(X, y > 0))
+    copy = clone(model)
+    assert copy.client is client
+    assert not hasattr(copy, "map_coef_")
+    assert "client=" in repr(model)
+    restored = pickle.loads(pickle.dumps(model))
+    assert type(restored) is mercer.dask.KernelClassifier
+    assert restored.client is None
+    with pytest.raises(AttributeError, match="client_ is there after a fit in this process"):
+        _ = restored.client_
+    local = model.to_local()
+    assert type(local) is mercer.KernelClassifier
+    assert not hasattr(local, "client")
+    persistence.save(model, tmp_path / "model.skops")
+    loaded = persistence.load(tmp_path / "model.skops")
+    assert type(loaded) is mercer.KernelClassifier
+    for other in (local, loaded, restored.to_local()):
+        np.testing.assert_array_equal(other.predict_proba(X), local.predict_proba(X))
+    # Without a cluster, whatever scheduler there is predicts.
+    lazy = restored.predict(_lazy(X)[0])
+    np.testing.assert_array_equal(lazy.compute(scheduler="synchronous"), local.predict(X))
+
+
+@limited(60)
+def test_an_interrupt_leaves_a_model_that_predicts(client, data):
+    X, y, _ = data
+
+    class Stops:
+        def setup(self, estimator, context):
+            """Nothing to do."""
+
+        teardown = setup
+
+        def on_fit_task_begin(self, estimator, context):
+            """Nothing to do."""
+
+        def on_fit_task_end(self, estimator, context):
+            if context.task_name == "iteration":
+                raise KeyboardInterrupt
+
+    model = mercer.dask.KernelClassifier(client=client, **LOGISTIC)
+    model._skl_callbacks = [Stops()]
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*_lazy(X, y > 0))
+    assert not model.converged_
+    assert model.predict(_lazy(X)[0]).shape == (600,)
+    assert not set().union(*kept_runs(client))
+
+
+@limited(60)
+def test_data_in_memory_are_refused_by_name(client, data):
+    X, y, _ = data
+    model = mercer.dask.KernelRegressor(client=client)
+    with pytest.raises(TypeError, match=r"which mercer\.KernelRegressor takes"):
+        model.fit(X, y)
+    model.fit(*_lazy(X, y))
+    with pytest.raises(TypeError, match=r"which the model of to_local\(\) takes"):
+        model.predict(X)
+    with pytest.raises(ValueError, match="posterior must be False over many machines"):
+        mercer.dask.KernelRegressor(posterior=True, client=client).fit(*_lazy(X, y))
+    assert not set().union(*kept_runs(client))
+
+
+def test_probabilities_are_there_where_the_loss_defines_them():
+    assert hasattr(mercer.dask.KernelClassifier(loss="logistic"), "predict_proba")
+    assert not hasattr(mercer.dask.KernelClassifier(), "predict_proba")
+
+
+@pytest.mark.parametrize("name", ["KernelRegressor", "KernelClassifier"])
+def test_parameters_are_those_of_the_local_class(name):
+    ours, local = (getattr(home, name)().get_params() for home in (mercer.dask, mercer))
+    assert {k: v for k, v in ours.items() if k not in ("client", "checkpoint")} == local
+    assert ours["client"] is None
