@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer.distributed import Shard
+from mercer.distributed.memory import WORKER
 
 Span = tuple[str, float, float]  # what was done, and from when to when by the clock of the machine
 
@@ -81,6 +82,11 @@ def peak_memory(memory: Any = None) -> int:
 def processor_seconds(memory: Any = None) -> float:
     """Of this process so far."""
     return time.process_time()
+
+
+def note_limit(dask_worker: Any) -> None:
+    """Tell fits on this worker how much memory its process may take, if it has a limit."""
+    WORKER.limit = dask_worker.memory_manager.memory_limit
 
 
 def n_rows(memory: Any, number: int, shard: Shard) -> int:
@@ -172,6 +178,7 @@ def cluster(workers: int, memory_limit: Any = 0) -> Iterator[Any]:
         os.environ.clear()
         os.environ.update(own)
         client.wait_for_workers(workers, timeout=60)
+        client.run(note_limit)
         yield client
 
 
