@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 D, NEW_ROWS, CHUNK = 20, 50_000, 10**6
 
 
-def friedman(n: int, seed: int) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """Friedman's first function of five of 20 inputs, with noise of deviation 1."""
+def friedman(n: int, seed: int, d: int = D) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """Friedman's first function of five of d inputs, with noise of deviation 1."""
     rng = np.random.default_rng(seed)
-    X = rng.random((n, D), dtype=np.float32)
+    X = rng.random((n, d), dtype=np.float32)
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2
     return X, y + 10 * X[:, 3] + 5 * X[:, 4] + rng.normal(size=n)
 

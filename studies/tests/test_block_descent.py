@@ -279,7 +279,7 @@ def test_runs_differ_in_their_settings():
 
 
 def test_unknown_parts_are_refused():
-    for wrong, said in (({"figures": (5,)}, "--figure has no 5"), ({"tables": (4,)}, "--table")):
+    for wrong, said in (({"figures": (6,)}, "--figure has no 6"), ({"tables": (4,)}, "--table")):
         with pytest.raises(ValueError, match=said):
             get("block-descent").check(Selected(**wrong))
 

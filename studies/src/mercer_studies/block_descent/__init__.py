@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mercer_studies.block_descent.grid import FIGURES, METHODS, SCALES, SOURCES, TABLES
 from mercer_studies.block_descent.plan import stages
+from mercer_studies.block_descent.scaling import SHAPES
 from mercer_studies.papers import Paper
 
 if TYPE_CHECKING:
@@ -20,12 +21,14 @@ def _draw(
 ) -> dict[str, Figure]:
     """Every figure asked for that the records have something for."""
     from mercer_studies.block_descent import figures as plots
+    from mercer_studies.block_descent.scaling_figures import figure5
 
     known = {
         "figure1": (1, plots.of_task(found, "curve"), plots.figure1),
         "figure2": (2, plots.of_task(found, "sizes"), plots.figure2),
         "figure3": (3, plots.of_task(found, "curve"), plots.figure3),
         "figure4": (4, plots.long_runs(found), plots.figure4),
+        "figure5": (5, plots.of_task(found, "scaling"), figure5),
     }
     return {
         name: draw(found)
@@ -47,7 +50,7 @@ PAPER = Paper(
     scales=tuple(SCALES),
     protocols=("fair",),
     figures=FIGURES,
-    datasets=tuple(SOURCES),
+    datasets=(*SOURCES, *SHAPES),
     methods=METHODS,
     table=1,
     stages=stages,

@@ -1,11 +1,11 @@
-"""The study as stages of runs: curves, sizes, paths, and systems that are solved directly."""
+"""The study as stages of runs: curves, sizes, paths, systems solved directly, and machines."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mercer_studies.block_descent import course, paths, rates
+from mercer_studies.block_descent import course, paths, rates, scaling
 from mercer_studies.block_descent.data import Loaded, Source, load
 from mercer_studies.block_descent.grid import METHODS, SCALES, SOURCES, Scale
 from mercer_studies.papers import Selected
@@ -15,7 +15,8 @@ from mercer_studies.runner import Cell, Stage
 __all__ = ["stages"]
 
 _CURVES, _SIZES, _PATHS, _RATES = "curves", "sizes", "paths", "rates"
-_PARTS = {1: _CURVES, 2: _SIZES, 3: _CURVES, 4: _SIZES}
+_MACHINES = "machines"
+_PARTS = {1: _CURVES, 2: _SIZES, 3: _CURVES, 4: _SIZES, scaling.FIGURE: _MACHINES}
 _TABLE_PARTS = {1: _CURVES, 2: _RATES, 3: _CURVES}
 _SHORT = 300  # epochs of systems at the λ that does best, which are badly conditioned
 _PATH_EPOCHS = 2
@@ -56,14 +57,16 @@ def stages(selected: Selected) -> tuple[list[Stage], list[str]]:
         own = [part for part, names in kinds.items() if name in names and part in parts]
         found += [plan.part(part) for part in own]
         notes += plan.limits() if own else []
-    if found and not selected.figures and not selected.tables:
-        notes.append("Figure 5, of up to 128 machines, is left out.")
+    if _MACHINES in parts:
+        machines = scaling.stages(selected.datasets, selected.scale)
+        found += machines
+        notes += [scaling.NOTE] if machines else []
     return found, notes
 
 
 def _parts(selected: Selected) -> set[str]:
     if not selected.figures and not selected.tables:
-        return {_CURVES, _SIZES, _PATHS, _RATES}
+        return {_CURVES, _SIZES, _PATHS, _RATES, _MACHINES}
     parts = {_PARTS[number] for number in selected.figures}
     return parts | {_TABLE_PARTS[number] for number in selected.tables}
 

@@ -11,6 +11,7 @@ from mercer.diagnostics import epoch_cost, kernel_bytes
 from mercer_studies.block_descent.figures import PHASES, error_at
 from mercer_studies.block_descent.grid import EARLY, METHODS
 from mercer_studies.block_descent.reference import BLOCK_SIZE, MACHINES, ORDERS_OF, PAPER_DATA, SAID
+from mercer_studies.block_descent.scaling_figures import table as scaling_table
 from mercer_studies.queries import by_data, data_kind, is_regression, of_task
 
 __all__ = ["measured"]
@@ -34,7 +35,7 @@ def measured(records: Sequence[Record]) -> list[Table]:
     >>> [table["rows"][0][:2] for table in measured([])][:1]
     [['TIMIT (paper)', 'full kernel']]
     """
-    makers = (_costs, _rates, _storage, _said, _curves, _phases, _sizes, _paths)
+    makers = (_costs, _rates, _storage, _said, _curves, _phases, _sizes, _paths, scaling_table)
     tables = (make(records) for make in makers)
     return [table for table in tables if table["rows"]]
 
