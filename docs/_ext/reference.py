@@ -1,0 +1,49 @@
+"""The reference lists every public name: a page that lacks one stops the build."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
+
+MODULES = (
+    "mercer",
+    *(
+        f"mercer.{part}"
+        for part in (
+            "auto kernels maps designs problem equations losses penalties solvers diagnostics "
+            "plots datasets persistence onnx compare.comparison"
+        ).split()
+    ),
+)
+_LISTED = re.compile(r"^   ([A-Za-z][\w.]*)$", re.M)
+
+
+def _check(app: Sphinx) -> None:
+    listed: set[str] = set()
+    for page in Path(app.srcdir, "api").glob("*.rst"):
+        text = page.read_text(encoding="utf-8")
+        module = re.search(r"currentmodule:: ([\w.]+)", text)
+        prefix = module[1] if module else ""
+        for block in re.split(r"(?=\.\. currentmodule:: )", text):
+            found = re.match(r"\.\. currentmodule:: ([\w.]+)", block)
+            prefix = found[1] if found else prefix
+            listed |= {f"{prefix}.{name}" for name in _LISTED.findall(block)}
+    public = {
+        f"{module}.{name}"
+        for module in MODULES
+        for name in importlib.import_module(module).__all__
+    }
+    # Automatic models stand at the top of the package.
+    public -= {"mercer.auto.AutoKernelClassifier", "mercer.auto.AutoKernelRegressor"}
+    missing = sorted(public - listed)
+    if missing:
+        raise ExtensionError(f"docs/api lists no {', '.join(missing)}.")
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("builder-inited", _check)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
