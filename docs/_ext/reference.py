@@ -13,10 +13,23 @@ MODULES = (
     "mercer",
     *(
         f"mercer.{part}"
-        for part in (
-            "auto kernels maps designs problem equations losses penalties solvers diagnostics "
-            "plots datasets persistence onnx compare.comparison"
-        ).split()
+        for part in [
+            "auto",
+            "kernels",
+            "maps",
+            "designs",
+            "problem",
+            "equations",
+            "losses",
+            "penalties",
+            "solvers",
+            "diagnostics",
+            "plots",
+            "datasets",
+            "persistence",
+            "onnx",
+            "compare.comparison",
+        ]
     ),
 )
 _LISTED = re.compile(r"^   ([A-Za-z][\w.]*)$", re.M)
@@ -33,9 +46,7 @@ def _check(app: Sphinx) -> None:
             prefix = found[1] if found else prefix
             listed |= {f"{prefix}.{name}" for name in _LISTED.findall(block)}
     public = {
-        f"{module}.{name}"
-        for module in MODULES
-        for name in importlib.import_module(module).__all__
+        f"{module}.{name}" for module in MODULES for name in importlib.import_module(module).__all__
     }
     # Automatic models stand at the top of the package.
     public -= {"mercer.auto.AutoKernelClassifier", "mercer.auto.AutoKernelRegressor"}
