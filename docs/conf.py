@@ -30,7 +30,7 @@ extensions = [
     "numpydoc",
     "sphinx_copybutton",
     "sphinx_design",
-    # "sphinx_gallery.gen_gallery",
+    "sphinx_gallery.gen_gallery",
     "sphinxcontrib.bibtex",
     "mathml",
     "inherited",
@@ -93,7 +93,12 @@ plot_rcparams = {
     "axes.spines.right": False,
 }
 plot_apply_rcparams = True
-doctest_global_setup = "import numpy as np\nnp.set_printoptions(precision=4, suppress=True)"
+doctest_global_setup = """
+import importlib.util
+import numpy as np
+np.set_printoptions(precision=4, suppress=True)
+has_xgboost = importlib.util.find_spec("xgboost") is not None
+"""
 doctest_test_doctest_blocks = "default"
 trim_doctest_flags = True
 
