@@ -37,7 +37,7 @@ extensions = [
     "records",
     "reference",
 ]
-exclude_patterns = ["_build", "README.md", "_ext"]
+exclude_patterns = ["_build", "_ext"]
 templates_path = ["_templates"]
 root_doc = "index"
 default_role = None
@@ -103,20 +103,12 @@ doctest_test_doctest_blocks = "default"
 trim_doctest_flags = True
 
 
-def _examples_look_alike(gallery_conf, fname) -> None:
-    import matplotlib.pyplot as plt
-
-    plt.rcdefaults()
-    plt.rcParams.update(plot_rcparams)
-
-
 sphinx_gallery_conf = {
     "examples_dirs": "../examples/gallery",
     "gallery_dirs": "gallery",
     "filename_pattern": r"plot_",
     "reference_url": {"mercer": None},
     "doc_module": ("mercer",),
-    "backreferences_dir": "api/backreferences",
     "abort_on_example_error": True,
     "min_reported_time": 60,
     "show_memory": False,

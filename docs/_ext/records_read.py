@@ -86,6 +86,7 @@ def draw_errors(name: str) -> None:
 
     runs = read(name)["runs"]
     errors, names = means(runs, "error"), contenders(runs)
+    errors = {data: row for data, row in errors.items() if min(row.values()) > 0}  # for ratios
     order = sorted(errors, key=lambda data: errors[data][OURS] / min(errors[data].values()))
     figure, ax = plt.subplots(figsize=(7, 0.27 * len(order) + 1.2))
     for number, contender in enumerate(names):
