@@ -41,7 +41,9 @@ exclude_patterns = ["_build", "_ext"]
 templates_path = ["_templates"]
 root_doc = "index"
 default_role = None
-nitpicky = False
+# A name of mercer's that does not exist stops the build; those of others need a network.
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(?!mercer\.).*")]
 
 # --- API pages -----------------------------------------------------------------------------
 

@@ -22,7 +22,9 @@ class RecordTable(Directive):
         header, body = read(self.arguments[0])
         lines = [".. list-table::", "   :header-rows: 1", "   :class: record", ""]
         for row in [header, *body]:
-            lines += [f"   {'* -' if not place else '  -'} {cell}" for place, cell in enumerate(row)]
+            lines += [
+                f"   {'* -' if not place else '  -'} {cell}" for place, cell in enumerate(row)
+            ]
         return _parsed(self, lines)
 
 

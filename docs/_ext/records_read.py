@@ -88,7 +88,7 @@ def draw_errors(name: str) -> None:
     errors, names = means(runs, "error"), contenders(runs)
     errors = {data: row for data, row in errors.items() if min(row.values()) > 0}  # for ratios
     order = sorted(errors, key=lambda data: errors[data][OURS] / min(errors[data].values()))
-    figure, ax = plt.subplots(figsize=(7, 0.27 * len(order) + 1.2))
+    _, ax = plt.subplots(figsize=(7, 0.27 * len(order) + 1.2))
     for number, contender in enumerate(names):
         points = [
             (errors[data][contender] / min(errors[data].values()), place)
@@ -97,8 +97,12 @@ def draw_errors(name: str) -> None:
         ]
         x, y = zip(*points, strict=True)
         ax.scatter(
-            [min(value, 3) for value in x], y, s=36 if not number else 18,
-            marker="os^Dv"[number % 5], label=contender, zorder=3 - number / 10,
+            [min(value, 3) for value in x],
+            y,
+            s=36 if not number else 18,
+            marker="os^Dv"[number % 5],
+            label=contender,
+            zorder=3 - number / 10,
         )
     ax.set_yticks(range(len(order)), order, fontsize=8)
     ax.set_xlabel("error relative to the lowest (3 and more at the edge)")
@@ -112,7 +116,7 @@ def draw_learning_curves() -> None:
     runs = read("learning-curves")["runs"]
     tables = list(dict.fromkeys(run["data"] for run in runs))
     n_rows = (len(tables) + 2) // 3
-    figure, axes = plt.subplots(n_rows, 3, figsize=(10, 3 * n_rows), squeeze=False)
+    _, axes = plt.subplots(n_rows, 3, figsize=(10, 3 * n_rows), squeeze=False)
     for ax, data in zip(axes.flat, tables, strict=False):
         for contender in contenders(runs):
             points: dict[int, list[float]] = defaultdict(list)
@@ -124,7 +128,7 @@ def draw_learning_curves() -> None:
                 ax.loglog(x, [statistics.fmean(points[n]) for n in x], "o-", label=contender)
         ax.set(title=data, xlabel="training rows")
         ax.minorticks_off()
-    for ax in list(axes.flat)[len(tables):]:
+    for ax in list(axes.flat)[len(tables) :]:
         ax.axis("off")
     axes[0, 0].set_ylabel("error")
     axes[0, 0].legend(fontsize=8)
@@ -134,7 +138,7 @@ def draw_out_of_core() -> None:
     import matplotlib.pyplot as plt
 
     records = read("out-of-core")["records"]
-    figure, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.4))
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.4))
     for way in dict.fromkeys(record["way"] for record in records):
         chosen = [record for record in records if record["way"] == way]
         n = [record["n"] for record in chosen]
@@ -153,7 +157,7 @@ def draw_intervals() -> None:
     names = list(tables)
     covered = [tables[name]["coverage"] for name in names]
     one_width = [tables[name]["coverage_of_one_width"] for name in names]
-    figure, ax = plt.subplots(figsize=(7, 3.2))
+    _, ax = plt.subplots(figsize=(7, 3.2))
     ax.scatter(covered, names, label="as wide as errors near a row")
     ax.scatter(one_width, names, marker="s", s=16, label="one width")
     ax.axvline(read("intervals")["nominal_coverage"], color="0.5", linewidth=1)

@@ -44,11 +44,8 @@ def _check(app: Sphinx) -> None:
     listed: set[str] = set()
     for page in Path(app.srcdir, "api").glob("*.rst"):
         text = page.read_text(encoding="utf-8")
-        module = re.search(r"currentmodule:: ([\w.]+)", text)
-        prefix = module[1] if module else ""
-        for block in re.split(r"(?=\.\. currentmodule:: )", text):
-            found = re.match(r"\.\. currentmodule:: ([\w.]+)", block)
-            prefix = found[1] if found else prefix
+        for block in re.split(r"(?=\.\. (?:current)?module:: )", text)[1:]:
+            prefix = re.match(r"\.\. (?:current)?module:: ([\w.]+)", block)[1]
             listed |= {f"{prefix}.{name}" for name in _LISTED.findall(block)}
     public = {
         f"{module}.{name}" for module in MODULES for name in importlib.import_module(module).__all__

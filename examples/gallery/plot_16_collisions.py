@@ -25,7 +25,12 @@ for ax, gamma in zip(axes, (0.05, 1.0), strict=True):
     sizes = found.occupancy
     ax.loglog(sizes.counts, sizes.n_bins, ".")
     ax.set(xlabel="rows in a bin", title=f"γ = {gamma:g}: accuracy {score:.3f}")
-    ax.text(0.97, 0.9, f"{found.unseen:.0%} of the bins of test rows are new", ha="right",
-            transform=ax.transAxes)
+    ax.text(
+        0.97,
+        0.9,
+        f"{found.unseen:.0%} of the bins of test rows are new",
+        ha="right",
+        transform=ax.transAxes,
+    )
 axes[0].set_ylabel("bins")
 plt.show()

@@ -22,7 +22,9 @@ warnings.simplefilter("ignore", ConvergenceWarning)  # the figure shows who stop
 figure, ax = plt.subplots()
 for preconditioner in (None, "rpcholesky"):
     solver = ConjugateGradient(tol=1e-6, max_iter=150, preconditioner=preconditioner)
-    model = KernelRegressor("exact", kernel="gaussian", gamma=0.1, alpha=1e-6, tol=1e-6, solver=solver)
+    model = KernelRegressor(
+        "exact", kernel="gaussian", gamma=0.1, alpha=1e-6, tol=1e-6, solver=solver
+    )
     model.fit(X, y)
     name = preconditioner or "none"
     ConvergenceDisplay.from_estimator(model, x="iterations", y="optimality", name=name, ax=ax)
