@@ -6,6 +6,7 @@ import re
 import pytest
 
 import mercer
+from mercer import _documentation, maps
 from mercer.estimators._documentation import documented, entries
 
 CLASSES = [cls for name in mercer.__all__ if inspect.isclass(cls := getattr(mercer, name))]
@@ -55,3 +56,30 @@ def test_a_place_is_filled_in_its_order():
         "two": "two : int\n    More.",
         "three": "three : int",
     }
+
+
+def test_diagrams_link_to_the_api_reference_where_the_package_states_an_address(monkeypatch):
+    monkeypatch.setattr(_documentation, "site", lambda: "https://example.org/stable/")
+    pages = "https://example.org/stable/api/generated/"
+    assert mercer.KernelRegressor()._get_doc_link() == f"{pages}mercer.KernelRegressor.html"
+    assert maps.RandomFourier()._get_doc_link() == f"{pages}mercer.maps.RandomFourier.html"
+    assert pages in mercer.TablePreparer()._repr_html_()
+    monkeypatch.setattr(_documentation, "site", lambda: "")
+    assert mercer.KernelRegressor()._get_doc_link() == ""
+
+
+def test_addresses_of_the_reference_are_where_classes_are_imported_from():
+    for cls in CLASSES:
+        assert _documentation._public_name(cls) == f"mercer.{cls.__name__}"
+    assert _documentation._public_name(type("Own", (mercer.KernelRegressor,), {})) == ""
+
+
+def test_the_address_is_that_of_the_installed_package(monkeypatch):
+    class Stated:
+        def get_all(self, name):
+            return ["Source, https://example.org/code", "Documentation, https://example.org/docs"]
+
+    monkeypatch.setattr(_documentation, "metadata", lambda name: Stated())
+    _documentation.site.cache_clear()
+    assert _documentation.site() == "https://example.org/docs/"
+    _documentation.site.cache_clear()

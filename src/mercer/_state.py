@@ -14,6 +14,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Matrix
+from mercer._documentation import Linked
 
 __all__ = ["Checked", "State", "holds_once"]
 
@@ -24,7 +25,7 @@ _LARGE = 2**10
 _kept_rules: dict[tuple[Any, ...], tuple[weakref.ref, ...]] = {}
 
 
-class Checked:
+class Checked(Linked):
     """An estimator whose fitted attributes fit each other, or that refuses to be used.
 
     A subclass says what its attributes have to be in ``_check_state``. That is asked when the

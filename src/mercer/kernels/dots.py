@@ -20,7 +20,7 @@ _TOO_LARGE = "X is too large for this kernel: products overflow; rescale it."
 
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """``x . y``, with neither a scale nor random features: its map is the data themselves.
+    """The dot product of two rows: no scale, no random features, its map is the data themselves.
 
     Examples
     --------

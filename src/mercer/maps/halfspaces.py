@@ -16,7 +16,7 @@ __all__ = ["Halfspaces"]
 
 
 class Halfspaces(Excerpt):
-    """On which side of given planes a point lies: +1 where ``direction . x >= threshold``, else -1.
+    """On which side of given planes a point lies: +1 from its threshold on, else -1.
 
     Parameters
     ----------

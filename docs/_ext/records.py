@@ -1,0 +1,49 @@
+"""The directives ``record-table`` and ``record-summary``: stored benchmark runs on a page."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import records_read
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from docutils.statemachine import StringList
+from sphinx.application import Sphinx
+
+
+class RecordTable(Directive):
+    """Errors, or with ``:seconds:`` times, of every table and contender of a record."""
+
+    required_arguments = 1
+    option_spec: ClassVar = {"seconds": lambda text: True}
+
+    def run(self) -> list[nodes.Node]:
+        read = records_read.seconds_of if "seconds" in self.options else records_read.table_of
+        header, body = read(self.arguments[0])
+        lines = [".. list-table::", "   :header-rows: 1", "   :class: record", ""]
+        for row in [header, *body]:
+            lines += [
+                f"   {'* -' if not place else '  -'} {cell}" for place, cell in enumerate(row)
+            ]
+        return _parsed(self, lines)
+
+
+class RecordSummary(Directive):
+    """One sentence on a record."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        return _parsed(self, [records_read.summary(self.arguments[0])])
+
+
+def _parsed(directive: Directive, lines: list[str]) -> list[nodes.Node]:
+    holder = nodes.container()
+    directive.state.nested_parse(StringList(lines, source="records"), 0, holder)
+    return holder.children
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.add_directive("record-table", RecordTable)
+    app.add_directive("record-summary", RecordSummary)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,165 @@
+"""Tables and figures of stored benchmark runs (``benchmarks/records``)."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+RECORDS = Path(__file__).parents[2] / "benchmarks" / "records"
+OURS = "mercer auto"
+BOOSTERS = ("LightGBM", "XGBoost")
+
+
+def read(name: str) -> dict[str, Any]:
+    return json.loads((RECORDS / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def means(runs: list[dict[str, Any]], key: str) -> dict[str, dict[str, float]]:
+    """Means over seeds, by data and contender; runs without a number are left out."""
+    found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        if isinstance(run.get(key), (int, float)) and math.isfinite(run[key]):
+            found[run["data"]][run["contender"]].append(run[key])
+    return {
+        data: {contender: statistics.fmean(values) for contender, values in row.items()}
+        for data, row in found.items()
+    }
+
+
+def contenders(runs: list[dict[str, Any]]) -> list[str]:
+    names = dict.fromkeys(run["contender"] for run in runs)
+    return [OURS, *(name for name in names if name != OURS)]
+
+
+def table_of(name: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of one record: the mean error of every contender, the lowest in bold."""
+    runs = read(name)["runs"]
+    errors, names = means(runs, "error"), contenders(runs)
+    rows_of = {run["data"]: run["rows"] for run in runs}
+    body = []
+    for data, row in errors.items():
+        lowest = min(row.values())
+        cells = [f"{row[n]:.4f}" if n in row else "–" for n in names]
+        cells = [
+            f"**{cell}**" if n in row and row[n] == lowest else cell
+            for n, cell in zip(names, cells, strict=True)
+        ]
+        body.append([data, f"{rows_of[data]:,}".replace(",", " "), *cells])
+    return ["data", "training rows", *names], body
+
+
+def seconds_of(name: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of one record: mean seconds of a fit."""
+    runs = read(name)["runs"]
+    seconds, names = means(runs, "fit_seconds"), contenders(runs)
+    body = [
+        [data, *(f"{row[n]:.2f}" if n in row else "–" for n in names)]
+        for data, row in seconds.items()
+    ]
+    return ["data", *names], body
+
+
+def summary(name: str) -> str:
+    """How often ours has the lower error than the better of two boosters, and by how much."""
+    errors = means(read(name)["runs"], "error")
+    pairs = [
+        (row[OURS], min(row[n] for n in BOOSTERS if n in row))
+        for row in errors.values()
+        if OURS in row and any(n in row for n in BOOSTERS)
+    ]
+    lower = sum(ours < rival for ours, rival in pairs)
+    ratios = [math.log(ours / rival) for ours, rival in pairs if ours and rival]
+    return (
+        f"Lower than the better of LightGBM and XGBoost on {lower} of {len(pairs)} tables; the "
+        f"geometric mean of the ratios of errors is {math.exp(statistics.fmean(ratios)):.3f} "
+        f"({len(ratios)} tables where neither is 0)."
+    )
+
+
+def draw_errors(name: str) -> None:
+    """Errors of all contenders relative to the lowest, a line per table."""
+    import matplotlib.pyplot as plt
+
+    runs = read(name)["runs"]
+    errors, names = means(runs, "error"), contenders(runs)
+    errors = {data: row for data, row in errors.items() if min(row.values()) > 0}  # for ratios
+    order = sorted(errors, key=lambda data: errors[data][OURS] / min(errors[data].values()))
+    _, ax = plt.subplots(figsize=(7, 0.27 * len(order) + 1.2))
+    for number, contender in enumerate(names):
+        points = [
+            (errors[data][contender] / min(errors[data].values()), place)
+            for place, data in enumerate(order)
+            if contender in errors[data]
+        ]
+        x, y = zip(*points, strict=True)
+        ax.scatter(
+            [min(value, 3) for value in x],
+            y,
+            s=36 if not number else 18,
+            marker="os^Dv"[number % 5],
+            label=contender,
+            zorder=3 - number / 10,
+        )
+    ax.set_yticks(range(len(order)), order, fontsize=8)
+    ax.set_xlabel("error relative to the lowest (3 and more at the edge)")
+    ax.grid(axis="y", alpha=0.3)
+    ax.legend(loc="lower right", fontsize=8)
+
+
+def draw_learning_curves() -> None:
+    import matplotlib.pyplot as plt
+
+    runs = read("learning-curves")["runs"]
+    tables = list(dict.fromkeys(run["data"] for run in runs))
+    n_rows = (len(tables) + 2) // 3
+    _, axes = plt.subplots(n_rows, 3, figsize=(10, 3 * n_rows), squeeze=False)
+    for ax, data in zip(axes.flat, tables, strict=False):
+        for contender in contenders(runs):
+            points: dict[int, list[float]] = defaultdict(list)
+            for run in runs:
+                if run["data"] == data and run["contender"] == contender and run.get("error"):
+                    points[run["rows"]].append(run["error"])
+            if points:
+                x = sorted(points)
+                ax.loglog(x, [statistics.fmean(points[n]) for n in x], "o-", label=contender)
+        ax.set(title=data, xlabel="training rows")
+        ax.minorticks_off()
+    for ax in list(axes.flat)[len(tables) :]:
+        ax.axis("off")
+    axes[0, 0].set_ylabel("error")
+    axes[0, 0].legend(fontsize=8)
+
+
+def draw_out_of_core() -> None:
+    import matplotlib.pyplot as plt
+
+    records = read("out-of-core")["records"]
+    _, (left, right) = plt.subplots(1, 2, figsize=(8.5, 3.4))
+    for way in dict.fromkeys(record["way"] for record in records):
+        chosen = [record for record in records if record["way"] == way]
+        n = [record["n"] for record in chosen]
+        left.loglog(n, [record["seconds"] for record in chosen], "o-", label=way)
+        right.loglog(n, [record["peak_bytes"] / 2**30 for record in chosen], "o-", label=way)
+    left.set(xlabel="rows", ylabel="seconds to fit")
+    right.set(xlabel="rows", ylabel="memory of its own, GB")
+    left.legend()
+
+
+def draw_intervals() -> None:
+    """Interval scores relative to those of one width for all rows."""
+    import matplotlib.pyplot as plt
+
+    tables = read("intervals")["tables"]
+    names = list(tables)
+    covered = [tables[name]["coverage"] for name in names]
+    one_width = [tables[name]["coverage_of_one_width"] for name in names]
+    _, ax = plt.subplots(figsize=(7, 3.2))
+    ax.scatter(covered, names, label="as wide as errors near a row")
+    ax.scatter(one_width, names, marker="s", s=16, label="one width")
+    ax.axvline(read("intervals")["nominal_coverage"], color="0.5", linewidth=1)
+    ax.set_xlabel("share of test rows in intervals of nominal coverage 0.9")
+    ax.legend(fontsize=8)
