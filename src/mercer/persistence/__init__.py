@@ -305,7 +305,9 @@ def _skops() -> Any:
     try:
         from skops import io as skops_io
     except ModuleNotFoundError as error:
-        raise ImportError("model files need skops; pip install 'mercer[skops]' brings it.") from error
+        raise ImportError(
+            "model files need skops; pip install 'mercer[skops]' brings it."
+        ) from error
     return skops_io
 
 
