@@ -20,7 +20,7 @@ from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.rows import Expression, Extremes
 from mercer.distributed.run import Part
 from mercer.distributed.shards import Shard
-from mercer.estimators.preprocessing import Preprocessing
+from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.targets import signs
 from mercer.kernels.text import checked_texts
 from mercer.losses import Loss
@@ -202,23 +202,26 @@ class DesignPart(Part):
     @cached_property
     def design(self) -> Design:
         """The design of these rows, made when something first needs it."""
+        return self._design(Rows(self._inputs(), self.y, self.weights))
+
+    def _design(self, rows: Rows) -> Design:
+        """The design of rows, which may be none."""
         feature_map = self.facts.preprocessing.feature_map
-        if not len(self.y):  # maps and scalers take no shard without rows
+        if not len(rows):  # maps and scalers take no shard without rows
             return Dense(np.zeros((0, feature_map.n_features_out_), dtype=self.facts.dtype))
-        X = self._inputs()
-        X = X if self._counted is None else selected(X, self._counted)
-        scaled = self.facts.preprocessing.scaled_rows(X)
+        scaled = self.facts.preprocessing.scaled_rows(rows.X)
         design = _with_threads(feature_map, self.facts.n_threads).design(scaled)
         return design.held(self.facts.hold) if isinstance(design, KernelColumns) else design
 
     def _inputs(self) -> Any:
-        """Rows as maps take them, those of weight 0 among them: numbers of the fit, or texts."""
-        X = self.shard.X
-        if isinstance(X, PreparedRows):
-            return X
+        """The rows that count as maps take them: numbers in the type of the fit, or texts."""
+        X: Any = self.shard.X
         if self.facts.preprocessing.feature_map.takes_text:
-            return checked_texts(X)
-        return check_array(sound(X), accept_sparse="csr", dtype=self.facts.dtype)
+            X = checked_texts(X) if len(X) else np.empty(0, dtype=object)
+        elif not isinstance(X, PreparedRows):
+            dtype = self.facts.dtype
+            X = check_array(sound(X), accept_sparse="csr", dtype=dtype, ensure_min_samples=0)
+        return X if self._counted is None else selected(X, self._counted)
 
     @contextmanager
     def working(self) -> Iterator[None]:
@@ -298,8 +301,7 @@ class DesignPart(Part):
         """Inputs and targets of about its share of so many rows, evenly spaced."""
         share = min(len(self.y), -(-n_rows * len(self.y) // self.facts.n_rows))
         rows = np.unique(np.linspace(0, len(self.y) - 1, share).astype(np.int64))
-        counted = rows if self._counted is None else self._counted[rows]
-        return [(selected(self._inputs(), counted), self.y[rows])] if share else []
+        return [(selected(self._inputs(), rows), self.y[rows])] if share else []
 
     def _evaluated(self, state: Any, rows: Expression) -> NDArray:
         arrays = {"y": self.y}
