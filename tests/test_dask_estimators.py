@@ -20,7 +20,7 @@ import dask.array as da
 import dask.dataframe as dd
 
 import mercer.dask
-from tests._clusters import cluster, kept_runs, limited, n_tasks
+from tests._clusters import cluster, kept_runs, kill, limited, n_tasks, pids
 
 LOGISTIC = {"loss": "logistic", "random_state": 0, "tol": 1e-9, "n_components": 10}
 
@@ -209,3 +209,26 @@ def test_parameters_are_those_of_the_local_class(name):
     ours, local = (getattr(home, name)().get_params() for home in (mercer.dask, mercer))
     assert {k: v for k, v in ours.items() if k not in ("client", "checkpoint")} == local
     assert ours["client"] is None
+
+
+@limited(120)
+def test_a_worker_that_is_killed_in_the_middle_of_a_fit(data):
+    from mercer.dask.intake import shards_of
+    from mercer.distributed.fitting import fit_machine
+
+    X, y, _ = data
+    local = mercer.KernelClassifier(**LOGISTIC).fit(X, y > 0)
+    with cluster(2) as client:
+        engine = shards_of(client, *_lazy(X, y > 0))
+        left = list(pids(client).values())
+
+        def lose(state):
+            if state.iteration == 3:
+                kill(left.pop())
+
+        model = fit_machine(mercer.KernelClassifier(**LOGISTIC), engine, callback=lose)
+        engine.close()
+    assert model.converged_
+    assert model.n_rebuilt_ > 0
+    scale = np.abs(local.map_coef_).max()
+    np.testing.assert_allclose(model.map_coef_, local.map_coef_, rtol=0, atol=1e-5 * scale)

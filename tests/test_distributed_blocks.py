@@ -1,4 +1,4 @@
-"""Block coordinate descent over shards: its coefficients are those of all rows, whatever is lost."""
+"""Block coordinate descent over shards: coefficients are those of all rows, whatever is lost."""
 
 from __future__ import annotations
 
@@ -163,17 +163,18 @@ def test_solved_strengths_leave_when_they_leave_where_all_rows_are(kind, rng):
         assert one.converged
         for row, like in zip(one.trace, other.trace, strict=True):
             assert row.objective == pytest.approx(like.objective, rel=1e-10)
-            assert row.optimality == pytest.approx(like.optimality, rel=1e-6)
+        assert one.optimality == pytest.approx(other.optimality, rel=1e-6)
     assert run.n_rebuilt == 0
 
 
 def test_solved_strengths_of_the_full_kernel_leave(rng):
     local, remote = make("exact", rng, 2)
-    results, run = run_of(remote, tol=1e-8, n_epochs=500)
+    settings = {"tol": 1e-6, "n_epochs": 100, "block_size": 60}
+    results, run = run_of(remote, **settings)
     assert len({result.n_iter for result in results}) > 1
-    for one, other in zip(results, descend(local, 500, tol=1e-8), strict=True):
+    for one, other in zip(results, descend(local, **settings), strict=True):
         assert one.converged
-        np.testing.assert_allclose(one.coef, other.coef, atol=1e-7)
+        np.testing.assert_allclose(one.coef, other.coef, atol=1e-5)
         assert one.trace[-1].objective == pytest.approx(other.trace[-1].objective, rel=1e-8)
     assert run.n_rebuilt == 0
 
@@ -181,14 +182,15 @@ def test_solved_strengths_of_the_full_kernel_leave(rng):
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_fit_goes_on_from_a_start(kind, rng):
     local, remote = make(kind, rng, 2)
-    solver = solvers.BlockCoordinateDescent(tol=1e-3, block_size=7, accelerated=False, max_iter=500)
-    start = solver.solve(local).coef
-    for problem in (local, remote):
-        assert solver.solve(problem, start=start).n_iter <= 1
-        result = solvers.BlockCoordinateDescent(
-            tol=1e-9, block_size=7, accelerated=False, max_iter=5000
-        ).solve(problem, start=start)
-        np.testing.assert_allclose(local.responses(result.coef), local.responses(start), atol=0.05)
+    solver = solvers.BlockCoordinateDescent(tol=1e-8, block_size=N, accelerated=False)
+    start = 1.001 * solver.solve(local).coef
+    expected, result = (solver.solve(problem, start=start) for problem in (local, remote))
+    assert abs(result.n_iter - expected.n_iter) <= 1
+    np.testing.assert_allclose(
+        local.responses(result.coef), local.responses(expected.coef), atol=1e-6
+    )
+    assert result.trace[0].objective == pytest.approx(expected.trace[0].objective)
+    assert result.trace[0].optimality == pytest.approx(expected.trace[0].optimality)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -237,8 +239,8 @@ def test_a_block_is_one_request(kind, rng):
     remote = make(kind, rng)[1]
     counts = _asked(remote, 3, hold=10**6)
     n_blocks = -(-remote.design.shape[1] // 7)
-    # Rows of a block are gathered first; F is another request, where it is no sum of client's.
-    expected = 2 * n_blocks if kind == "exact" else n_blocks + 1
+    # Rows of a block are gathered first; another request looks at F, or at whether all is right.
+    expected = 2 * n_blocks + 1 if kind == "exact" else n_blocks + 1
     assert counts[2][0] - counts[1][0] == counts[3][0] - counts[2][0] == expected
 
 
@@ -277,8 +279,9 @@ def test_words_sent_are_those_of_the_cost_model(kind, n_machines, rng):
     whole = n_columns % b == 0
     assert words.get(("sent", "columns"), 0) == 0  # named once, in the first epoch
     if kind == "exact":
-        assert words["received", "rows"] * levels == cost.words["data"]
-        assert words["sent", "rows"] * levels == cost.words["weights"]
+        assert words["received", "rows"] * levels == pytest.approx(cost.words["data"])
+        moved = words["sent", "rows"] + words["sent", "settled"]
+        assert moved * levels == pytest.approx(cost.words["weights"])
         assert ("received", "gram") not in words  # made of the rows, where it is solved
         return
     assert words["received", "block"] * levels == pytest.approx(cost.words["right-hand sides"])
@@ -294,17 +297,17 @@ def test_words_sent_are_those_of_the_cost_model(kind, n_machines, rng):
 def test_the_end_of_a_fit_frees_what_workers_derived(rng):
     for kind in KINDS:
         remote = make(kind, rng)[1]
-        engine = remote.run.engine
+        memories = remote.run.engine.memories
         descend(remote)
-        assert {name for memory in engine.memories for name in memory.runs()} <= {remote.run.id}
+        assert {name for memory in memories for name in memory.runs()} <= {remote.run.id}
 
         def fail(state):
-            assert any("/" in name for memory in engine.memories for name in memory.runs())
+            assert "/" in "".join(state.problem.run.engine.memories[0].runs())
             raise OSError("of a callback")
 
         with pytest.raises(OSError, match="of a callback"):
             descend(remote, callback=fail)
-        assert {name for memory in engine.memories for name in memory.runs()} <= {remote.run.id}
+        assert {name for memory in memories for name in memory.runs()} <= {remote.run.id}
 
 
 # -- with faults -----------------------------------------------------------------------------
@@ -314,33 +317,29 @@ def test_the_end_of_a_fit_frees_what_workers_derived(rng):
 def test_a_lost_worker_costs_the_states_of_its_shards(kind, rng):
     seed = int(rng.integers(1000))
     whole, run = run_of(make(kind, np.random.default_rng(seed))[1])
-    engines = []
 
     def forgetful(shards):
-        engines.append(
-            Forgetful(shards, 2, lambda request: (request // 2,) if request == 24 else ())
-        )
-        return engines[-1]
+        return Forgetful(shards, 2, lambda request: (1,) if request == 12 else ())
 
     results, broken = run_of(make(kind, np.random.default_rng(seed), engine=forgetful)[1])
     assert_same(results, whole)
-    assert 2 <= broken.n_rebuilt <= 3  # the shards of one of two workers
+    assert broken.n_rebuilt == 2  # of five shards those of the second of two workers
     assert broken.n_requests == run.n_requests  # no block is done twice
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(data=st.data())
 def test_states_lost_at_random_moments_change_nothing(kind, data):
     lost = data.draw(st.dictionaries(st.integers(0, 60), st.sets(st.integers(0, 1)), max_size=8))
-    n_outputs = data.draw(st.sampled_from([0, 2]))
 
     def forgetful(shards):
         return Forgetful(shards, 2, lambda request: lost.get(request, ()))
 
-    whole = descend(make(kind, np.random.default_rng(5), n_outputs)[1], 3)
-    remote = make(kind, np.random.default_rng(5), n_outputs, engine=forgetful)[1]
-    results, run = run_of(remote, n_epochs=3)
+    size = {"block_size": 30} if kind == "exact" else {}
+    whole = descend(make(kind, np.random.default_rng(5), 2)[1], 3, **size)
+    remote = make(kind, np.random.default_rng(5), 2, engine=forgetful)[1]
+    results, run = run_of(remote, n_epochs=3, **size)
     assert_same(results, whole, 1e-8)
     assert run.n_rebuilt <= 3 * sum(map(len, lost.values()))
     assert run.n_wrong == 0
@@ -348,32 +347,28 @@ def test_states_lost_at_random_moments_change_nothing(kind, data):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_wrong_state_is_found_and_made_anew(kind, rng):
-    remote = make(kind, rng)[1]
+    seed = int(rng.integers(1000))
+    remote = make(kind, np.random.default_rng(seed), edges=EDGES[2])[1]
     engine = remote.run.engine
-
-    def spoil(state):
-        if state.iteration != 2:
-            return
-        for memory in engine.memories:
-            for part in memory._parts.values():
-                for version, value in part._states.items():
-                    if isinstance(version, int):
-                        part._states[version] = type(value)(
-                            *(v + 1.0 if np.ndim(v) == 2 else v for v in value)
-                        )
-
     runs = []
 
-    def callback(state):
+    def spoil(state):
         runs.append(state.system.run)
-        spoil(state)
+        parts = [part for memory in engine.memories for part in memory._parts.values()]
+        for part in parts if state.iteration == 2 else ():
+            for version in [each for each in part._states if isinstance(each, int)]:
+                state_there = part._states[version]
+                changed = (v + 1.0 if np.ndim(v) == 2 else v for v in state_there)
+                part._states[version] = type(state_there)(*changed)
 
-    results = descend(remote, 400, tol=1e-8, callback=callback)
+    settings = {"tol": 1e-8, "n_epochs": 300, "block_size": 60, "alphas": [0.02]}
+    wrong = descend(remote, callback=spoil, **settings | {"tol": 0.0, "n_epochs": 3})
     assert runs[-1].n_wrong == 1
-    for result, alpha in zip(results, ALPHAS, strict=True):
-        assert result.converged
-        exact = solvers.Cholesky().solve_path(make(kind, np.random.default_rng(0))[0], [alpha])
-        assert result.coef.shape == exact[0].coef.shape
+    right = descend(remote, callback=spoil, **settings)
+    unspoilt = descend(make(kind, np.random.default_rng(seed))[1], **settings)
+    np.testing.assert_allclose(right[0].coef, unspoilt[0].coef, atol=1e-5)
+    assert right[0].converged
+    assert not wrong[0].converged
 
 
 # -- checkpoints -----------------------------------------------------------------------------
@@ -399,7 +394,7 @@ def test_an_interrupted_fit_goes_on_with_other_shards(kind, after, tmp_path, rng
     assert any(result.interrupted for result in broken)
     n_blocks = []
     resumed = descend(made[7], callback=lambda state: n_blocks.append(state.n_blocks), **settings)
-    assert n_blocks[0] == after + 1
+    assert n_blocks[0] <= after + 1  # what was done after the last checkpoint is done again
     for one, other in zip(resumed, whole, strict=True):
         np.testing.assert_allclose(one.coef, other.coef, atol=1e-9)
         assert one.n_iter == other.n_iter

@@ -193,8 +193,8 @@ class DaskModel(Checked):
         """Small results of the cluster of the fit, or of whatever scheduler is at hand."""
         client = vars(self).get("_client")
         if client is None or client.status != "running":
-            return list(package("dask").compute(*lazy))
-        return client.gather(client.compute(list(lazy)))
+            return [each.compute() for each in lazy]
+        return client.gather([client.compute(each) for each in lazy])
 
 
 def _example(X: Any) -> Any:

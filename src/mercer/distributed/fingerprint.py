@@ -61,7 +61,7 @@ def _of_rows(rows: Any) -> NDArray[np.uint64]:
         sums = np.concatenate([np.zeros(1, np.uint64), np.cumsum(entries, dtype=np.uint64)])
         return sums[rows.indptr[1:]] - sums[rows.indptr[:-1]]
     if rows.dtype.kind not in "biufM":
-        texts = (repr(row.tolist()).encode("utf-8", "surrogatepass") for row in rows)
+        texts = (repr(row).encode("utf-8", "surrogatepass") for row in rows.tolist())
         digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
         return np.frombuffer(digests, dtype="<u8").astype(np.uint64)
     table = rows.reshape(len(rows), -1)

@@ -14,8 +14,8 @@ from scipy import sparse
 from mercer._array import Matrix, row_chunks
 from mercer._rows import selected
 from mercer.designs import Dense, Design, KernelColumns
-from mercer.distributed.parts import DesignFacts, DesignPart
-from mercer.distributed.remote import Columns, RemoteEquations
+from mercer.distributed.parts import DesignFacts
+from mercer.distributed.remote import Columns, RemoteEquations, SettledPart
 from mercer.distributed.solves import RemoteBlock
 from mercer.equations import KernelEquations
 from mercer.kernels import Kernel
@@ -38,7 +38,7 @@ class _State(NamedTuple):
     coef: NDArray[np.float64]  # √S β of the rows of the part, (n_i, C)
 
 
-class KernelPart(DesignPart):
+class KernelPart(SettledPart):
     """The rows of a shard and their coefficients; the kernel of its rows is made and forgotten."""
 
     facts: KernelFacts

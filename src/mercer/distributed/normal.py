@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer.distributed.engine import Handle
-from mercer.distributed.parts import DesignFacts, DesignPart
-from mercer.distributed.remote import Columns, RemoteEquations
+from mercer.distributed.parts import DesignFacts
+from mercer.distributed.remote import Columns, RemoteEquations, SettledPart
 from mercer.distributed.run import Partial
 from mercer.distributed.solves import RemoteBlock, packed, unpacked
 from mercer.equations import NormalEquations, spans_all_rows
@@ -58,7 +58,7 @@ class _State(NamedTuple):
     of_matrix: NDArray[np.float64]  # M w of these rows, (m_i, C)
 
 
-class NormalPart(DesignPart):
+class NormalPart(SettledPart):
     """The residual of the rows of a shard, and sums over these rows by blocks of columns."""
 
     facts: NormalFacts

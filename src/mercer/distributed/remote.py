@@ -13,12 +13,12 @@ from mercer._rows import Data
 from mercer.distributed.engine import Handle
 from mercer.distributed.fingerprint import digest_of_shards
 from mercer.distributed.memory import Memory
-from mercer.distributed.parts import DesignFacts
+from mercer.distributed.parts import DesignFacts, DesignPart
 from mercer.distributed.run import Part, Run
 from mercer.distributed.solves import RemoteSolves
 from mercer.equations import Equations
 
-__all__ = ["Columns", "RemoteEquations"]
+__all__ = ["Columns", "RemoteEquations", "SettledPart"]
 
 
 class Columns:
@@ -173,6 +173,8 @@ class RemoteEquations(Equations):
         return RemoteSolves(self.run, budget)
 
     def audit(self, epoch: int) -> None:
+        if self._pending is not None:  # workers are still where the last block began
+            self._ask("settled")
         n_shards = self.run.engine.n_shards
         draw = Streams(0, np.array([epoch])).bits(1, Slot.SHUFFLE)[0, 0]
         self.run.audit(self._version, self._truth, int(draw % np.uint64(n_shards)))
@@ -195,6 +197,13 @@ class RemoteEquations(Equations):
 
     def data(self) -> tuple[list[Data], NDArray, NDArray | None]:
         return [], digest_of_shards(self.run.engine), None
+
+
+class SettledPart(DesignPart):
+    """A part that can be asked for nothing but to go to the current x."""
+
+    def settled(self, state: Any) -> None:
+        """Nothing: the state is there."""
 
 
 def _room(memory: Memory) -> int | None:

@@ -131,7 +131,8 @@ def _of_sparse(x: Any, w: NDArray[np.float64]) -> Columns:
     rows, stored = np.repeat(w, np.diff(x.indptr)), x.indices
     with np.errstate(over="ignore", invalid="ignore"):
         mean = np.bincount(stored, rows * x.data, minlength=d) / weight
-        squares = np.bincount(stored, rows * (x.data - mean[stored]) ** 2.0, minlength=d)
+        apart = rows * np.square(x.data - mean[stored])
+        squares = np.bincount(stored, apart, minlength=d).astype(np.float64, copy=False)
         zeros = np.maximum(weight - np.bincount(stored, rows, minlength=d), 0.0)
         squares += zeros * np.square(mean)
     low, high = (np.asarray(end.todense()).ravel() for end in (x.min(axis=0), x.max(axis=0)))

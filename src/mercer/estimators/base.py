@@ -32,6 +32,7 @@ __all__ = ["FeatureModel", "Listener", "described", "raise_if_interrupted"]
 
 Listener: TypeAlias = Callable[[Any], bool]  # sees a solver's state, and may stop it
 
+_OF_CLUSTERS = {"n_rebuilt_", "n_workers_"}  # what fits over many machines tell besides
 _FLAGS = {"fit_intercept", "posterior", "preconditioned", "scale", "warm_start"}
 
 
@@ -147,6 +148,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             "gamma_path_",
             "path_",
             "selection_",
+            *_OF_CLUSTERS,
         ):
             self.__dict__.pop(name, None)
 
@@ -289,6 +291,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         shape = check_coefficients(
             self, "map_coef_", self._n_coefficients(), intercept="_intercept_"
         )
+        for name in _OF_CLUSTERS & vars(self).keys():
+            State(self).integer(name)
         mean = State(self).value("_target_mean_")
         State(self).numbers("_target_mean_", shape if np.ndim(mean) else ())
 

@@ -65,7 +65,8 @@ class BlockCoordinateDescent(Solver):
     accelerated : bool, default=True
         After every epoch, minimise over the changes of the last ones together, and over functions
         of a few rows or landmarks, which are smooth and lie in no single block; it needs products
-        with those few alone. Without it, this is the algorithm of the paper.
+        with those few alone. Without it, this is the algorithm of the paper. It is off where the
+        rows are on many machines.
     hold : int or "auto", default="auto"
         Bytes for blocks, Gram matrices and factors that are kept from one epoch to the next; "auto"
         is half of the memory that is available.
@@ -73,8 +74,9 @@ class BlockCoordinateDescent(Solver):
         When the trace gets a row and the callback is called.
     checkpoint : str or path, default=None
         A folder from which an interrupted fit of the same problem goes on: to the last bit, if the
-        memory again holds all blocks or again does not. Its file is removed when the fit is over.
-        A file that is damaged, or that of a fit with other data or settings, is refused.
+        memory again holds all blocks or again does not; to rounding where the rows are on many
+        machines, on any number of them. Its file is removed when the fit is over. A file that is
+        damaged, or that of a fit with other data or settings, is refused.
     checkpoint_every : int, default=10
         Blocks between two checkpoints.
     random_state : int, RandomState, Generator or None, default=0
