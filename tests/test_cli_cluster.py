@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from mercer import persistence, solvers
 from mercer.cli.app import app
 from mercer.cli.cluster import Counts, Watched, _Progress
-from mercer.distributed import Here, Part, Run, Shard
+from mercer.distributed import Here, Part, Run, Shard, gathered
 from mercer.solvers import BlockCoordinateDescent
 
 pytest.importorskip("distributed")
@@ -163,6 +164,23 @@ def test_what_moves_is_counted():
     assert run.total("total", version=0, truth=lambda i: w) == 16
     assert vars(engine.counts) == {"requests": 3, "bytes_moved": 24, "missed": 1}
     assert engine.changed(lambda memory, number, shard: shard).n_shards == 2
+
+
+def test_people_are_told_how_far_a_fit_is(monkeypatch):
+    lines = []
+    told = _Progress(Here([Shard(np.ones((5, 2)))], n_workers=3), lines.append, verbose=False)
+    monkeypatch.setattr("mercer.cli.cluster._OFTEN", 0.0)
+    gathered(told.engine, len)
+    assert lines.pop() == "request 1, 0 s, 0 B moved, 3 workers"
+    told.counts.missed, told.counts.bytes_moved = 2, 3 * 1024**2
+    assert not told(SimpleNamespace(n_blocks=4, optimality=0.25))
+    end = "optimality 0.25, 8 s, 3.0 MB moved, 3 workers, 2 shards made again"
+    assert told.in_words(8.0) == f"block 4, 2 s each, {end}"
+    told(SimpleNamespace(optimality=0.25))
+    assert told.in_words(8.0) == f"iteration 2, 4 s each, {end}"
+    told(SimpleNamespace(n_leaves=9, n_solved=7))
+    assert told.in_words(8.0).startswith("7 of 9 leaves, 8 s")
+    assert len(lines) == 3
 
 
 BLOCKS = (

@@ -292,6 +292,7 @@ class Watched:
 
     engine: Any
     counts: Counts = field(default_factory=Counts)
+    heard: Callable[[], None] = lambda: None  # called with every request
 
     def __getattr__(self, name: str) -> Any:
         return getattr(object.__getattribute__(self, "engine"), name)
@@ -304,6 +305,7 @@ class Watched:
     def each(self, work: Any, *args: Any, **which: Any) -> list[Any]:
         """As the engine does."""
         self.counts.requests += 1
+        self.heard()
         self.counts.see(args)
         handles: list[Any] = self.engine.each(work, *args, **which)
         return handles
@@ -324,34 +326,43 @@ class Watched:
 
 
 class _Progress:
-    """Tells of every iteration: how far it is, seconds, bytes, workers, what was lost."""
+    """Tells how far a fit is: blocks, seconds, bytes, workers, what was lost."""
 
     def __init__(self, engine: Engine, show: Callable[[str], None], verbose: bool) -> None:
         self.counts = Counts()
-        self.engine: Any = Watched(engine, self.counts)
+        self.engine: Any = Watched(engine, self.counts, self.refresh)
         self._show, self._verbose = show, verbose
+        self._state: Any = None
         self._n, self._start = 0, time.perf_counter()
         self._shown = self._told = self._start
 
     def __call__(self, state: Any) -> bool:
+        """Take note of an iteration; the fit goes on."""
+        self._state, self._n = state, self._n + 1
+        self.refresh()
+        return False
+
+    def refresh(self) -> None:
+        """Change the line, and add one where every stage is wanted, if it is time."""
         from mercer._progress import tell
 
-        self._n += 1
         now = time.perf_counter()
         if now - self._shown >= _OFTEN:
             self._shown = now
-            self._show(self._in_words(state, now - self._start))
+            self._show(self.in_words(now - self._start))
         if self._verbose and now - self._told >= _SELDOM:
             self._told = now
-            tell("%s", self._in_words(state, now - self._start))
-        return False
+            tell("%s", self.in_words(now - self._start))
 
-    def _in_words(self, state: Any, seconds: float) -> str:
+    def in_words(self, seconds: float) -> str:
+        """The line after so many seconds."""
+        state, done = self._state, f"request {self.counts.requests}"
         if hasattr(state, "n_leaves"):
             done = f"{state.n_solved} of {state.n_leaves} leaves"
-        else:
-            what = "block" if hasattr(state, "n_blocks") else "iteration"
-            done = f"{what} {self._n}, {seconds / self._n:.2g} s each"
+        elif state is not None:
+            blocks = getattr(state, "n_blocks", 0)
+            n = blocks or self._n
+            done = f"{'block' if blocks else 'iteration'} {n}, {seconds / n:.2g} s each"
         optimality = getattr(state, "optimality", None)
         words = [
             done,

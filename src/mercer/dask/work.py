@@ -86,9 +86,6 @@ class Owned:
     def part(self, run: str, number: int, make: Callable[[], Any]) -> Any:
         return self.memory.part(f"{self.owner}/{run}", number, make)
 
-    def bounded(self) -> AbstractContextManager[None]:
-        return self.memory.bounded()
-
     def forget(self, run: str | None = None, number: int | None = None) -> None:
         for own in self.runs() if run is None else (run,):
             self.memory.forget(f"{self.owner}/{own}", number)
