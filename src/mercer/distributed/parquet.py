@@ -141,7 +141,7 @@ def parquet_parts(
     >>> pyarrow.parquet.write_table(columns, folder / "houses.parquet")
     >>> parts = parquet_parts(folder, 2, target="price")
     >>> [read_part(part).X.tolist() for part in parts]
-    [[[3.0], [5.0]], [[4.0]]]
+    [[[3.0]], [[5.0], [4.0]]]
     """
     files = parquet_files(path)
     source = Input(files[0])
