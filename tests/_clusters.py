@@ -96,7 +96,7 @@ def mend(client: Client, n_workers: int) -> None:
     except TimeoutError:
         missing = n_workers - len(client.nthreads())
         client.cluster.scale(len(client.cluster.worker_spec) + missing)
-        client.wait_for_workers(n_workers, timeout=30)
+        client.wait_for_workers(n_workers, timeout=60)
 
 
 def pids(client: Client) -> dict[str, int]:
