@@ -11,8 +11,11 @@ import pytest
 from scipy import sparse
 
 from mercer import LocalKernelClassifier, LocalKernelRegressor
+from mercer._rows import PreparedRows
+from mercer.auto.targets import LogTargetRegressor
 from mercer.distributed import Here, Shard
 from mercer.distributed.leaves import fit_local_machine
+from mercer.distributed.tables import FarTable
 from mercer.losses import Squared
 from mercer.maps import LocalKernel
 from mercer.solvers.out_of_core import solve_through_files
@@ -104,6 +107,37 @@ def test_numbers(settings, weighted, data):
 def test_what_is_sent_to_workers_is_pickled_and_may_be_done_again(alphas, data):
     model = LocalKernelRegressor(alphas=alphas, leaf_size=300, n_trees=2, random_state=0)
     assert_same(*fits(model, *data, engine=Sent))
+
+
+@pytest.mark.parametrize("kind", ["numbers", "logarithms", "classes", "multinomial"])
+def test_targets_are_made_where_the_rows_are(kind, data):
+    X, y, weights = data
+    sent = []
+
+    class Counted(Here):
+        def changed(self, work, *args, own=None):
+            sent.append(len(pickle.dumps(own)))
+            return super().changed(work, *args, own=own)
+
+    settings = {"leaf_size": 300, "n_trees": 1, "random_state": 0, "scale": False, "gamma": 0.1}
+    model = LocalKernelRegressor(**settings)
+    if kind in ("classes", "multinomial"):
+        y = np.digitize(y, [-0.5, 0.5])
+        loss = "squared" if kind == "classes" else kind
+        model = LocalKernelClassifier(loss=loss, **settings)
+    engine = shards(X, y, weights, engine=Counted)
+    if kind == "logarithms":
+        local = LogTargetRegressor(model, [0.0]).fit(X, y, sample_weight=weights)
+        table = FarTable.of(engine)
+        table.given = y, weights
+        rows = PreparedRows(table)
+        remote = LogTargetRegressor(model, [0.0]).fit(rows, y, sample_weight=weights)
+        local, remote = local.regressor_, remote.regressor_
+    else:
+        local = type(model)(**model.get_params()).fit(X, y, weights)
+        remote = fit_local_machine(model, engine)
+    assert_same(local, remote, 1e-9)
+    assert max(sent) < 5000  # bytes, of 1500 rows
 
 
 def test_several_outputs_of_frames(data):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -183,10 +183,10 @@ def _value_on_shard(
 
 def aligned(shard: Shard) -> Shard:
     """The shard, with copies of arrays that came to lie between two of their numbers."""
-    mended = [_aligned(value) for value in (shard.X, shard.target, shard.weights)]
-    if all(a is b for a, b in zip(mended, (shard.X, shard.target, shard.weights), strict=True)):
-        return shard
-    return Shard(*mended)
+    held = {each.name: getattr(shard, each.name) for each in fields(shard)}
+    mended = {name: _aligned(value) for name, value in held.items()}
+    mended = {name: value for name, value in mended.items() if value is not held[name]}
+    return replace(shard, **mended) if mended else shard
 
 
 def _aligned(value: Any) -> Any:

@@ -8,6 +8,7 @@ all rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -19,14 +20,16 @@ from scipy import sparse
 
 from mercer._array import Index, check_memory
 from mercer._rows import FarRows, PreparedRows
+from mercer.auto.targets import LogShift, log_shift
 from mercer.distributed.engine import Engine
 from mercer.distributed.memory import Memory
+from mercer.distributed.parts import Coding
 from mercer.distributed.shards import Shard, gathered
 from mercer.preparation import TablePreparer, checked_table, column_names, read
 from mercer.preparation.columns import Labels, Reading
 from mercer.preparation.frames import frame_of
 
-__all__ = ["FarTable", "NumberedRows", "brought", "targets_of"]
+__all__ = ["FarTable", "NumberedRows", "Recipe", "brought", "targets_of"]
 
 # Numbers of rows, increasing, of columns, and what these hold whatever a treatment makes of them.
 _Known: TypeAlias = Sequence[tuple[NDArray[np.int64], NDArray[np.int64], NDArray]]
@@ -51,6 +54,51 @@ class NumberedRows(Shard):
     held: NDArray[np.bool_] | None = None
 
 
+@dataclass(frozen=True)
+class Recipe:
+    """How targets as the shards have them become those that leaves are solved for.
+
+    Attributes
+    ----------
+    coding : Coding
+    shift : LogShift or None
+        Of which logarithms are taken first.
+    dtype : numpy.dtype
+        That they are rounded to.
+    """
+
+    coding: Coding
+    shift: LogShift | None
+    dtype: Any
+
+    def __call__(self, target: NDArray) -> NDArray[np.float64]:
+        """Targets (n, k)."""
+        if self.shift is not None:
+            target = self.shift.forward(target.astype(np.float64))
+        coded = self.coding.apply(target).astype(self.dtype).astype(np.float64)
+        return coded.reshape(len(target), int(np.prod(coded.shape[1:])))
+
+    @classmethod
+    def found(cls, model: Any, given: NDArray | None, target: NDArray, dtype: Any) -> Recipe | None:
+        """The one that a model has made of targets as they were given, if it is known."""
+        if given is None:
+            return None
+        shifts: list[LogShift | None] = [None]
+        if hasattr(model, "classes_"):
+            coding = Coding.classes(model.classes_, model._loss_.joint)
+        else:
+            outputs = None if given.ndim == 1 else target.shape[1]
+            coding = Coding.numbers(model._target_mean_, outputs)
+            if given.ndim == 1:
+                shifts.append(log_shift(given))
+        for shift in shifts:
+            recipe = cls(coding, shift, dtype)
+            with suppress(ValueError):
+                if np.array_equal(recipe(given), target):
+                    return recipe
+        return None
+
+
 class _Far(FarRows):
     """Rows that leaves of a kernel machine can be solved of where they are."""
 
@@ -58,12 +106,13 @@ class _Far(FarRows):
         self,
         steps: Sequence[Callable[[Any], Any]],
         like: NDArray,
-        target: NDArray,
-        weights: NDArray | None,
+        target: NDArray | Recipe,
+        weights: NDArray | float | None,
     ) -> Engine:
         """Shards of ``NumberedRows``: these rows after some steps, as rows that are ``like`` these.
 
-        ``target`` (n, k) and ``weights`` are of all rows.
+        ``target`` (n, k) and ``weights`` are of all rows, or say how to make them of those that the
+        shards have, the latter by division.
         """
         raise NotImplementedError
 
@@ -91,9 +140,13 @@ class FarTable(_Far):
     ----------
     callback : callable or None
         Told of leaves that are solved, besides the callbacks of the model.
+    given : tuple of two ndarray
+        Targets and weights of all rows as the shards have them; None without weights, or if nobody
+        has asked for them.
     """
 
     callback: Any = None
+    given: tuple[NDArray | None, NDArray | None] = None, None
 
     def __init__(
         self,
@@ -142,6 +195,8 @@ class FarTable(_Far):
         index = rows if self.index is None else self.index[rows]
         other = FarTable(self.engine, self.sizes, self.example, index)
         other.callback, other._is_checked = self.callback, self._is_checked
+        target, weights = (None if each is None else each[rows] for each in self.given)
+        other.given = target, weights
         return other
 
     def checked_for(self, estimator: Any, reset: bool) -> FarTable:
@@ -184,17 +239,20 @@ class FarTable(_Far):
         self,
         steps: Sequence[Callable[[Any], Any]],
         like: NDArray,
-        target: NDArray,
-        weights: NDArray | None,
+        target: NDArray | Recipe,
+        weights: NDArray | float | None,
         known: _Known = (),
     ) -> Engine:
         share, places = self.engine.share, self._places()
         index = np.arange(self.edges[-1]) if self.index is None else self.index
         own = {}
         for i, (first, last) in enumerate(pairwise(np.searchsorted(index, self.edges))):
-            of_rows = None if weights is None else share(weights[first:last])
+            beside = [
+                share(values[first:last]) if isinstance(values, np.ndarray) else values
+                for values in (target, weights)
+            ]
             of_shard = [_of_shard(each, int(first), int(last)) for each in known]
-            own[i] = int(first), *places[i], share(target[first:last]), of_rows, share(of_shard)
+            own[i] = int(first), *places[i], *beside, share(of_shard)
         return self.engine.changed(_numbered, tuple(steps), like[:0], own=own)
 
 
@@ -210,7 +268,7 @@ class _Treated(_Far):
     ):
         self.table, self.treat, self.known, self.like = table, treat, known, like
         self.shape, self.dtype = (table.shape[0], like.shape[1]), like.dtype
-        self.callback = table.callback
+        self.callback, self.given = table.callback, table.given
 
     def __getitem__(self, rows: Index) -> Any:
         rows = np.arange(self.shape[0])[rows]
@@ -232,8 +290,8 @@ class _Treated(_Far):
         self,
         steps: Sequence[Callable[[Any], Any]],
         like: NDArray,
-        target: NDArray,
-        weights: NDArray | None,
+        target: NDArray | Recipe,
+        weights: NDArray | float | None,
     ) -> Engine:
         return self.table.numbered((self.treat, *steps), like, target, weights, self.known)
 
@@ -354,15 +412,21 @@ def _numbered(
     like: NDArray,
     first: int,
     places: NDArray[np.int64] | None,
-    target: NDArray,
-    weights: NDArray | None,
+    target: NDArray | Recipe,
+    weights: NDArray | float | None,
     known: _Known,
 ) -> NumberedRows:
-    X = like if not len(target) else _rows_of(shard.X, places)
-    for place, step in enumerate(steps if len(target) else ()):
+    n = len(shard) if places is None else len(places)
+    rows = slice(None) if places is None else places
+    X = _rows_of(shard.X, places) if n else like
+    for place, step in enumerate(steps if n else ()):
         X = step(X)
         if place == 0:
             for places_of, columns, values in known:
                 X[np.ix_(places_of, columns)] = values
     X = np.ascontiguousarray(X, dtype=like.dtype)
-    return NumberedRows(X, target, weights, first + np.arange(len(target)))
+    if isinstance(target, Recipe):
+        target = target(np.asarray(shard.target)[rows])
+    if isinstance(weights, float):
+        weights = None if shard.weights is None else shard.weights[rows] / weights
+    return NumberedRows(X, target, weights, first + np.arange(n))
