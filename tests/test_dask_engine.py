@@ -15,9 +15,11 @@ import dask.dataframe as dd
 import pandas as pd
 from distributed import Client
 from scipy import sparse
+from threadpoolctl import threadpool_info
 
 from _clusters import cluster, kept_runs, limited, n_tasks
 from _distributed_parts import descent, shards_of
+from mercer import get_config
 from mercer.dask import clusters, intake
 from mercer.dask.engine import DaskEngine
 from mercer.distributed import Here, Part, Run, Shard, gathered, summed
@@ -120,6 +122,12 @@ class TestEngine:
         total = engine.total([engine.once(len, handle) for handle in handles], operator.add)
         assert engine.fetch([total]) == [12]
 
+    def test_work_is_told_the_memory_and_the_threads_of_its_worker(self, engine):
+        # Workers have 1 GB, of which 0.8 may be filled, and Python has a part of that already.
+        for limit, threads in engine.fetch(engine.each(bounds)):
+            assert 0.3e9 < limit < 0.8e9
+            assert set(threads) == {1}
+
     def test_errors_of_work_are_raised_as_they_are(self, engine):
         with pytest.raises(ZeroDivisionError):
             summed(engine, lambda shard: 1 / 0)
@@ -151,6 +159,12 @@ class TestEngine:
 
 def engine_shards(data):
     return shards_of(*data, EDGES)
+
+
+def bounds(memory, number, shard):
+    libraries = threadpool_info()
+    threads = [each["num_threads"] for each in libraries if each["user_api"] == "blas"]
+    return get_config()["max_memory"], threads
 
 
 def scaled(memory, number, shard, factor, plus):

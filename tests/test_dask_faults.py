@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
+import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 pytest.importorskip("distributed")
 
 from _clusters import bare_cluster, cluster, kill, limited, mend, n_tasks, pids
-from _distributed_parts import Faulty, descent, shards_of
+from _distributed_parts import Faulty, arm, descent, disarm, shards_of
+from mercer import KernelClassifier, KernelRegressor
 from mercer.dask.engine import DaskEngine
 from mercer.distributed import Here, Run, Shard, gathered
+from mercer.distributed.fitting import fit_machine
+from mercer.maps import RandomFourier
+from mercer.solvers import BlockCoordinateDescent
 
 EDGES = (0, 70, 140, 200)
 
@@ -26,7 +33,7 @@ def client():
 
 @pytest.fixture(autouse=True)
 def limit():
-    with limited(60):
+    with limited(120):
         yield
 
 
@@ -217,6 +224,14 @@ def die(memory, number, shard):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+def test_workers_that_die_in_every_request_end_the_fit(engine):
+    gathered(engine, len)
+    for i in range(10):  # the first of them is no loss
+        engine._settle({0: f"tcp://127.0.0.1:{i + 1}"})
+    with pytest.raises(RuntimeError, match="Workers died in each of the last 10 requests"):
+        engine._settle({0: "tcp://127.0.0.1:11"})
+
+
 def test_rows_that_cannot_be_read_again_are_told(client, engine, data):
     engine = DaskEngine(client, client.scatter(shards_of(*data, EDGES), hash=False))
     gathered(engine, len)
@@ -240,3 +255,41 @@ def test_workers_without_nannies_need_not_come_back(data, expected):
         kill(*pids(client).values())
         with pytest.raises(RuntimeError, match="No worker is left"):
             gathered(engine, len)
+
+
+NORMAL, PARTS = "mercer.distributed.normal:NormalPart", "mercer.distributed.parts:DesignPart"
+
+
+@pytest.mark.parametrize(
+    "places",
+    [
+        {f"{NORMAL}.gram": 2},
+        {"mercer.distributed.solves:_factor": 1},
+        {f"{NORMAL}.advanced": 2, f"{NORMAL}.derived": 2},
+        {f"{PARTS}.product": 2},
+    ],
+    ids=["gram", "solve", "update-and-rebuild", "newton"],
+)
+def test_a_machine_is_that_of_one_process_whatever_was_killed(
+    client, engine, data, tmp_path, places
+):
+    X, y = data
+    settings = {"feature_map": RandomFourier(n_components=48), "random_state": 0}
+    if f"{PARTS}.product" in places:
+        model, y = KernelClassifier(loss="logistic", max_iter=2, **settings), y > 0
+    else:
+        few = {"block_size": 24, "max_iter": 2, "tol": 0.0, "accelerated": False}
+        model = KernelRegressor(solver=BlockCoordinateDescent(**few), **settings)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        local = clone(model).fit(X, y)
+        engine = engine_of(client, (X, y))
+        for place, at in places.items():
+            client.run(arm, place, str(tmp_path), at)
+        try:
+            far = fit_machine(model, engine)
+        finally:
+            client.run(disarm, on_error="ignore")
+            engine.close()
+    assert list(tmp_path.iterdir())  # killed it was
+    np.testing.assert_allclose(far.map_coef_, local.map_coef_, rtol=1e-5, atol=1e-8)

@@ -43,7 +43,7 @@ class _Shared:
     """A value that was sent to the workers, and is kept here to be sent again."""
 
     value: Any
-    future: Future | None = None  # None: small, in every task that needs it
+    future: Any = None  # None: small, in every task that needs it
 
 
 @dataclass(eq=False)
@@ -112,6 +112,7 @@ class DaskEngine:
         self.owner = f"{_identity(client.id)}/{uuid.uuid4().hex}"
         self._shards = list(shards)
         self._homes: dict[int, str] = {}  # workers that answered last for a shard
+        self._n_losses = 0  # requests, the last ones, in each of which a worker was lost
         self._watch = Watch(client, timeout)
         self._forget_the_gone()
 
@@ -188,8 +189,7 @@ class DaskEngine:
             break
         else:
             raise RuntimeError(f"What workers need was lost {_ATTEMPTS} times in a row.")
-        for answer in answers:
-            self._homes.update(answer.homes)
+        self._settle({i: home for answer in answers for i, home in answer.homes.items()})
         values = iter(answers)
         return [(next(values) if isinstance(each, _Made) else each).value for each in handles]
 
@@ -209,6 +209,20 @@ class DaskEngine:
         other = self._with(shards)
         other._homes.update(self._homes)
         return other
+
+    def _settle(self, homes: dict[int, str]) -> None:
+        """Remember who answered; workers that die in every request may lack memory."""
+        lost = {self._homes[i] for i in homes if self._homes.get(i, homes[i]) != homes[i]}
+        self._homes.update(homes)
+        if not lost:
+            self._n_losses = 0
+        elif lost - set(self.client.nthreads()):
+            self._n_losses += 1
+            if self._n_losses == _ATTEMPTS:
+                raise RuntimeError(
+                    f"Workers died in each of the last {_ATTEMPTS} requests; they may need more "
+                    "memory than they have."
+                )
 
     def exchange(self, split: OfShard, n_shards: int, join: Callable[..., Any]) -> DaskEngine:
         splits, joins = packed(split), packed(join)
@@ -326,7 +340,8 @@ class DaskEngine:
                 return {}
 
         async def ask_all() -> list[dict[str, Any]]:
-            addresses = await self.client.scheduler.ncores()
+            scheduler: Any = self.client.scheduler
+            addresses = await scheduler.ncores()
             return await asyncio.gather(*map(ask, addresses))
 
         return [answer for each in self._watch.result(ask_all) for answer in each.values()]

@@ -47,7 +47,8 @@ class Watch:
             return await call()
 
         start, extra = time.monotonic(), 1.0
-        pending = asyncio.run_coroutine_threadsafe(called(), self.client.loop.asyncio_loop)
+        loop: Any = self.client.loop
+        pending = asyncio.run_coroutine_threadsafe(called(), loop.asyncio_loop)
         try:
             while True:
                 try:

@@ -69,6 +69,7 @@ def shards_of(
         For rows that do not belong together, no rows, or columns that are not there.
     """
     n_shards = len(client.nthreads()) if n_shards is None else n_shards
+    names: list[str] | None
     if _is_path(X):
         shards, names = _read(client, X, y, sample_weight, n_shards, columns)
     elif columns:

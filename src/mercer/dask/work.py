@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -82,6 +83,9 @@ class Owned:
     memory: Memory
     owner: str
 
+    def bounded(self) -> AbstractContextManager[None]:
+        return self.memory.bounded()
+
     def part(self, run: str, number: int, make: Callable[[], Any]) -> Any:
         return self.memory.part(f"{self.owner}/{run}", number, make)
 
@@ -123,19 +127,22 @@ def filled(value: Any, given: Sequence[Any]) -> Any:
 
 
 class _Threads:
-    """BLAS has as many threads as the worker.
+    """BLAS has as many threads as whoever started the worker gave it.
 
     The setting is the process's: the first task makes it and the last one undoes it.
     """
 
     def __init__(self) -> None:
-        self._lock, self._inside, self._limit = threading.Lock(), 0, None
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: AbstractContextManager[Any] = nullcontext()
 
     def __enter__(self) -> None:
         with self._lock:
             self._inside += 1
             if self._inside == 1:
-                self._limit = blas_threads(_threads_of_a_task())
+                threads = max(1, package("distributed").get_worker().state.nthreads)
+                self._limit = blas_threads(threads)
                 self._limit.__enter__()
 
     def __exit__(self, *error: Any) -> None:
@@ -148,9 +155,12 @@ class _Threads:
 _THREADS = _Threads()
 
 
-def _threads_of_a_task() -> int:
-    """As many as whoever started the worker gave it."""
-    return max(1, package("distributed").get_worker().state.nthreads)
+@contextmanager
+def _at_work() -> Iterator[None]:
+    """Around all work: as many threads and as much memory as the worker was given."""
+    WORKER.limit = package("distributed").get_worker().memory_manager.memory_limit or None
+    with _THREADS, WORKER.bounded():
+        yield
 
 
 def on_shard(owner: str, number: int, work: bytes, own: bytes, shard: Any, *given: Any) -> Answer:
@@ -170,7 +180,7 @@ def _value_on_shard(
 ) -> Any:
     call, args = _unpacked(work)
     args = filled((*args, *_unpacked(own)), given)
-    with _THREADS:
+    with _at_work():
         return call(Owned(WORKER, owner), number, aligned(shard), *args)
 
 
@@ -192,7 +202,7 @@ def _aligned(value: Any) -> Any:
 def calculate(work: bytes, *given: Any) -> Answer:
     """``work`` that needs no shard."""
     call, args = _unpacked(work)
-    with _THREADS:
+    with _at_work():
         return Answer(call(*filled(args, given)), {})
 
 
@@ -200,19 +210,19 @@ def add(work: bytes, *answers: Answer) -> Answer:
     """The sum of answers, pair by pair in order."""
     call = _unpacked(work)
     homes = {number: home for answer in answers for number, home in answer.homes.items()}
-    with _THREADS:
+    with _at_work():
         return Answer(add_in_pairs([answer.value for answer in answers], call), homes)
 
 
 def split(owner: str, number: int, work: bytes, shard: Any) -> list[Any]:
     """The pieces that a shard gives to others."""
-    with _THREADS:
+    with _at_work():
         return list(_unpacked(work)(Owned(WORKER, owner), number, aligned(shard)))
 
 
 def join(work: bytes, *pieces: Any) -> Any:
     """A new shard of pieces."""
-    with _THREADS:
+    with _at_work():
         return _unpacked(work)(*pieces)
 
 
