@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from mercer.distributed import Shard
 from mercer.distributed.memory import WORKER
+from mercer.maps import RandomFourier
 
 Span = tuple[str, float, float]  # what was done, and from when to when by the clock of the machine
 
@@ -100,6 +101,13 @@ def smooth_shard(number: int, rows: int, inputs: int) -> Shard:
     X = rng.standard_normal((rows, inputs), dtype=np.float32)
     y = np.sin(X[:, 0]) + np.cos(X[:, 1] * X[:, 2]) + 0.1 * rng.standard_normal(rows)
     return Shard(X, y.astype(np.float32))
+
+
+class Streamed(RandomFourier):
+    """Features that are never held whole, whatever memory there is: as where rows are many."""
+
+    def _is_too_large(self, X: Any) -> bool:
+        return True
 
 
 # --- on the client ---------------------------------------------------------------------------
