@@ -382,9 +382,11 @@ def test_a_wrong_state_is_found_and_made_anew(kind, rng):
                 part._states[version] = type(state_there)(*changed)
 
     settings = {"tol": 1e-8, "n_epochs": 300, "block_size": 60, "alphas": [0.02]}
-    wrong = descend(remote, callback=spoil, **settings | {"tol": 0.0, "n_epochs": 3})
+    with pytest.warns(RuntimeWarning, match="the state of shard . was off by"):
+        wrong = descend(remote, callback=spoil, **settings | {"tol": 0.0, "n_epochs": 3})
     assert runs[-1].n_wrong == 1
-    right = descend(remote, callback=spoil, **settings)
+    with pytest.warns(RuntimeWarning, match="the state of shard . was off by"):
+        right = descend(remote, callback=spoil, **settings)
     unspoilt = descend(make(kind, np.random.default_rng(seed))[1], **settings)
     np.testing.assert_allclose(right[0].coef, unspoilt[0].coef, atol=1e-5)
     assert right[0].converged

@@ -290,7 +290,7 @@ def test_a_wrong_state_is_noticed_and_made_again(rng):
         for _ in range(250):  # an audit each 50 products, of every shard in turn
             point.curvature_product(v)
 
-    with pytest.warns(RuntimeWarning, match="responses of shard . were off by"):
+    with pytest.warns(RuntimeWarning, match="the state of shard . was off by"):
         go_on()
     assert run.n_wrong == 1
     np.testing.assert_allclose(point.curvature_product(v), right, rtol=1e-11)

@@ -334,10 +334,9 @@ class _Told(Iterations):
         return self.listener is not None and bool(self.listener(state))
 
     def _in_words(self, state: Any) -> str:
-        words = sum(sum(run.words.values()) for run in self.log.runs)
         workers = self.engine.n_workers
         return (
             f"{super()._in_words(state)}, {workers} worker{'s' * (workers != 1)}, "
-            f"{format_bytes(8.0 * words)} sent and received, "
+            f"{format_bytes(8.0 * self.log.n_words)} sent and received, "
             f"{self.log.n_rebuilt} shards made again"
         )

@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from mercer._array import Matrix, row_chunks
-from mercer._rows import selected
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.distributed.parts import DesignFacts
 from mercer.distributed.remote import Columns, RemoteEquations, SettledPart
@@ -48,10 +47,7 @@ class KernelPart(SettledPart):
         facts = self.facts
         if not len(self.y):
             return Dense(np.zeros((0, 0), dtype=facts.dtype))
-        X = self._inputs()
-        scaled = facts.preprocessing.scaled_rows(
-            X if self._counted is None else selected(X, self._counted)
-        )
+        scaled = facts.preprocessing.scaled_rows(self._inputs())
         kernel = facts.preprocessing.feature_map.kernel_
         return KernelColumns(scaled, kernel, n_jobs=facts.n_threads)
 

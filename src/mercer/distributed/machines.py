@@ -52,7 +52,12 @@ class Log:
     @property
     def n_rebuilt(self) -> int:
         """Shards whose state was made again."""
-        return sum(run.n_rebuilt for run in self.runs)
+        return sum(run.n_rebuilt for outer in self.runs for run in outer.whole())
+
+    @property
+    def n_words(self) -> int:
+        """Numbers sent to shards and received from them."""
+        return sum(sum(run.words.values()) for outer in self.runs for run in outer.whole())
 
     def begin(self, run: Run) -> Run:
         """Another run, for which those before make room."""

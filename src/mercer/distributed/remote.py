@@ -71,7 +71,7 @@ class RemoteEquations(Equations):
         Equations.__init__(self, problem, alphas)
         engine = problem.run.engine
         self.n_machines = max(1, int(engine.n_workers))
-        self.run = Run(engine, kind, facts, id=f"{problem.run.id}/{kind.__name__}")
+        self.run: Run = problem.run.within(kind, facts)
         self._version = 0
         # The move that leads to this version from the one before: columns of a block, what is
         # added there, and the columns of x that stay; None once workers have made it.

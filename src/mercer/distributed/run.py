@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+import warnings
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -139,6 +140,8 @@ class Run:
         Numbers in the arguments of requests ("sent", by what is asked) and in their answers
         ("received"), each counted once, however many shards there are; "truth" is what states
         were rebuilt from.
+    inner : list of Run
+        Runs that ask other parts of the same shards for the same fit, and count by themselves.
     """
 
     engine: Engine
@@ -149,6 +152,7 @@ class Run:
     n_wrong: int = 0
     n_requests: int = 0
     words: Counter[tuple[str, str]] = field(default_factory=Counter)
+    inner: list[Run] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._begun: set[type] = set()  # kinds of versions that were asked for
@@ -227,8 +231,8 @@ class Run:
     def audit(self, version: Any, truth: Callable[[int], Any], number: int) -> float:
         """How far the state of one shard is from the same one rebuilt; 0.0 where it is lost.
 
-        Where rounding does not explain it, the states of all shards are forgotten, and rebuilt at
-        the next request.
+        Where rounding does not explain it, a RuntimeWarning tells of it, and the states of all
+        shards are forgotten and rebuilt at the next request.
         """
         own = self._own(truth, [number])
         handles = self.engine.each(_audited, self._plan, version, numbers=[number], own=own)
@@ -236,7 +240,23 @@ class Run:
         if not difference <= _ALIKE:  # NaN is no state
             self.n_wrong += 1
             self.forget()
+            warnings.warn(
+                f"the state of shard {number} was off by {difference:.2g} of its size from what "
+                "follows from its rows; those of all shards are made again.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         return difference
+
+    def within(self, kind: type[Part], facts: Any) -> Run:
+        """Another run for the same fit, which asks other parts of the same shards."""
+        inner = Run(self.engine, kind, facts, id=f"{self.id}/{kind.__name__}")
+        self.inner.append(inner)
+        return inner
+
+    def whole(self) -> list[Run]:
+        """This run and those within it."""
+        return [self, *(run for inner in self.inner for run in inner.whole())]
 
     def forget(self) -> None:
         """Drop what workers have derived; at the end of a fit, of a failed one too."""
