@@ -33,6 +33,8 @@ MODULES = (
             "datasets",
             "persistence",
             "onnx",
+            "dask",
+            "mpi",
             "compare.comparison",
         ]
     ),

@@ -78,7 +78,9 @@ class AsyncSVRG(Solver):
 
     "auto" never chooses this solver: for designs in memory ``CoordinateDescent`` is several times
     faster, and for a quadratic penalty ``NewtonCG`` (``benchmarks/async_svrg.py`` compares them).
-    It gains where a pass over all rows is dear and a rough solution will do.
+    It gains where a pass over all rows is dear and a rough solution will do. It stays on one
+    machine: threads share one w, which is older the longer a change travels, and over a network
+    the steps that the theory allows for such delays are too short to be worth it.
 
     Parameters
     ----------
