@@ -52,6 +52,7 @@ _MODULES = (
     "diagnostics",
     "kernels",
     "maps",
+    "mpi",
     "onnx",
     "persistence",
     "plots",
