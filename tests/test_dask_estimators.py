@@ -191,6 +191,8 @@ def test_data_in_memory_are_refused_by_name(client, data):
     model = mercer.dask.KernelRegressor(client=client)
     with pytest.raises(TypeError, match=r"which mercer\.KernelRegressor takes"):
         model.fit(X, y)
+    with pytest.raises(ValueError, match="y must be targets beside X"):
+        model.fit(_lazy(X, y)[0])
     model.fit(*_lazy(X, y))
     with pytest.raises(TypeError, match=r"which the model of to_local\(\) takes"):
         model.predict(X)

@@ -59,6 +59,8 @@ class DaskModel(Checked):
         ValueError
             In one sentence, for settings or data that make no sense, or that need one machine.
         """
+        if y is None:
+            raise ValueError("y must be targets beside X, or the name of a column of X; got None.")
         package("distributed")
         from mercer.dask.clusters import client_for
         from mercer.dask.intake import shards_of

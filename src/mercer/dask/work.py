@@ -83,6 +83,9 @@ class Owned:
     memory: Memory
     owner: str
 
+    def bounded(self) -> AbstractContextManager[None]:
+        return self.memory.bounded()
+
     def part(self, run: str, number: int, make: Callable[[], Any]) -> Any:
         return self.memory.part(f"{self.owner}/{run}", number, make)
 
