@@ -268,7 +268,7 @@ def test_link_is_followed(model, tmp_path):
 
 def test_missing_skops_is_one_sentence(model, tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "skops", None)
-    with pytest.raises(ImportError, match=r"pip install 'mercer\[cli\]'"):
+    with pytest.raises(ImportError, match=r"pip install 'mercer\[skops\]'"):
         persistence.save(model, tmp_path / "m.skops")
 
 

@@ -132,14 +132,14 @@ def with_own_callbacks(method: Callable[..., Any]) -> Callable[..., Any]:
 
 try:
     from sklearn.callback import CallbackSupportMixin
-    from sklearn.callback import with_callbacks as _managed
+    from sklearn.callback import with_callbacks as managed
 
     HAVE_CALLBACKS = True
 except ModuleNotFoundError:
-    CallbackSupportMixin, _managed = OwnCallbacks, with_own_callbacks
+    CallbackSupportMixin, managed = OwnCallbacks, with_own_callbacks
     HAVE_CALLBACKS = False
 
 
 def with_callbacks(method: Method) -> Method:
     """Tear the callbacks down after ``method``, by scikit-learn where it has callbacks."""
-    return _managed(method)
+    return managed(method)
