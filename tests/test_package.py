@@ -29,7 +29,8 @@ def test_examples_in_docstrings_run(name):
 
 @pytest.mark.parametrize("name", ["mercer", "mercer.kernels", "mercer.maps", "mercer.designs",
                                   "mercer.losses", "mercer.penalties", "mercer.solvers",
-                                  "mercer.datasets", "mercer.onnx", "mercer.dask", "mercer.mpi"])  # fmt: skip
+                                  "mercer.datasets", "mercer.onnx", "mercer.dask",
+                                  "mercer.mpi"])  # fmt: skip
 def test_everything_exported_is_explained(name):
     module = importlib.import_module(name)
     for public in module.__all__:
