@@ -9,8 +9,9 @@ from functools import partial
 
 import numpy as np
 
+from _distributed_parts import Residual
 from mercer import KernelRegressor, mpi
-from mercer.distributed import Here, Part, Run, Shard, gathered, summed
+from mercer.distributed import Here, Run, Shard, gathered, summed
 from mercer.solvers import BlockCoordinateDescent
 
 N_SHARDS = 7  # one of them without rows
@@ -19,23 +20,6 @@ N_SHARDS = 7  # one of them without rows
 def say(*words):
     sys.stdout.write(" ".join(map(str, words)) + "\n")
     sys.stdout.flush()
-
-
-class Residual(Part):
-    """y − X w of the rows of a shard; an update adds to w."""
-
-    def derived(self, truth):
-        return self.shard.target - self.shard.X @ truth
-
-    def advanced(self, state, update):
-        return state - self.shard.X @ update
-
-    def gradient(self, state):
-        return self.shard.X.T @ state
-
-    def gram(self, state):
-        assert state is None
-        return self.shard.X.T @ self.shard.X
 
 
 def load(number):

@@ -7,25 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from _distributed_parts import Residual
 from mercer import get_config
 from mercer.distributed import Here, Part, Run, Shard, gathered, summed
-
-
-class Residual(Part):
-    """y − X w of the rows of a shard; an update adds to w."""
-
-    def derived(self, truth):
-        return self.shard.target - self.shard.X @ truth
-
-    def advanced(self, state, update):
-        return state - self.shard.X @ update
-
-    def gradient(self, state):
-        return self.shard.X.T @ state
-
-    def gram(self, state):
-        assert state is None
-        return self.shard.X.T @ self.shard.X
 
 
 @pytest.fixture
