@@ -28,7 +28,7 @@ LAUNCHER = shutil.which(
 )
 if LAUNCHER is None:
     pytest.skip("no mpiexec", allow_module_level=True)
-SECONDS = 60
+SECONDS = 180
 
 
 def environment():
