@@ -43,9 +43,7 @@ def _blocks(language):
     return re.findall(rf"^```{language}\n(.*?)^```", README.read_text(), re.M | re.S)
 
 
-@pytest.mark.parametrize(
-    "example", _blocks("python"), ids=["first", "raw", "exact", "local", "sparse"]
-)
+@pytest.mark.parametrize("example", _blocks("python"), ids=["first", "raw"])
 def test_the_python_examples_of_the_readme_run_and_are_short(example):
     assert len([line for line in example.splitlines() if line.strip()]) <= 8
     done = subprocess.run(
@@ -68,7 +66,7 @@ def test_importing_mercer_brings_in_nothing_optional():
     """scikit-learn itself imports pandas and rich where they are installed."""
     code = (
         "import sys, mercer.estimators, mercer.datasets; "
-        "print([m for m in ('polars', 'matplotlib', 'typer', 'pooch', 'skops', 'torch') "
+        "print([m for m in ('polars', 'matplotlib', 'typer', 'pooch', 'skops', 'dask', 'mpi4py') "
         "if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
