@@ -267,7 +267,7 @@ class DaskEngine:
         return _Made(recipe, name, submit(*(self._future(handle) for handle in handles)))
 
     def _future(self, handle: _Made | _Shared) -> Future:
-        if handle.future is None:
+        if isinstance(handle, _Shared) and handle.future is None:
             self._send(handle)
         return handle.future
 
