@@ -20,7 +20,7 @@ import dask.array as da
 import dask.dataframe as dd
 
 import mercer.dask
-from tests._clusters import cluster, kept_runs, kill, limited, n_tasks, pids
+from _clusters import cluster, kept_runs, kill, limited, n_tasks, pids
 
 LOGISTIC = {"loss": "logistic", "random_state": 0, "tol": 1e-9, "n_components": 10}
 
