@@ -15,7 +15,7 @@ __all__ = ["MPIEngine"]
 
 
 class MPIEngine:
-    """Shards on the ranks of an MPI job; an ``mercer.distributed.Engine``.
+    """Shards on the ranks of an MPI job, a ``mercer.distributed.Engine``.
 
     :func:`~mercer.mpi.shards_of` makes it. Neighbouring shards are on the same rank.
 
