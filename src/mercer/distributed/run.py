@@ -28,7 +28,8 @@ __all__ = ["Part", "Partial", "Run"]
 
 _ATTEMPTS = 10  # rounds of requests that are made for shards whose workers go on being lost
 _SMALL = 2**16  # bytes of an argument that may be in every task; larger ones are shared
-_ALIKE = 1e-5  # relative difference of a state from one that is rebuilt, as rounding leaves
+# Relative difference of a state from one that is rebuilt, as rounding leaves, by the type of a fit.
+_ALIKE = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-5}
 
 
 class Part:
@@ -237,7 +238,8 @@ class Run:
         own = self._own(truth, [number])
         handles = self.engine.each(_audited, self._plan, version, numbers=[number], own=own)
         difference = float(self.engine.fetch(handles)[0])
-        if not difference <= _ALIKE:  # NaN is no state
+        alike = _ALIKE[np.dtype(getattr(self.facts, "dtype", None) or np.float64)]
+        if not difference <= alike:  # NaN is no state
             self.n_wrong += 1
             self.forget()
             warnings.warn(
