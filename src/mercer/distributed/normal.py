@@ -169,8 +169,7 @@ class NormalPart(SettledPart):
     def difference(self, state: Any, rebuilt: Any) -> float:
         if not isinstance(state, _State):
             return super().difference(state, rebuilt)
-        # Moves in float32 leave their rounding, of the size of responses, in what is left of them.
-        scale = 1.0 if np.dtype(self.facts.dtype) == np.float64 else 1e-2
+        # Moves leave their rounding, of the size of responses, in what is left of them.
         worst = 0.0
         size = float(np.abs(self.target).max(initial=0.0))
         for one, other, least in (
@@ -181,7 +180,7 @@ class NormalPart(SettledPart):
             gap = float(np.abs(one - other).max(initial=0.0))
             unit = max(float(np.abs(other).max(initial=0.0)), least)
             worst = max(worst, gap / unit if unit else gap)
-        return scale * worst
+        return worst
 
     # -- answers -----------------------------------------------------------------------------
 
