@@ -157,7 +157,7 @@ def test_other_losses(data, loss):
     X, y, w = data
     tol = 1e-5 if loss == "quantile" else 1e-9
     model = KernelRegressor("fourier", n_components=20, loss=loss, random_state=0, tol=tol)
-    _assert_same(model, X, np.abs(y), w, rtol=1e-2 if loss == "quantile" else 1e-6)
+    _assert_same(model, X, np.abs(y), w, rtol=3e-3 if loss == "quantile" else 1e-6)
 
 
 @pytest.mark.parametrize("name", ["linear", "fourier", "binning", "nystroem"])

@@ -192,7 +192,7 @@ def _engine(data: str, plan: ParquetPart, where: Where, raw: bool) -> Iterator[E
 
 @contextmanager
 def _makes_shards(where: Where) -> Iterator[Callable[..., Engine]]:
-    """What makes an engine of a path, by the workers that are asked for."""
+    """Make an engine of a path, with the workers that are asked for."""
     if where.mpi:
         from mercer import mpi
 
@@ -221,7 +221,7 @@ def _makes_shards(where: Where) -> Iterator[Callable[..., Engine]]:
 
 
 def _rows(data: str, plan: ParquetPart, engine: Engine, task: Task) -> Labelled:
-    """What there is to say of rows that are elsewhere."""
+    """Labelled rows whose inputs stay with the workers."""
     import numpy as np
 
     from mercer import datasets
@@ -257,7 +257,7 @@ def _rows(data: str, plan: ParquetPart, engine: Engine, task: Task) -> Labelled:
 
 @dataclass
 class Counts:
-    """What an engine has been asked."""
+    """Requests, bytes and misses of a fit over an engine."""
 
     requests: int = 0
     bytes_moved: int = 0  # between this process and workers

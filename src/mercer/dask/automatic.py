@@ -24,7 +24,7 @@ are dense, of at most 2000 columns."""
 
 
 class _Automatic(DaskModel):
-    """What both models do alike."""
+    """Methods that both models share."""
 
     scoring: Any
 

@@ -330,7 +330,7 @@ class DaskEngine:
             )
 
     def _on_workers(self, function: Callable, *args: Any) -> list[Any]:
-        """What a function gives on each worker that is alive and answers in time."""
+        """Results of a function on each worker that is alive and answers in time."""
 
         async def ask(address: str) -> Any:
             answers = self.client.run(function, *args, workers=[address], asynchronous=True)
@@ -378,7 +378,7 @@ def _packed(value: Any, handles: list[Handle], inside: bool = False) -> bytes:
 
 
 def _name(work: Callable[..., Any], args: Iterable[Any]) -> str:
-    """What work is called in keys of tasks: the function, and what is asked of it."""
+    """Name of work in keys of tasks: the function, and the request if there is one."""
     while isinstance(work, partial):
         work = work.func
     words = [

@@ -41,7 +41,7 @@ class Watch:
         self._longest: dict[str, float] = {}  # seconds, by name of work
 
     def result(self, call: Callable[[], Coroutine[Any, Any, Any]], name: str = "") -> Any:
-        """What a coroutine gives that is run beside this thread."""
+        """Result of a coroutine that runs beside this thread."""
 
         async def called() -> Any:
             return await call()

@@ -1,4 +1,4 @@
-"""What workers of Dask do for an engine; a module of its own, which every worker imports."""
+"""Work of Dask's workers for an engine; a module of its own, which every worker imports."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Answer:
-    """What work gave, and the addresses of workers that have done it, by number of the shard.
+    """Result of work, and the addresses of workers that have done it, by number of the shard.
 
     In a class of its own a value is never taken for a graph of Dask.
     """

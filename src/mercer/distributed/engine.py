@@ -64,7 +64,7 @@ class Engine(Protocol):
         ...
 
     def fetch(self, handles: Sequence[Handle]) -> list[Any]:
-        """What handles stand for, brought here."""
+        """Bring here the values that handles stand for."""
         ...
 
     def exchange(self, split: OfShard, n_shards: int, join: Callable[..., Any]) -> Engine:

@@ -36,7 +36,7 @@ _OF_RANGES = (
 
 
 class ScaledRows(Protocol):
-    """What kernels and maps ask of rows in shards.
+    """Answers that kernels and maps need of rows in shards.
 
     Attributes
     ----------

@@ -128,7 +128,7 @@ def _refuse(model: Any) -> None:
 
 
 class _Look(NamedTuple):
-    """What is known of a shard without a look at its rows."""
+    """Facts about a shard that take no look at its rows."""
 
     n_rows: int
     n_columns: int

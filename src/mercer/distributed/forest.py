@@ -55,7 +55,7 @@ class _Node(Shard):
 
 @dataclass(frozen=True)
 class _Part:
-    """What a node comes to: its part of the tree, and the machines of its leaves.
+    """Solution of a node: its part of the tree, and the machines of its leaves.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Plan:
-    """What the solution of a node depends on besides its rows; sent to every worker once."""
+    """Settings that a node is solved with besides its rows; sent to every worker once."""
 
     map: LocalKernel
     leaf_size: int

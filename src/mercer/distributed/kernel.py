@@ -27,7 +27,7 @@ _EXAMPLES = 8  # rows whose kernel stands for it
 
 @dataclass(frozen=True)
 class KernelFacts(DesignFacts):
-    """What parts of kernel equations are made with; ``n_shards`` is their number."""
+    """Facts that parts of kernel equations are made with; ``n_shards`` is their number."""
 
     n_shards: int = 1
 

@@ -94,7 +94,7 @@ def fit_leaves(
     is_rough: bool,
     listener: Listener | None,
 ) -> None:
-    """What ``LocalKernelMachine`` does with rows that lie elsewhere; ``rows`` has their targets."""
+    """Fit a ``LocalKernelMachine`` to rows that lie elsewhere; ``rows`` has their targets."""
     X, map_ = rows.X, model._stated_map()
     target = np.asarray(rows.target, dtype=np.float64).reshape(len(rows), -1)
     weights = None if rows.weights is None else rows.weights / np.mean(rows.weights)

@@ -43,7 +43,7 @@ _SOLVERS = ("block", "cg", "newton-cg", "smoothing")
 
 @dataclass
 class Log:
-    """What the fits of a model to shards share: where they are kept, and what they have made."""
+    """Records shared by the fits of a model to shards: the checkpoint, runs and engines."""
 
     checkpoint: Any = None
     runs: list[Run] = field(default_factory=list)
@@ -140,7 +140,7 @@ class ShardedRows:
 
     @property
     def preprocessing(self) -> Preprocessing:
-        """What scales the rows."""
+        """The scaler fitted to the rows."""
         return Preprocessing(self.scaler)
 
     @property

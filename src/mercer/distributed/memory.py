@@ -1,4 +1,4 @@
-"""What a worker derives from its shards and keeps: never the truth, and lost without harm."""
+"""Parts that a worker derives from its shards and keeps: never the truth, lost without harm."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def remote_equations(problem: Any, alphas: NDArray[np.float64]) -> RemoteEquatio
 
 @dataclass(frozen=True)
 class NormalFacts(DesignFacts):
-    """What parts of normal equations are made with.
+    """Facts that parts of normal equations are made with.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class NormalFacts(DesignFacts):
 
 
 class _State(NamedTuple):
-    """What follows from x for the rows of a part, and for its rows of the penalty's matrix M."""
+    """Values that follow from x for the rows of a part, and for its rows of the penalty's M."""
 
     residual: NDArray[np.float64]  # y − Z w − b, (n_i, C)
     strengths: NDArray[np.float64]  # (C,)
@@ -357,7 +357,7 @@ class RemoteNormalEquations(RemoteEquations, NormalEquations):
         return out
 
     def _identity(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the penalty is beside its matrix, times the weights."""
+        """The penalty without its matrix, times the weights."""
         return self._jitter * self.problem.weights_of(x)
 
     def _mean_of(self, sums: tuple[NDArray, NDArray]) -> NDArray[np.float64]:

@@ -103,7 +103,7 @@ class Coding:
 
 @dataclass(frozen=True)
 class DesignFacts:
-    """What makes designs of shards, the same on all workers.
+    """Facts that make designs of shards, the same on all workers.
 
     Attributes
     ----------
@@ -273,7 +273,7 @@ class DesignPart(Part):
         return self.terms.of_loss(loss)._mean_product(curvature, v, outputs)
 
     def curvatures(self, state: Any, loss: Loss) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """What ``Problem.mean_curvatures`` gives."""
+        """Terms of these rows in ``Problem.mean_curvatures``."""
         squares, mean = self.terms.of_loss(loss).mean_curvatures(state.responses)
         return squares, np.asarray(mean)
 

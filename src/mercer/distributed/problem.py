@@ -49,7 +49,7 @@ class RemoteDesign(Design):
 
 @dataclass
 class _Asked:
-    """What all copies of a problem share: the run, and how far its points and audits are."""
+    """State that all copies of a problem share: the run, and counts of points and products."""
 
     run: Run
     n_points: int = 0

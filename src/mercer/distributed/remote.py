@@ -40,7 +40,7 @@ class Columns:
 
 
 class RemoteEquations(Equations):
-    """What equations of rows on workers have in common; the first base of those of each form.
+    """Common base of equations of rows on workers; the first base of those of each form.
 
     The truth is x and the strengths, here. A request carries the move since the last one, which
     workers make before they answer; x is replaced, never written to, as it may be on its way.
@@ -98,7 +98,7 @@ class RemoteEquations(Equations):
         return value
 
     def _truth(self, number: int) -> Any:
-        """What the state of a shard follows from; the same object for all shards, sent once."""
+        """The truth that states follow from; the same object for all shards, sent once."""
         if self._truth_here is None:
             self._truth_here = self.x, self.strengths()
         return self._truth_here

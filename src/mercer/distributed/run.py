@@ -33,7 +33,7 @@ _ALIKE = {np.dtype(np.float32): 1e-2, np.dtype(np.float64): 1e-5}
 
 
 class Part:
-    """What a worker derives from one shard for one fit; subclasses say how.
+    """State that a worker derives from one shard for one fit; subclasses say how.
 
     A part is made as ``kind(shard, number, facts)``; ``facts`` are the same on all workers. Its
     states are immutable values, made from the truth or from the state before: a task that is done
@@ -316,7 +316,7 @@ def answer(
     args: tuple[Any, ...],
     truth: Any = None,
 ) -> Partial:
-    """What a part answers to a request, or that it misses the state that it needs."""
+    """Answer a request by a part, or tell that it misses the state that it needs."""
     part = memory.part(plan.run, number, lambda: plan.kind(shard, number, plan.facts))
     rebuilt = 0
     with part.lock, part.working(), memory.bounded():

@@ -1,4 +1,4 @@
-"""What scalers, kernels and maps follow from, of rows in shards: sums, and rows by their number."""
+"""Statistics of rows in shards for scalers, kernels and maps: sums, and rows by number."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _of_sparse(x: Any, w: NDArray[np.float64]) -> Columns:
 
 @dataclass(frozen=True)
 class Summary:
-    """What one pass over checked shards finds of their rows.
+    """Results of one pass over checked shards.
 
     Added, of the rows of both; a shard without rows has None for what it does not know.
     """

@@ -347,7 +347,7 @@ def _target_and_weights(shard: Shard) -> tuple[NDArray, NDArray | None]:
 
 
 def _of_shard(known: Any, first: int, last: int) -> Any:
-    """What is known of rows, as far as it is of those from ``first`` on, numbered from there."""
+    """Known values of the rows from ``first`` on, numbered from there."""
     numbers, columns, values = known
     some = slice(*np.searchsorted(numbers, [first, last]))
     return numbers[some] - first, columns, values[some]

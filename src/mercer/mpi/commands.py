@@ -1,4 +1,4 @@
-"""What all ranks do at once: functions of the job, of what rank 0 alone has, and of what is sent.
+"""Commands of all ranks at once: functions of the job, of what rank 0 has, and of what is sent.
 
 Every rank does its part; an exception in work on shards becomes a value, which is raised where it
 is fetched. Any other ends the job.
@@ -129,7 +129,7 @@ def everywhere(job: Job, given: Any, work: Callable[[Memory], Any]) -> list[Any]
 
 
 def _failures(job: Job, shards: list[Held]) -> list[Failed]:
-    """What went wrong with shards, on rank 0."""
+    """Errors of work on shards of all ranks, on rank 0."""
     made = [job.values[held.number] for held in shards if held.rank == job.rank]
     failed = [value for value in made if isinstance(value, Failed)]
     return [value for part in job.gathered(failed) for value in part]
