@@ -1,5 +1,9 @@
 """Dual support vector machines and doubly stochastic gradients against their peers.
 
+Default stopping: seconds of fits whose pairs violate optimality by a thousandth at most, one after
+the other, with the dual objective and the violation that they reached, computed afresh in float64.
+ThunderSVM runs if it is there (thundersvm-cpu).
+
 Dual machines: seconds until the duality gap is a thousandth of the objective. LIBSVM, that is
 scikit-learn's SVC, is given the loosest tolerance of a few that gets there; others stop by the gap
 itself. Machines without an intercept solve a problem of their own, and their gap is that of it.
@@ -11,10 +15,13 @@ beside kernel machines with all features in memory.
 from __future__ import annotations
 
 import argparse
+import statistics
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +31,15 @@ from sklearn.svm import SVC
 
 from _side_by_side import environment, table
 from mercer import DoublySGDClassifier, KernelClassifier, datasets
+from mercer.designs import KernelColumns
 from mercer.kernels import Gaussian
 from mercer.solvers import AsyncGreedyCD, BoxDual, PairwiseCD
 from mercer.solvers.dual import DualSolver, DualState
+
+try:
+    import thundersvm
+except ImportError:
+    thundersvm = None
 
 # Data, gamma for inputs from 0 to 1, C: settings that the papers print, or near them.
 DATA = {
@@ -51,13 +64,13 @@ SOLVERS: dict[str, DualSolver] = {
 }
 
 
-def rows_of(name: str, n: int) -> tuple[NDArray, NDArray, NDArray, NDArray]:
+def rows_of(name: str, n: int, seed: int = 0) -> tuple[NDArray, NDArray, NDArray, NDArray]:
     """Rows to fit and rows to judge by, inputs from 0 to 1 and targets ±1."""
     data = datasets.load(name)
     X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
     X, labels = X.astype(np.float64), np.asarray(data.y)
     X = (X - X.min(axis=0)) / np.maximum(np.ptp(X, axis=0), 1e-12)
-    order = np.random.default_rng(0).permutation(len(X))
+    order = np.random.default_rng(seed).permutation(len(X))
     n = min(n, len(X) * 4 // 5)
     y = np.where(labels == np.unique(labels)[-1], 1.0, -1.0)
     fit, judge = order[:n], order[n : n + 10_000]
@@ -97,6 +110,56 @@ def libsvm(dual: BoxDual, kernel: Gaussian, C: float, X: NDArray, y: NDArray, ca
         if dual.gap(b, sums, intercept) <= GAP * primal or seconds > cap:
             return f"{seconds:.2f} s, {int(model.n_iter_[0])} steps (tol {tol:g})"
     return f"> {seconds:.2f} s"
+
+
+def by_default(
+    names: list[str], n: int, seed: int, jobs: list[int], repeats: int
+) -> Iterator[dict[str, str]]:
+    """Fits of each solver by its own default stopping, in turn."""
+    for name in names:
+        gamma, C = DATA[name]
+        X, y, _, _ = rows_of(name, n, seed)
+        dual, kernel = BoxDual.hinge(y, C), Gaussian(gamma)
+        solvers: dict[str, Callable[[], NDArray]] = {
+            f"mercer, {k} thread{'s' * (k > 1)}": partial(of_mercer, dual, kernel, X, k)
+            for k in jobs
+        }
+        solvers["SVC"] = partial(of_libsvm, SVC(C=C, gamma=gamma), X, y)
+        if thundersvm is not None:
+            peer = thundersvm.SVC(C=C, gamma=gamma, n_jobs=1, max_mem_size=200)
+            solvers["ThunderSVM, 1 thread"] = partial(of_libsvm, peer, X, y)
+        seconds: dict[str, list[float]] = {label: [] for label in solvers}
+        found = {}
+        for _ in range(repeats):
+            for label, fit in solvers.items():
+                start = time.perf_counter()
+                found[label] = fit()
+                seconds[label].append(time.perf_counter() - start)
+        for label, b in found.items():
+            sums = KernelColumns(X, kernel, X[b != 0]).matvec(b[b != 0])
+            time_of = {key: statistics.median(values) for key, values in seconds.items()}
+            yield {
+                "default stopping": f"{name}, {len(y)} rows",
+                "solver": label,
+                "seconds": f"{time_of[label]:.2f}",
+                "SVC's / its": f"{time_of['SVC'] / time_of[label]:.1f}x",
+                "dual objective": f"{dual.value(b, sums):.3f}",
+                "violation": f"{dual.violation(b, sums):.2g}",
+                "support vectors": str(np.count_nonzero(b)),
+            }
+
+
+def of_mercer(dual: BoxDual, kernel: Gaussian, X: NDArray, n_jobs: int) -> NDArray:
+    return PairwiseCD(n_jobs=n_jobs).solve(dual, kernel, X).b
+
+
+def of_libsvm(model: Any, X: NDArray, y: NDArray) -> NDArray:
+    model.fit(X, y)
+    coef, b = model.dual_coef_, np.zeros(len(y))
+    coef = (coef.toarray() if sparse.issparse(coef) else np.asarray(coef)).ravel()
+    b[np.asarray(model.support_, dtype=int)] = coef
+    # ThunderSVM takes the class of the first row for the positive one.
+    return b if np.sum(b * y) > 0 else -b
 
 
 def duals(names: list[str], n: int, cap: float) -> Iterator[dict[str, str]]:
@@ -156,11 +219,17 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=list(DATA), choices=list(DATA))
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--cap", type=float, default=60.0, help="seconds per solver")
-    parser.add_argument("--only", choices=["duals", "gradients"])
+    parser.add_argument("--only", choices=["defaults", "duals", "gradients"])
+    parser.add_argument("--seed", type=int, default=0, help="of the choice of rows")
+    parser.add_argument("--jobs", type=int, nargs="+", default=[1], help="threads, by default")
+    parser.add_argument("--repeats", type=int, default=1, help="of fits by default")
     options = parser.parse_args()
     facts = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
     sys.stdout.write(f"{__doc__.splitlines()[0]}\n{facts}\n")
     kinds = {
+        "defaults": lambda: by_default(
+            options.data, options.rows, options.seed, options.jobs, options.repeats
+        ),
         "duals": lambda: duals(options.data, options.rows, options.cap),
         "gradients": lambda: gradients(options.data, options.rows),
     }

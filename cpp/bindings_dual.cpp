@@ -18,6 +18,35 @@ KernelKind kernel_named(const std::string& name);  // bindings_kernels.cpp
 
 namespace {
 
+// Places among `n`, as they were when they were looked at.
+std::vector<std::size_t> places(Arrays& arrays, Integers array, const char* name, std::size_t n) {
+    const Buffer& buffer = arrays.read(array, name, 1);
+    const auto* numbers = buffer.data<const std::int64_t>();
+    std::vector<std::size_t> out(numbers, numbers + buffer.extent(0));
+    for (std::size_t place : out)
+        if (place >= n)
+            throw std::invalid_argument(std::string(name) + " must be below " + std::to_string(n) +
+                                        " and not negative.");
+    return out;
+}
+
+void add(Floats rows_, Integers places_, Doubles steps_, Doubles sums_, Threads n_threads) {
+    Arrays arrays;
+    const Buffer& held = arrays.read(rows_, "rows", 2);
+    const std::size_t n = held.extent(1);
+    const std::vector<std::size_t> wanted = places(arrays, places_, "places", held.extent(0));
+    const double* steps = arrays.numbers(steps_, "steps", wanted.size());
+    const Buffer& sums = arrays.write(sums_, "sums", 1);
+    sums.expect_shape({n});
+    with_float(held.type(), [&](auto zero) {
+        using Row = decltype(zero);
+        std::vector<const Row*> rows;
+        for (std::size_t place : wanted) rows.push_back(held.data<const Row>() + place * n);
+        const Released released(arrays);
+        add_rows(rows, steps, n, sums.data<double>(), n_threads);
+    });
+}
+
 // Where kernel rows come from, in the type they are held in, with the arrays they are made of.
 class Rows {
   public:
@@ -26,7 +55,7 @@ class Rows {
 
     // Of dense rows, by a kernel of the core.
     Rows(const std::string& kernel, Floats X, Doubles centre_, Doubles scale_, double parameter,
-         const std::string& dtype, Threads n_threads) {
+         const std::string& dtype, Threads n_threads, bool single) {
         const KernelKind kind = kernel_named(kernel);
         const Buffer& x = kept_.read(X, "X", 2);
         const std::size_t n = x.extent(0), d = x.extent(1);
@@ -38,7 +67,8 @@ class Rows {
                                       scale, parameter,          nullptr};
             with_float(type_named(dtype), [&](auto held) {
                 const Released released(kept_);
-                source = dense_rows<In, decltype(held)>(work, n_threads);
+                source = dense_rows<In, decltype(held)>(work, n_threads,
+                                                        single ? Accuracy::single : Accuracy::full);
             });
         });
     }
@@ -76,6 +106,19 @@ class Rows {
     std::size_t n() const {
         return std::visit([](const auto& of_type) { return of_type->n(); }, source);
     }
+    void fill(Integers rows_, Floats out_, Threads n_threads) const {
+        Arrays arrays;
+        const std::vector<std::size_t> rows = places(arrays, rows_, "rows", n());
+        const Type type = source.index() == 0 ? Type::f32 : Type::f64;
+        const Buffer& out = arrays.write(out_, "out", {type}, 2);
+        out.expect_shape({rows.size(), n()});
+        with_float(type, [&](auto zero) {
+            using Row = decltype(zero);
+            const Released released(arrays);
+            fill_rows(*std::get<Source<Row>>(source), rows.data(), rows.size(), out.data<Row>(),
+                      n_threads);
+        });
+    }
     std::variant<Source<float>, Source<double>> source;
 
   private:
@@ -87,27 +130,22 @@ class Rows {
     Arrays kept_;
 };
 
-// The problem: `fold` variables for each of n rows.
+// The problem of n rows.
 struct DualArguments {
-    DualArguments(Doubles linear, Doubles lower, Doubles upper, Doubles extra, Doubles curvature,
-                  Doubles b_, Doubles sums_, std::size_t n) {
+    DualArguments(Arrays& arrays, Doubles linear, Doubles lower, Doubles upper, Doubles extra,
+                  Doubles curvature, Doubles b_, Doubles sums_, std::size_t n) {
         const Buffer& b = arrays.write(b_, "b", 1);
         const Buffer& sums = arrays.write(sums_, "sums", 1);
+        b.expect_shape({n});
         sums.expect_shape({n});
-        const std::size_t n_variables = b.extent(0);
-        if (n == 0 || n_variables == 0 || n_variables % n)
-            b.fail("must have one or more entries for every row", std::to_string(n_variables));
-        fold = n_variables / n;
-        dual = {arrays.numbers(linear, "linear", n_variables),
-                arrays.numbers(lower, "lower", n_variables),
-                arrays.numbers(upper, "upper", n_variables),
-                arrays.numbers(extra, "extra", n_variables),
-                arrays.numbers(curvature, "curvature", n_variables),
+        dual = {arrays.numbers(linear, "linear", n),
+                arrays.numbers(lower, "lower", n),
+                arrays.numbers(upper, "upper", n),
+                arrays.numbers(extra, "extra", n),
+                arrays.numbers(curvature, "curvature", n),
                 b.data<double>(),
                 sums.data<double>()};
     }
-    Arrays arrays;
-    std::size_t fold;
     Dual dual;
 };
 
@@ -154,11 +192,10 @@ class Greedy {
         const Turn turn(taken_);
         return std::visit(
             [&](auto& descent) {
-                const DualArguments given(linear, lower, upper, extra, curvature, b, sums,
+                Arrays arrays;
+                const DualArguments given(arrays, linear, lower, upper, extra, curvature, b, sums,
                                           descent->n());
-                if (given.fold != 1)
-                    throw std::invalid_argument("b must have one entry for every row.");
-                const Released released(given.arrays);
+                const Released released(arrays);
                 return result(descent->run(given.dual, target, max_updates));
             },
             descent_);
@@ -176,36 +213,23 @@ class Greedy {
     std::atomic<bool> taken_{false};
 };
 
-class Pairs {
-  public:
-    Pairs(const Rows& rows, std::size_t bytes, Threads n_threads) {
-        std::visit([&](const auto& source) { descent_ = make(*source, n_threads, bytes); },
-                   rows.source);
-    }
-    Result run(Doubles linear, Doubles lower, Doubles upper, Doubles extra, Doubles curvature,
-               Doubles b, Doubles sums, double tol, std::size_t max_updates) {
-        expect_not_negative(tol, "tol");
-        const Turn turn(taken_);
-        return std::visit(
-            [&](auto& descent) {
-                const DualArguments given(linear, lower, upper, extra, curvature, b, sums,
-                                          descent->n());
-                const Released released(given.arrays);
-                return result(descent->run(given.dual, given.fold, tol, max_updates));
-            },
-            descent_);
-    }
-
-  private:
-    template <class Row>
-    using Descent = std::unique_ptr<PairDescent<Row>>;
-    template <class Row>
-    static Descent<Row> make(const RowSource<Row>& source, int n_threads, std::size_t bytes) {
-        return std::make_unique<PairDescent<Row>>(source, n_threads, bytes);
-    }
-    std::variant<Descent<float>, Descent<double>> descent_;
-    std::atomic<bool> taken_{false};
-};
+// The numbers of pairs, and how much one still violates optimality.
+std::tuple<std::size_t, double> descend(Floats matrix_, Doubles linear, Doubles lower,
+                                        Doubles upper, Doubles extra, Doubles curvature, Doubles b,
+                                        Doubles sums, double tol, std::size_t max_updates) {
+    expect_not_negative(tol, "tol");
+    Arrays arrays;
+    const Buffer& matrix = arrays.read(matrix_, "matrix", 2);
+    const std::size_t n = matrix.extent(0);
+    matrix.expect_shape({n, n});
+    const DualArguments given(arrays, linear, lower, upper, extra, curvature, b, sums, n);
+    return with_float(matrix.type(), [&](auto zero) {
+        using Row = decltype(zero);
+        const Released released(arrays);
+        const Ran ran = descend_pairs(matrix.data<const Row>(), n, given.dual, tol, max_updates);
+        return std::tuple(ran.n_updates, ran.score);
+    });
+}
 
 }  // namespace
 
@@ -218,14 +242,23 @@ or a function.
 For X, ``kernel``, ``centre``, ``scale`` and ``parameter`` are those of
 ``kernel_block``; rows are held in ``dtype``, "float32" or "float64". A function is
 called as ``function(rows, first, last)``, with at most ``at_once`` rows, and returns
-columns ``first`` .. ``last - 1`` of them in ``dtype``.)")
+columns ``first`` .. ``last - 1`` of them in ``dtype``. With ``single``, float32 rows
+have the errors of ``kernel_block`` with ``single``.)")
         .def(nb::init<const std::string&, Floats, Doubles, Doubles, double, const std::string&,
-                      Threads>(),
-             "kernel"_a, "X"_a, "centre"_a, "scale"_a, "parameter"_a, "dtype"_a, "n_threads"_a)
+                      Threads, bool>(),
+             "kernel"_a, "X"_a, "centre"_a, "scale"_a, "parameter"_a, "dtype"_a, "n_threads"_a,
+             "single"_a = false)
         .def(nb::init<Floats>(), "matrix"_a)
         .def(nb::init<std::size_t, std::size_t, Rows::Function, const std::string&>(), "n"_a,
              "at_once"_a, "function"_a, "dtype"_a)
+        .def("fill", &Rows::fill, "rows"_a, "out"_a, "n_threads"_a,
+             "Writes these rows into ``out`` (len(rows), n), an array of the dtype they are held "
+             "in.")
         .def_prop_ro("n", &Rows::n, "Number of rows.");
+    m.def(
+        "add_rows", &add, "rows"_a, "places"_a, "steps"_a, "sums"_a, "n_threads"_a,
+        R"(sums (n) += the rows (m, n) at some places times their steps, summed up in float64 in this
+order, whatever the number of threads.)");
     nb::class_<Greedy>(
         m, "GreedyDescent",
         R"(Threads that each move the worst of their own variables, without waiting for each other.
@@ -245,16 +278,12 @@ once.)")
             "sums"_a, "target"_a, "max_updates"_a,
             R"(Until |clip(b - slope) - b| is at most ``target``, as far as each thread can see. One
 run at a time.)");
-    nb::class_<Pairs>(
-        m, "PairDescent",
-        R"(Pairs of variables whose sum stays what it is; all threads work on every pair.
+    m.def(
+        "descend_pairs", &descend, "matrix"_a, "linear"_a, "lower"_a, "upper"_a, "extra"_a,
+        "curvature"_a, "b"_a, "sums"_a, "tol"_a, "max_updates"_a,
+        R"(Moves pairs of variables, whose sum stays what it is, until none violates the conditions of
+optimality by more than ``tol``.
 
-Problem and results are those of ``GreedyDescent``, but that ``b`` may have several
-variables for a row, those of row r at r, n + r, ...)")
-        .def(nb::init<const Rows&, std::size_t, Threads>(), nb::keep_alive<1, 2>(), "rows"_a,
-             "cache_bytes"_a, "n_threads"_a)
-        .def("run", &Pairs::run, "linear"_a, "lower"_a, "upper"_a, "extra"_a, "curvature"_a, "b"_a,
-             "sums"_a, "tol"_a, "max_updates"_a,
-             R"(Until no pair violates the conditions of optimality by more than ``tol``. One run at
-a time.)");
+The problem is that of ``GreedyDescent`` with the kernel matrix (n, n). Returns the number
+of pairs moved and how much one still violates optimality at most.)");
 }

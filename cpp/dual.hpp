@@ -1,10 +1,13 @@
 // What the solvers of dual kernel machines share: the problem as they see it, and its loops.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "dual_loops.hpp"
 #include "isa.hpp"
+#include "parallel.hpp"
 
 namespace mercer {
 
@@ -37,6 +40,21 @@ struct Dual {
         return {linear + first, lower + first, upper + first, extra + first, b + first};
     }
 };
+
+// sums += the sum of steps_k rows_k over rows of n numbers, the same with any number of threads.
+template <class Row>
+void add_rows(const std::vector<const Row*>& rows, const double* steps, std::size_t n, double* sums,
+              int n_threads) {
+    constexpr std::size_t kPiece = 1024;
+    const DualLoops<Row>& loops = dual_loops<Row>();
+    parallel_for((n + kPiece - 1) / kPiece, n * rows.size() < (1 << 18) ? 1 : n_threads,
+                 [&](std::size_t piece, int) {
+                     const std::size_t first = piece * kPiece, count = std::min(kPiece, n - first);
+                     double changes[kPiece];
+                     loops.combine(rows.data(), steps, rows.size(), first, count, changes);
+                     for (std::size_t k = 0; k < count; ++k) sums[first + k] += changes[k];
+                 });
+}
 
 struct Ran {
     std::size_t n_updates;

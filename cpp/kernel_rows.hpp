@@ -26,6 +26,8 @@ class RowSource {
     std::size_t n() const { return n_; }
     // How many rows together cost little more than one.
     virtual std::size_t at_once() const { return 1; }
+    // How many columns of them one thread makes best.
+    virtual std::size_t columns_at_once() const { return n_; }
     // Row i where the whole matrix is in memory anyway, else null.
     virtual const Row* held(std::size_t) const { return nullptr; }
     // Columns first .. last - 1 of `count` rows, at most at_once(). Threads may call it together.
@@ -93,6 +95,7 @@ class DenseRows : public RowSource<Row> {
                 "X is too large for this kernel: squared distances overflow; rescale it.");
     }
     std::size_t at_once() const override { return loops_.left_width; }
+    std::size_t columns_at_once() const override { return 16 * loops_.right_width; }
 
     void fill(const std::size_t* rows, std::size_t count, std::size_t first, std::size_t last,
               Row* const* out) const override {
@@ -131,17 +134,36 @@ class DenseRows : public RowSource<Row> {
 };
 
 // Rows of `work.x`, which has to outlive the source; `work.y` and `work.m` are not looked at.
+// float32 rows have the arithmetic of `accuracy`, which is float32 with `single`.
 template <class In, class Row>
-std::unique_ptr<RowSource<Row>> dense_rows(KernelWork<In> work, int n_threads) {
+std::unique_ptr<RowSource<Row>> dense_rows(KernelWork<In> work, int n_threads,
+                                           Accuracy accuracy = Accuracy::full) {
     work.y = work.x;
     work.m = work.n;
     const KernelTables& tables = kernel_loops();
     if constexpr (sizeof(In) == 8)
         return std::make_unique<DenseRows<double, In, Row>>(tables.f64, work, n_threads);
-    else if (is_right_in_float32(work, Accuracy::full, n_threads))
+    else if (accuracy == Accuracy::single || is_right_in_float32(work, accuracy, n_threads))
         return std::make_unique<DenseRows<float, In, Row>>(tables.f32, work, n_threads);
     else
         return std::make_unique<DenseRows<double, In, Row>>(tables.f32_in_f64, work, n_threads);
+}
+
+// Rows of the source as the rows of `out` (count, n), on all threads.
+template <class Row>
+void fill_rows(const RowSource<Row>& source, const std::size_t* rows, std::size_t count, Row* out,
+               int n_threads) {
+    const std::size_t n = source.n(), wide = std::max<std::size_t>(source.columns_at_once(), 1);
+    parallel_for((n + wide - 1) / wide, n * count < kWorthThreads / 16 ? 1 : n_threads,
+                 [&](std::size_t part, int) {
+                     const std::size_t first = part * wide, last = std::min(first + wide, n);
+                     std::vector<Row*> to(source.at_once());
+                     for (std::size_t r = 0; r < count; r += source.at_once()) {
+                         const std::size_t some = std::min(source.at_once(), count - r);
+                         for (std::size_t k = 0; k < some; ++k) to[k] = out + (r + k) * n + first;
+                         source.fill(rows + r, some, first, last, to.data());
+                     }
+                 });
 }
 
 // The rows used last, or a range of columns of theirs, in a memory of fixed size. For one thread.

@@ -397,6 +397,7 @@ def _duals() -> Iterator[Call]:
         return {
             "kernel": "gaussian", "X": _rows(np.float32), "centre": np.zeros(D),
             "scale": np.ones(D), "parameter": 1.0, "dtype": "float32", "n_threads": 1,
+            "single": True,
         }  # fmt: skip
 
     matrix = lambda: {"matrix": _matrix()}  # noqa: E731
@@ -430,15 +431,32 @@ def _duals() -> Iterator[Call]:
                 endless,
                 of=lambda greedy=greedy: _core.GreedyDescent(*greedy().values()),
             )
-        pairs = lambda rows=rows: {"rows": rows(), "cache_bytes": 4000, "n_threads": 2}  # noqa: E731
-        yield Call("PairDescent", pairs)
+        held = np.float32 if make is dense else np.float64
         yield Call(
-            "PairDescent.run",
-            lambda: {**box(), "tol": 1e-3, "max_updates": 100},
+            "KernelRows.fill",
+            lambda held=held: {
+                "rows": np.array([3, 0, 3]), "out": np.zeros((3, N), held), "n_threads": 2
+            },
+            frozenset({"out"}),
+            of=rows,
+        )  # fmt: skip
+    for dtype in (np.float32, np.float64):
+        yield Call(
+            "descend_pairs",
+            lambda dtype=dtype: {
+                "matrix": _matrix(dtype), **box(), "tol": 1e-3, "max_updates": 100
+            },
             moved,
             endless,
-            of=lambda pairs=pairs: _core.PairDescent(*pairs().values()),
-        )
+        )  # fmt: skip
+        yield Call(
+            "add_rows",
+            lambda dtype=dtype: {
+                "rows": _matrix(dtype), "places": np.array([2, 0]), "steps": np.ones(2),
+                "sums": np.zeros(N), "n_threads": 2,
+            },
+            frozenset({"sums"}),
+        )  # fmt: skip
 
 
 def calls() -> list[Call]:

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from mercer import DualKernelSVC, persistence
 from mercer.estimators import dual
 from mercer.kernels import Gaussian, Laplacian
+from mercer.solvers.dual import working_sets
 from test_estimators import blobs
 
 EXACT = {"tol": 1e-7, "n_jobs": 1}
@@ -160,7 +161,8 @@ def test_stopping_short_is_said_once():
     assert not model.converged_
 
 
-def test_an_interrupt_leaves_a_model_that_predicts():
+def test_an_interrupt_leaves_a_model_that_predicts(monkeypatch):
+    monkeypatch.setattr(working_sets, "SIZE", 16)
     X, y = blobs(n_classes=2)
     calls = []
 

@@ -572,7 +572,8 @@ class KernelRows:
     For X, ``kernel``, ``centre``, ``scale`` and ``parameter`` are those of
     ``kernel_block``; rows are held in ``dtype``, "float32" or "float64". A function is
     called as ``function(rows, first, last)``, with at most ``at_once`` rows, and returns
-    columns ``first`` .. ``last - 1`` of them in ``dtype``.
+    columns ``first`` .. ``last - 1`` of them in ``dtype``. With ``single``, float32 rows
+    have the errors of ``kernel_block`` with ``single``.
     """
 
     @overload
@@ -585,6 +586,7 @@ class KernelRows:
         parameter: float,
         dtype: str,
         n_threads: int,
+        single: bool = False,
     ) -> None: ...
     @overload
     def __init__(self, matrix: _Floats) -> None: ...
@@ -592,9 +594,19 @@ class KernelRows:
     def __init__(
         self, n: int, at_once: int, function: Callable[[_Int64s, int, int], _Floats], dtype: str
     ) -> None: ...
+    def fill(self, rows: _Int64s, out: _Floats, n_threads: int) -> None:
+        """Writes these rows into ``out`` (len(rows), n), an array of the dtype they are held in."""
+
     @property
     def n(self) -> int:
         """Number of rows."""
+
+def add_rows(
+    rows: _Floats, places: _Int64s, steps: _Float64s, sums: _Float64s, n_threads: int
+) -> None:
+    """sums (n) += the rows (m, n) at some places times their steps, summed up in float64 in this
+    order, whatever the number of threads.
+    """
 
 class GreedyDescent:
     """Threads that each move the worst of their own variables, without waiting for each other.
@@ -626,29 +638,24 @@ class GreedyDescent:
         run at a time.
         """
 
-class PairDescent:
-    """Pairs of variables whose sum stays what it is; all threads work on every pair.
+def descend_pairs(
+    matrix: _Floats,
+    linear: _Float64s,
+    lower: _Float64s,
+    upper: _Float64s,
+    extra: _Float64s,
+    curvature: _Float64s,
+    b: _Float64s,
+    sums: _Float64s,
+    tol: float,
+    max_updates: int,
+) -> tuple[int, float]:
+    """Moves pairs of variables, whose sum stays what it is, until none violates the conditions of
+    optimality by more than ``tol``.
 
-    Problem and results are those of ``GreedyDescent``, but that ``b`` may have several
-    variables for a row, those of row r at r, n + r, ...
+    The problem is that of ``GreedyDescent`` with the kernel matrix (n, n). Returns the number
+    of pairs moved and how much one still violates optimality at most.
     """
-
-    def __init__(self, rows: KernelRows, cache_bytes: int, n_threads: int) -> None: ...
-    def run(
-        self,
-        linear: _Float64s,
-        lower: _Float64s,
-        upper: _Float64s,
-        extra: _Float64s,
-        curvature: _Float64s,
-        b: _Float64s,
-        sums: _Float64s,
-        tol: float,
-        max_updates: int,
-    ) -> tuple[int, int, float]:
-        """Until no pair violates the conditions of optimality by more than ``tol``. One run at
-        a time.
-        """
 
 def solve_leaves(
     X: NDArray[np.float32],

@@ -58,8 +58,8 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
     loss : {"hinge", "squared_hinge"}, default="hinge"
         ``max(0, 1 - v)`` or its square.
     solver : {"pairs", "greedy"}, default="pairs"
-        "pairs" is sequential minimal optimisation, every step shared out among the threads, with an
-        intercept that is not penalised, as scikit-learn's SVC; "greedy" is asynchronous greedy
+        "pairs" is sequential minimal optimisation within working sets, with an intercept that is
+        not penalised, as scikit-learn's SVC; "greedy" is asynchronous greedy
         coordinate descent without one, which takes several times as long with smooth kernels and a
         large C.
     partition : {"random", "kmeans"}, default="random"
@@ -74,7 +74,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         Updates of a machine after which it stops with a ``ConvergenceWarning``.
     n_jobs : int or None, default=None
         Threads; None and -1 mean all that this process may use. "pairs" gives the same result with
-        any number to rounding, "greedy" one that is as good by ``tol``.
+        any number, "greedy" one that is as good by ``tol``.
     random_state : int, RandomState, Generator or None, default=None
         Decides the parts of several threads of "greedy".
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer import _core
 from mercer._array import check_memory, n_threads
 from mercer._rows import Data
 from mercer._validation import (
@@ -20,10 +19,10 @@ from mercer._validation import (
     positive_integer,
     positive_number,
 )
+from mercer.designs import KernelColumns
 from mercer.kernels import Kernel
-from mercer.kernels.rows import row_source
 from mercer.solvers.base import Clock, TraceRow, warn_unconverged
-from mercer.solvers.dual.box import BoxDual
+from mercer.solvers.dual.box import BoxDual, Vector
 
 __all__ = ["DualResult", "DualSolver", "Machine"]
 
@@ -89,6 +88,8 @@ class DualState:
     n_rows_made: int = 0
     optimality: float = np.inf
     stalled: bool = False
+    kept: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    true_optimality: float = np.inf  # by sums that were made anew
 
     @property
     def coef(self) -> NDArray[np.float64]:
@@ -137,8 +138,9 @@ class DualSolver:
         kernel: Kernel | str,
         X: Data,
         callback: Callable[[DualState], bool | None] | None = None,
+        start: ArrayLike | None = None,
     ) -> DualResult:
-        """Minimise: ``prepare(kernel, X).solve(dual, callback)``.
+        """Minimise: ``prepare(kernel, X).solve(dual, callback, start)``.
 
         Parameters
         ----------
@@ -149,28 +151,41 @@ class DualSolver:
         callback : callable, optional
             Called with the state several times a second; returning True stops the solver. Its time
             is not counted.
+        start : array of the shape of ``DualResult.b``, default=None
+            Variables to begin with, as those of a problem like this one: for another kernel ``b``,
+            for a ``C`` that is c times as large ``c * b``. They are moved into the box. None means
+            zeros.
 
         Raises
         ------
         ValueError
-            If the problem has another number of rows, or numbers leave the range of floats.
+            If the problem or ``start`` is of another size, or numbers leave the range of floats.
 
         Warns
         -----
         ConvergenceWarning
             If it stops, by itself, short of ``tol``.
         """
-        return self.prepare(kernel, X).solve(dual, callback)
+        return self.prepare(kernel, X).solve(dual, callback, start)
 
     def _order(self, X: Data, precomputed: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The order of the rows, and where the parts of the threads begin in it."""
         n = X.shape[0]
         return np.arange(n), np.array([0, n])
 
-    def _descent(
-        self, rows: _core.KernelRows, starts: NDArray[np.int64], cache: int
-    ) -> _core.GreedyDescent | _core.PairDescent:
+    def _descent(self, kernel: Kernel | str, X: Data, starts: NDArray, cache: int) -> Any:
+        """What is kept for all problems of these rows."""
         raise NotImplementedError
+
+    def _advance(
+        self, descent: Any, state: DualState, arrays: list[NDArray], limit: float, n_updates: int
+    ) -> tuple[int, int]:
+        """Move the variables, the last two arrays; the numbers of updates and of rows made."""
+        raise NotImplementedError
+
+    def _is_exact(self, descent: Any) -> bool:
+        """Whether the sums that are kept are those of the kernel."""
+        return True
 
     def _limit(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
         """The value of ``_measure`` at which to stop."""
@@ -199,25 +214,30 @@ class Machine:
         if isinstance(kernel, str):
             check_memory(0.0 if same else X.nbytes, "the kernel matrix in order", "set n_jobs=1")
             X = X if same else X[np.ix_(self.order, self.order)]
-            rows, self.diagonal = _core.KernelRows(X), X.diagonal().astype(np.float64)
+            self.diagonal = X.diagonal().astype(np.float64)
         else:
             X = X if same else X[self.order]
-            rows = row_source(kernel, X, solver.dtype, solver.n_jobs)
             self.diagonal = kernel.diag(X).astype(np.float64)
         self._X, self._kernel = X, kernel
-        self._descent = solver._descent(rows, starts, cache)
+        self._descent = solver._descent(kernel, X, starts, cache)
 
     def solve(
-        self, dual: BoxDual, callback: Callable[[DualState], bool | None] | None = None
+        self,
+        dual: BoxDual,
+        callback: Callable[[DualState], bool | None] | None = None,
+        start: ArrayLike | None = None,
     ) -> DualResult:
         """As ``DualSolver.solve``."""
         n = len(self.order)
         if dual.n_rows != n:
             raise ValueError(f"dual must have {n} rows, as X does; got {dual.n_rows}.")
+        clock, trace = Clock(), list[TraceRow]()
         dual = dual.take(self.order)
         state = DualState(dual, np.zeros(len(dual.linear)), np.zeros(n), self.order)
-        clock, trace = Clock(), list[TraceRow]()
         limit = self.solver._limit(dual, state.b, state.sums)
+        if start is not None:
+            state.b = self._begin(dual, start)
+            state.sums = self._sums(dual.coef(state.b))
         interrupted = stopped = False
         self._look(state, clock, trace)
         try:
@@ -225,12 +245,14 @@ class Machine:
             while not stopped and self._goes_on(state, limit):
                 before = clock.seconds
                 self._advance(state, limit, min(chunk, self.solver.max_iter - state.n_iter))
+                self._make_exact(state, limit)
                 chunk *= 2 if clock.seconds - before < _SECONDS else 1
                 self._look(state, clock, trace)
                 with clock.pause():
                     stopped = callback is not None and bool(callback(state))
         except KeyboardInterrupt:
             interrupted = True
+        if interrupted or (stopped and not self.solver._is_exact(self._descent)):
             state.sums = self._sums(dual.coef(state.b))
             self._look(state, clock, trace)
         if not (state.optimality <= _ROUNDED * limit or stopped or interrupted):
@@ -244,11 +266,24 @@ class Machine:
     def _advance(self, state: DualState, limit: float, n_updates: int) -> None:
         dual = state.dual
         curvature = dual.spread(self.diagonal) + dual.extra
-        arrays = (dual.linear, dual.lower, dual.upper, dual.extra, curvature, state.b, state.sums)
-        done, made, _ = self._descent.run(*arrays, limit, n_updates)
+        arrays = [dual.linear, dual.lower, dual.upper, dual.extra, curvature, state.b, state.sums]
+        done, made = self.solver._advance(self._descent, state, arrays, limit, n_updates)
         state.stalled = done == 0  # below the limit by the core's rounding, or as near as floats go
         state.n_iter += done
         state.n_rows_made += made
+
+    def _make_exact(self, state: DualState, limit: float) -> None:
+        """Make the sums of the kernel anew where those of rounded rows are at their end."""
+        if self.solver._is_exact(self._descent):
+            return
+        is_there = self.solver._measure(state.dual, state.b, state.sums) <= limit
+        if not (is_there or state.stalled or state.n_iter >= self.solver.max_iter):
+            return
+        state.sums = self._sums(state.dual.coef(state.b))
+        true = self.solver._measure(state.dual, state.b, state.sums)
+        # Violations that exact sums do not halve are those that rounded rows leave.
+        state.stalled = limit < true and true > 0.5 * state.true_optimality
+        state.true_optimality = true
 
     def _look(self, state: DualState, clock: Clock, trace: list[TraceRow]) -> None:
         with clock.pause():
@@ -262,13 +297,36 @@ class Machine:
             n_nonzero = int(np.count_nonzero(dual.coef(state.b)))
         trace.append(TraceRow(clock.seconds, value, state.optimality, n_nonzero, {}))
 
-    def _sums(self, coef: NDArray[np.float64]) -> NDArray[np.float64]:
-        """K coef, from rows of K that are made again."""
-        sums = np.zeros(len(coef))
-        for i in np.flatnonzero(coef):
-            kernel, X = self._kernel, self._X
-            sums += coef[i] * (X[i] if isinstance(kernel, str) else kernel(X[[i]], X)[0])
-        return sums
+    def _begin(self, dual: BoxDual, start: ArrayLike) -> Vector:
+        """Variables near ``start``, in the solver's order, that the constraints allow."""
+        start = np.asarray(start, dtype=np.float64)
+        if start.shape != dual.linear.shape or not np.isfinite(start).all():
+            raise ValueError(
+                f"start must have {len(dual.linear)} finite entries, as the problem has variables; "
+                f"got shape {start.shape}."
+            )
+        b = np.clip(
+            start.reshape(-1, len(self.order))[:, self.order].ravel(), dual.lower, dual.upper
+        )
+        if self.solver.has_intercept:
+            up, down = b[b > 0].sum(), -b[b < 0].sum()
+            if up > down:
+                b[b > 0] *= down / up
+            elif down > up:
+                b[b < 0] *= up / down
+        return b
+
+    def _sums(self, coef: Vector) -> Vector:
+        """K coef, of a kernel matrix that is made again in float64."""
+        used = np.flatnonzero(coef)
+        if isinstance(self._kernel, str):
+            return self._X[:, used].astype(np.float64) @ coef[used]
+        if len(used) == 0:
+            return np.zeros(len(coef))
+        settings = {"dtype": np.float64, "n_jobs": self.solver.n_jobs}
+        if 2 * len(used) > len(coef):  # to make half the matrix takes less time
+            return KernelColumns(self._X, self._kernel, **settings).matvec(coef)
+        return KernelColumns(self._X, self._kernel, self._X[used], **settings).matvec(coef[used])
 
     def _warn(self, state: DualState, limit: float) -> None:
         why = "cannot get" if state.stalled else f"stopped at max_iter={self.solver.max_iter}"

@@ -14,7 +14,9 @@ from mercer._array import n_threads
 from mercer._random import RandomStateLike, Slot, Streams, key_from
 from mercer._rows import Data
 from mercer._validation import name_from, positive_integer
-from mercer.solvers.dual.base import DualSolver
+from mercer.kernels import Kernel
+from mercer.kernels.rows import row_source
+from mercer.solvers.dual.base import DualSolver, DualState
 from mercer.solvers.dual.box import BoxDual
 
 __all__ = ["AsyncGreedyCD"]
@@ -104,9 +106,22 @@ class AsyncGreedyCD(DualSolver):
         return np.argsort(clusters, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
 
     def _descent(
-        self, rows: _core.KernelRows, starts: NDArray[np.int64], cache: int
+        self, kernel: Kernel | str, X: Data, starts: NDArray[np.int64], cache: int
     ) -> _core.GreedyDescent:
+        held = isinstance(kernel, str)
+        rows = _core.KernelRows(X) if held else row_source(kernel, X, self.dtype, self.n_jobs)
         return _core.GreedyDescent(rows, starts.astype(np.int64), cache, self.block_size)
+
+    def _advance(
+        self,
+        descent: _core.GreedyDescent,
+        state: DualState,
+        arrays: list[NDArray],
+        limit: float,
+        n_updates: int,
+    ) -> tuple[int, int]:
+        done, made, _ = descent.run(*arrays, limit, n_updates)
+        return done, made
 
     def _limit(self, dual: BoxDual, b: NDArray, sums: NDArray) -> float:
         if len(dual.linear) != dual.n_rows:

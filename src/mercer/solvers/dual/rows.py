@@ -1,0 +1,115 @@
+"""Kernel rows for descent along pairs: blocks among some rows, and sums of whole rows."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer import _core
+from mercer._array import n_threads
+from mercer._rows import Data
+from mercer.kernels import Kernel
+from mercer.kernels.rows import is_in_core, row_source
+
+__all__ = ["PairRows"]
+
+_TOGETHER = 64  # rows that are made, and summed up, at a time: sums do not depend on the cache
+
+
+class PairRows:
+    """Rows of a kernel matrix K, the ones made last being kept.
+
+    Parameters
+    ----------
+    kernel : Kernel or "precomputed"
+        With its scale in numbers; X (n, n) is the matrix of a precomputed one.
+    X : array or CSR of shape (n, d)
+    dtype : {"float32", "float64"}
+        Of rows that are made.
+    n_bytes : int
+        Room for rows that are kept; 64 of them are kept at any rate.
+    n_jobs : int or None
+        Threads.
+    single : bool
+        Whether float32 rows may have an error of 2e-5, which saves time.
+
+    Attributes
+    ----------
+    n : int
+    exact : bool
+        Whether rows are those of the kernel, rounded to their dtype.
+    n_made : int
+        Whole rows made so far.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel | str,
+        X: Data,
+        dtype: str,
+        n_bytes: int,
+        n_jobs: int | None,
+        single: bool,
+    ):
+        self.n, self.n_made, self.is_held = X.shape[0], 0, isinstance(kernel, str)
+        self._kernel, self._X, self._dtype, self._n_jobs = kernel, X, dtype, n_jobs
+        self.exact = True
+        if isinstance(kernel, str):
+            return
+        if single and dtype == "float32" and is_in_core(kernel, X):
+            self.exact = False
+            if X.dtype != np.float32:  # centred: what rounding changes are the distances
+                self._X = np.subtract(X, X.mean(axis=0), dtype=X.dtype).astype(np.float32)
+        self._source = row_source(kernel, self._X, dtype, n_jobs, single=not self.exact)
+        row_bytes = max(1, self.n) * np.dtype(dtype).itemsize
+        capacity = min(self.n, max(_TOGETHER, n_bytes // row_bytes))
+        self._kept = np.empty((capacity, self.n), dtype=dtype)
+        self._place_of = np.full(self.n, -1)
+        self._row_at = np.full(capacity, -1)
+        self._next = 0  # the place of the row made first
+
+    def block(self, rows: NDArray[np.int64]) -> NDArray:
+        """K[rows, rows]; some rows may be there twice."""
+        if isinstance(self._kernel, str):
+            return self._X[np.ix_(rows, rows)]
+        out = np.empty((len(rows), len(rows)), dtype=self._dtype)
+        single = not self.exact
+        source = row_source(self._kernel, self._X[rows], self._dtype, self._n_jobs, single=single)
+        source.fill(np.arange(len(rows)), out, n_threads(self._n_jobs))
+        self.n_made += self.n if len(rows) == self.n else 0
+        return out
+
+    def add(self, rows: NDArray[np.int64], steps: NDArray, sums: NDArray) -> None:
+        """``sums += steps @ K[rows]``, the same with any number of threads and any cache."""
+        threads = n_threads(self._n_jobs)
+        for first in range(0, len(rows), _TOGETHER):
+            some, step = rows[first : first + _TOGETHER], steps[first : first + _TOGETHER]
+            if isinstance(self._kernel, str):
+                _core.add_rows(self._X, some, step, sums, threads)
+            else:
+                _core.add_rows(self._kept, self._places(some), step, sums, threads)
+
+    def _places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where in the cache these rows are, which are at most as many as it has room for."""
+        missing = np.unique(rows[self._place_of[rows] < 0])
+        while True:
+            places = (self._next + np.arange(len(missing))) % len(self._kept)
+            displaced = self._row_at[places]
+            displaced = np.intersect1d(displaced[displaced >= 0], rows)
+            if len(displaced) == 0:
+                break
+            self._row_at[self._place_of[displaced]] = -1
+            self._place_of[displaced] = -1
+            missing = np.union1d(missing, displaced)
+        lost = self._row_at[places]
+        self._place_of[lost[lost >= 0]] = -1
+        self._row_at[places] = -1
+        wrapped = min(len(missing), len(self._kept) - self._next)
+        for part in (slice(0, wrapped), slice(wrapped, len(missing))):
+            if part.start < part.stop:
+                to = slice(places[part.start], places[part.start] + part.stop - part.start)
+                self._source.fill(missing[part], self._kept[to], n_threads(self._n_jobs))
+        self._place_of[missing], self._row_at[places] = places, missing
+        self._next = (self._next + len(missing)) % len(self._kept)
+        self.n_made += len(missing)
+        return self._place_of[rows]
