@@ -4,6 +4,8 @@ Default stopping: seconds of fits whose pairs violate optimality by a thousandth
 the other, with the dual objective and the violation that they reached, computed afresh in float64.
 ThunderSVM runs if it is there (thundersvm-cpu).
 
+Paths: seconds of fits with one C, or one gamma, after the other, cold and from the solution before.
+
 Dual machines: seconds until the duality gap is a thousandth of the objective. LIBSVM, that is
 scikit-learn's SVC, is given the loosest tolerance of a few that gets there; others stop by the gap
 itself. Machines without an intercept solve a problem of their own, and their gap is that of it.
@@ -149,6 +151,38 @@ def by_default(
             }
 
 
+def paths(names: list[str], n: int, seed: int, n_jobs: int) -> Iterator[dict[str, str]]:
+    """Several C, then several gamma, one after the other: cold, or from the solution before."""
+    for name in names:
+        gamma, most = DATA[name]
+        X, y, _, _ = rows_of(name, n, seed)
+        grids = {
+            "C": [(gamma, most / 2**k) for k in (5, 4, 3, 2, 1, 0)],
+            "gamma": [(gamma * 1.25**k, most) for k in (-2, -1, 0, 1, 2)],
+        }
+        for title, settings in grids.items():
+            seconds = {}
+            for way in ("cold", "from the one before"):
+                start, before, begun = None, None, time.perf_counter()
+                machine, made_for = None, None
+                for scale, C in settings:
+                    if scale != made_for:
+                        made_for = scale
+                        machine = PairwiseCD(n_jobs=n_jobs).prepare(Gaussian(scale), X)
+                    dual = BoxDual.hinge(y, C)
+                    if way != "cold" and before is not None:
+                        start = dual.start(before, start)
+                    b = machine.solve(dual, start=start).b
+                    if way != "cold":
+                        start, before = b, dual
+                seconds[way] = time.perf_counter() - begun
+            yield {
+                "path": f"{name}, {len(y)} rows, {len(settings)} values of {title}",
+                **{way: f"{taken:.2f} s" for way, taken in seconds.items()},
+                "cold / warm": f"{seconds['cold'] / seconds['from the one before']:.2f}x",
+            }
+
+
 def of_mercer(dual: BoxDual, kernel: Gaussian, X: NDArray, n_jobs: int) -> NDArray:
     return PairwiseCD(n_jobs=n_jobs).solve(dual, kernel, X).b
 
@@ -219,7 +253,7 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=list(DATA), choices=list(DATA))
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--cap", type=float, default=60.0, help="seconds per solver")
-    parser.add_argument("--only", choices=["defaults", "duals", "gradients"])
+    parser.add_argument("--only", choices=["defaults", "paths", "duals", "gradients"])
     parser.add_argument("--seed", type=int, default=0, help="of the choice of rows")
     parser.add_argument("--jobs", type=int, nargs="+", default=[1], help="threads, by default")
     parser.add_argument("--repeats", type=int, default=1, help="of fits by default")
@@ -230,6 +264,7 @@ def main() -> None:
         "defaults": lambda: by_default(
             options.data, options.rows, options.seed, options.jobs, options.repeats
         ),
+        "paths": lambda: paths(options.data, options.rows, options.seed, options.jobs[0]),
         "duals": lambda: duals(options.data, options.rows, options.cap),
         "gradients": lambda: gradients(options.data, options.rows),
     }

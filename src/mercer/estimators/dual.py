@@ -176,13 +176,20 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         if _rounding(results, np.float32) > _ENOUGH and not results[-1].interrupted:
             # Coefficients so large cancel in sums of kernels: float32 is too short for these.
             scaled = scaled.astype(np.float64)
-            solver = replace(solver, dtype="float64")
-            results = self._solved(solver, scaled, labels[rows], strengths)
+            if not all(result.exact and result.converged for result in results):
+                solver = replace(solver, dtype="float64")
+                starts = [result.b for result in results]
+                results = self._solved(solver, scaled, labels[rows], strengths, starts)
         self._adopt(results, rows, labels, scaled)
         return self
 
     def _solved(
-        self, solver: DualSolver, scaled: Matrix, labels: NDArray, strengths: NDArray
+        self,
+        solver: DualSolver,
+        scaled: Matrix,
+        labels: NDArray,
+        strengths: NDArray,
+        starts: list[NDArray] | None = None,
     ) -> list[DualResult]:
         """The machines of all classes, or those before an interruption."""
         machine = solver.prepare(self.kernel_, scaled)
@@ -190,9 +197,10 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         results: list[DualResult] = []
         for c in range(1, 2) if len(self.classes_) == 2 else range(len(self.classes_)):
             target = np.where(labels == c, 1.0, -1.0)
+            start = None if starts is None else starts[len(results)]
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                results.append(machine.solve(_DUALS[self.loss](target, strengths), told))
+                results.append(machine.solve(_DUALS[self.loss](target, strengths), told, start))
             if results[-1].interrupted:
                 break
         return results

@@ -60,6 +60,8 @@ class DualResult:
         Seconds, objective of the dual and optimality, now and then.
     interrupted : bool
         Whether the user's interrupt ended it.
+    exact : bool
+        Whether ``sums`` were made of the kernel in float64 after the last update.
     """
 
     coef: NDArray[np.float64]
@@ -74,6 +76,7 @@ class DualResult:
     dual_gap: float
     trace: list[TraceRow]
     interrupted: bool = False
+    exact: bool = False
 
 
 @dataclass
@@ -90,6 +93,7 @@ class DualState:
     stalled: bool = False
     kept: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     true_optimality: float = np.inf  # by sums that were made anew
+    exact: bool = False  # whether these are
 
     @property
     def coef(self) -> NDArray[np.float64]:
@@ -152,9 +156,8 @@ class DualSolver:
             Called with the state several times a second; returning True stops the solver. Its time
             is not counted.
         start : array of the shape of ``DualResult.b``, default=None
-            Variables to begin with, as those of a problem like this one: for another kernel ``b``,
-            for a ``C`` that is c times as large ``c * b``. They are moved into the box. None means
-            zeros.
+            Variables to begin with: those of a like kernel's problem, or for another ``C`` what
+            :meth:`BoxDual.start` makes of them. They are moved into the box. None means zeros.
 
         Raises
         ------
@@ -237,7 +240,7 @@ class Machine:
         limit = self.solver._limit(dual, state.b, state.sums)
         if start is not None:
             state.b = self._begin(dual, start)
-            state.sums = self._sums(dual.coef(state.b))
+            state.sums, state.exact = self._sums(dual.coef(state.b)), True
         interrupted = stopped = False
         self._look(state, clock, trace)
         try:
@@ -253,7 +256,7 @@ class Machine:
         except KeyboardInterrupt:
             interrupted = True
         if interrupted or (stopped and not self.solver._is_exact(self._descent)):
-            state.sums = self._sums(dual.coef(state.b))
+            state.sums, state.exact = self._sums(dual.coef(state.b)), True
             self._look(state, clock, trace)
         if not (state.optimality <= _ROUNDED * limit or stopped or interrupted):
             self._warn(state, limit)
@@ -267,6 +270,7 @@ class Machine:
         dual = state.dual
         curvature = dual.spread(self.diagonal) + dual.extra
         arrays = [dual.linear, dual.lower, dual.upper, dual.extra, curvature, state.b, state.sums]
+        state.exact = False
         done, made = self.solver._advance(self._descent, state, arrays, limit, n_updates)
         state.stalled = done == 0  # below the limit by the core's rounding, or as near as floats go
         state.n_iter += done
@@ -279,10 +283,10 @@ class Machine:
         is_there = self.solver._measure(state.dual, state.b, state.sums) <= limit
         if not (is_there or state.stalled or state.n_iter >= self.solver.max_iter):
             return
-        state.sums = self._sums(state.dual.coef(state.b))
+        state.sums, state.exact = self._sums(state.dual.coef(state.b)), True
         true = self.solver._measure(state.dual, state.b, state.sums)
-        # Violations that exact sums do not halve are those that rounded rows leave.
-        state.stalled = limit < true and true > 0.5 * state.true_optimality
+        # Violations that do not fall from exact sums to exact sums are those of rounded rows.
+        state.stalled = limit < true and true > 0.9 * state.true_optimality
         state.true_optimality = true
 
     def _look(self, state: DualState, clock: Clock, trace: list[TraceRow]) -> None:
@@ -356,4 +360,5 @@ class Machine:
             dual_gap=dual.gap(b, sums, intercept),
             trace=trace,
             interrupted=interrupted,
+            exact=state.exact,
         )

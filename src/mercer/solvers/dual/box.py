@@ -91,6 +91,14 @@ class BoxDual:
         arrays = {name: getattr(self, name)[order] for name in ("linear", "lower", "upper")}
         return replace(self, extra=self.extra[order], **arrays)
 
+    def start(self, other: BoxDual, b: Vector) -> Vector:
+        """Variables to begin with, from those ``b`` that solve a problem of other bounds.
+
+        The ones at a bound there are at that bound here; the others stay as far as bounds allow.
+        """
+        start = np.where(b == other.lower, self.lower, np.where(b == other.upper, self.upper, b))
+        return np.clip(np.where(np.isfinite(start), start, b), self.lower, self.upper)
+
     def spread(self, values: Vector) -> Vector:
         """Numbers of rows as numbers of variables."""
         return np.tile(values, len(self.linear) // self.n_rows)
