@@ -10,6 +10,7 @@ from sklearn.svm import SVC, SVR
 
 from mercer import _core
 from mercer.kernels import Callable, Cauchy, Exponential, Gaussian, Laplacian, Matern
+from mercer.kernels.rows import scaled_rows
 from mercer.losses import SquaredHinge
 from mercer.penalties import L2
 from mercer.problem import Problem
@@ -214,6 +215,19 @@ def test_pairs_of_many_rows_meet_the_tolerance_in_float64(shift):
     found = PairwiseCD(n_jobs=1).solve(dual, KERNEL, X + shift)
     assert found.converged
     assert dual.violation(found.b, KERNEL(X) @ found.b) <= 1.01e-3
+
+
+@pytest.mark.parametrize(
+    "kernel", [Gaussian(0.3e-24), Laplacian([0.1e-12, 0.2e-12, 0.3e-12]), Cauchy(0.5e-12)]
+)
+def test_rows_in_float32_are_scaled_first(kernel):
+    X, _ = two_classes(100)
+    scaled = scaled_rows(kernel, 1e12 * X + 3e13)
+    K = kernel(1e12 * X + 3e13)
+    assert scaled.dtype == np.float32
+    np.testing.assert_allclose(kernel.with_gamma(1.0)(scaled), K, atol=1e-5)
+    assert scaled_rows(Gaussian(1.0), 1e12 * X) is None
+    assert scaled_rows(Callable(lambda A, B: A @ B.T), X) is None
 
 
 @pytest.mark.parametrize("room", [0, 100, 10**6])

@@ -10,15 +10,27 @@ from mercer import _core
 from mercer._array import Matrix, check_memory, n_threads
 from mercer.kernels.base import Kernel, Stationary
 
-__all__ = ["is_in_core", "row_source"]
+__all__ = ["row_source", "scaled_rows"]
 
+_LONG = 1e12  # lengths whose squares, summed over inputs, float32 holds
 _AT_ONCE = 16  # rows that Python makes together: a call costs what many entries do
 
 
-def is_in_core(kernel: Kernel, X: Matrix) -> bool:
-    """Whether the core makes rows of ``kernel(X)``, from float32 numbers too."""
-    dense = isinstance(kernel, Stationary) and not sparse.issparse(X)
-    return dense and kernel._in_core() is not None
+def scaled_rows(kernel: Kernel, X: Matrix) -> NDArray[np.float32] | None:
+    """Rows in float32 that ``kernel.with_gamma(1.0)`` makes the kernel of X from, in the core.
+
+    They are centred and scaled before they are rounded. None if the core does not make it, or the
+    rows are so long that squares leave the range of float32.
+    """
+    if not isinstance(kernel, Stationary) or sparse.issparse(X) or len(X) == 0:
+        return None
+    if kernel._in_core() is None:
+        return None
+    with np.errstate(over="ignore", invalid="ignore"):
+        rows = X - X.mean(axis=0, dtype=np.float64)
+        rows *= kernel.input_scale(X.shape[1])
+        longest = np.abs(rows).max(initial=0.0)
+    return rows.astype(np.float32) if longest < _LONG else None
 
 
 def row_source(

@@ -9,7 +9,7 @@ from mercer import _core
 from mercer._array import n_threads
 from mercer._rows import Data
 from mercer.kernels import Kernel
-from mercer.kernels.rows import is_in_core, row_source
+from mercer.kernels.rows import row_source, scaled_rows
 
 __all__ = ["PairRows"]
 
@@ -56,11 +56,10 @@ class PairRows:
         self.exact = True
         if isinstance(kernel, str):
             return
-        if single and dtype == "float32" and is_in_core(kernel, X):
-            self.exact = False
-            if X.dtype != np.float32:  # centred: what rounding changes are the distances
-                self._X = np.subtract(X, X.mean(axis=0), dtype=X.dtype).astype(np.float32)
-        self._source = row_source(kernel, self._X, dtype, n_jobs, single=not self.exact)
+        scaled = scaled_rows(kernel, X) if single and dtype == "float32" else None
+        if scaled is not None:
+            self.exact, self._kernel, self._X = False, kernel.with_gamma(1.0), scaled
+        self._source = row_source(self._kernel, self._X, dtype, n_jobs, single=not self.exact)
         row_bytes = max(1, self.n) * np.dtype(dtype).itemsize
         capacity = min(self.n, max(_TOGETHER, n_bytes // row_bytes))
         self._kept = np.empty((capacity, self.n), dtype=dtype)
