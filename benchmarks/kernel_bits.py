@@ -24,6 +24,7 @@ from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers import ConjugateGradient
 
+KERNELS = {"gaussian": Gaussian, "laplacian": Laplacian}
 N_ROWS = {"quick": 4000, "full": 20_000}
 SAMPLE = 512
 _RIDGE = 0.01  # n·alpha
@@ -83,6 +84,7 @@ def fit(
 def main() -> None:
     def arguments(parser):
         parser.add_argument("--data", default="covtype-sample")
+        parser.add_argument("--kernel", nargs="+", default=list(KERNELS), choices=list(KERNELS))
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--jobs", type=int, default=1)
         parser.add_argument("--tol", type=float, nargs="+", default=[1e-3])
@@ -92,7 +94,7 @@ def main() -> None:
     X, y = rows_of(options.data, N_ROWS["quick" if benchmark.quick else "full"], options.seed)
     n, d = X.shape
     v = np.random.default_rng(options.seed).normal(size=n).astype(np.float32)
-    for kernel in (Gaussian(1.0 / d), Laplacian(1.0 / d)):
+    for kernel in (KERNELS[name](1.0 / d) for name in options.kernel):
         design = KernelColumns(X, kernel, n_jobs=options.jobs)
         start = time.perf_counter()
         fixed = FixedPointKernel(design)

@@ -135,6 +135,25 @@ def test_float32_stays_float32():
     np.testing.assert_allclose(model.decision_function(X), double.decision_function(X), atol=1e-3)
 
 
+@pytest.mark.parametrize(("n", "n_fits"), [(1100, 1), (800, 2)])
+def test_large_coefficients_are_right_in_float64(n, n_fits, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, 2)).astype(np.float32)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] + 0.2 * rng.normal(size=n) > 0
+    solved, fits = DualKernelSVC._solved, []
+    monkeypatch.setattr(DualKernelSVC, "_solved", lambda *given: fits.append(1) or solved(*given))
+    model = DualKernelSVC(Gaussian(2.0), scale=False, C=5e3, tol=1e-2).fit(X, y)
+    assert np.linalg.norm(model.dual_coef_) > 25_000
+    # Sums of more rows than a working set has are made in float64 anyway.
+    assert len(fits) == n_fits
+    assert model.converged_
+    K = Gaussian(2.0)(X.astype(np.float64), model.support_vectors_)
+    losses = np.maximum(1 - np.where(y, 1, -1) * (K @ model.dual_coef_ + model.intercept_), 0)
+    value = 0.5 * model.dual_coef_ @ K[model.support_] @ model.dual_coef_ + 5e3 * losses.sum()
+    assert model.objective_ == pytest.approx(value, rel=1e-6)
+    assert model.dual_gap_ < 5e-3 * value
+
+
 @pytest.mark.rounding
 def test_one_thread_gives_the_same_model_every_time():
     X, y = blobs()
