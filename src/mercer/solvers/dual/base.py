@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from mercer._array import check_memory, n_threads
+from mercer._array import Matrix, check_memory, n_threads
 from mercer._rows import Data
 from mercer._validation import (
     matrix,
@@ -22,7 +22,7 @@ from mercer._validation import (
 from mercer.designs import KernelColumns
 from mercer.kernels import Kernel
 from mercer.solvers.base import Clock, TraceRow, warn_unconverged
-from mercer.solvers.dual.box import BoxDual, Vector
+from mercer.solvers.dual.box import Arrays, BoxDual, Vector
 
 __all__ = ["DualResult", "DualSolver", "Machine"]
 
@@ -176,12 +176,12 @@ class DualSolver:
         n = X.shape[0]
         return np.arange(n), np.array([0, n])
 
-    def _descent(self, kernel: Kernel | str, X: Data, starts: NDArray, cache: int) -> Any:
+    def _descent(self, kernel: Kernel | str, X: Matrix, starts: NDArray, cache: int) -> Any:
         """What is kept for all problems of these rows."""
         raise NotImplementedError
 
     def _advance(
-        self, descent: Any, state: DualState, arrays: list[NDArray], limit: float, n_updates: int
+        self, descent: Any, state: DualState, arrays: Arrays, limit: float, n_updates: int
     ) -> tuple[int, int]:
         """Move the variables, the last two arrays; the numbers of updates and of rows made."""
         raise NotImplementedError
@@ -269,7 +269,7 @@ class Machine:
     def _advance(self, state: DualState, limit: float, n_updates: int) -> None:
         dual = state.dual
         curvature = dual.spread(self.diagonal) + dual.extra
-        arrays = [dual.linear, dual.lower, dual.upper, dual.extra, curvature, state.b, state.sums]
+        arrays = (dual.linear, dual.lower, dual.upper, dual.extra, curvature, state.b, state.sums)
         state.exact = False
         done, made = self.solver._advance(self._descent, state, arrays, limit, n_updates)
         state.stalled = done == 0  # below the limit by the core's rounding, or as near as floats go
@@ -327,10 +327,12 @@ class Machine:
             return self._X[:, used].astype(np.float64) @ coef[used]
         if len(used) == 0:
             return np.zeros(len(coef))
-        settings = {"dtype": np.float64, "n_jobs": self.solver.n_jobs}
-        if 2 * len(used) > len(coef):  # to make half the matrix takes less time
-            return KernelColumns(self._X, self._kernel, **settings).matvec(coef)
-        return KernelColumns(self._X, self._kernel, self._X[used], **settings).matvec(coef[used])
+        # To make half of the whole matrix may take less time.
+        columns = None if 2 * len(used) > len(coef) else used
+        landmarks = None if columns is None else self._X[columns]
+        settings = landmarks, np.float64, None, self.solver.n_jobs
+        design = KernelColumns(self._X, self._kernel, *settings)
+        return design.matvec(coef if columns is None else coef[columns])
 
     def _warn(self, state: DualState, limit: float) -> None:
         why = "cannot get" if state.stalled else f"stopped at max_iter={self.solver.max_iter}"

@@ -13,6 +13,8 @@ from mercer._validation import positive_number
 __all__ = ["BoxDual"]
 
 Vector = NDArray[np.float64]
+# As the core takes them: linear, lower, upper, extra, curvature, and b and sums, which move.
+Arrays = tuple[Vector, Vector, Vector, Vector, Vector, Vector, Vector]
 
 
 @dataclass(frozen=True)

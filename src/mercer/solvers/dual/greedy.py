@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
 from mercer import _core
-from mercer._array import n_threads
+from mercer._array import Matrix, n_threads
 from mercer._random import RandomStateLike, Slot, Streams, key_from
 from mercer._rows import Data
 from mercer._validation import name_from, positive_integer
 from mercer.kernels import Kernel
 from mercer.kernels.rows import row_source
 from mercer.solvers.dual.base import DualSolver, DualState
-from mercer.solvers.dual.box import BoxDual
+from mercer.solvers.dual.box import Arrays, BoxDual
 
 __all__ = ["AsyncGreedyCD"]
 
@@ -106,17 +106,19 @@ class AsyncGreedyCD(DualSolver):
         return np.argsort(clusters, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
 
     def _descent(
-        self, kernel: Kernel | str, X: Data, starts: NDArray[np.int64], cache: int
+        self, kernel: Kernel | str, X: Matrix, starts: NDArray[np.int64], cache: int
     ) -> _core.GreedyDescent:
-        held = isinstance(kernel, str)
-        rows = _core.KernelRows(X) if held else row_source(kernel, X, self.dtype, self.n_jobs)
+        if isinstance(kernel, str):
+            rows = _core.KernelRows(cast(NDArray, X))
+        else:
+            rows = row_source(kernel, X, self.dtype, self.n_jobs)
         return _core.GreedyDescent(rows, starts.astype(np.int64), cache, self.block_size)
 
     def _advance(
         self,
         descent: _core.GreedyDescent,
         state: DualState,
-        arrays: list[NDArray],
+        arrays: Arrays,
         limit: float,
         n_updates: int,
     ) -> tuple[int, int]:

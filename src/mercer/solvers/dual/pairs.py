@@ -7,10 +7,10 @@ from typing import ClassVar
 
 from numpy.typing import NDArray
 
-from mercer._rows import Data
+from mercer._array import Matrix
 from mercer.kernels import Kernel
 from mercer.solvers.dual.base import DualSolver, DualState
-from mercer.solvers.dual.box import BoxDual
+from mercer.solvers.dual.box import Arrays, BoxDual
 from mercer.solvers.dual.rows import PairRows
 from mercer.solvers.dual.working_sets import SIZE, WorkingSets
 
@@ -67,7 +67,7 @@ class PairwiseCD(DualSolver):
     name: ClassVar[str] = "pairs"
     has_intercept: ClassVar[bool] = True
 
-    def _descent(self, kernel: Kernel | str, X: Data, starts: NDArray, cache: int) -> WorkingSets:
+    def _descent(self, kernel: Kernel | str, X: Matrix, starts: NDArray, cache: int) -> WorkingSets:
         single = X.shape[0] > SIZE
         return WorkingSets(PairRows(kernel, X, self.dtype, cache, self.n_jobs, single))
 
@@ -75,7 +75,7 @@ class PairwiseCD(DualSolver):
         self,
         descent: WorkingSets,
         state: DualState,
-        arrays: list[NDArray],
+        arrays: Arrays,
         limit: float,
         n_updates: int,
     ) -> tuple[int, int]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer._array import n_threads
-from mercer._rows import Data
+from mercer._array import Matrix, n_threads
 from mercer.kernels import Kernel
 from mercer.kernels.rows import row_source, scaled_rows
 
@@ -45,36 +46,35 @@ class PairRows:
     def __init__(
         self,
         kernel: Kernel | str,
-        X: Data,
+        X: Matrix,
         dtype: str,
         n_bytes: int,
         n_jobs: int | None,
         single: bool,
     ):
-        self.n, self.n_made, self.is_held = X.shape[0], 0, isinstance(kernel, str)
-        self._kernel, self._X, self._dtype, self._n_jobs = kernel, X, dtype, n_jobs
-        self.exact = True
+        self.n, self.n_made, self.exact = X.shape[0], 0, True
+        self._dtype, self._n_jobs = dtype, n_jobs
+        self._matrix: NDArray | None = None
         if isinstance(kernel, str):
+            self._matrix = cast(NDArray, X)
             return
         scaled = scaled_rows(kernel, X) if single and dtype == "float32" else None
         if scaled is not None:
-            self.exact, self._kernel, self._X = False, kernel.with_gamma(1.0), scaled
-        self._source = row_source(self._kernel, self._X, dtype, n_jobs, single=not self.exact)
+            self.exact, kernel, X = False, kernel.with_gamma(1.0), scaled
+        self._kernel, self._X = kernel, X
+        self._source = self._source_of(X)
         row_bytes = max(1, self.n) * np.dtype(dtype).itemsize
-        capacity = min(self.n, max(_TOGETHER, n_bytes // row_bytes))
-        self._kept = np.empty((capacity, self.n), dtype=dtype)
+        self._kept = np.empty((min(self.n, max(_TOGETHER, n_bytes // row_bytes)), self.n), dtype)
         self._place_of = np.full(self.n, -1)
-        self._row_at = np.full(capacity, -1)
+        self._row_at = np.full(len(self._kept), -1)
         self._next = 0  # the place of the row made first
 
     def block(self, rows: NDArray[np.int64]) -> NDArray:
         """K[rows, rows]; some rows may be there twice."""
-        if isinstance(self._kernel, str):
-            return self._X[np.ix_(rows, rows)]
+        if self._matrix is not None:
+            return self._matrix[np.ix_(rows, rows)]
         out = np.empty((len(rows), len(rows)), dtype=self._dtype)
-        single = not self.exact
-        source = row_source(self._kernel, self._X[rows], self._dtype, self._n_jobs, single=single)
-        source.fill(np.arange(len(rows)), out, n_threads(self._n_jobs))
+        self._source_of(self._X[rows]).fill(np.arange(len(rows)), out, n_threads(self._n_jobs))
         self.n_made += self.n if len(rows) == self.n else 0
         return out
 
@@ -83,10 +83,13 @@ class PairRows:
         threads = n_threads(self._n_jobs)
         for first in range(0, len(rows), _TOGETHER):
             some, step = rows[first : first + _TOGETHER], steps[first : first + _TOGETHER]
-            if isinstance(self._kernel, str):
-                _core.add_rows(self._X, some, step, sums, threads)
+            if self._matrix is not None:
+                _core.add_rows(self._matrix, some, step, sums, threads)
             else:
                 _core.add_rows(self._kept, self._places(some), step, sums, threads)
+
+    def _source_of(self, X: Matrix) -> _core.KernelRows:
+        return row_source(self._kernel, X, self._dtype, self._n_jobs, single=not self.exact)
 
     def _places(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """Where in the cache these rows are, which are at most as many as it has room for."""

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
+from mercer.solvers.dual.box import Arrays
 from mercer.solvers.dual.rows import PairRows
 
 __all__ = ["SIZE", "WorkingSets"]
@@ -35,13 +36,13 @@ class WorkingSets:
         return self._rows.exact
 
     def run(
-        self, problem: list[NDArray], kept: NDArray[np.int64], tol: float, enough: int, most: int
+        self, problem: Arrays, kept: NDArray[np.int64], tol: float, enough: int, most: int
     ) -> tuple[int, int, NDArray[np.int64]]:
         """Move the variables until no pair violates optimality by more than ``tol``.
 
         Parameters
         ----------
-        problem : list of ndarray
+        problem : tuple of ndarray
             As ``_core.descend_pairs`` takes them: linear, lower, upper, extra, curvature, and b
             and sums, which are moved.
         kept : ndarray
@@ -72,40 +73,40 @@ class WorkingSets:
                 break
         return done, self._rows.n_made - made, kept
 
-    def _minimise(
-        self, problem: list[NDArray], chosen: NDArray[np.int64], tol: float, most: int
-    ) -> int:
-        *_, b, sums = problem
+    def _minimise(self, problem: Arrays, chosen: NDArray[np.int64], tol: float, most: int) -> int:
+        *bounds, b, sums = problem
         n, members = len(sums), chosen % len(sums)
         if not np.array_equal(members, self._members):
             self._members, self._block = members, self._rows.block(members)
+        linear, lower, upper, extra, curvature = (array[chosen] for array in bounds)
+        moved, moved_sums = b[chosen], sums[members]
+        local = linear, lower, upper, extra, curvature, moved, moved_sums
         is_whole = len(chosen) == len(b)
-        local = [array[chosen] for array in problem[:-1]] + [sums[members]]
         if not is_whole:
             tol = max(0.5 * tol, _INNER * _violation(local))
         updates, _ = _core.descend_pairs(self._block, *local, tol, most)
-        steps = local[-2] - b[chosen]
-        b[chosen] = local[-2]
+        steps = moved - b[chosen]
+        b[chosen] = moved
         if is_whole:
-            sums[:] = local[-1][:n]
+            sums[:] = moved_sums[:n]
         else:
-            moved = np.flatnonzero(steps)
-            self._rows.add(members[moved], steps[moved], sums)
+            some = np.flatnonzero(steps)
+            self._rows.add(members[some], steps[some], sums)
         return int(updates)
 
 
-def _slopes(problem: list[NDArray]) -> tuple[NDArray, NDArray]:
+def _slopes(problem: Arrays) -> tuple[NDArray, NDArray]:
     """Slopes of variables that may grow, and minus those of ones that may shrink; others inf."""
     linear, lower, upper, extra, _, b, sums = problem
     h = np.tile(sums, len(b) // len(sums)) + extra * b + linear
     return np.where(b < upper, h, np.inf), np.where(b > lower, -h, np.inf)
 
 
-def _violation(problem: list[NDArray]) -> float:
+def _violation(problem: Arrays) -> float:
     return -float(sum(np.min(slopes, initial=np.inf) for slopes in _slopes(problem)))
 
 
-def _choose(problem: list[NDArray], kept: NDArray[np.int64]) -> tuple[float, NDArray[np.int64]]:
+def _choose(problem: Arrays, kept: NDArray[np.int64]) -> tuple[float, NDArray[np.int64]]:
     """How much a pair violates optimality at most, and the variables of the next set."""
     grow, shrink = _slopes(problem)
     least, most = grow.min(), -shrink.min()
