@@ -80,7 +80,7 @@ class SupportVectorClassifier(_SupportVectors):
         the kernel matrix and no upper limit of the coefficients.
     solver : {"libsvm", "pairs"}, default="libsvm"
         scikit-learn's SVC, with one thread and, for several classes, a machine for every pair of
-        them; or :class:`mercer.solvers.PairwiseCD`, which makes every kernel column with all
+        them; or :class:`mercer.solvers.PairwiseCD`, which makes kernel rows with all
         threads, with a machine for every class.
     tol : float, default=1e-3
         How much a pair of coefficients may violate optimality.
