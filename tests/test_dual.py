@@ -143,9 +143,11 @@ def test_the_size_of_the_cache_changes_nothing(solver, n):
 @pytest.mark.parametrize("n", [900, 1500])
 def test_threads_do_not_change_pairs(n):
     X, y = two_classes(n)
-    for dual in (BoxDual.hinge(y, 10.0), BoxDual.epsilon_insensitive(X[:, 0], 5.0, 0.05)):
-        one, three = (PairwiseCD(n_jobs=jobs).solve(dual, KERNEL, X) for jobs in (1, 3))
+    svm, regression = BoxDual.hinge(y, 10.0), BoxDual.epsilon_insensitive(X[:, 0], 5.0, 0.05)
+    for dual, kernel in ((svm, KERNEL), (svm, Gaussian(9.0)), (regression, KERNEL)):
+        one, three = (PairwiseCD(n_jobs=jobs).solve(dual, kernel, X) for jobs in (1, 3))
         np.testing.assert_array_equal(one.b, three.b)
+        np.testing.assert_array_equal(one.sums, three.sums)
         assert one.n_iter == three.n_iter > 100
 
 

@@ -327,12 +327,9 @@ class Machine:
             return self._X[:, used].astype(np.float64) @ coef[used]
         if len(used) == 0:
             return np.zeros(len(coef))
-        # To make half of the whole matrix may take less time.
-        columns = None if 2 * len(used) > len(coef) else used
-        landmarks = None if columns is None else self._X[columns]
-        settings = landmarks, np.float64, None, self.solver.n_jobs
-        design = KernelColumns(self._X, self._kernel, *settings)
-        return design.matvec(coef if columns is None else coef[columns])
+        # Not by half the matrix of all rows, whose sums depend on the number of threads.
+        settings = self._X[used], np.float64, None, self.solver.n_jobs
+        return KernelColumns(self._X, self._kernel, *settings).matvec(coef[used])
 
     def _warn(self, state: DualState, limit: float) -> None:
         why = "cannot get" if state.stalled else f"stopped at max_iter={self.solver.max_iter}"
