@@ -51,12 +51,10 @@ class DeviceKernel(KernelColumns):
     >>> import mercer
     >>> from mercer.designs import kernel_columns
     >>> from mercer.kernels import Gaussian
-    >>> torch = __import__("pytest").importorskip("torch")
-    >>> X = np.array([[0.0], [1.0], [2.0]])
-    >>> with mercer.config_context(device=torch.device("cpu")):
-    ...     K = kernel_columns(X, Gaussian(gamma=1.0))
-    >>> type(K).__name__, K.matvec(np.ones(3)).round(4)
-    ('DeviceKernel', array([1.3862, 1.7358, 1.3862]))
+    >>> with mercer.config_context(device="cuda"):  # doctest: +SKIP
+    ...     K = kernel_columns(np.array([[0.0], [1.0]]), Gaussian(gamma=1.0))
+    >>> K.matvec(np.ones(2)).round(4)  # doctest: +SKIP
+    array([1.3679, 1.3679])
     """
 
     def __init__(
