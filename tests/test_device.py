@@ -10,7 +10,15 @@ import numpy as np
 import pytest
 
 import mercer
-from mercer import KernelClassifier, KernelRegressor, kernels, maps, solvers
+from mercer import (
+    KernelClassifier,
+    KernelRegressor,
+    LocalKernelClassifier,
+    LocalKernelRegressor,
+    kernels,
+    maps,
+    solvers,
+)
 from mercer._device import Device, describe_devices
 from mercer.designs import Design, KernelColumns, kernel_columns
 from mercer.solvers import preconditioners
@@ -243,6 +251,61 @@ def test_maps_without_a_design_on_devices_are_refused(rng):
         KernelRegressor("binning", device=CPU).fit(X, X[:, 0])
     with mercer.config_context(device=CPU):  # which others than kernels do not look at
         assert KernelRegressor("binning").fit(X, X[:, 0]).device_ == "cpu"
+
+
+# -- leaves ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leaves_are_solved_as_on_the_processor(weighted, dtype, rng):
+    X, new = rng.normal(size=(700, 3)).astype(dtype), rng.normal(size=(90, 3)).astype(dtype)
+    y = np.stack([np.sin(2 * X[:, 0]), X[:, 1]], axis=1) + 0.1 * rng.normal(size=(700, 2))
+    weights = rng.uniform(0.5, 2, size=700) if weighted else None
+    settings = {"leaf_size": 90, "n_trees": 2, "alpha": 1e-3, "random_state": 0}
+    host = LocalKernelRegressor(**settings).fit(X, y, weights)
+    model = LocalKernelRegressor(**settings, device=CPU).fit(X, y, weights)
+    assert (host.device_, model.device_) == ("cpu", "cpu")
+    assert model.converged_
+    atol = 20 * TOLERANCE[dtype]
+    np.testing.assert_allclose(model.map_coef_, host.map_coef_, atol=100 * atol)
+    np.testing.assert_allclose(model.predict(new), host.predict(new), atol=atol)
+    assert model.optimality_ < 1e-5
+    no_intercept = LocalKernelRegressor(**settings, fit_intercept=False)
+    expected = no_intercept.fit(X, y).predict(new)
+    found = no_intercept.set_params(device=CPU).fit(X, y).predict(new)
+    np.testing.assert_allclose(found, expected, atol=atol)
+
+
+def test_strengths_and_classes_of_leaves_are_chosen_on_a_device(rng, monkeypatch):
+    X = rng.normal(size=(600, 3))
+    y = np.where(X[:, 0] * X[:, 1] > 0, "one", "other")
+    settings = {"leaf_size": 100, "alphas": [1e-1, 1e-3], "random_state": 0}
+    host = LocalKernelClassifier(**settings).fit(X, y)
+    monkeypatch.setattr(Device, "free_memory", lambda self: 10**6)  # a few leaves at a time
+    model = LocalKernelClassifier(**settings, device=CPU).fit(X, y)
+    assert model.alpha_ == host.alpha_
+    np.testing.assert_allclose(model.path_["score"], host.path_["score"], rtol=1e-6)
+    assert (model.predict(X) == host.predict(X)).all()
+
+
+def test_leaves_without_a_factor_in_float32_are_solved_on_the_processor(rng):
+    X = np.repeat(rng.normal(size=(60, 2)), 4, axis=0).astype(np.float32)
+    y = X[:, 0] + 0.1 * rng.normal(size=240)
+    settings = {"kernel": "gaussian", "leaf_size": 120, "alpha": 1e-6, "random_state": 0}
+    host = LocalKernelRegressor(**settings).fit(X, y)
+    model = LocalKernelRegressor(**settings, device=CPU).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), host.predict(X), atol=1e-3)
+
+
+def test_leaves_of_other_losses_are_refused_by_name_and_left_to_the_processor(rng):
+    X = rng.normal(size=(200, 2))
+    y = X[:, 0] > 0
+    model = LocalKernelClassifier(loss="logistic", leaf_size=60, random_state=0)
+    with mercer.config_context(device=CPU):
+        assert model.fit(X, y).device_ == "cpu"
+    with pytest.raises(ValueError, match="for other losses than the squared one"):
+        model.set_params(device=CPU).fit(X, y)
 
 
 # -- settings ----------------------------------------------------------------------------------
