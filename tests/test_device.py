@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 import mercer
 from mercer import (
@@ -151,6 +152,64 @@ def test_fused_products_are_right():
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     assert run.stdout.split() == ["16", "products"]
+
+
+# -- cosines -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize(
+    "map_",
+    [
+        maps.RandomFourier("gaussian", 0.3, 60, random_state=0),
+        maps.RandomFourier("laplacian", 0.1, 60, form="pair", random_state=0),
+        maps.Fastfood(gamma=0.3, n_components=64, random_state=0),
+    ],
+    ids=["phases", "pairs", "fastfood"],
+)
+def test_cosines_are_those_of_the_processor(map_, dtype, rng, monkeypatch):
+    from mercer.designs.on_device import cosines
+
+    monkeypatch.setattr(cosines, "_TILE", 1000)
+    X = rng.normal(size=(150, 3)).astype(dtype)
+    host = map_.fit(X).design(X)
+    with mercer.config_context(device=CPU):
+        design = map_.design(X)
+    assert type(design).__name__ == "DeviceCosines"
+    D, atol = design.shape[1], 10 * TOLERANCE[dtype]
+    w, v = rng.normal(size=(D, 2)), rng.normal(size=150)
+    weights = rng.uniform(size=150)
+    pairs = [
+        (design.toarray(), host.toarray()),
+        (design.block([5, 2]), host.block([5, 2])),
+        (design.matvec(w), host.matvec(w)),
+        (design.rmatvec(v), host.rmatvec(v)),
+        (design.gram_matvec(v), host.gram_matvec(v)),
+        (design.gram(weights), host.gram(weights)),
+        (design.column_sqnorms(weights), host.column_sqnorms(weights)),
+        (design.rows(np.array([7, 3])).matvec(w), host.rows(np.array([7, 3])).matvec(w)),
+    ]
+    for found, expected in pairs:
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected, atol=atol * max(1.0, np.abs(expected).max()))
+    tensor = torch.as_tensor(v.astype(dtype))
+    assert isinstance(design.gram_matvec(tensor), torch.Tensor)
+
+
+@pytest.mark.parametrize("solver", ["cholesky", "cg", "block", "newton-cg"])
+def test_models_of_cosines_are_fitted_on_a_device(solver, rng):
+    X = rng.normal(size=(400, 3))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=400)
+    settings = {"n_components": 100, "solver": solver, "tol": 1e-8, "random_state": 0}
+    host = KernelRegressor("fourier", **settings).fit(X, y)
+    model = KernelRegressor("fourier", **settings, device=CPU).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), host.predict(X), atol=1e-5)
+
+
+def test_sparse_rows_of_cosines_are_refused(rng):
+    X = sparse.csr_array(rng.normal(size=(60, 2)))
+    with pytest.raises(ValueError, match=r"^device must be None or 'cpu' .* not sparse"):
+        KernelRegressor("fourier", device=CPU).fit(X, np.arange(60.0))
 
 
 # -- preconditioners ---------------------------------------------------------------------------

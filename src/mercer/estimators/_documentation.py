@@ -104,8 +104,9 @@ solver, default="auto"
         row by the model without it, in closed form, for the squared loss with "l2" and at most some
         thousand rows or features. "auto" is "loo" for ``alphas`` where that is cheap.
     device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None, default=None
-        Where the kernel is computed, for feature_map="exact" and for "nystroem", whose landmarks
-        are then not whitened: "cuda" for a GPU by way of PyTorch, of the extra ``mercer[gpu]``.
+        Where the kernel or the features are computed, for feature_map="exact", for "nystroem",
+        whose landmarks are then not whitened, and for cosines such as "fourier": "cuda" for a GPU
+        by way of PyTorch, of the extra ``mercer[gpu]``.
         None means what :func:`mercer.config_context` says, the processor as a rule. A model
         predicts on the device of its fit where the machine has it, and else on the processor.
     feature_map_ : map

@@ -46,7 +46,8 @@ def device_of(design: Design, asked: Any) -> str:
     device = getattr(design, "device", None)
     if device is None and asked is not None and device_named(asked) is not None:
         raise ValueError(
-            "device must be None or 'cpu' for this feature_map: designs on devices are those of "
-            f"ExactKernel, and of Nystroem with whiten=False; got {shown(asked)}."
+            "device must be None or 'cpu' for this feature_map and these rows: devices have exact "
+            "kernels, landmarks without whitening and cosines, of rows that are not sparse; got "
+            f"{shown(asked)}."
         )
     return "cpu" if device is None else device.name
