@@ -12,6 +12,8 @@ from scipy import sparse
 
 import mercer
 from mercer import (
+    AutoKernelClassifier,
+    AutoKernelRegressor,
     KernelClassifier,
     KernelRegressor,
     LocalKernelClassifier,
@@ -22,6 +24,7 @@ from mercer import (
 )
 from mercer._device import Device, describe_devices
 from mercer.designs import Design, KernelColumns, kernel_columns
+from mercer.designs.on_device import DeviceKernel
 from mercer.solvers import preconditioners
 
 torch = pytest.importorskip("torch")
@@ -365,6 +368,26 @@ def test_leaves_of_other_losses_are_refused_by_name_and_left_to_the_processor(rn
         assert model.fit(X, y).device_ == "cpu"
     with pytest.raises(ValueError, match="for other losses than the squared one"):
         model.set_params(device=CPU).fit(X, y)
+
+
+@pytest.mark.parametrize("make", [AutoKernelRegressor, AutoKernelClassifier])
+def test_automatic_models_are_fitted_on_a_device(make, rng, monkeypatch):
+    X = rng.normal(size=(300, 3))
+    y = X[:, 0] * X[:, 1] > 0 if make is AutoKernelClassifier else np.sin(2 * X[:, 0])
+    host = make(random_state=0).fit(X, y)
+    seen, made = [], DeviceKernel.__init__
+    monkeypatch.setattr(
+        DeviceKernel, "__init__", lambda *a, **k: [seen.append(1), made(*a, **k)][1]
+    )
+    model = make(random_state=0, device=CPU).fit(X, y)
+    assert seen
+    assert model.best_settings_ == host.best_settings_
+    if make is AutoKernelClassifier:
+        assert (model.predict(X) == host.predict(X)).mean() > 0.99
+    else:
+        np.testing.assert_allclose(model.predict(X), host.predict(X), atol=1e-3)
+    with pytest.raises(ValueError, match=r"^device must be None"):
+        make(device="gpu").fit(X, y)
 
 
 # -- settings ----------------------------------------------------------------------------------

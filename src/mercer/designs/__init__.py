@@ -73,6 +73,6 @@ def kernel_columns(
     device = device_in_force()
     if device is None:
         return KernelColumns(X, kernel, landmarks, n_jobs=n_jobs)
-    from mercer.designs.on_device import DeviceKernel  # with PyTorch, which few have
+    from mercer.designs.on_device import DeviceKernel  # which few need
 
     return DeviceKernel(X, kernel, landmarks, n_jobs=n_jobs, device=device)

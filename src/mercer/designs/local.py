@@ -124,7 +124,7 @@ class Local(Design):
 
     def _matvec_on(self, device: Device, w: NDArray, out: NDArray[np.float64]) -> NDArray:
         """The product on a device, written to ``out``."""
-        from mercer.designs.on_device.leaves import leaf_products  # with PyTorch, which few have
+        from mercer.designs.on_device.leaves import leaf_products  # which few need
 
         columns = w.reshape(len(w), -1)
         flat = out.reshape(len(out), -1)

@@ -98,7 +98,7 @@ class CosineMap(Endless):
         device = device_in_force()
         if device is None or not isinstance(X, np.ndarray):
             return super()._design(X)
-        from mercer.designs.on_device import DeviceCosines  # with PyTorch, which few have
+        from mercer.designs.on_device import DeviceCosines  # which few need
 
         frequencies, phases = self.parameters(np.arange(self.n_features_out_))
         highest = float(np.abs(frequencies).max(initial=1.0))

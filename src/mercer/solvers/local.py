@@ -163,7 +163,7 @@ class _Leaves:
         self._on_device: Any = None
         device = device_in_force()
         if device is not None and loss.quadratic:
-            from mercer.solvers.device_leaves import DeviceLeaves  # with PyTorch, which few have
+            from mercer.solvers.device_leaves import DeviceLeaves  # which few need
 
             self._on_device = DeviceLeaves(device, map_, target, weights, fit_intercept, _TOL)
         elif loss.quadratic and isinstance(self.X, np.ndarray) and self.X.dtype == np.float32:

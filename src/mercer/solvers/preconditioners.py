@@ -74,7 +74,7 @@ def of_machine(
     if not spans_all_rows(problem):
         matrix, jitter = penalty.matrix, penalty.jitter
         if getattr(matrix, "device", None) is not None:
-            from mercer.solvers.on_device import DeviceRestricted  # with PyTorch, which few have
+            from mercer.solvers.on_device import DeviceRestricted  # which few need
 
             return DeviceRestricted(matrix, jitter, problem.fit_intercept, problem.design.dtype)
         return Restricted(matrix, jitter, problem.fit_intercept, problem.design.dtype)
@@ -189,7 +189,7 @@ def _on_device(
     design: Any, kind: str, rank: int | str, key: int, root: NDArray | None, shift: float
 ) -> Any:
     """The preconditioner of a low rank, and of a shift per column, on the device of a design."""
-    from mercer.solvers.on_device import DeviceFactor, DeviceLowRank  # with PyTorch
+    from mercer.solvers.on_device import DeviceFactor, DeviceLowRank  # which few need
 
     if kind == "leaves":
         raise ValueError(
