@@ -32,7 +32,7 @@ def _no_limit():
 )
 def test_sizes_are_bytes_or_words_in_units_of_1024(said, meant):
     with mercer.config_context(max_memory=said):
-        assert mercer.get_config() == {"max_memory": meant}
+        assert mercer.get_config() == {"max_memory": meant, "device": "cpu"}
 
 
 @pytest.mark.parametrize("said", ["", "GB", "8 GBs", "-1GB", 0, -5, "0"])
@@ -69,7 +69,7 @@ def test_the_setting_of_the_program_holds_in_every_thread_and_that_of_a_block_in
         other = threading.Thread(target=lambda: found.append(mercer.get_config()))
         other.start()
         other.join()
-    assert found == [{"max_memory": 3 * 2**20}]
+    assert found == [{"max_memory": 3 * 2**20, "device": "cpu"}]
 
 
 def test_what_is_taken_counts_and_what_is_given_back_no_longer():

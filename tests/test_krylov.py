@@ -322,7 +322,8 @@ def test_a_sample_of_rows_tells_the_true_residual(factor, weighted, n_outputs, m
     x = system.from_theta(result.coef)
     true = system.relative(system.residual(x), x).max()
     assert true <= 1.05 * tol
-    assert factor > 1 or true == pytest.approx(result.optimality, rel=0.1)
+    # The sample's miss is added to the recurrence's residual where it is below this share of tol.
+    assert factor > 1 or true == pytest.approx(result.optimality, abs=krylov._NEAR * tol)
 
 
 def test_a_matrix_is_rounded_where_the_tolerance_and_the_strength_allow_it(rng):

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from numpy.typing import NDArray
 from scipy import sparse
 
-from mercer._config import get_config, memory_left
+from mercer._config import memory_left, memory_limit
 from mercer._machine import cores, free_memory, group_memory
 from mercer._words import shown
 
@@ -42,7 +42,7 @@ def n_threads(n_jobs: int | None = None) -> int:
 
 def chunk_bytes() -> int:
     """Bytes that a chunk of rows may take: never more than a small share of ``max_memory``."""
-    limit = get_config()["max_memory"]
+    limit = memory_limit()
     return CHUNK_BYTES if limit is None else max(1, min(CHUNK_BYTES, limit // _CHUNK_SHARE))
 
 

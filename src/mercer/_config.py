@@ -1,4 +1,4 @@
-"""The memory that may be taken: a setting of the whole program, or of a block of code."""
+"""Memory that may be taken, and the device: settings of the whole program, or of a block."""
 
 from __future__ import annotations
 
@@ -6,46 +6,65 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
+from typing import Any, Final
 
+from mercer._device import Device, device_named
 from mercer._machine import held_memory
 from mercer._words import shown
 
-__all__ = ["config_context", "get_config", "memory_left", "set_config"]
+__all__ = [
+    "config_context",
+    "device_in_force",
+    "get_config",
+    "memory_left",
+    "memory_limit",
+    "set_config",
+]
 
 _UNITS = {unit: 1024**power for power, unit in enumerate(("", "K", "M", "G", "T"))}
 _SIZE = re.compile(r"\s*(\d+(?:\.\d*)?|\.\d+)\s*([KMGT]?)I?B?\s*", re.IGNORECASE)
+
+
+_AS_BEFORE: Final[Any] = "as before"  # leaves a setting as it is
 
 
 @dataclass(frozen=True)
 class _Setting:
     max_memory: int | None = None
     held: int = 0  # by this process when the setting came into force
+    device: Device | None = None  # None is the processor
 
 
 _everywhere = _Setting()
 _here: ContextVar[_Setting | None] = ContextVar("mercer_config", default=None)
 
 
-def set_config(*, max_memory: int | str | None = None) -> None:
-    """Set, for the whole program, how much memory may be taken.
+def set_config(*, max_memory: int | str | None = _AS_BEFORE, device: Any = _AS_BEFORE) -> None:
+    """Set, for the whole program, how much memory may be taken, and where kernels are computed.
 
-    Every estimate of what a fit or a prediction needs is held against it before the memory is
-    taken, and what is worked on or kept in pieces is cut so that it fits.
+    Every estimate of what a fit or a prediction needs is held against the memory before it is
+    taken, and what is worked on or kept in pieces is cut so that it fits. What is left out stays as
+    it is.
 
     Parameters
     ----------
-    max_memory : int, str or None, default=None
+    max_memory : int, str or None
         What this process may take from now on besides what it holds already: bytes, or a size such
         as "500MB" or "8GB", in units of 1024. Files that are mapped do not count. None leaves the
         limit to the machine.
+    device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None
+        Where kernels are computed: "cpu" or None for the processor, "cuda" for a GPU by way of
+        PyTorch (the extra ``mercer[gpu]``). A ``torch.device`` of the processor computes there with
+        PyTorch.
 
     Raises
     ------
     TypeError, ValueError
-        If that is no size.
+        If that is no size, or no device of this machine.
+    ImportError
+        If a device is asked for and PyTorch is not installed.
 
     See Also
     --------
@@ -56,28 +75,32 @@ def set_config(*, max_memory: int | str | None = None) -> None:
     >>> import mercer
     >>> mercer.set_config(max_memory="8GB")
     >>> mercer.get_config()
-    {'max_memory': 8589934592}
+    {'max_memory': 8589934592, 'device': 'cpu'}
     >>> mercer.set_config(max_memory=None)
     """
     global _everywhere
-    _everywhere = _setting(max_memory)
+    _everywhere = _changed(_everywhere, max_memory, device)
 
 
 @contextmanager
-def config_context(*, max_memory: int | str | None = None) -> Iterator[None]:
-    """Set how much memory may be taken inside a ``with`` block.
+def config_context(
+    *, max_memory: int | str | None = _AS_BEFORE, device: Any = _AS_BEFORE
+) -> Iterator[None]:
+    """Set how much memory may be taken, and where kernels are computed, inside a ``with`` block.
 
     It takes the place of what ``set_config`` or a block around it says. Other threads keep theirs.
 
     Parameters
     ----------
-    max_memory : int, str or None, default=None
+    max_memory : int, str or None
         As for ``set_config``, from the start of the block on.
+    device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None
+        As for ``set_config``.
 
     Raises
     ------
-    TypeError, ValueError
-        If that is no size.
+    TypeError, ValueError, ImportError
+        As by ``set_config``.
 
     Examples
     --------
@@ -89,7 +112,7 @@ def config_context(*, max_memory: int | str | None = None) -> Iterator[None]:
     >>> model.predict(X).shape
     (500,)
     """
-    token = _here.set(_setting(max_memory))
+    token = _here.set(_changed(_current(), max_memory, device))
     try:
         yield
     finally:
@@ -102,16 +125,32 @@ def get_config() -> dict[str, Any]:
     Returns
     -------
     dict
-        ``max_memory`` in bytes, or None.
+        ``max_memory`` in bytes, or None; ``device``, "cpu" or the name of a GPU, or a
+        ``torch.device`` where PyTorch computes on the processor.
 
     Examples
     --------
     >>> import mercer
     >>> with mercer.config_context(max_memory="1.5kB"):
     ...     mercer.get_config()
-    {'max_memory': 1536}
+    {'max_memory': 1536, 'device': 'cpu'}
     """
-    return {"max_memory": _current().max_memory}
+    setting = _current()
+    device: Any = "cpu"
+    if setting.device is not None:
+        on_gpu = setting.device.is_gpu
+        device = setting.device.name if on_gpu else setting.device.torch.device("cpu")
+    return {"max_memory": setting.max_memory, "device": device}
+
+
+def memory_limit() -> int | None:
+    """Bytes of ``max_memory``, or None."""
+    return _current().max_memory
+
+
+def device_in_force() -> Device | None:
+    """Where kernels are computed; None for the processor without PyTorch."""
+    return _current().device
 
 
 def memory_left() -> int | None:
@@ -126,9 +165,13 @@ def _current() -> _Setting:
     return _here.get() or _everywhere
 
 
-def _setting(max_memory: Any) -> _Setting:
-    size = _as_bytes(max_memory)
-    return _Setting(size, 0 if size is None else held_memory())
+def _changed(setting: _Setting, max_memory: Any, device: Any) -> _Setting:
+    if device is not _AS_BEFORE:
+        setting = replace(setting, device=device_named(device))
+    if max_memory is not _AS_BEFORE:
+        size = _as_bytes(max_memory)
+        setting = replace(setting, max_memory=size, held=0 if size is None else held_memory())
+    return setting
 
 
 def _as_bytes(size: Any) -> int | None:

@@ -21,6 +21,10 @@ AUTOMATIC = SHARED | entries(
     random_state : int, RandomState, Generator or None, default=None
     n_jobs : int or None, default=None
         Threads; None and -1 mean all that this process may use.
+    device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None, default=None
+        Where the final model is computed, as by :class:`mercer.KernelRegressor`: "cuda" for a GPU.
+        Models of sparse rows or of more than 2000 columns are computed on the processor all the
+        same, and so is the search; ``kernel_machine_.device_`` tells.
     verbose : int, default=0
         1 writes a line for every stage of the search and of the final fit to stderr, 2 one for
         everything that is tried as well. The logger "mercer" gets the same lines at the levels INFO

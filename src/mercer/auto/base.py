@@ -18,6 +18,7 @@ from sklearn.pipeline import Pipeline
 from mercer._array import n_threads
 from mercer._blas import blas_threads
 from mercer._callbacks import CallbackSupportMixin, with_callbacks
+from mercer._device import device_named
 from mercer._progress import verbosity
 from mercer._random import RandomStateLike, Slot, key_from, shuffled
 from mercer._rows import FarRows
@@ -97,12 +98,14 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        device: Any = None,
     ):
         self.time_budget = time_budget
         self.scoring = scoring
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+        self.device = device
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -135,6 +138,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         if self.time_budget is not None:
             budget = positive_number(self.time_budget, "time_budget")
         n_threads(self.n_jobs)
+        device_named(self.device)
         scorer = checked_scorer(self, self.scoring)
         key = key_from(self.random_state)
         judge = Judge(goal) if scorer is None else ByScorer(goal, scorer, X, y, key)
@@ -250,6 +254,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 scale=False,
                 n_jobs=self.n_jobs,
                 random_state=seed,
+                device=self.device,
             )
         elif form is None:
             map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
@@ -257,7 +262,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             if n > _DIRECT_ROWS:
                 rank = int(_RANK[settings.kernel] * np.sqrt(n))
                 solver = ConjugateGradient(_TOL[self._target_kind], rank=rank, random_state=seed)
-            model = self._machine(map_, scale=False, alpha=alpha, solver=solver)
+            model = self._machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
         else:
             map_ = feature_map(settings, form, key, self.n_jobs)
             model = self._machine(map_, scale=False, alpha=alpha)

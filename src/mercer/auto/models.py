@@ -51,7 +51,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    {time_budget, scoring, random_state, n_jobs, verbose}
+    {time_budget, scoring, random_state, n_jobs, verbose, device}
 
     Attributes
     ----------
@@ -267,7 +267,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
 
     Parameters
     ----------
-    {time_budget, scoring, class_weight, random_state, n_jobs, verbose}
+    {time_budget, scoring, class_weight, random_state, n_jobs, verbose, device}
 
     Attributes
     ----------
@@ -321,6 +321,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         random_state: RandomStateLike = None,
         n_jobs: int | None = None,
         verbose: int = 0,
+        device: Any = None,
     ):
         super().__init__(
             time_budget=time_budget,
@@ -328,6 +329,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
             random_state=random_state,
             n_jobs=n_jobs,
             verbose=verbose,
+            device=device,
         )
         self.class_weight = class_weight
 

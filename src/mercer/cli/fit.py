@@ -116,6 +116,14 @@ Scoring = Annotated[
 Report = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write a page about the model, as HTML.")
 ]
+DeviceName = Annotated[
+    str | None,
+    typer.Option(
+        "--device",
+        metavar="NAME",
+        help="Where an exact kernel or landmarks are computed: cpu, cuda or cuda:<number>.",
+    ),
+]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Tell every stage, in a line each.")]
 
 
@@ -143,6 +151,7 @@ def fit(
     sparse: Sparse = False,
     seed: Seed = 0,
     n_jobs: Jobs = None,
+    device: DeviceName = None,
     scale: Scale = True,
     max_memory: MaxMemory = None,
     out_of_core: OutOfCore = False,
@@ -184,8 +193,11 @@ def fit(
         "loss": loss,
         "solver": solver,
         "checkpoint": _folder(checkpoint, solver),
+        "device": device,
     }
     settings = {name: value for name, value in settings.items() if value is not None}
+    if sparse and device is not None:
+        raise ValueError("--device must be left out beside --sparse.")
     automatic = not settings and not sparse and scale
     settings |= {"random_state": seed, "n_jobs": n_jobs}
     only_automatic = {"time_budget": time_budget, "scoring": scorer_name(scoring)}
@@ -205,6 +217,7 @@ def fit(
                 "--groups": groups,
                 "--report": report,
                 "--out-of-core": out_of_core,
+                "--device": device,
             }
         )
         how = {"automatic": automatic, "verbose": verbose}

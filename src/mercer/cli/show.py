@@ -56,6 +56,7 @@ def _info() -> dict[str, Any]:
     from importlib import metadata
 
     from mercer import _core
+    from mercer._device import describe_devices
     from mercer.compare.records import environment
 
     content = environment()
@@ -68,6 +69,7 @@ def _info() -> dict[str, Any]:
     content["machine"] |= {
         "instructions_compiled": cpu["compiled"],
         "processor_features": cpu["features"],
+        "devices": ["cpu", *describe_devices()],
     }
     return content
 

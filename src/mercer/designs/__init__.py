@@ -6,6 +6,9 @@ numbers. ``Dense`` and ``Sparse`` hold them, ``Binned`` holds one small code per
 for; ``KernelColumns`` does so for the kernel against landmarks, ``Local`` for that within leaves.
 """
 
+from typing import Any
+
+from mercer._config import device_in_force
 from mercer.designs.base import Design
 from mercer.designs.binned import Binned
 from mercer.designs.columns import select, side_by_side
@@ -30,6 +33,46 @@ __all__ = [
     "Occupancy",
     "Sparse",
     "Weighted",
+    "kernel_columns",
     "select",
     "side_by_side",
 ]
+
+
+def kernel_columns(
+    X: Any, kernel: Any, landmarks: Any = None, *, n_jobs: int | None = None
+) -> KernelColumns:
+    """The kernel of rows against landmarks, on the device in force or the processor.
+
+    Parameters
+    ----------
+    X, kernel, landmarks, n_jobs
+        As of :class:`KernelColumns`.
+
+    Returns
+    -------
+    KernelColumns
+
+    Raises
+    ------
+    TypeError, ValueError
+        As by :class:`KernelColumns`; and if the device in force cannot compute this kernel.
+
+    See Also
+    --------
+    mercer.config_context : says which device is in force.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mercer.designs import kernel_columns
+    >>> from mercer.kernels import Gaussian
+    >>> kernel_columns(np.eye(2), Gaussian(gamma=1.0))
+    <KernelColumns design 2 x 2, float64>
+    """
+    device = device_in_force()
+    if device is None:
+        return KernelColumns(X, kernel, landmarks, n_jobs=n_jobs)
+    from mercer.designs.on_device import DeviceKernel  # which few need
+
+    return DeviceKernel(X, kernel, landmarks, n_jobs=n_jobs, device=device)

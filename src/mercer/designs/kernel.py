@@ -17,6 +17,7 @@ from mercer._array import (
     n_threads,
     row_chunks,
 )
+from mercer._device import Device
 from mercer._rows import Data, PreparedRows
 from mercer._validation import column_indices, float_type
 from mercer.designs.base import Design, float_dtype
@@ -35,7 +36,7 @@ from mercer.designs.kernel_rows import (
 from mercer.kernels import Kernel, Linear, NGram
 from mercer.kernels.distances import add_products, fill
 
-__all__ = ["KernelColumns", "KernelMatrix"]
+__all__ = ["KernelColumns", "KernelMatrix", "column_numbers"]
 
 
 # Share of the available memory that a whole matrix may take unless the caller gives a budget.
@@ -87,6 +88,8 @@ class KernelColumns(Design):
     ----------
     symmetric : bool
         Whether the landmarks are the rows.
+    device : Device or None
+        Where entries are made; None is the processor without PyTorch.
 
     Raises
     ------
@@ -106,6 +109,8 @@ class KernelColumns(Design):
            [1.    ],
            [0.3679]])
     """
+
+    device: Device | None = None
 
     def __init__(
         self,
@@ -231,7 +236,7 @@ class KernelColumns(Design):
         MemoryError
             If it would not fit; the message says how many columns would.
         """
-        columns = _index(columns, self.shape[1])
+        columns = column_numbers(columns, self.shape[1])
         self._check_block(self.shape[0], len(columns))
         landmarks = self._right[columns]
         out = np.empty((self.shape[0], len(columns)), dtype=self.dtype)
@@ -423,7 +428,7 @@ class KernelMatrix(KernelColumns):
         return self
 
     def block(self, columns: ArrayLike) -> NDArray:
-        columns = _index(columns, self.shape[1])
+        columns = column_numbers(columns, self.shape[1])
         # Rows of a symmetric matrix are its columns, and lie together.
         return self.matrix[columns].T if self.symmetric else self.matrix[:, columns]
 
@@ -441,6 +446,7 @@ class KernelMatrix(KernelColumns):
         return self.matrix.nbytes
 
 
-def _index(columns: ArrayLike, n_columns: int) -> NDArray[np.int64]:
+def column_numbers(columns: ArrayLike, n_columns: int) -> NDArray[np.int64]:
+    """Numbers of columns, of which a mask or an array of integers tells."""
     columns = np.asarray(columns)
     return column_indices(np.flatnonzero(columns) if columns.dtype == bool else columns, n_columns)

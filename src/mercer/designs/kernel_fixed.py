@@ -101,7 +101,7 @@ class FixedPointKernel(KernelColumns):
 def _can_be_rounded(design: KernelColumns) -> bool:
     """Whether its matrix is one of numbers in [0, 1] that the core makes and nobody holds."""
     core = design._core
-    is_bounded = core is not None and core[0] not in _UNBOUNDED
+    is_bounded = core is not None and core[0] not in _UNBOUNDED and design.device is None
     return is_bounded and design.symmetric and design.dtype == np.float32 and not design.nbytes
 
 

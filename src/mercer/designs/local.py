@@ -12,6 +12,8 @@ from scipy import sparse
 
 from mercer import _core
 from mercer._array import Index, Matrix, check_memory, n_threads
+from mercer._config import device_in_force
+from mercer._device import Device
 from mercer._rows import Data, PreparedRows
 from mercer._threads import side_by_side
 from mercer._validation import column_indices, float_type
@@ -91,6 +93,7 @@ class Local(Design):
         self.shape = (X.shape[0], n_members + n_leaves)
         self.dtype = np.dtype(float_type(X))
         self.n_threads = n_threads(n_jobs)
+        self.device = device_in_force()
         self._core = None
         if all(isinstance(one, np.ndarray) and one.dtype == np.float32 for one in (X, landmarks)):
             self._core = in_core(kernel, PreparedRows(landmarks))
@@ -106,6 +109,8 @@ class Local(Design):
         out = np.zeros((self.shape[0], *w.shape[1:]))
         if not self.blocks:
             return out.astype(self.dtype)
+        if self.device is not None:
+            return self._matvec_on(self.device, w, out).astype(self.dtype)
         if self._core is not None and self._multiplied(self._core, w, out):
             return out.astype(self.dtype)
         constants = w[self.n_members :]
@@ -116,6 +121,17 @@ class Local(Design):
         for block, answer in zip(self.blocks, self._of_blocks(answers), strict=True):
             out[block.rows] += (block.shares * answer.T).T
         return out.astype(self.dtype)
+
+    def _matvec_on(self, device: Device, w: NDArray, out: NDArray[np.float64]) -> NDArray:
+        """The product on a device, written to ``out``."""
+        from mercer.designs.on_device.leaves import leaf_products  # which few need
+
+        columns = w.reshape(len(w), -1)
+        flat = out.reshape(len(out), -1)
+        flat += leaf_products(device, self.kernel, self.X, self.landmarks, self.blocks, columns)
+        for block in self.blocks:
+            flat[block.rows] += block.shares[:, None] * columns[self.n_members + block.leaf]
+        return out
 
     def _multiplied(self, core: InCore, w: NDArray, out: NDArray[np.float64]) -> bool:
         """Whether the core could add the product to ``out``; it is given the blocks' part of w."""

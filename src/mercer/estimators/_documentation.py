@@ -103,8 +103,16 @@ solver, default="auto"
         By which rows alphas and gammas are judged. "holdout": a part that is held out. "loo": every
         row by the model without it, in closed form, for the squared loss with "l2" and at most some
         thousand rows or features. "auto" is "loo" for ``alphas`` where that is cheap.
+    device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None, default=None
+        Where the kernel or the features are computed, for feature_map="exact", for "nystroem",
+        whose landmarks are then not whitened, and for cosines such as "fourier": "cuda" for a GPU
+        by way of PyTorch, of the extra ``mercer[gpu]``.
+        None means what :func:`mercer.config_context` says, the processor as a rule. A model
+        predicts on the device of its fit where the machine has it, and else on the processor.
     feature_map_ : map
         As fitted; its ``gamma`` is a number.
+    device_ : str
+        Where the fit computed the kernel, such as "cpu" or "cuda:0".
     map_coef_ : ndarray of shape (D,) or (n_outputs, D)
         Weights of the features of ``feature_map_``, or of the kernel at its rows.
     coef_ : ndarray of shape (n_features_in_,) or (n_outputs, n_features_in_)

@@ -20,6 +20,7 @@ from mercer._rows import Data, PreparedRows
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, float_type
+from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.inputs import float_types, numbers
 from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler
 from mercer.estimators.state import check_coefficients, check_map
@@ -97,7 +98,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         """Fit to rows, with callbacks; ``listener`` is told of iterations in place of the log."""
         context = self._init_callback_context(max_subtasks=None)
         context.call_on_fit_task_begin(estimator=self, X=X, y=y)
-        self._fit_rows(rows, loss, self._listener(context, X, y, listener))
+        with on_device(getattr(self, "device", None)):
+            self._fit_rows(rows, loss, self._listener(context, X, y, listener))
         context.call_on_fit_task_end(estimator=self, X=X, y=y, reconstruction_attributes=dict)
 
     def _listener(
@@ -234,10 +236,11 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=float_type(X))
         feature_map, weights, prepare = self._predictor(weights)
         n_missing = 0
-        for rows, design in feature_map.designs(X, prepare):
-            # Where both are large, they cancel: in the precision of the weights.
-            out[rows] = design.matvec(weights) + self._intercept_
-            n_missing += design.n_missing
+        with on_device_if_there(getattr(self, "device", None)):
+            for rows, design in feature_map.designs(X, prepare):
+                # Where both are large, they cancel: in the precision of the weights.
+                out[rows] = design.matvec(weights) + self._intercept_
+                n_missing += design.n_missing
         feature_map.warn_missing(n_missing, X.shape[0])
         return out
 

@@ -183,7 +183,7 @@ class KernelClassifier(Classification, KernelMachine):
     {warm_start, alphas, gamma_path, selection}
     validation_fraction : float, default=0.2
         Share of the rows held out, above 0 and below 1; every class has its share.
-    {class_weight}
+    {device, class_weight}
     scoring : {"loss", "accuracy"}, default="loss"
         What choices are made by: the least mean loss on rows not seen, or the largest share of
         right labels, by their weights.
@@ -191,7 +191,7 @@ class KernelClassifier(Classification, KernelMachine):
     Attributes
     ----------
     {classes_, feature_map_, scaler_, map_coef_, coef_, intercept_, solver_, n_iter_, converged_}
-    {optimality_, trace_, alpha_}
+    {optimality_, trace_, alpha_, device_}
     path_ : dict of arrays of shape (n_alphas, ...)
         Only with ``alphas``, in their order: "alpha" and "score" (by ``scoring``, the largest of
         which decided); then, of the fit to all rows, "coef", "intercept", "n_iter", "converged",

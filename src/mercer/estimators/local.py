@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import available_memory, check_memory, n_threads
+from mercer._config import device_in_force
 from mercer._random import RandomStateLike
 from mercer._rows import PreparedRows, is_far, is_large, is_sparse
 from mercer._validation import positive_integer, positive_number
+from mercer._words import shown
 from mercer.estimators._documentation import SHARED, documented, entries
 from mercer.estimators.base import FeatureModel, Listener
 from mercer.estimators.classification import Classification
@@ -66,6 +68,11 @@ LOCAL = SHARED | entries(
         out, by leaves of the others; all of them share the kernels of the leaves.
     validation_fraction : float, default=0.2
         Share of the rows held out, above 0 and below 1.
+    device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None, default=None
+        Where leaves are solved for the squared loss, many of them at once: "cuda" for a GPU by way
+        of PyTorch, of the extra ``mercer[gpu]``. None means what :func:`mercer.config_context`
+        says, the processor as a rule. A model predicts on the device of its fit where the machine
+        has it, and else on the processor.
     feature_map_ : LocalKernel
         As fitted: cuts, the rows of the leaves, and the kernel with its ``gamma`` as a number.
     map_coef_ : ndarray of shape (D,) or (n_outputs, D)
@@ -76,6 +83,8 @@ LOCAL = SHARED | entries(
         Most Newton steps that a leaf took; 1 for the squared loss.
     optimality_ : float
         Largest relative residual, or gradient, of a leaf.
+    device_ : str
+        Where leaves were solved, such as "cpu" or "cuda:0".
     path_ : dict of arrays of shape (n_alphas,)
         Only with ``alphas``: "alpha", in their order, and "score", the largest of which decided:
         minus the mean loss of the rows held out.
@@ -124,6 +133,7 @@ class LocalKernelMachine(FeatureModel):
     random_state: RandomStateLike = None
     alphas: ArrayLike | None = None
     validation_fraction: float = 0.2
+    device: Any = None
     path_: dict[str, NDArray] = field(init=False)
 
     @property
@@ -149,6 +159,7 @@ class LocalKernelMachine(FeatureModel):
         positive_integer(self.max_iter, "max_iter")
         self._forget()
         is_rough = min(alphas) * len(rows) < _ROUGH_RIDGE
+        self.device_ = self._device_for(loss, is_far(rows.X))
         if is_far(rows.X):
             rows.X.data.fit_leaves(self, rows, loss, alphas, is_rough, listener)
             return
@@ -169,6 +180,23 @@ class LocalKernelMachine(FeatureModel):
         self.feature_map_ = map_.with_trees(solution.n_trees)
         theta = solution.coef[0] if rows.target.ndim == 2 else solution.coef[0, :, 0]
         self._adopt_solution(solution, theta, float(solution.optimality[0]))
+
+    def _device_for(self, loss: Loss, is_far: bool) -> str:
+        """Where leaves are solved: the device in force, for the squared loss of rows that are here.
+
+        A ValueError if ``device`` asks for one and there is none for this fit.
+        """
+        device = device_in_force()
+        if device is None:
+            return "cpu"
+        if loss.quadratic and not is_far:
+            return device.name
+        if self.device is not None:
+            raise ValueError(
+                "device must be None or 'cpu' for other losses than the squared one, and over "
+                f"many machines; got {shown(self.device)}."
+            )
+        return "cpu"
 
     def _goes_through_files(self, map_: LocalKernel, rows: Rows) -> bool:
         """Whether memory has no room for a scaled copy of the rows and the model."""
@@ -356,12 +384,12 @@ class LocalKernelRegressor(Posteriors, Regression, LocalKernelMachine):
     Parameters
     ----------
     {kernel, gamma, loss, alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter}
-    {n_jobs, random_state, alphas, validation_fraction}
+    {n_jobs, random_state, alphas, validation_fraction, device}
 
     Attributes
     ----------
     {feature_map_, scaler_, map_coef_, intercept_, n_leaves_, n_iter_, converged_, optimality_}
-    {alpha_, path_, noise_std_, prior_std_, n_features_in_}
+    {device_, alpha_, path_, noise_std_, prior_std_, n_features_in_}
 
     Raises
     ------
@@ -395,12 +423,12 @@ class LocalKernelClassifier(Classification, LocalKernelMachine):
     loss : str or a loss, default="squared"
         "squared", "logistic", "squared_hinge", "smooth_hinge" or "multinomial".
     {alpha, leaf_size, n_trees, overlap, fit_intercept, scale, tol, max_iter, n_jobs, random_state}
-    {alphas, validation_fraction, class_weight}
+    {alphas, validation_fraction, device, class_weight}
 
     Attributes
     ----------
     {classes_, feature_map_, scaler_, map_coef_, intercept_, n_leaves_, n_iter_, converged_}
-    {optimality_, alpha_, path_, n_features_in_}
+    {optimality_, device_, alpha_, path_, n_features_in_}
 
     Raises
     ------

@@ -14,9 +14,11 @@ from numpy.typing import ArrayLike, NDArray
 from mercer import maps, penalties, solvers
 from mercer._array import check_memory
 from mercer._random import RandomStateLike
+from mercer._state import State
 from mercer._validation import is_name
 from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
+from mercer.estimators.device import device_of
 from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.selection import (
@@ -69,10 +71,12 @@ class KernelMachine(FeatureModel):
     gamma_path: ArrayLike | None = None
     selection: str = "auto"
     validation_fraction: float = 0.2
+    device: Any = None
     path_: dict[str, NDArray] = field(init=False)
 
     def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         design, continues, thetas = self._prepare(rows, loss)
+        self.device_ = device_of(design, self.device)
         problem = self._problem(design, rows, loss)
         # Other outputs or classes than last time have nothing to continue from.
         continues = continues and np.shape(self._intercept_) == rows.target.shape[1:]
@@ -292,6 +296,8 @@ class KernelMachine(FeatureModel):
 
     def _check_state(self) -> None:
         super()._check_state()
+        if "device_" in vars(self):  # which models of 0.1.0 lack
+            State(self).instance("device_", str)
         if "coef" in (vars(self).get("path_") or ()):
             check_path(self)
 

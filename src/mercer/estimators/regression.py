@@ -147,6 +147,7 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
     {selection}
     validation_fraction : float, default=0.2
         Share of the rows held out, above 0 and below 1.
+    {device}
     posterior : bool, default=False
         Whether models of other maps than "exact" keep what ``predict(X, return_std=True)`` takes:
         the products of their D features, D x D numbers of float64, for which the fit goes over the
@@ -156,7 +157,7 @@ class KernelRegressor(Posteriors, Regression, KernelMachine):
     Attributes
     ----------
     {feature_map_, scaler_, map_coef_, coef_, intercept_, solver_, n_iter_, converged_}
-    {optimality_, trace_, alpha_}
+    {optimality_, trace_, alpha_, device_}
     path_ : dict of arrays of shape (n_alphas, ...)
         Only with ``alphas``, in their order: "alpha" and "score" (the largest of which
         decided); then, of the fit to all rows, "coef", "intercept", "n_iter", "converged",

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from mercer._array import Matrix
 from mercer._rows import Data
-from mercer.designs import Design, KernelColumns
+from mercer.designs import Design, kernel_columns
 from mercer.maps.nystroem import Nystroem
 
 __all__ = ["ExactKernel"]
@@ -104,5 +104,5 @@ default="gaussian"
 
     def _design(self, X: Data) -> Design:
         if self.normalization_ is None and self.was_fitted_to(X):
-            return KernelColumns(X, self.kernel_, n_jobs=self.n_jobs)
+            return kernel_columns(X, self.kernel_, n_jobs=self.n_jobs)
         return super()._design(X)

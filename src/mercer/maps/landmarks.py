@@ -21,7 +21,7 @@ from mercer._random import Slot, Streams, distinct
 from mercer._rows import Data, PreparedRows, is_sparse
 from mercer.kernels import Kernel, Stationary
 
-__all__ = ["chosen", "pivoted_cholesky", "wide"]
+__all__ = ["GrowingFactor", "chosen", "pivoted_cholesky", "wide"]
 
 _BLOCK = 64  # pivots that are proposed together
 _CUT_OFF = 1e-12  # share of the trace that is rounding error
@@ -180,55 +180,98 @@ def _pivots(kernel: Kernel, X: Data, m: int, key: int) -> NDArray[np.int64]:
     whole = not isinstance(X, PreparedRows)
     for part in [slice(n)] if whole else row_chunks(n, 8.0 * X[:1].size):
         diagonal[part] = kernel.diag(X[part])
-    return pivoted_cholesky(diagonal, corner, columns, m, key)[0]
+    return pivoted_cholesky(GrowingFactor(diagonal, columns, m), corner, key)
+
+
+class GrowingFactor:
+    """F (rank, n) of a pivoted Cholesky factorisation as it grows, and what is left to explain.
+
+    Parameters
+    ----------
+    diagonal : ndarray of shape (n,)
+        Of the matrix K.
+    columns : callable
+        ``columns(rows, out)`` writes rows of K into ``out`` (b, n).
+    m : int
+        Largest rank.
+    """
+
+    def __init__(
+        self,
+        diagonal: NDArray,
+        columns: Callable[[NDArray[np.int64], NDArray[np.float64]], None],
+        m: int,
+    ):
+        self._rows, self._columns = np.empty((m, len(diagonal))), columns
+        self._left = diagonal.astype(np.float64)
+        self.most, self.count = m, 0
+
+    @property
+    def rows(self) -> NDArray[np.float64]:
+        """F so far."""
+        return self._rows[: self.count]
+
+    def trace_left(self) -> float:
+        """The trace of K - FᵀF."""
+        return float(self._left.sum())
+
+    def drawn(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Rows with probabilities proportional to the diagonal that is left."""
+        reach = np.cumsum(self._left)
+        return np.searchsorted(reach, uniform * reach[-1], side="right")
+
+    def left_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """The diagonal of K - FᵀF at some rows."""
+        return self._left[rows]
+
+    def explained(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """FᵀF between some rows."""
+        own = self.rows[:, rows]
+        return own.T @ own
+
+    def add(self, pivots: NDArray[np.int64], triangle: NDArray[np.float64]) -> None:
+        """Take pivots in, whose block of K - FᵀF has this lower Cholesky factor."""
+        rows = self._rows[self.count : self.count + len(pivots)]
+        self._columns(pivots, rows)
+        rows -= self.rows[:, pivots].T @ self.rows
+        rows[:] = solve_triangular(triangle, rows, lower=True, check_finite=False)
+        self._left -= np.einsum("ij,ij->j", rows, rows)
+        self._left[pivots] = 0.0
+        np.maximum(self._left, 0.0, out=self._left)
+        self.count += len(pivots)
 
 
 def pivoted_cholesky(
-    diagonal: NDArray,
+    factor: GrowingFactor,
     corner: Callable[[NDArray[np.int64]], NDArray],
-    columns: Callable[[NDArray[np.int64], NDArray[np.float64]], None],
-    m: int,
     key: int,
     cut_off: float = _CUT_OFF,
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Randomly pivoted Cholesky: pivots and F with FᵀF about a positive semi-definite matrix K.
+) -> NDArray[np.int64]:
+    """Randomly pivoted Cholesky: pivots of a positive semi-definite matrix K, and FᵀF about K.
 
     A block of candidates is drawn at once and thinned by rejection, which leaves the law of the
     pivots as it is. Chen, Epperly, Tropp and Webber, Randomly pivoted Cholesky, CPAM 2024, and
     Embrace rejection, 2024.
 
-    ``diagonal`` (n,) is that of K, ``corner(rows)`` the square block of K at these rows and
-    columns, and ``columns(rows, out)`` writes rows of K into ``out`` (b, n). The rank of F is m,
-    or less where all but the share ``cut_off`` of the trace of K is exhausted. Returns the pivots
-    (rank,), with one key the first of those for a larger m, and F (rank, n).
+    ``factor`` is empty and grows to its largest rank, or less where all but the share ``cut_off``
+    of the trace of K is exhausted; ``corner(rows)`` is the square block of K at these rows and
+    columns. Returns the pivots (rank,), with one key the first of those for a larger rank.
     """
-    factor, pivots = np.empty((m, len(diagonal))), np.empty(m, dtype=np.int64)
-    left = diagonal.astype(np.float64)
-    smallest = cut_off * left.sum()
-    count = turn = 0
-    while count < m and left.sum() > smallest:
+    pivots: list[NDArray[np.int64]] = []
+    smallest, turn = cut_off * factor.trace_left(), 0
+    while factor.count < factor.most and factor.trace_left() > smallest:
         uniform = Streams(key, np.array([turn])).uniform(2 * _BLOCK, Slot.PIVOT)[0]
-        reach = np.cumsum(left)
-        drawn = np.searchsorted(reach, uniform[:_BLOCK] * reach[-1], side="right")
+        drawn = factor.drawn(uniform[:_BLOCK])
         turn += 1
-        residual = corner(drawn) - factor[:count, drawn].T @ factor[:count, drawn]
-        accepted, triangle = _thinned(residual, left[drawn], uniform[_BLOCK:], m - count)
-        if not len(accepted):
-            continue
-        chosen = drawn[accepted]
-        stop = count + len(chosen)
-        rows = factor[count:stop]
-        columns(chosen, rows)
-        rows -= factor[:count, chosen].T @ factor[:count]
-        rows[:] = solve_triangular(triangle, rows, lower=True, check_finite=False)
-        left -= np.einsum("ij,ij->j", rows, rows)
-        left[chosen] = 0.0
-        np.maximum(left, 0.0, out=left)
-        pivots[count:stop] = chosen
-        count = stop
-    if not count:
+        residual = corner(drawn) - factor.explained(drawn)
+        room = factor.most - factor.count
+        accepted, triangle = _thinned(residual, factor.left_of(drawn), uniform[_BLOCK:], room)
+        if len(accepted):
+            pivots.append(drawn[accepted])
+            factor.add(pivots[-1], triangle)
+    if not pivots:
         raise ValueError("kernel must be positive definite; its diagonal on X is 0.")
-    return pivots[:count], factor[:count]
+    return np.concatenate(pivots)
 
 
 def _thinned(

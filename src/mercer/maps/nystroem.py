@@ -17,7 +17,7 @@ from mercer._random import RandomStateLike
 from mercer._rows import Data
 from mercer._state import State
 from mercer._validation import flag, float_type, matrix, name_from, positive_integer
-from mercer.designs import Design, KernelColumns
+from mercer.designs import Design, kernel_columns
 from mercer.kernels import Kernel
 from mercer.kernels.text import checked_texts
 from mercer.maps import landmarks as choices
@@ -259,7 +259,7 @@ default="gaussian"
 
     def _design(self, X: Data) -> Design:
         if self.normalization_ is None:
-            return KernelColumns(X, self.kernel_, self.landmarks_, n_jobs=self.n_jobs)
+            return kernel_columns(X, self.kernel_, self.landmarks_, n_jobs=self.n_jobs)
         return super()._design(X)
 
     def _transform(self, X: Matrix) -> NDArray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from mercer import maps, solvers
 from mercer._array import available_memory
+from mercer._config import device_in_force
 from mercer._validation import positive_integer
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.maps import FeatureMap
@@ -35,6 +36,8 @@ def best_form(
     """
     if not isinstance(map_, maps.Nystroem):
         return map_
+    if device_in_force() is not None:  # which makes entries faster than it would whiten them
+        return map_.set_params(whiten=False) if is_ridge and map_.whiten else map_
     if isinstance(map_, maps.ExactKernel) and not map_.whiten:
         # Newton's method is slow on columns that are nearly dependent.
         helps = is_ridge and not is_quadratic and n_samples <= _WHITENED

@@ -24,6 +24,7 @@ from sklearn.exceptions import ConvergenceWarning
 from mercer import _core
 from mercer._array import n_threads
 from mercer._blas import blas_threads
+from mercer._config import device_in_force
 from mercer._rows import PreparedRows
 from mercer._threads import side_by_side
 from mercer.designs import KernelColumns
@@ -159,7 +160,13 @@ class _Leaves:
         self.optimality = np.zeros((len(ridges), self.n_leaves))
         self.n_iter = 1
         self._core: InCore | None = None
-        if loss.quadratic and isinstance(self.X, np.ndarray) and self.X.dtype == np.float32:
+        self._on_device: Any = None
+        device = device_in_force()
+        if device is not None and loss.quadratic:
+            from mercer.solvers.device_leaves import DeviceLeaves  # which few need
+
+            self._on_device = DeviceLeaves(device, map_, target, weights, fit_intercept, _TOL)
+        elif loss.quadratic and isinstance(self.X, np.ndarray) and self.X.dtype == np.float32:
             self._core = in_core(map_.kernel_, PreparedRows(self.X))
         if fit_intercept:
             for leaf in range(self.n_leaves):  # the model of a leaf that nobody comes to solve
@@ -173,7 +180,11 @@ class _Leaves:
 
     def solve(self, leaves: range) -> None:
         """Solve some leaves side by side."""
-        left = leaves if self._core is None else self._in_core(leaves, self._core)
+        left: Sequence[int] = leaves
+        if self._on_device is not None:
+            left = self._solved_on_device(leaves)
+        elif self._core is not None:
+            left = self._in_core(leaves, self._core)
         one = self._direct if self.loss.quadratic else self._by_newton
         for leaf, (coef, constants, optimality) in zip(
             left, side_by_side(one, left, self.map.n_jobs), strict=True
@@ -182,6 +193,17 @@ class _Leaves:
             self.coef[:, self._constant(leaf)] = constants
             self.optimality[:, leaf] = optimality
         self.n_solved = leaves.stop
+
+    def _solved_on_device(self, leaves: range) -> list[int]:
+        """Solve on the device in force; those leaves are left which need a longer type."""
+        left = []
+        for leaf, coef, constants, residual in self._on_device.solve(leaves, self.ridges):
+            self.coef[:, self.members.places(leaf)] = coef
+            self.coef[:, self._constant(leaf)] = constants
+            self.optimality[:, leaf] = residual
+            if residual.max() > _ACCURATE:
+                left.append(leaf)
+        return left
 
     def _in_core(self, leaves: range, core: InCore) -> list[int]:
         """Solve with factors in float32; those leaves are left which need a longer type."""

@@ -19,7 +19,7 @@ from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows
 from mercer.equations.dense import upper_factor
 from mercer.equations.factor import lower
-from mercer.maps.landmarks import pivoted_cholesky
+from mercer.maps.landmarks import GrowingFactor, pivoted_cholesky
 from mercer.maps.partition import grown
 from mercer.problem import Problem
 from mercer.solvers.leaf_blocks import LeafBlocks
@@ -73,9 +73,16 @@ def of_machine(
     penalty: Any = problem.penalty
     if not spans_all_rows(problem):
         matrix, jitter = penalty.matrix, penalty.jitter
+        if getattr(matrix, "device", None) is not None:
+            from mercer.solvers.on_device import DeviceRestricted  # which few need
+
+            return DeviceRestricted(matrix, jitter, problem.fit_intercept, problem.design.dtype)
         return Restricted(matrix, jitter, problem.fit_intercept, problem.design.dtype)
     n, design = problem.n_rows, penalty.matrix
     root = None if problem.weights is None else np.sqrt(problem.weights)
+    if design.device is not None:
+        low_rank = _on_device(design, kind, rank, key, root, n * min(alphas))
+        return lambda residual, strengths: low_rank(residual, n * strengths)
     most = rank_for(n) if rank == "auto" else min(int(rank), n)
     factor = pivots_of(design, most, key, root, n * min(alphas))
     if kind == "leaves" or (kind == "auto" and suits_leaves(design, factor, root, alphas)):
@@ -114,10 +121,13 @@ class LowRank:
         return (v - times(self._factor.T, np.ascontiguousarray(inner.T))) / shifts.T
 
 
-def rank_for(n: int) -> int:
-    """10 √n, or less where memory is short: the factor then costs a few products with K."""
+def rank_for(n: int, available: int | None = None) -> int:
+    """10 √n, or less where memory is short: the factor then costs a few products with K.
+
+    ``available`` are the bytes that can be taken; None means those of the processor.
+    """
     rank = _RANK * np.sqrt(n)
-    available = available_memory()
+    available = available_memory() if available is None else available
     if available is not None:
         rank = min(rank, _SHARE * available / (12.0 * n))
     return int(np.clip(rank, 1, n))
@@ -151,13 +161,46 @@ def pivots_of(
             out *= root
             out *= root[rows][:, None]
 
-    diagonal = design.diagonal() * (1.0 if root is None else root**2)
-    cut_off = max(
-        float(np.finfo(design.dtype).eps), _ENOUGH * shift * n / (float(diagonal.sum()) or 1.0)
-    )
-    corner = _blocks(design, root)
-    factor = pivoted_cholesky(diagonal, corner, columns, rank, key, min(cut_off, 0.5))[1]
-    return factor.astype(design.dtype, copy=False)
+    factor = GrowingFactor(_diagonal(design, root), columns, rank)
+    _grow(factor, design, key, root, shift)
+    return factor.rows.astype(design.dtype, copy=False)
+
+
+def _diagonal(design: KernelColumns, root: NDArray[np.float64] | None) -> NDArray[np.float64]:
+    """The diagonal of √S K √S."""
+    return design.diagonal() * (1.0 if root is None else root**2)
+
+
+def _grow(
+    factor: GrowingFactor,
+    design: KernelColumns,
+    key: int,
+    root: NDArray[np.float64] | None,
+    shift: float,
+) -> None:
+    """Take pivots into an empty factor of √S K √S, as many as the shift wants."""
+    trace = factor.trace_left() or 1.0
+    enough = _ENOUGH * shift * design.shape[0] / trace
+    cut_off = max(float(np.finfo(design.dtype).eps), enough)
+    pivoted_cholesky(factor, _blocks(design, root), key, min(cut_off, 0.5))
+
+
+def _on_device(
+    design: Any, kind: str, rank: int | str, key: int, root: NDArray | None, shift: float
+) -> Any:
+    """The preconditioner of a low rank, and of a shift per column, on the device of a design."""
+    from mercer.solvers.on_device import DeviceFactor, DeviceLowRank  # which few need
+
+    if kind == "leaves":
+        raise ValueError(
+            "preconditioner must be 'rpcholesky', 'auto', None or a function on the device "
+            f"'{design.device.name}'; got 'leaves'."
+        )
+    n = design.shape[0]
+    most = rank_for(n, design.device.free_memory()) if rank == "auto" else min(int(rank), n)
+    factor = DeviceFactor(design, _diagonal(design, root), root, most)
+    _grow(factor, design, key, root, shift)
+    return DeviceLowRank(factor)
 
 
 def suits_leaves(

@@ -1,0 +1,132 @@
+"""Devices that arrays may live on beside this machine's processor, by way of PyTorch.
+
+PyTorch is imported when a device is asked for, and not before.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mercer._machine import free_memory
+from mercer._words import shown
+
+__all__ = ["Device", "describe_devices", "device_named"]
+
+_RULE = "device must be None, 'cpu', 'cuda', 'cuda:<number>' or a torch.device"
+
+
+@dataclass(frozen=True)
+class Device:
+    """A device of PyTorch: a GPU, or the processor where a ``torch.device`` says so.
+
+    Examples
+    --------
+    >>> from mercer._device import device_named
+    >>> device_named("cpu") is None  # the processor without PyTorch
+    True
+    """
+
+    name: str  # such as "cuda:0"
+
+    @property
+    def torch(self) -> Any:
+        """The module PyTorch."""
+        return importlib.import_module("torch")
+
+    @property
+    def is_gpu(self) -> bool:
+        return self.name != "cpu"
+
+    def array(self, values: Any, dtype: DTypeLike | None = None) -> Any:
+        """A tensor, not to be written to: it shares the memory of the values where it can."""
+        torch = self.torch
+        if isinstance(values, np.ndarray):
+            values = np.ascontiguousarray(values)
+            with _no_warning_of_read_only(values):
+                values = torch.as_tensor(values)
+        kind = None if dtype is None else getattr(torch, np.dtype(dtype).name)
+        return values.to(device=self.name, dtype=kind)
+
+    def host(self, tensor: Any) -> NDArray:
+        """An array of a tensor."""
+        array: NDArray = tensor.detach().cpu().numpy()
+        return array
+
+    def free_memory(self) -> int | None:
+        """Bytes that can be taken on the device, or None where it does not tell."""
+        torch = self.torch
+        if not self.name.startswith("cuda"):
+            return free_memory()
+        unused = torch.cuda.memory_reserved(self.name) - torch.cuda.memory_allocated(self.name)
+        return int(torch.cuda.mem_get_info(self.name)[0] + unused)
+
+
+def device_named(device: Any) -> Device | None:
+    """The device of a name or a ``torch.device``; None for the processor without PyTorch.
+
+    Raises
+    ------
+    ImportError
+        If PyTorch is not installed.
+    ValueError, TypeError
+        If that is no device, or this machine has none of the name.
+    """
+    if device is None or device == "cpu":
+        return None
+    is_name = isinstance(device, str)
+    if not is_name and type(device).__module__ != "torch":
+        raise TypeError(f"{_RULE}; got {shown(device)}.")
+    if is_name and device.partition(":")[0] != "cuda":
+        raise ValueError(f"{_RULE}; got {shown(device)}.")
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError as error:
+        raise ImportError(
+            f"device={shown(device)} needs PyTorch; install mercer with its extra: mercer[gpu]."
+        ) from error
+    try:
+        asked = torch.device(device)
+    except RuntimeError:
+        raise ValueError(f"{_RULE}; got {shown(device)}.") from None
+    if asked.type == "cpu":
+        return Device("cpu")
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    if asked.type != "cuda" or (asked.index or 0) >= count:
+        there = ", ".join(f"'cuda:{i}'" for i in range(count)) or "none"
+        raise ValueError(
+            f"device must be a GPU that PyTorch finds here ({there}); got {shown(str(asked))}."
+        )
+    index = torch.cuda.current_device() if asked.index is None else asked.index
+    return Device(f"cuda:{index}")
+
+
+def describe_devices() -> list[str]:
+    """A line for every GPU that PyTorch finds: its name, and its memory in bytes."""
+    try:
+        torch = importlib.import_module("torch")
+    except ImportError:
+        return []
+    if not torch.cuda.is_available():
+        return []
+    of_each = [torch.cuda.get_device_properties(i) for i in range(torch.cuda.device_count())]
+    return [
+        f"cuda:{i}: {of.name}, {of.total_memory / 2**30:.0f} GB" for i, of in enumerate(of_each)
+    ]
+
+
+@contextmanager
+def _no_warning_of_read_only(values: NDArray) -> Iterator[None]:
+    """PyTorch warns of arrays that must not be written to, which nobody does here."""
+    import warnings
+
+    with warnings.catch_warnings():
+        if not values.flags.writeable:
+            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        yield

@@ -1,0 +1,6 @@
+"""Designs whose rows and products live on a device, by way of PyTorch."""
+
+from mercer.designs.on_device.cosines import DeviceCosines
+from mercer.designs.on_device.kernel import DeviceKernel, DeviceMatrix
+
+__all__ = ["DeviceCosines", "DeviceKernel", "DeviceMatrix"]

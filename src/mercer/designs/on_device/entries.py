@@ -1,0 +1,161 @@
+"""Entries of kernels on a device: rows prepared once, tiles of rows against others.
+
+Kernels have the names and the accuracy that they have in the core: entries of float32 rows are
+right to 2e-5, those of float64 rows to a few units in the last place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mercer._device import Device
+
+__all__ = ["CANCELLED", "ROOT_SHARE", "KernelOf", "Rows", "exact_float32", "prepared_rows", "tile"]
+
+TOO_LARGE = "X is too large for this kernel: squared distances overflow; rescale it."
+
+# Kernels that take every difference of coordinates by itself; others are functions of the sum of
+# their squares.
+_DIRECT = ("cityblock", "laplacian", "cauchy")
+
+# An expanded square s of rows whose squares add up to S has lost too many digits to be kept below
+# share * S + beyond * max(S - start, 0), and is made once more from the differences.
+CANCELLED = {"float32": (1e-5, 1e-2, 32.0), "float64": (1e-6, 0.0, 0.0)}
+ROOT_SHARE = 1e-3  # the same of float32 where a root magnifies it
+_PAIRS = 2**22  # numbers of the pairs of rows that are made once more at a time
+
+
+@dataclass(frozen=True)
+class KernelOf:
+    """A kernel as the core names it, on a device."""
+
+    name: str
+    parameter: float
+    scale: Any  # (d,) float64, what inputs are multiplied by
+    centre: Any  # (d,) float64, an origin near the rows
+
+    @property
+    def is_direct(self) -> bool:
+        return self.name in _DIRECT
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows (m, d) on a device.
+
+    ``given`` are those as they came, ``scaled`` the same after centre and scale, and ``squares``
+    (m,) the sums of their squares; kernels that take coordinates one by one need the first alone.
+    """
+
+    given: Any
+    scaled: Any = None
+    squares: Any = None
+
+    def __getitem__(self, rows: Any) -> Rows:
+        if self.scaled is None:
+            return Rows(self.given[rows])
+        return Rows(self.given[rows], self.scaled[rows], self.squares[rows])
+
+    def __len__(self) -> int:
+        return int(self.given.shape[0])
+
+
+def prepared_rows(kernel: KernelOf, given: Any) -> Rows:
+    """Rows (m, d) as ``tile`` takes them.
+
+    Raises
+    ------
+    ValueError
+        If squared distances would overflow.
+    """
+    if kernel.is_direct:
+        return Rows(given)
+    scaled = ((given.double() - kernel.centre) * kernel.scale).to(given.dtype)
+    squares = scaled.square().sum(dim=1)
+    most = float(np.finfo(str(given.dtype).removeprefix("torch.")).max) / 8
+    if not bool((squares <= most).all()):
+        raise ValueError(TOO_LARGE)
+    return Rows(given, scaled, squares)
+
+
+def tile(device: Device, kernel: KernelOf, left: Rows, right: Rows) -> Any:
+    """The kernel of rows (a, d) against others (b, d): a tensor (a, b) of their dtype."""
+    if kernel.is_direct:
+        return _of_differences(device.torch, kernel, left.given, right.given)
+    squares = _squared_distances(device.torch, kernel, left, right)
+    return _PROFILES[kernel.name](squares, kernel.parameter)
+
+
+def _of_differences(torch: Any, kernel: KernelOf, x: Any, y: Any) -> Any:
+    """A kernel of the differences of coordinates, taken from the rows as they came."""
+    is_product = kernel.name == "cauchy"
+    start = torch.ones if is_product else torch.zeros
+    sums = start((x.shape[0], y.shape[0]), dtype=x.dtype, device=x.device)
+    apart = torch.empty_like(sums)
+    for k, scale in enumerate(kernel.scale.tolist()):
+        torch.sub(x[:, k, None], y[None, :, k], out=apart)
+        if is_product:
+            sums *= apart.mul_(scale).square_().add_(1.0)
+        else:
+            sums.add_(apart.abs_(), alpha=scale)
+    if is_product:
+        return sums.reciprocal_()
+    return sums if kernel.name == "cityblock" else sums.neg_().exp_()
+
+
+def _squared_distances(torch: Any, kernel: KernelOf, left: Rows, right: Rows) -> Any:
+    both = left.squares[:, None] + right.squares[None, :]
+    with exact_float32(torch):
+        squares = torch.addmm(both, left.scaled, right.scaled.T, alpha=-2.0)
+    share, beyond, start = CANCELLED[str(both.dtype).removeprefix("torch.")]
+    if kernel.name == "exponential" and beyond:
+        share = ROOT_SHARE
+    least = both.sub(start).clamp_(min=0.0).mul_(beyond).add_(both, alpha=share)
+    i, j = (squares <= least).nonzero(as_tuple=True)
+    step = max(1, _PAIRS // max(1, left.given.shape[1]))
+    for first in range(0, len(i), step):
+        a, b = i[first : first + step], j[first : first + step]
+        apart = (left.given[a].double() - right.given[b].double()) * kernel.scale
+        squares[a, b] = apart.square().sum(dim=1).to(squares.dtype)
+    return squares.clamp_(min=0.0)
+
+
+def _exponential(squares: Any, parameter: float) -> Any:
+    return squares.sqrt_().neg_().exp_()
+
+
+def _matern_3_2(squares: Any, parameter: float) -> Any:
+    r = squares.mul_(3.0).sqrt_()
+    return (1.0 + r).mul_(r.neg_().exp_())
+
+
+def _matern_5_2(squares: Any, parameter: float) -> Any:
+    r = squares.mul_(5.0).sqrt_()
+    return (1.0 + r + r.square().div_(3.0)).mul_(r.neg_().exp_())
+
+
+_PROFILES: dict[str, Callable[[Any, float], Any]] = {
+    "sqeuclidean": lambda squares, parameter: squares,
+    "gaussian": lambda squares, parameter: squares.neg_().exp_(),
+    "exponential": _exponential,
+    "matern_3_2": _matern_3_2,
+    "matern_5_2": _matern_5_2,
+    "rational": lambda squares, parameter: squares.add_(1.0).reciprocal_(),
+    "rational_power": lambda squares, a: squares.div_(a).log1p_().mul_(-a).exp_(),
+}
+
+
+@contextmanager
+def exact_float32(torch: Any) -> Iterator[None]:
+    """Products of float32 matrices in float32, whatever shorter type the program allows them."""
+    allowed = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(allowed)

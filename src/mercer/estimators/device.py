@@ -1,0 +1,53 @@
+"""Where an estimator computes: the device of its ``device``, or the one in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from mercer._config import config_context
+from mercer._device import device_named
+from mercer._words import shown
+from mercer.designs import Design
+
+__all__ = ["device_of", "on_device", "on_device_if_there"]
+
+
+@contextmanager
+def on_device(device: Any) -> Iterator[None]:
+    """Put an estimator's device in force; None leaves the one that is."""
+    if device is None:
+        yield
+        return
+    with config_context(device=device):
+        yield
+
+
+@contextmanager
+def on_device_if_there(device: Any) -> Iterator[None]:
+    """The same, with the processor in the place of a device that this machine lacks."""
+    try:
+        device_named(device)
+    except (ImportError, ValueError):
+        device = "cpu"
+    with on_device(device):
+        yield
+
+
+def device_of(design: Design, asked: Any) -> str:
+    """The name of the device that a design lives on, "cpu" for the processor.
+
+    Raises
+    ------
+    ValueError
+        If an estimator asks for another one.
+    """
+    device = getattr(design, "device", None)
+    if device is None and asked is not None and device_named(asked) is not None:
+        raise ValueError(
+            "device must be None or 'cpu' for this feature_map and these rows: devices have exact "
+            "kernels, landmarks without whitening and cosines, of rows that are not sparse; got "
+            f"{shown(asked)}."
+        )
+    return "cpu" if device is None else device.name

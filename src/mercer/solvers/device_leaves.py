@@ -1,0 +1,145 @@
+"""Leaves of local kernel machines on a device: many factors of small matrices at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._device import Device
+from mercer.designs.on_device.entries import exact_float32, tile
+from mercer.designs.on_device.leaves import kernel_on, rows_on
+from mercer.maps.local import LocalKernel
+
+__all__ = ["DeviceLeaves"]
+
+_SHARE = 0.3  # of the device's memory for the matrices of leaves that are solved together
+_STEPS = 4  # of refinement, at most, of factors in float32
+
+
+@dataclass
+class _Group:
+    """Leaves that are solved together, padded to the rows of the largest."""
+
+    kernel: Any  # (b, m, m), zero beyond the rows of a leaf
+    wide: Any  # the same in float64
+    is_row: Any  # (b, m)
+    ridge_shares: Any  # (b, m), 1 / weights
+    target: Any  # (b, m, k)
+
+
+class DeviceLeaves:
+    """Solves leaves for the squared loss on a device.
+
+    Parameters
+    ----------
+    device : Device
+    map_ : LocalKernel
+        Fitted to the rows.
+    target : ndarray of shape (n, k)
+    weights : ndarray of shape (n,) or None
+    fit_intercept : bool
+    tol : float
+        Relative residual of the equations at which no more refinement is needed.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        map_: LocalKernel,
+        target: NDArray[np.float64],
+        weights: NDArray | None,
+        fit_intercept: bool,
+        tol: float,
+    ):
+        self.device, self.members, self.tol = device, map_.members_, tol
+        self.fit_intercept = fit_intercept
+        self._kernel = kernel_on(device, map_.kernel_, map_.landmarks_)
+        self._rows = rows_on(device, self._kernel, map_.landmarks_)
+        self._target = device.array(target, np.float64)
+        self._shares = None if weights is None else device.array(1.0 / weights, np.float64)
+
+    def solve(
+        self, leaves: range, ridges: list[float]
+    ) -> Iterator[tuple[int, NDArray, NDArray, NDArray]]:
+        """(leaf, coefficients (q, m, k), constants (q, k), residuals (q,)) of every leaf."""
+        for together in self._together(leaves):
+            group = self._group(together)
+            solved = [self._solved(group, ridge) for ridge in ridges]
+            for place, leaf in enumerate(together):
+                size = len(self.members.of(leaf))
+                coef = np.stack([one[0][place, :size] for one in solved])
+                constants = np.stack([one[1][place] for one in solved])
+                yield leaf, coef, constants, np.array([one[2][place] for one in solved])
+
+    def _together(self, leaves: range) -> Iterator[range]:
+        """Neighbours whose matrices fit: kernel, factor and both in float64."""
+        free = self.device.free_memory()
+        first, largest = leaves.start, 0
+        itemsize = self._rows.given.element_size()
+        for leaf in leaves:
+            largest = max(largest, len(self.members.of(leaf)))
+            needed = (leaf + 1 - first) * (2.0 * itemsize + 8.0) * largest**2
+            if leaf > first and free is not None and needed > _SHARE * free:
+                yield range(first, leaf)
+                first, largest = leaf, len(self.members.of(leaf))
+        if first < leaves.stop:
+            yield range(first, leaves.stop)
+
+    def _group(self, leaves: range) -> _Group:
+        torch, device = self.device.torch, self.device
+        rows = [device.array(self.members.of(leaf)) for leaf in leaves]
+        b, m = len(rows), max(map(len, rows))
+        numbers = {"dtype": torch.float64, "device": device.name}
+        kernel = torch.zeros((b, m, m), dtype=self._rows.given.dtype, device=device.name)
+        is_row = torch.zeros((b, m), **numbers)
+        shares = torch.zeros((b, m), **numbers)
+        target = torch.zeros((b, m, self._target.shape[1]), **numbers)
+        for place, own in enumerate(rows):
+            size = len(own)
+            x = self._rows[own]
+            kernel[place, :size, :size] = tile(device, self._kernel, x, x)
+            is_row[place, :size] = 1.0
+            shares[place, :size] = 1.0 if self._shares is None else self._shares[own]
+            target[place, :size] = self._target[own]
+        return _Group(kernel, kernel.double(), is_row, shares, target)
+
+    def _solved(self, group: _Group, ridge: float) -> tuple[NDArray, NDArray, NDArray]:
+        """Coefficients (b, m, k), constants (b, k) and relative residuals (b,) of a strength."""
+        torch, k = self.device.torch, group.target.shape[2]
+        diagonal = ridge * group.ridge_shares
+        shifted = group.kernel.clone()
+        # Rows that pad a leaf stand for equations of their own.
+        shifted.diagonal(dim1=1, dim2=2).add_((diagonal + 1.0 - group.is_row).to(shifted.dtype))
+        factor, failed = torch.linalg.cholesky_ex(shifted)
+        factor[failed > 0] = torch.eye(factor.shape[1], dtype=factor.dtype, device=factor.device)
+        right = torch.cat([group.target, group.is_row[:, :, None]], dim=2)
+        solved, left = torch.zeros_like(right), right
+        for _ in range(_STEPS):
+            with exact_float32(torch):
+                solved += torch.cholesky_solve(left.to(factor.dtype), factor).double()
+            left = right - group.wide @ solved - diagonal[:, :, None] * solved
+            if bool((left.norm(dim=1) <= self.tol * right.norm(dim=1)).all()):
+                break
+        constants = torch.zeros_like(solved[:, 0, :k])
+        if self.fit_intercept:
+            constants = solved[:, :, :k].sum(dim=1) / solved[:, :, k].sum(dim=1)[:, None]
+        coef = solved[:, :, :k] - solved[:, :, k:] * constants[:, None, :]
+        misfit = (group.target - constants[:, None, :]) * group.is_row[:, :, None]
+        misfit = misfit - group.wide @ coef - diagonal[:, :, None] * coef
+        residual = misfit.norm(dim=(1, 2)) / self._of_constant_model(group)
+        residual[failed > 0] = np.inf
+        host = self.device.host
+        return host(coef), host(constants), host(residual)
+
+    @staticmethod
+    def _of_constant_model(group: _Group) -> Any:
+        """Norms of what the means of the leaves leave, or 1 where that is nothing."""
+        mean = group.target.sum(dim=1) / group.is_row.sum(dim=1)[:, None]
+        apart = (group.target - mean[:, None, :]) * group.is_row[:, :, None]
+        norm = apart.norm(dim=(1, 2))
+        norm[norm == 0] = 1.0
+        return norm

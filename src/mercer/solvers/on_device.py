@@ -1,0 +1,202 @@
+"""Preconditioners of kernel machines whose kernel is made on a device.
+
+They are those of ``preconditioners``, with their matrices on the device; vectors come from the
+host and go back there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from mercer._array import row_chunks
+from mercer.designs.on_device import DeviceKernel
+from mercer.designs.on_device.entries import exact_float32
+from mercer.maps.landmarks import GrowingFactor
+
+__all__ = ["DeviceFactor", "DeviceLowRank", "DeviceRestricted"]
+
+
+class DeviceFactor(GrowingFactor):
+    """F of √S K √S on the device of a kernel design, in its dtype.
+
+    Parameters
+    ----------
+    design : DeviceKernel
+        Symmetric.
+    diagonal : ndarray of shape (n,)
+        Of √S K √S.
+    root : ndarray of shape (n,) or None
+        √s.
+    m : int
+        Largest rank.
+    """
+
+    def __init__(
+        self,
+        design: DeviceKernel,
+        diagonal: NDArray[np.float64],
+        root: NDArray[np.float64] | None,
+        m: int,
+    ):
+        device, torch = design.device, design.device.torch
+        self.design, self.device = design, device
+        self._on_device = torch.empty(
+            (m, len(diagonal)), dtype=design.tensor_type, device=device.name
+        )
+        self._left_there = device.array(diagonal, np.float64).clone()
+        self._root = None if root is None else device.array(root, np.float64)
+        self.most, self.count = m, 0
+
+    @property
+    def tensor(self) -> Any:
+        """F so far, on the device."""
+        return self._on_device[: self.count]
+
+    @property
+    def rows(self) -> NDArray:
+        return self.device.host(self.tensor)
+
+    def trace_left(self) -> float:
+        return float(self._left_there.sum())
+
+    def drawn(self, uniform: NDArray[np.float64]) -> NDArray[np.int64]:
+        reach = self._left_there.cumsum(0)
+        places = self.device.array(uniform, np.float64) * reach[-1]
+        found = self.device.torch.searchsorted(reach, places, right=True)
+        return self.device.host(found.clamp_(max=len(reach) - 1))
+
+    def left_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        return self.device.host(self._left_there[self.device.array(rows)])
+
+    def explained(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        own = self.tensor[:, self.device.array(rows)].double()
+        return self.device.host(own.T @ own)
+
+    def add(self, pivots: NDArray[np.int64], triangle: NDArray[np.float64]) -> None:
+        torch, places = self.device.torch, self.device.array(pivots)
+        rows = self.design.taken(pivots).toarray_on_device().double()
+        if self._root is not None:
+            rows *= self._root
+            rows *= self._root[places][:, None]
+        with exact_float32(torch):
+            rows -= (self.tensor[:, places].T @ self.tensor).double()
+        lower = self.device.array(triangle, np.float64)
+        rows = torch.linalg.solve_triangular(lower, rows, upper=False)
+        self._left_there -= rows.square().sum(dim=0)
+        self._left_there[places] = 0.0
+        self._left_there.clamp_(min=0.0)
+        self._on_device[self.count : self.count + len(pivots)] = rows
+        self.count += len(pivots)
+
+
+class DeviceLowRank:
+    """(FᵀF + shift I)⁻¹ on a device, with a Cholesky factor of F Fᵀ + shift I for every shift.
+
+    Parameters
+    ----------
+    factor : DeviceFactor
+    """
+
+    def __init__(self, factor: DeviceFactor):
+        self.device, self._factor = factor.device, factor.tensor
+        self._gram = _gram(factor.device.torch, self._factor)
+        # Rounding of FᵀF hides smaller shifts.
+        trace = float(self._gram.diagonal().sum())
+        self._least = max(float(np.finfo(np.float64).eps) * trace, 1e-300)
+        self._of_shifts: dict[float, Any] = {}
+
+    def __call__(self, v: NDArray[np.float64], shifts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The inverse times v (n, C), with a shift (C,) for every column."""
+        shifts = np.maximum(shifts, self._least)
+        on_device = self.device.array(v, np.float64)
+        out = self.device.torch.empty_like(on_device)
+        for shift in np.unique(shifts):
+            columns = self.device.array(np.flatnonzero(shifts == shift))
+            own = on_device[:, columns]
+            with exact_float32(self.device.torch):
+                inner = (self._factor @ own.to(self._factor.dtype)).double()
+                inner = self.device.torch.cholesky_solve(inner, self._triangle(float(shift)))
+                own -= (self._factor.T @ inner.to(self._factor.dtype)).double()
+            out[:, columns] = own / float(shift)
+        return self.device.host(out)
+
+    def _triangle(self, shift: float) -> Any:
+        """The Cholesky factor of F Fᵀ + shift I, kept."""
+        if shift not in self._of_shifts:
+            shifted = self._gram.clone()
+            shifted.diagonal().add_(shift)
+            self._of_shifts[shift] = self.device.torch.linalg.cholesky(shifted)
+        return self._of_shifts[shift]
+
+
+class DeviceRestricted:
+    """The preconditioner ``Restricted`` of landmarks, with its triangles on a device.
+
+    Parameters
+    ----------
+    matrix : DeviceKernel
+        k(L, L), symmetric, in float64.
+    jitter, fit_intercept, dtype
+        As of ``Restricted``.
+    """
+
+    def __init__(self, matrix: DeviceKernel, jitter: float, fit_intercept: bool, dtype: DTypeLike):
+        self.device, self._fit_intercept = matrix.device, fit_intercept
+        entries, p = matrix.toarray_on_device().clone(), matrix.shape[0]
+        diagonal = entries.diagonal().clone() + jitter
+        # The matrix is singular where landmarks are alike.
+        least = 4.0 * np.sqrt(p) * float(np.finfo(dtype).eps) * float(diagonal.max())
+        info = 1
+        while info:
+            entries.diagonal().copy_(diagonal + least)
+            lower, info = self.device.torch.linalg.cholesky_ex(entries)
+            least *= 4.0
+        self._triangle = lower.T
+        self._last: tuple[float, Any] | None = None
+
+    def __call__(
+        self, v: NDArray[np.float64], strengths: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """The inverse times v (p + 1, C), with a strength (C,) for every column."""
+        out = np.empty(v.shape)
+        for alpha in np.unique(strengths):
+            columns = strengths == alpha
+            inverse = self._inverse(float(alpha))
+            own = self.device.array(v[:, columns], np.float64)
+            out[:, columns] = self.device.host(inverse @ (inverse.T @ own))
+        return out
+
+    def _inverse(self, alpha: float) -> Any:
+        """R⁻¹ of one strength; the last one is cached."""
+        if self._last is not None and self._last[0] == alpha:
+            return self._last[1]
+        self._last = None
+        torch, triangle = self.device.torch, self._triangle
+        p = len(triangle)
+        side = p + self._fit_intercept
+        inner = torch.ones((side, side), dtype=torch.float64, device=triangle.device)
+        inner[:p, :p] = triangle @ triangle.T / p
+        inner[:p, :p].diagonal().add_(alpha)
+        if self._fit_intercept:
+            inner[p, :p] = inner[:p, p] = triangle.sum(dim=1) / p
+        inner.diagonal().add_(
+            side * float(np.finfo(np.float64).eps) * float(inner.diagonal().max())
+        )
+        upper = torch.linalg.cholesky(inner).T
+        upper = torch.cat([upper[:, :p] @ triangle, upper[:, p:]], dim=1)
+        identity = torch.eye(side, dtype=torch.float64, device=triangle.device)
+        inverse = torch.linalg.solve_triangular(upper, identity, upper=True)
+        self._last = (alpha, inverse)
+        return inverse
+
+
+def _gram(torch: Any, factor: Any) -> Any:
+    """F Fᵀ in float64, of some columns of F after others."""
+    total = torch.zeros((len(factor),) * 2, dtype=torch.float64, device=factor.device)
+    for columns in row_chunks(factor.shape[1], 8.0 * len(factor)):
+        wide = factor[:, columns].double()
+        total.addmm_(wide, wide.T)
+    return total
