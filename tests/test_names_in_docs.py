@@ -1,4 +1,7 @@
-"""Names in code font in the documentation exist: roles such as ``:class:`` are left to Sphinx."""
+"""What the documentation names exists: names in code font, extras, files that are linked to.
+
+Roles such as ``:class:`` are left to Sphinx.
+"""
 
 import builtins
 import importlib
@@ -37,6 +40,7 @@ CODE = re.compile(r"``([^`\n]+)``|(?<![:`\w])`([^`\n]+)`(?![`_])")
 CAMEL = re.compile(r"(?<![\w.])(?:[A-Z][a-z0-9]+){2,}(?![\w.])")
 DOTTED = re.compile(r"\bmercer(?:\.[A-Za-z]\w*)+")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]+")
+LINK = re.compile(r"\]\((?!https?:|mailto:|#)([^)#\s]+)")
 EXTRA = re.compile(r"(?:mercer|\.)\[([a-z,]+)\]")
 
 pytestmark = pytest.mark.skipif(not (ROOT / "docs").is_dir(), reason="needs the documentation")
@@ -87,3 +91,9 @@ def test_extras_that_are_named_exist(page):
     extras = {*project["optional-dependencies"]}
     named = EXTRA.findall(page.read_text(encoding="utf-8"))
     assert {name for names in named for name in names.split(",")} - extras == set()
+
+
+@pytest.mark.parametrize("page", sorted({*ROOT.glob("*.md"), *ROOT.glob("studies/**/*.md")}))
+def test_links_to_files_lead_somewhere(page):
+    links = LINK.findall(page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
