@@ -23,6 +23,7 @@ struct KeyRun {
     std::size_t grid, first_row;
     std::span<const std::uint64_t> keys;
 };
+using KeyConsumer = FunctionRef<const KeyRun&>;
 
 constexpr std::size_t kRunRows = 2048;        // keys of a grid kept until they are consumed
 constexpr std::size_t kMaxGridBlock = 16;     // grids that pass over a tile while it is near
@@ -116,9 +117,9 @@ class TileWorker {
     std::vector<std::uint64_t> keys_;
 };
 
-template <class T, class Consumer>
+template <class T>
 void hash_few_rows(const DensePoints<T>& points, const Grids& grids, int n_threads,
-                   Consumer& consume) {
+                   KeyConsumer consume) {
     const std::vector<double> rows(points.numbers, points.numbers + points.n * points.d);
     if (points.n * points.d * grids.count < 100000) n_threads = 1;
     const std::size_t block = grid_block(grids.count, n_threads * 4, grids.count);
@@ -136,7 +137,7 @@ void hash_few_rows(const DensePoints<T>& points, const Grids& grids, int n_threa
 }
 
 // Calls consume(KeyRun) until every row of every grid has been seen once; the runs of one grid come
-// in the order of rows, never two at a time.
+// in the order of rows, never two at a time. Consumer is KeyConsumer or Columns.
 template <class T, class Consumer>
 void for_each_run(const DensePoints<T>& points, const Grids& grids, int n_threads,
                   Consumer consume) {
@@ -192,9 +193,9 @@ inline void interleave(const Grids& grids, std::size_t first_grid, std::vector<G
     }
 }
 
-template <class T, class I, class Consumer>
+template <class T, class I>
 void for_each_run(const SparsePoints<T, I>& points, const Grids& grids, int n_threads,
-                  Consumer consume) {
+                  KeyConsumer consume) {
     if (points.n == 0 || grids.count == 0) return;
     const auto loop = sparse_loop<T, I>();
     const std::size_t n_groups = (grids.count + kGridLanes - 1) / kGridLanes;
@@ -220,10 +221,11 @@ template <class Points, class Code>
 bool insert_codes(std::span<Dictionary> dictionaries, const Points& points, const Grids& grids,
                   Code* codes, int n_threads) {
     std::atomic<bool> fits{true};
-    for_each_run(points, grids, n_threads, [&](const KeyRun& run) {
+    const auto insert = [&](const KeyRun& run) {
         Code* out = codes + run.grid * points.n + run.first_row;
         if (fits && !dictionaries[run.grid].insert(run.keys, out)) fits = false;
-    });
+    };
+    for_each_run(points, grids, n_threads, KeyConsumer(insert));
     return fits;
 }
 
@@ -232,10 +234,11 @@ template <class Points, class Code>
 std::size_t lookup_codes(std::span<const Dictionary> dictionaries, const Points& points,
                          const Grids& grids, Code* codes, int n_threads) {
     std::atomic<std::size_t> unknown{0};
-    for_each_run(points, grids, n_threads, [&](const KeyRun& run) {
+    const auto lookup = [&](const KeyRun& run) {
         Code* out = codes + run.grid * points.n + run.first_row;
         unknown += dictionaries[run.grid].lookup(run.keys, out);
-    });
+    };
+    for_each_run(points, grids, n_threads, KeyConsumer(lookup));
     return unknown;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <type_traits>
 #include <utility>
 
 #define MERCER_JOIN_(a, b) a##b
@@ -119,50 +120,15 @@ MERCER_INLINE void butterflies(Vector<T>* v) {
     }
 }
 
-// Rows of `width` vectors each, transformed along the rows. Every pass does a few steps of
-// butterflies; the first reads row i, vector q as load(i, q), the last calls store(i, q, v), those
-// between keep their numbers in `work`.
-template <class T, class Load, class Store>
-class Transform {
-  public:
-    Transform(std::size_t length, std::size_t width, T* work, Load load_row, Store store_row)
-        : length_(length), width_(width), work_(work), load_(load_row), store_(store_row) {
-        const int bits = std::bit_width(length) - 1;
-        const int passes = std::max(1, (bits + kMostBits - 1) / kMostBits);
-        for (int p = 0; p < passes; ++p) {
-            const int start = bits * p / passes, stop = bits * (p + 1) / passes;
-            distance_ = std::size_t{1} << start;
-            switch (stop - start) {
-            case 0: pass<0>(p == 0, p + 1 == passes); break;
-            case 1: pass<1>(p == 0, p + 1 == passes); break;
-            case 2: pass<2>(p == 0, p + 1 == passes); break;
-            case 3: pass<3>(p == 0, p + 1 == passes); break;
-            default: pass<kMostBits>(p == 0, p + 1 == passes);
-            }
-        }
-    }
+// The steps of 2^bits-fold butterflies between rows of `width` vectors that are `distance` rows
+// apart, and 2, 4, ... times as far. Row i, vector q is read as from(i, q) and written as
+// to(i, q, v).
+struct Pass {
+    std::size_t length, width, distance;
 
-  private:
-    template <int bits>
-    MERCER_INLINE void pass(bool first, bool last) {
-        const auto kept = [this](std::size_t i, std::size_t q) { return load(place(i, q)); };
-        const auto keep = [this](std::size_t i, std::size_t q, Vector<T> v) {
-            store(place(i, q), v);
-        };
-        if (first && last)
-            run<bits>(load_, store_);
-        else if (first)
-            run<bits>(load_, keep);
-        else if (last)
-            run<bits>(kept, store_);
-        else
-            run<bits>(kept, keep);
-    }
-
-    template <int bits, class From, class To>
-    MERCER_INLINE void run(const From& from, const To& to) const {
+    template <class T, int bits, class From, class To>
+    MERCER_INLINE void run(From from, To to) const {
         constexpr int radix = 1 << bits;
-        const std::size_t distance = distance_, length = length_, width = width_;
         for (std::size_t start = 0; start < length; start += radix * distance)
             for (std::size_t i = start; i < start + distance; ++i)
                 for (std::size_t q = 0; q < width; ++q) {
@@ -177,13 +143,69 @@ class Transform {
                 }
     }
 
-    T* place(std::size_t i, std::size_t q) const { return work_ + (i * width_ + q) * lanes<T>; }
-
-    std::size_t length_, width_, distance_ = 1;
-    T* work_;
-    const Load& load_;
-    const Store& store_;
+    // The only pass has 0 to kMostBits steps, one of several has at least two.
+    template <class T, bool only, class From, class To>
+    MERCER_INLINE void run(int bits, From from, To to) const {
+        switch (bits) {
+        case 0:
+            if constexpr (only) run<T, 0>(from, to);
+            break;
+        case 1:
+            if constexpr (only) run<T, 1>(from, to);
+            break;
+        case 2: run<T, 2>(from, to); break;
+        case 3: run<T, 3>(from, to); break;
+        default:
+            if constexpr (kMostBits > 3) run<T, kMostBits>(from, to);
+        }
+    }
 };
+
+// Numbers between two passes: rows of `width` vectors, or of one.
+template <class T, bool single>
+struct Kept {
+    T* numbers;
+    std::size_t width;
+
+    T* place(std::size_t i, std::size_t q) const {
+        return numbers + (single ? i : i * width + q) * lanes<T>;
+    }
+    MERCER_INLINE Vector<T> operator()(std::size_t i, std::size_t q) const {
+        return load(place(i, q));
+    }
+    MERCER_INLINE void operator()(std::size_t i, std::size_t q, Vector<T> v) const {
+        store(place(i, q), v);
+    }
+};
+
+template <class T, bool single>
+void run_kept(Pass pass, int bits, Kept<T, single> kept) {
+    if constexpr (single) pass.width = 1;
+    pass.run<T, single>(bits, kept, kept);  // a single column may have one pass
+}
+
+// Rows of kept.width vectors each, transformed along the rows in passes of a few steps. The first
+// pass reads load_row(i, q), the last writes store_row(i, q, v): where that is `kept`, one code
+// serves for all of them after the first.
+template <class T, bool single, class Load, class Store>
+MERCER_INLINE void transform(std::size_t length, Kept<T, single> kept, Load load_row,
+                             Store store_row) {
+    constexpr bool stays = std::is_same_v<Store, Kept<T, single>>;
+    const int bits = std::bit_width(length) - 1;
+    const int passes = std::max(1, (bits + kMostBits - 1) / kMostBits);
+    for (int p = 0; p < passes; ++p) {
+        const int start = bits * p / passes, steps = bits * (p + 1) / passes - start;
+        const Pass pass{length, single ? 1 : kept.width, std::size_t{1} << start};
+        if (p == 0 && !std::is_same_v<Load, Store> && (stays || passes == 1))
+            pass.run<T, true>(steps, load_row, store_row);
+        else if (p == 0 && !stays)
+            pass.run<T, false>(steps, load_row, kept);
+        else if (stays || p + 1 < passes)
+            run_kept(pass, steps, kept);
+        else
+            pass.run<T, false>(steps, kept, store_row);
+    }
+}
 
 // ---- the functions ------------------------------------------------------------------------------
 
@@ -207,8 +229,8 @@ void row(T* a, std::size_t length) {
     const auto read = [&](std::size_t i, std::size_t) {
         return transform_lanes<T>(load(a + i * step));
     };
-    const auto write = [&](std::size_t i, std::size_t, Vector<T> v) { store(a + i * step, v); };
-    Transform<T, decltype(read), decltype(write)>(length / step, 1, a, read, write);
+    const Kept<T, true> kept{a, 1};
+    transform(length / step, kept, read, kept);
 }
 
 template <class T>
@@ -222,17 +244,14 @@ void columns(T* rows, std::size_t length, std::size_t step, std::size_t width, T
         const auto write = [&](std::size_t i, std::size_t q, Vector<T> v) {
             store(rows + i * step + q * group, v);
         };
-        Transform<T, decltype(read), decltype(write)>(length, vectors, work, read, write);
+        transform(length, Kept<T, false>{work, vectors}, read, write);
     }
     if (rest) {
         T* last = rows + vectors * group;
-        const auto read = [&](std::size_t i, std::size_t) {
-            return load_first(last + i * step, rest);
-        };
-        const auto write = [&](std::size_t i, std::size_t, Vector<T> v) {
-            store_first<T>(last + i * step, v, rest);
-        };
-        Transform<T, decltype(read), decltype(write)>(length, 1, work, read, write);
+        const Kept<T, true> kept{work, 1};
+        for (std::size_t i = 0; i < length; ++i) kept(i, 0, load_first(last + i * step, rest));
+        transform(length, kept, kept, kept);
+        for (std::size_t i = 0; i < length; ++i) store_first<T>(last + i * step, kept(i, 0), rest);
     }
 }
 
@@ -259,18 +278,12 @@ void fastfood(const T* tile, std::size_t count, const FastfoodBlock<T>& block, T
     const auto scaled_input = [&](std::size_t i, std::size_t) {
         return i < block.d ? load(tile + i * group) * broadcast(block.factors[i]) : broadcast(T(0));
     };
-    const auto to_first = [&](std::size_t i, std::size_t, Vector<T> v) {
-        store(first + i * group, v);
-    };
-    Transform<T, decltype(scaled_input), decltype(to_first)>(length, 1, first, scaled_input,
-                                                             to_first);
+    const Kept<T, true> kept_first{first, 1}, kept_second{second, 1};
+    transform(length, kept_first, scaled_input, kept_first);
     const auto shuffled = [&](std::size_t i, std::size_t) {
         return load(first + block.order[i] * group) * broadcast(block.gains[i]);
     };
-    const auto to_second = [&](std::size_t i, std::size_t, Vector<T> v) {
-        store(second + i * group, v);
-    };
-    Transform<T, decltype(shuffled), decltype(to_second)>(length, 1, second, shuffled, to_second);
+    transform(length, kept_second, shuffled, kept_second);
     for (std::size_t c = 0; c < block.columns; c += group) {
         const std::size_t wide = std::min(group, block.columns - c);
         Vector<T> v[group];

@@ -111,6 +111,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"plot_",
     "reference_url": {"mercer": None},
     "doc_module": ("mercer",),
+    "backreferences_dir": "gallery/backreferences",  # for the foot of pages of the reference
     "abort_on_example_error": True,
     "min_reported_time": 60,
     "show_memory": False,
@@ -139,5 +140,5 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "changelog": [], "glossary": [], "references": []}
+html_sidebars = {"index": [], "changelog": [], "versions": [], "glossary": [], "references": []}
 linkcheck_ignore = [r"https://doi\.org/.*"]  # publishers answer robots with 403

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import pickle
 import subprocess
 import sys
@@ -408,10 +409,34 @@ def test_the_command_runs_as_a_process(table, tmp_path):
     assert (tmp_path / "m.skops").exists()
 
 
-def test_help_is_there_before_the_numbers_are():
-    code = (
-        "import sys\nfrom mercer.cli import main\n"
-        "try:\n    main(['--help'])\n"
-        "except SystemExit:\n    sys.exit('sklearn' in sys.modules or 'scipy' in sys.modules)"
+_HELP = """
+import sys
+from mercer.cli import main
+try:
+    main([*sys.argv[1:], "--help"])
+except SystemExit:
+    print([name for name in ("numpy", "scipy", "sklearn", "rich") if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize("command", [(), *((name,) for name in COMMANDS)])
+def test_help_waits_for_no_package_of_numbers(command):
+    done = subprocess.run(
+        [sys.executable, "-c", _HELP, *command], capture_output=True, text=True, check=True
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True).returncode == 0
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_help_has_frames_on_a_terminal_alone():
+    import pty
+
+    parent, child = pty.openpty()
+    subprocess.run([sys.executable, "-c", _HELP], stdout=child, check=True)
+    os.close(child)
+    shown = os.read(parent, 1 << 16)
+    os.close(parent)
+    assert "╭".encode() in shown
+    piped = subprocess.run([sys.executable, "-c", _HELP], capture_output=True, check=True).stdout
+    assert "╭".encode() not in piped
+    assert b"predict" in piped

@@ -4,6 +4,8 @@ import io
 import json
 import os
 import pickle
+import subprocess
+import sys
 import tarfile
 import zipfile
 import zlib
@@ -457,6 +459,39 @@ def test_only_classes_that_models_are_made_of_are_trusted():
     assert not [name for name in names if name.startswith(("mercer._", "mercer.cli"))]
     designs = [name for name in names if name.startswith("mercer.designs")]
     assert designs == ["mercer.designs.occupancy.Occupancy"]
+
+
+def test_a_name_alone_tells_whether_its_class_is_trusted():
+    """As the list of all of them does."""
+    own = persistence._OwnTypes()
+    assert [name for name in persistence._own_types() if name not in own] == []
+    others = [
+        "mercer.cli.app.Commands",
+        "mercer._state.State",
+        "mercer.estimators.base.BaseEstimator",  # of scikit-learn
+        "mercer.estimators.nothing.KernelRegressor",
+        "mercer.estimators.KernelRegressor",  # defined elsewhere
+        "mercer.estimators.__init__.KernelRegressor",
+        "mercer.estimators..regression.KernelRegressor",
+        "mercer.estimators",
+        "os.system",
+        "",
+    ]
+    assert [name for name in others if name in own] == []
+    assert own.met == persistence._own_types()
+
+
+def test_a_file_brings_in_what_it_names_alone(content, tmp_path):
+    path = tmp_path / "m.skops"
+    path.write_bytes(content)
+    code = (
+        "import sys\nfrom mercer import persistence\npersistence.load(sys.argv[1])\n"
+        "print('mercer.auto' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, path], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "False"
 
 
 def test_sound_models_pass_the_audit():

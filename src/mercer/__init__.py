@@ -5,12 +5,12 @@ problem; a solver solves problems; an estimator names the choices.
 """
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 from mercer._config import config_context, get_config, set_config
 
 if TYPE_CHECKING:
+    __version__: str
     from mercer.auto import AutoKernelClassifier, AutoKernelRegressor
     from mercer.estimators import (
         DoublySGDClassifier,
@@ -58,14 +58,11 @@ _MODULES = (
     "plots",
 )
 
-try:
-    __version__ = version("mercer")
-except PackageNotFoundError:  # a source tree that was never installed
-    __version__ = "0+unknown"
-
 
 def __getattr__(name: str) -> Any:
     # The estimators bring SciPy and scikit-learn along, for which ``mercer --help`` need not wait.
+    if name == "__version__":
+        return _version()
     if name in _MODULES:
         return import_module(f"mercer.{name}")
     if name not in __all__:
@@ -75,5 +72,14 @@ def __getattr__(name: str) -> Any:
     return getattr(import_module(f"mercer.{home}"), name)
 
 
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("mercer")
+    except PackageNotFoundError:  # a source tree that was never installed
+        return "0+unknown"
+
+
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted([*globals(), *__all__, "__version__"])

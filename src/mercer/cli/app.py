@@ -87,7 +87,7 @@ app = typer.Typer(
     cls=Commands,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # main() sets another on a terminal
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example: mercer compare letter",
 )

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mercer.cli.columns import Roles
-from mercer.cli.data import Labelled, as_task, no_target
 from mercer.cli.fitting import machine_for, written
 from mercer.cli.options import Task, say, waiting
+from mercer.cli.roles import Roles
 
 if TYPE_CHECKING:
+    from mercer.cli.data import Labelled
     from mercer.distributed import Engine
     from mercer.distributed.parquet import ParquetPart
 
@@ -153,6 +153,7 @@ def fit_folder(
 
 def _planned(data: str, roles: Roles, where: Where, automatic: bool) -> ParquetPart:
     """All rows of the files as one part, which nobody reads: what columns are what."""
+    from mercer.cli.data import no_target
     from mercer.datasets import mapped
     from mercer.distributed.parquet import parquet_files, parquet_parts
 
@@ -225,6 +226,7 @@ def _rows(data: str, plan: ParquetPart, engine: Engine, task: Task) -> Labelled:
     import numpy as np
 
     from mercer import datasets
+    from mercer.cli.data import Labelled, as_task
     from mercer.distributed.targets import DISTINCT, outline_of
 
     outline = outline_of(engine)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mercer.cli.columns import Roles, names_in
 from mercer.cli.fitting import tell_rows
 from mercer.cli.options import (
     AsTask,
@@ -30,6 +29,7 @@ from mercer.cli.options import (
     show_table,
     simple_table,
 )
+from mercer.cli.roles import Roles, names_in
 
 if TYPE_CHECKING:
     from rich.table import Table

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mercer.cli.columns import Roles, Rows, extra_columns, numbers_in, read_rows, target_name
+from mercer.cli.columns import Rows, extra_columns, numbers_in, read_rows, target_name
 from mercer.cli.options import Task, waiting
+from mercer.cli.roles import Roles
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from mercer.cli.cluster import Mpi, Scheduler, Where, Workers, fit_folder, on_ranks
-from mercer.cli.columns import Roles, names_in
 from mercer.cli.fitting import fitted, reported, scored, scorer_name, tell, tell_rows, written
 from mercer.cli.options import (
     AsTask,
@@ -27,6 +26,7 @@ from mercer.cli.options import (
     check_writable_folder,
     print_json,
 )
+from mercer.cli.roles import Roles, names_in
 
 ModelFile = Annotated[Path, typer.Option(help="The model file to write.")]
 MapName = Annotated[

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from mercer.cli.columns import Roles
 from mercer.cli.options import say, waiting
-from mercer.cli.rows import as_texts, takes_text
+from mercer.cli.roles import Roles
 
 if TYPE_CHECKING:
     from mercer.cli.data import Labelled
@@ -48,6 +47,8 @@ def fitted(
     rows: Labelled, settings: dict[str, Any], sparse: bool, automatic: bool, verbose: bool = False
 ) -> tuple[Any, float]:
     """A model of some rows, and the seconds that its fit took."""
+    from mercer.cli.rows import as_texts, takes_text
+
     data = rows.data
     machine = machine_for(data.task, settings, sparse, automatic)
     named = {"sample_weight": ("--weights", rows.weights), "groups": ("--groups", rows.groups)}

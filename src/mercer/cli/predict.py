@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from mercer.cli.columns import names_in
 from mercer.cli.options import Data, Ids, Json, MaxMemory, check_writable, print_json, waiting
+from mercer.cli.roles import names_in
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

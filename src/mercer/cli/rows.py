@@ -100,7 +100,7 @@ def _of_arrays(
 
 def _of_columns(text: str, saved: SavedModel, file: Any, ids: Sequence[str]) -> Pieces:
     """The rows of a CSV or Parquet file, read as they are asked for."""
-    from mercer.cli.columns import require
+    from mercer.cli.roles import require
 
     if ids:
         if not file.named:

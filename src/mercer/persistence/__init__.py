@@ -160,7 +160,7 @@ def save(
     saved = SavedModel(_without_callbacks(model), task, target, feature_names, settings or {})
     content = dumps(saved)
     try:
-        foreign = foreign_type(content, _own_types())
+        foreign = foreign_type(content, _OwnTypes())
     except Damaged as error:
         raise TypeError(f"model must be what its fit left to be saved; {error}.") from error
     if foreign:
@@ -263,8 +263,9 @@ def load_saved(path: str | os.PathLike[str]) -> SavedModel:
         raise ValueError(
             f"{path} is not a model file of mercer (a skops archive) but {kind_of_file(content)}."
         )
+    own = _OwnTypes()
     try:
-        foreign = foreign_type(content, _own_types())
+        foreign = foreign_type(content, own)
     except MemoryError:
         raise
     except Damaged as error:
@@ -276,7 +277,7 @@ def load_saved(path: str | os.PathLike[str]) -> SavedModel:
             f"{path} holds {foreign}, which mercer does not trust, so nothing of it was loaded."
         )
     try:
-        saved = _skops().loads(content, trusted=trusted_types())
+        saved = _skops().loads(content, trusted=sorted(own.met | SPARSE))
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # content that does not fit its types
@@ -311,9 +312,38 @@ def _skops() -> Any:
     return skops_io
 
 
+class _OwnTypes:
+    """Full names of the classes that mercer's own model modules define.
+
+    Of these modules those alone are imported that a name asked for is of: all of them together take
+    longer than a small prediction. ``met`` are the names that were asked for and are own.
+    """
+
+    def __init__(self) -> None:
+        self.met: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        if name not in self.met and _is_own(str(name)):
+            self.met.add(str(name))
+        return name in self.met
+
+
+def _is_own(name: str) -> bool:
+    home, _, short = name.rpartition(".")
+    if not any(home == module or home.startswith(f"{module}.") for module in _TRUSTED_MODULES):
+        return False
+    if not all(part.isidentifier() and not part.startswith("__") for part in home.split(".")):
+        return False
+    try:
+        value = vars(importlib.import_module(home)).get(short)
+    except ModuleNotFoundError:
+        return False
+    return inspect.isclass(value) and f"{value.__module__}.{value.__qualname__}" == name
+
+
 @cache
 def _own_types() -> frozenset[str]:
-    """Full names of the classes that mercer's own model modules define."""
+    """All of these names."""
     modules = []
     for name in _TRUSTED_MODULES:
         modules.append(importlib.import_module(name))

@@ -11,7 +11,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 import numpy as np
@@ -86,7 +86,7 @@ def kind_of_file(content: bytes) -> str:
     return "something else"
 
 
-def foreign_type(content: bytes, own: frozenset[str]) -> str | None:
+def foreign_type(content: bytes, own: Container[str]) -> str | None:
     """The first thing in a model file that no model is made of, if any.
 
     ``own`` are the full names of mercer's own classes. Damaged if the file is no archive of skops,
@@ -121,7 +121,7 @@ def _check_sizes(archive: zipfile.ZipFile, packed: int) -> None:
 class _Audit:
     """A look at every node of a schema."""
 
-    def __init__(self, archive: zipfile.ZipFile, own: frozenset[str]):
+    def __init__(self, archive: zipfile.ZipFile, own: Container[str]):
         self.archive, self.own = archive, own
         self.foreign: list[str] = []
         # Sizes of nodes by id, and what texts and numbers say.

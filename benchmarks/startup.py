@@ -1,0 +1,93 @@
+"""Start-up: ``import mercer``, the command line's help, and a small prediction from a model file.
+
+Every command is a process of its own. Beside each stand those that it cannot be faster than: an
+empty Python, and the packages that a prediction needs (scikit-learn, skops, PyArrow). These import
+pandas and Dask where they are installed: an environment of mercer[cli] alone says most. With
+``--build`` a wheel is built from these sources too, in an empty folder; its seconds and the size of
+the core are printed.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from _side_by_side import Benchmark
+
+ROOT = Path(__file__).resolve().parents[1]
+CLI = "from mercer.cli import main; main()"
+NEEDED = "import sklearn.base, sklearn.pipeline, skops.io, pyarrow.csv"
+
+
+def process(code: str, *arguments: object) -> Callable[[], object]:
+    """Run code with arguments as a process of its own."""
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return partial(subprocess.run, command, check=True, capture_output=True)
+
+
+def write_rows(path: Path, n: int) -> None:
+    """A table of numbers: five inputs and a target."""
+    rng = np.random.default_rng(100)
+    X = rng.normal(size=(n, 5))
+    rows = np.column_stack([X, np.sin(X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)])
+    np.savetxt(path, rows, delimiter=",", header="a,b,c,d,e,y", comments="")
+
+
+def starts(benchmark: Benchmark, folder: Path) -> None:
+    many, few, out = folder / "many.csv", folder / "few.csv", folder / "predicted.csv"
+    write_rows(many, 500)
+    write_rows(few, 10)
+    made = {"given settings": ["--map", "binning"], "automatic": []}
+    for name, how in made.items():
+        process(CLI, "fit", many, "--target", "y", *how, "--out", folder / f"{name}.skops")()
+    empty, needed = process("pass"), process(NEEDED)
+    cases = {
+        "import mercer": {"mercer": process("import mercer"), "Python": empty},
+        "mercer --help": {"mercer": process(CLI, "--help"), "Python": empty},
+        "mercer fit --help": {"mercer": process(CLI, "fit", "--help"), "Python": empty},
+    }
+    for name in made:
+        model = folder / f"{name}.skops"
+        cases[f"mercer predict, ten rows, {name}"] = {
+            "mercer": process(CLI, "predict", model, few, "--out", out),
+            "Python": empty,
+            "scikit-learn, skops, PyArrow": needed,
+        }
+    benchmark.compare("process", cases)
+
+
+def build(benchmark: Benchmark, folder: Path) -> None:
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", ROOT, "-w", folder]
+    start = time.perf_counter()
+    subprocess.run([*command, f"-Cbuild-dir={folder / 'build'}"], check=True)
+    seconds = time.perf_counter() - start
+    [wheel] = folder.glob("mercer-*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        core = next(m for m in archive.infolist() if m.filename.startswith("mercer/_core."))
+    sizes = {"wheel": wheel.stat().st_size, "core": core.file_size}
+    megabytes = {f"{name}, MB": round(size / 1e6, 2) for name, size in sizes.items()}
+    benchmark.note("pip wheel, from nothing", seconds=round(seconds, 1), **megabytes)
+
+
+def main() -> None:
+    benchmark = Benchmark(
+        "Start-up of the package and its command line.",
+        lambda parser: parser.add_argument("--build", action="store_true", help="build it too"),
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        starts(benchmark, Path(folder))
+        if benchmark.options.build:
+            build(benchmark, Path(folder))
+    benchmark.finish()
+
+
+if __name__ == "__main__":
+    main()

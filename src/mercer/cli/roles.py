@@ -1,0 +1,74 @@
+"""The columns that options name and what they are for; without NumPy, for which no help waits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Roles:
+    """The names that options give to columns."""
+
+    target: str | None = None
+    features: tuple[str, ...] = ()  # none: all that have no other role
+    drop: tuple[str, ...] = ()
+    ids: tuple[str, ...] = ()  # left out of the inputs, and kept beside predictions
+    weights: str | None = None
+    groups: str | None = None
+
+    @property
+    def others(self) -> dict[str, tuple[str, ...]]:
+        """The names that options besides ``--target`` give, by option."""
+        named = {
+            "--features": self.features,
+            "--drop": self.drop,
+            "--id": self.ids,
+            "--weights": () if self.weights is None else (self.weights,),
+            "--groups": () if self.groups is None else (self.groups,),
+        }
+        return {option: names for option, names in named.items() if names}
+
+    def refuse_others(self, what: str) -> None:
+        """Raise if columns are named of what has none."""
+        if self.others:
+            option = next(iter(self.others))
+            raise ValueError(f"{option} needs a CSV or Parquet file with names of columns; {what}.")
+
+    def inputs(self, source: str, names: Sequence[str], target: str | None) -> list[str]:
+        """The columns to fit, once all that is named is found to be there and to have one role."""
+        met: dict[str, str] = {} if target is None else {target: "--target"}
+        for option, named in self.others.items():
+            for name in named:
+                require(source, [name], names, option)
+                if met.setdefault(name, option) != option:
+                    raise ValueError(f"{option} and {met[name]} must not both name {name!r}.")
+        left = [n for n in self.features or names if self.features or n not in met]
+        if not left:
+            raise ValueError(f"{source} has no column left to learn from.")
+        return left
+
+
+def names_in(text: str | None) -> tuple[str, ...]:
+    """Names with commas between them; a name that holds one itself stands in quotes."""
+    import csv
+
+    if not text:
+        return ()
+    [cells] = csv.reader([text], skipinitialspace=True)
+    return tuple(dict.fromkeys(cell.strip() for cell in cells if cell.strip()))
+
+
+def require(source: str, wanted: Sequence[str], names: Sequence[str], option: str = "") -> None:
+    """Raise if columns are not there: with what is near to one, or the names of several."""
+    from mercer.datasets.arrow import SHOWN, near
+
+    lacking = [name for name in wanted if name not in names]
+    if not lacking:
+        return
+    prefix = f"{option}: " if option else ""
+    if len(lacking) == 1:
+        raise ValueError(f"{prefix}{source} has no column {lacking[0]!r}{near(lacking[0], names)}")
+    more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
+    shown = ", ".join(map(repr, lacking[:SHOWN]))
+    raise ValueError(f"{prefix}{source} has no columns {shown}{more}.")
