@@ -31,6 +31,7 @@ _PIECE_BYTES = 32 * 2**20  # bytes of rows that are prepared and binned together
 _MAX_HASHED = 2**31  # columns of a grid of hashed boxes
 _MANY_MISSING = 1 / 3  # share of unknown boxes from which a warning says so
 _SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
+_FEW_CODES = 50_000  # for which the core starts no threads
 _MUCH_SPREAD = 10.0  # factor of that variance from which a warning says so
 
 
@@ -178,11 +179,21 @@ class RandomBinning(FeatureSequence):
             )
 
     def _design(self, X):
-        largest = int(self.n_bins_.max(initial=1))
-        # The code of an unseen box is the number of boxes.
-        codes = self._empty_codes(X, np.min_scalar_type(largest - self._is_hashed))
+        codes = self._empty_codes(X, self._layout[1])
         n_unseen = self._bin(X, codes)
         return self._binned(X, codes, n_unseen)
+
+    def _product_with(self, X, weights):
+        if self.kernel_.taper:
+            return super()._product_with(X, weights)
+        codes = self._empty_codes(X, self._layout[1])
+        n_unseen = self._bin(X, codes)
+        weights = np.ascontiguousarray(weights, dtype=X.dtype)
+        out = np.empty((X.shape[0], *weights.shape[1:]), dtype=X.dtype)
+        threads = self._threads(codes.size * max(1, out[:1].size))
+        offsets, missing = self._layout[0], n_unseen > 0
+        _core.binned_matvec(codes, offsets, weights, out, self._value, missing, threads)
+        return out, n_unseen
 
     def _transform(self, X):
         design = self._design(X)
@@ -275,6 +286,20 @@ class RandomBinning(FeatureSequence):
     @property
     def n_features_out_(self) -> int:  # type: ignore[override]
         return int(self.n_bins_.sum())
+
+    @property
+    def _layout(self) -> tuple[NDArray[np.int64], np.dtype]:
+        """``_offsets``, and the narrowest type of codes: for an unseen box, the number of boxes."""
+
+        def found() -> tuple[NDArray[np.int64], np.dtype]:
+            largest = int(self.n_bins_.max(initial=1)) - self._is_hashed
+            return self._offsets, np.min_scalar_type(largest)
+
+        return self._remembered((self.n_bins_.tobytes(), self._is_hashed), found, "layout")
+
+    def _threads(self, n_codes: int) -> int:
+        """Threads for a pass over so many codes."""
+        return 1 if n_codes < _FEW_CODES else n_threads(self.n_jobs)
 
     @property
     def _is_hashed(self) -> bool:
@@ -423,7 +448,7 @@ class RandomBinning(FeatureSequence):
 
     def _bin(self, X: Matrix, codes: NDArray, first: int = 0) -> int:
         """Write the codes of grids first.. of X; returns how many had no column."""
-        n_unseen, threads = 0, n_threads(self.n_jobs)
+        n_unseen, threads = 0, self._threads(codes.size)
         for start, rows, parameters, room in self._passes(X, first, codes):
             if self._is_hashed:
                 _core.bin_hashed(rows, *parameters, int(self.n_bins_[0]), room, threads)
