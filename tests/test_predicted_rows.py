@@ -161,7 +161,7 @@ def test_memory_is_asked_for_where_little_of_it_may_be_taken():
     model, (X, _) = fitted("binned"), data()
     with (
         mercer.config_context(max_memory=30),
-        pytest.raises(MemoryError, match="binning 1 rows into 32 grids needs"),
+        pytest.raises(MemoryError, match=r"1 rows .* needs .* are available"),
     ):
         model.predict(X[:1])
 

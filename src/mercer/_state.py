@@ -103,7 +103,8 @@ class Snapshot:
         # The owner itself is left out: what is kept for an object must not keep it.
         self._parts: list[tuple[Any, list[str], list[Any]]] = []
         self._arrays: list[tuple[Any, ...]] = []
-        entered, todo = {id(owner)}, [(None, owner)]
+        entered: set[int] = {id(owner)}
+        todo: list[tuple[Any, Any]] = [(None, owner)]
         for part, whole in todo:  # which grows
             names = whole if isinstance(whole, dict) else vars(whole)
             self._parts.append((part, list(names), list(names.values())))
