@@ -41,7 +41,7 @@ class Dense(Design):
         self._n_jobs = n_jobs
 
     @property
-    def n_threads(self) -> int:
+    def n_threads(self) -> int:  # type: ignore[override]
         """Threads of products."""
         return n_threads(self._n_jobs)
 

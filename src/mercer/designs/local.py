@@ -100,7 +100,7 @@ class Local(Design):
             self._core = in_core(kernel, PreparedRows(landmarks))
 
     @property
-    def n_threads(self) -> int:
+    def n_threads(self) -> int:  # type: ignore[override]
         """Threads of products; a few rows need no second one."""
         return 1 if self.shape[0] <= FEW_ROWS else n_threads(self._n_jobs)
 

@@ -236,7 +236,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=float_type(X))
         feature_map, weights, prepare = self._predictor(weights)
         n_missing = 0
-        for rows, product, missing in feature_map.products(X, weights, prepare):
+        for rows, product, missing in feature_map._responses(X, weights, prepare):
             # Where both are large, they cancel: in the precision of the weights.
             out[rows] = product + self._intercept_
             n_missing += missing

@@ -164,10 +164,11 @@ class Preprocessing:
 
     def _scaled(self, X: Matrix) -> Matrix:
         """What the scaler makes of checked rows, without its checks, which take longer."""
-        if not (isinstance(self.scaler, StandardScaler) and isinstance(X, np.ndarray)):
-            return self.scaler.transform(X)
-        scaled = X - self.scaler.mean_.astype(X.dtype, copy=False)
-        scaled /= self.scaler.scale_.astype(X.dtype, copy=False)
+        scaler = self.scaler
+        if not (isinstance(scaler, StandardScaler) and isinstance(X, np.ndarray)):
+            return X if scaler is None else scaler.transform(X)
+        scaled = X - scaler.mean_.astype(X.dtype, copy=False)
+        scaled /= scaler.scale_.astype(X.dtype, copy=False)
         return scaled
 
     def scaled_rows(self, X: Data) -> Any:

@@ -177,7 +177,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         for rows, piece in self._pieces_of(X, prepare):
             yield rows, self._design(piece)
 
-    def products(
+    def _responses(
         self, X: Data, weights: NDArray, prepare: Callable[[Any], Any]
     ) -> Iterator[tuple[slice, NDArray, int]]:
         """``designs(X, prepare)`` times ``weights``, of shape (D,) or (D, k).
