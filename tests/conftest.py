@@ -12,9 +12,11 @@ from mercer.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, Rat
 
 
 @pytest.fixture(autouse=True)
-def _every_byte_is_asked_for(monkeypatch):
+def _every_byte_is_asked_for():
     """Tests say how little memory there is, by ``available_memory``, to see what is refused."""
-    monkeypatch.setattr("mercer._array._LITTLE", 0)
+    with pytest.MonkeyPatch.context() as patch:  # which no test undoes
+        patch.setattr("mercer._array._LITTLE", 0)
+        yield
 
 
 @pytest.fixture
