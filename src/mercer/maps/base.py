@@ -36,10 +36,7 @@ _TOO_MANY = 2**31  # features, which no number is meant for
 
 
 class _Draws(Memory):
-    """The random numbers that a map shares with its copies at other scales.
-
-    ``random_state`` is the setting that the key was made from.
-    """
+    """The random numbers, from this setting, that a map shares with copies at other scales."""
 
     def __init__(self, random_state: RandomStateLike, key: int):
         super().__init__()
@@ -174,32 +171,20 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             X = sound(X)
         elif not isinstance(X, (np.ndarray, PreparedRows)) or not X.ndim:
             X = self._checked(X, reset=False)  # into an array, whose rows can be taken by pieces
-        for rows, piece in self._pieces_of(X, prepare):
-            yield rows, self._design(piece)
+        for rows in row_chunks(X.shape[0], self.bytes_per_row(X.dtype)):
+            piece = X[rows] if prepare is None else prepare(X[rows])
+            yield rows, self._design(self._checked(piece, reset=False))
 
     def _responses(
         self, X: Data, weights: NDArray, prepare: Callable[[Any], Any]
     ) -> Iterator[tuple[slice, NDArray, int]]:
-        """``designs(X, prepare)`` times ``weights``, of shape (D,) or (D, k).
+        """Which rows of X, checked, their ``design @ weights``, (D,) or (D, k), and ``n_missing``.
 
-        The map and X are taken to be checked, and designs need not be made: one row is to take
-        little time.
-
-        Yields
-        ------
-        tuple of slice, ndarray and int
-            Which rows of X, their products, of shape (n,) or (n, k), and ``Design.n_missing``.
+        Designs need not be made for it: one row is to take little time.
         """
-        for rows, piece in self._pieces_of(X, prepare):
-            yield rows, *self._product_with(piece, weights)
-
-    def _pieces_of(
-        self, X: Data, prepare: Callable[[Any], Any] | None
-    ) -> Iterator[tuple[slice, Matrix]]:
-        """Checked rows in pieces of bounded memory."""
         for rows in row_chunks(X.shape[0], self.bytes_per_row(X.dtype)):
-            piece = X[rows] if prepare is None else prepare(X[rows])
-            yield rows, self._checked(piece, reset=False)
+            piece = self._checked(prepare(X[rows]), reset=False)
+            yield rows, *self._product_with(piece, weights)
 
     def fit_design(self, X: Any, prepare: Callable[[Any], Any] | None = None) -> Design:
         """``fit(X).design(X)`` without doing anything twice.
@@ -406,9 +391,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         super()._forget()
         self._memory = Memory()
 
-    def _remembered(
-        self, description: tuple[Any, ...], draw: Callable[[], Any], kind: str = "all"
-    ) -> Any:
+    def _remembered(self, description: Any, draw: Callable[[], Any], kind: str = "all") -> Any:
         """``draw()``, called once while what is drawn follows from the same things."""
         if not isinstance(vars(self).get("_memory"), Memory):
             self._memory = Memory()
@@ -474,9 +457,9 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _is_too_large(self, X: Data) -> bool:
         """Whether a design of X had better generate its columns than hold them."""
-        needed = self._transformed_bytes(X)
+        needed = 2.0 * self._transformed_bytes(X)
         available = None if is_little(needed) else available_memory()
-        return available is not None and needed > available / 2
+        return available is not None and needed > available
 
     def _check_transformed_memory(self, X: Data) -> None:
         n, needed = X.shape[0], self._transformed_bytes(X)

@@ -190,9 +190,8 @@ class RandomBinning(FeatureSequence):
         n_unseen = self._bin(X, codes)
         weights = np.ascontiguousarray(weights, dtype=X.dtype)
         out = np.empty((X.shape[0], *weights.shape[1:]), dtype=X.dtype)
-        threads = self._threads(codes.size * max(1, out[:1].size))
-        offsets, missing = self._layout[0], n_unseen > 0
-        _core.binned_matvec(codes, offsets, weights, out, self._value, missing, threads)
+        how = self._value, n_unseen > 0, self._threads(codes.size * weights[:1].size)
+        _core.binned_matvec(codes, self._layout[0], weights, out, *how)
         return out, n_unseen
 
     def _transform(self, X):
@@ -292,8 +291,7 @@ class RandomBinning(FeatureSequence):
         """``_offsets``, and the narrowest type of codes: for an unseen box, the number of boxes."""
 
         def found() -> tuple[NDArray[np.int64], np.dtype]:
-            largest = int(self.n_bins_.max(initial=1)) - self._is_hashed
-            return self._offsets, np.min_scalar_type(largest)
+            return self._offsets, np.min_scalar_type(self.n_bins_.max(initial=1) - self._is_hashed)
 
         return self._remembered((self.n_bins_.tobytes(), self._is_hashed), found, "layout")
 
@@ -462,8 +460,8 @@ class RandomBinning(FeatureSequence):
             return None
         entries = np.empty((count, X.shape[0]), dtype=np.float32)
         window, threads = (self.kernel_.taper, self._value), n_threads(self.n_jobs)
-        for _, rows, (inverse_widths, shifts, _), room in self._passes(X, first, entries):
-            _core.weigh(rows, inverse_widths, shifts, *window, room, threads)
+        for _, rows, grids, room in self._passes(X, first, entries):
+            _core.weigh(rows, *grids[:2], *window, room, threads)
         return entries
 
     def _binned(self, X: Matrix, codes: NDArray, n_missing: int) -> Binned:
