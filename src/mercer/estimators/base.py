@@ -56,10 +56,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     _is_remembered: ClassVar[bool] = True
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not self._takes_text()
-        tags.input_tags.string = tags.input_tags.one_d_array = self._takes_text()
-        tags.input_tags.two_d_array = not self._takes_text()
+        tags, of_text = super().__sklearn_tags__(), self._takes_text()
+        tags.input_tags.sparse = tags.input_tags.two_d_array = not of_text
+        tags.input_tags.string = tags.input_tags.one_d_array = of_text
         return tags
 
     def set_params(self, **params: Any) -> Self:
