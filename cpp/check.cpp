@@ -285,7 +285,7 @@ int main(int count, char**) {
         check_binning<double>(n, d, n_grids);
     }
     for (bool missing : {false, true})
-        for (std::size_t k : {1, 3, 26}) {
+        for (std::size_t k : {1, 3, 10, 26}) {
             check_products<std::uint8_t, float>(3000, 27, k, missing);
             check_products<std::uint16_t, double>(3000, 6, k, missing);
             check_products<std::uint32_t, float>(7, 1, k, missing);

@@ -37,15 +37,6 @@ MERCER_INLINE void add_rows(T* to, const T* const (&from)[n], std::size_t width)
     });
 }
 
-template <class T>
-MERCER_INLINE void add_widened(double* to, const T* from, std::size_t width) {
-    for_each_piece<double>(width, [&](std::size_t q, auto count) MERCER_INLINE_BODY {
-        double sum[count()];
-        for (int c = 0; c < count(); ++c) sum[c] = to[q + c] + static_cast<double>(from[q + c]);
-        for (int c = 0; c < count(); ++c) to[q + c] = sum[c];
-    });
-}
-
 constexpr std::size_t kRowsAhead = 8;  // whose rows of far tables are fetched already
 
 template <class T>
@@ -88,20 +79,60 @@ MERCER_INLINE void gather_rows(const Pass<Code, const T>& pass, std::size_t rows
     }
 }
 
-template <int n_grids, bool missing, bool single, class Code, class T>
+// The bin of a row in a grid, the one after the last if it has none.
+template <bool missing, class Code>
+MERCER_INLINE std::size_t bin_of(const Pass<Code, double>& pass, int g, std::size_t i) {
+    const std::size_t code = pass.codes[g][i];
+    return missing && code >= pass.n_bins[g] ? pass.n_bins[g] : code;
+}
+
+template <int n_grids, bool missing, class Code, class T>
 MERCER_INLINE void scatter_rows(const Pass<Code, double>& pass, std::size_t rows, const T* numbers,
                                 std::size_t step) {
     for (std::size_t i = 0; i < rows; ++i) {
         const auto number = static_cast<double>(numbers[i * step]);
+        for (int g = 0; g < n_grids; ++g) pass.tables[g][bin_of<missing>(pass, g, i)] += number;
+    }
+}
+
+// The columns of some vectors from q on: a row's numbers are widened once for all grids. Where the
+// last vector is not full, it takes numbers of the next row along, which nobody reads: rows of
+// tables are whole cache lines.
+template <int n_grids, bool missing, int n_vectors, class Code, class T>
+MERCER_INLINE void scatter_vectors(const Pass<Code, double>& pass, std::size_t rows,
+                                   const T* numbers, std::size_t step, std::size_t q) {
+    constexpr std::size_t lane = lanes<double>, width = n_vectors * lane;
+    const std::size_t end = (rows - 1) * step + pass.width;  // of all numbers
+    const auto add = [&](std::size_t i, const T* row) MERCER_INLINE_BODY {
+        Vector<double> wide[n_vectors];
+        for (int v = 0; v < n_vectors; ++v) wide[v] = widen(row + v * lane);
         for (int g = 0; g < n_grids; ++g) {
-            std::size_t code = pass.codes[g][i];
-            if (missing) code = code < pass.n_bins[g] ? code : pass.n_bins[g];
-            if constexpr (single)
-                pass.tables[g][code] += number;
-            else
-                add_widened(pass.tables[g] + code * pass.table_step, numbers + i * step,
-                            pass.width);
+            double* to = pass.tables[g] + bin_of<missing>(pass, g, i) * pass.table_step + q;
+            for (int v = 0; v < n_vectors; ++v, to += lane) store(to, load(to) + wide[v]);
         }
+    };
+    std::size_t i = 0;
+    for (; i < rows && i * step + q + width <= end; ++i) add(i, numbers + i * step + q);
+    for (; i < rows; ++i) {
+        T last[width] = {};
+        for (std::size_t c = 0; q + c < pass.width && c < width; ++c)
+            last[c] = numbers[i * step + q + c];
+        add(i, last);
+    }
+}
+
+template <int n_grids, bool missing, class Code, class T>
+MERCER_INLINE void scatter_columns(const Pass<Code, double>& pass, std::size_t rows,
+                                   const T* numbers, std::size_t step) {
+    constexpr std::size_t lane = lanes<double>;
+    for (std::size_t q = 0; rows && q < pass.width;) {
+        const std::size_t vectors = (pass.width - q + lane - 1) / lane;
+        if (vectors >= 4)
+            scatter_vectors<n_grids, missing, 4>(pass, rows, numbers, step, q), q += 4 * lane;
+        else if (vectors >= 2)
+            scatter_vectors<n_grids, missing, 2>(pass, rows, numbers, step, q), q += 2 * lane;
+        else
+            scatter_vectors<n_grids, missing, 1>(pass, rows, numbers, step, q), q += lane;
     }
 }
 
@@ -111,9 +142,7 @@ MERCER_INLINE void scatter_twofold(const Pass<Code, double>& pass, std::size_t r
     const auto add = [&](std::size_t i, std::size_t half) MERCER_INLINE_BODY {
         const auto number = static_cast<double>(numbers[i * step]);
         for (int g = 0; g < n_grids; ++g) {
-            std::size_t code = pass.codes[g][i];
-            if (missing) code = code < pass.n_bins[g] ? code : pass.n_bins[g];
-            pass.tables[g][2 * code + half] += number;
+            pass.tables[g][2 * bin_of<missing>(pass, g, i) + half] += number;
         }
     };
     std::size_t i = 0;
@@ -148,10 +177,12 @@ void gather(const Pass<Code, const T>& pass, std::size_t rows, T* sums, std::siz
 template <class Code, class T>
 void scatter(const Pass<Code, double>& pass, std::size_t rows, const T* numbers, std::size_t step) {
     specialise(pass, [&](auto n_grids, auto missing, auto single) {
-        if (single() != 0 && pass.twofold)
+        if constexpr (single() == 0)
+            scatter_columns<n_grids(), missing() != 0>(pass, rows, numbers, step);
+        else if (pass.twofold)
             scatter_twofold<n_grids(), missing() != 0>(pass, rows, numbers, step);
         else
-            scatter_rows<n_grids(), missing() != 0, single() != 0>(pass, rows, numbers, step);
+            scatter_rows<n_grids(), missing() != 0>(pass, rows, numbers, step);
     });
 }
 

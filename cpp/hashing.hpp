@@ -1,6 +1,8 @@
 // Keys of bins: loops.hpp says what is computed.
 #pragma once
 
+#include <array>
+
 #include "loops.hpp"
 #include "simd.hpp"
 
@@ -49,7 +51,18 @@ std::uint64_t hash_row(const double* x, const double* inverse_widths, const doub
     for (; j + step <= d; j += step)
         sum = add_halves(sum, hash_lanes(x + j, inverse_widths + j, shifts + j, multipliers + j,
                                          codes ? codes + j : nullptr));
-    if (j < d) {  // the rest through padded copies; multiplier 0 keeps the padding out of the sum
+    if (j < d && d >= step) {  // the last whole vector; multiplier 0 for what was counted
+        static constexpr auto kept = [] {
+            std::array<std::uint64_t, 2 * step> masks{};
+            for (std::size_t i = step; i < 2 * step; ++i) masks[i] = ~std::uint64_t{0};
+            return masks;
+        }();
+        const std::size_t at = d - step;
+        std::uint64_t last[step];
+        store(last, load(multipliers + at) & load(kept.data() + step - (j - at)));
+        sum = add_halves(sum, hash_lanes(x + at, inverse_widths + at, shifts + at, last,
+                                         codes ? codes + at : nullptr));
+    } else if (j < d) {  // few inputs through padded copies
         double rest[3][step] = {};
         std::uint64_t rest_multipliers[step] = {};
         std::int32_t rest_codes[step];

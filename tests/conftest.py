@@ -11,6 +11,14 @@ from scipy import sparse
 from mercer.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 
 
+@pytest.fixture(autouse=True)
+def _every_byte_is_asked_for():
+    """Tests say how little memory there is, by ``available_memory``, to see what is refused."""
+    with pytest.MonkeyPatch.context() as patch:  # which no test undoes
+        patch.setattr("mercer._array._LITTLE", 0)
+        yield
+
+
 @pytest.fixture
 def rng():
     return np.random.default_rng(20240607)

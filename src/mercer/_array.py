@@ -19,6 +19,7 @@ Index: TypeAlias = slice | NDArray | list[int]
 
 # Working memory of one row chunk: large against overheads, small against RAM.
 CHUNK_BYTES = 64 * 2**20
+_LITTLE = 2**20  # bytes
 _TOO_MANY = 2**31  # threads, what the core cannot count
 _CHUNK_SHARE = 32  # chunks of which ``max_memory`` has room for: one is met in several forms
 
@@ -76,13 +77,18 @@ def format_bytes(n_bytes: float) -> str:
     return f"{n_bytes:.{0 if units[0] == 'B' else 1}f} {units[0]}"
 
 
+def is_little(needed: float) -> bool:
+    """Whether so few bytes fit anyway: to ask how many are left takes 50 µs."""
+    return needed < _LITTLE and get_config()["max_memory"] is None
+
+
 def check_memory(needed: float, what: str, remedy: str | Callable[[int], str]) -> None:
     """Refuse by a MemoryError, before anything is taken, ``needed`` bytes that would not fit.
 
     ``what`` needs them, the subject of the sentence. ``remedy`` is what the caller can do, as an
     imperative; or gives that, told how many bytes are available.
     """
-    available = available_memory()
+    available = None if is_little(needed) else available_memory()
     if available is not None and needed > available:
         raise MemoryError(
             f"{what} needs {format_bytes(needed)} but {format_bytes(available)} are available; "

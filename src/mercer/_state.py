@@ -6,6 +6,8 @@ import weakref
 from collections.abc import Callable, Iterable
 from inspect import Parameter, signature
 from numbers import Integral, Real
+from operator import is_
+from types import ModuleType
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -23,6 +25,9 @@ _SHOWN = 60  # characters of a value that a sentence shows
 _LARGE = 2**10
 # Rules that large arrays were found to keep, by rule and identity, while all of them live.
 _kept_rules: dict[tuple[Any, ...], tuple[weakref.ref, ...]] = {}
+_MOST_PARTS = 64  # objects and dictionaries within a fitted object that a snapshot looks into
+# Objects whose state was found to be valid, and what it was.
+_snapshots: weakref.WeakKeyDictionary[Checked, Snapshot] = weakref.WeakKeyDictionary()
 
 
 class Checked(Linked):
@@ -32,18 +37,27 @@ class Checked(Linked):
     object is unpickled, copied or read from a file, and by ``_check_fitted``, with which every
     method begins that needs a fit: attributes can be edited in between. The numbers of a large
     array are looked at once: whoever writes into one later is not stopped.
+
+    Where ``_is_remembered``, a state that is object for object what it was at the last check, small
+    arrays bit for bit, is not checked again: that takes longer than to predict a row.
     """
 
     _fitted_by: ClassVar[str]  # the attribute that is there when a fit came to its end
     # Settings that are looked at after the fit, which keeps ``form`` as ``_form_``.
     _kept_settings: ClassVar[tuple[str, ...]] = ()
+    _is_remembered: ClassVar[bool] = False
 
     def _forget(self) -> None:
         """Leave nothing of an earlier fit, and keep the settings of this one."""
+        self._forget_check()
         for name in [name for name in vars(self) if name.endswith("_")]:
             del self.__dict__[name]
         for name in self._kept_settings:
             setattr(self, f"_{name}_", getattr(self, name))
+
+    def _forget_check(self) -> None:
+        """Keep nothing of a state that was checked: a fit would hold two of them."""
+        _snapshots.pop(self, None)
 
     def _check_state(self) -> None:
         """Refuse fitted attributes that are not what a fit leaves."""
@@ -51,8 +65,14 @@ class Checked(Linked):
 
     def _check_fitted(self) -> None:
         """Refuse what is not fitted, or was changed since."""
+        if self._is_remembered:
+            seen = _snapshots.get(self)
+            if seen is not None and seen.is_of(self):
+                return
         check_is_fitted(self, self._fitted_by)
         self._check_state()
+        if self._is_remembered:
+            _snapshots[self] = Snapshot(self)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         kept = {}
@@ -71,6 +91,52 @@ class Checked(Linked):
         super().__setstate__(kept)  # type: ignore[misc]
         if hasattr(self, self._fitted_by):
             self._check_state()
+
+
+class Snapshot:
+    """The attributes of an object, those of the objects among them, and the bytes of small arrays.
+
+    Settings and lists are taken for what they are, not for their parts, which no check reads.
+    """
+
+    def __init__(self, owner: Any):
+        # The owner itself is left out: what is kept for an object must not keep it.
+        self._parts: list[tuple[Any, list[str], list[Any]]] = []
+        self._arrays: list[tuple[Any, ...]] = []
+        entered: set[int] = {id(owner)}
+        todo: list[tuple[Any, Any]] = [(None, owner)]
+        for part, whole in todo:  # which grows
+            names = whole if isinstance(whole, dict) else vars(whole)
+            self._parts.append((part, list(names), list(names.values())))
+            for name, value in names.items():
+                if isinstance(value, np.ndarray):
+                    content = value.tobytes() if value.size < _LARGE else None
+                    self._arrays.append((value, value.shape, value.dtype, content))
+                elif id(value) not in entered and _is_entered(whole, name, value):
+                    entered.add(id(value))
+                    todo.append((value if isinstance(value, dict) else vars(value), value))
+        self._is_whole = len(todo) <= _MOST_PARTS
+
+    def is_of(self, owner: Any) -> bool:
+        """Whether the object is in the same state."""
+        for part, names, values in self._parts:
+            within = vars(owner) if part is None else part
+            if list(within) != names or not all(map(is_, within.values(), values)):
+                return False
+        for array, shape, dtype, content in self._arrays:
+            if array.shape != shape or array.dtype is not dtype:
+                return False
+            if content is not None and array.tobytes() != content:
+                return False
+        return self._is_whole
+
+
+def _is_entered(owner: Any, name: str, value: Any) -> bool:
+    """Whether a snapshot looks at what an attribute is made of."""
+    if isinstance(owner, Checked) and not name.endswith("_"):
+        return False
+    inner = isinstance(value, dict) or hasattr(value, "__dict__")
+    return inner and not isinstance(value, (type, ModuleType))
 
 
 class State:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import isfinite
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,6 +16,7 @@ from mercer._sparse import sound
 from mercer._words import shown
 
 FLOATS = (np.float64, np.float32)
+_FEW_NUMBERS = 2**16  # of rows up to which scikit-learn's checks take longer than what they check
 _TOO_MANY = 2**63  # what no loop and no index can count
 
 
@@ -131,6 +133,25 @@ def matrix(X: Any, name: str = "X") -> Matrix:
         reason = str(error).partition("\n")[0].rstrip(".:")
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(f"{name} must be a matrix of finite numbers; {reason}.") from None
+
+
+def is_plain(X: Any, estimator: Any) -> bool:
+    """Whether scikit-learn's ``validate_data`` would return X as it is, and say nothing.
+
+    True of few rows in a C-ordered array of finite floats that has a column for each input of a
+    fitted estimator without names of columns. Its checks take 0.1 ms; this one takes 2 µs.
+    """
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.shape[1] == estimator.n_features_in_
+        and X.dtype.char in "fd"
+        and X.dtype.isnative
+        and 0 < X.size <= _FEW_NUMBERS
+        and X.flags.c_contiguous
+        and "feature_names_in_" not in vars(estimator)
+        and isfinite(np.vdot(X, X))  # finite squares: no warning if the sum overflows
+    )
 
 
 def float_type(X: Data) -> np.dtype:

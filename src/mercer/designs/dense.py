@@ -38,7 +38,12 @@ class Dense(Design):
             raise ValueError(f"array must have two dimensions; got {self.array.ndim}.")
         self.shape = (self.array.shape[0], self.array.shape[1])
         self.dtype = float_dtype(self.array.dtype)
-        self.n_threads = n_threads(n_jobs)
+        self._n_jobs = n_jobs
+
+    @property
+    def n_threads(self) -> int:  # type: ignore[override]
+        """Threads of products."""
+        return n_threads(self._n_jobs)
 
     def matvec(self, w: NDArray) -> NDArray:
         return self.array @ self._check(w, self.shape[1], "w")

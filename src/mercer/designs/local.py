@@ -22,8 +22,12 @@ from mercer.designs.kernel import KernelColumns
 from mercer.designs.kernel_rows import InCore, in_core
 from mercer.designs.sparse import Sparse
 from mercer.kernels import Kernel
+from mercer.kernels.distances import add_products
 
-__all__ = ["LeafBlock", "Local"]
+__all__ = ["FEW_ROWS", "LeafBlock", "Local"]
+
+FEW_ROWS = 16  # for which threads do not pay
+_FEW_NUMBERS = 2**20  # of a leaf, which a product takes in one piece
 
 
 @dataclass(frozen=True)
@@ -92,11 +96,16 @@ class Local(Design):
         self.n_members, self.n_leaves = n_members, n_leaves
         self.shape = (X.shape[0], n_members + n_leaves)
         self.dtype = np.dtype(float_type(X))
-        self.n_threads = n_threads(n_jobs)
+        self._n_jobs = n_jobs
         self.device = device_in_force()
         self._core = None
-        if all(isinstance(one, np.ndarray) and one.dtype == np.float32 for one in (X, landmarks)):
+        if isinstance(X, np.ndarray) and isinstance(landmarks, np.ndarray):
             self._core = in_core(kernel, PreparedRows(landmarks))
+
+    @property
+    def n_threads(self) -> int:  # type: ignore[override]
+        """Threads of products; a few rows need no second one."""
+        return 1 if self.shape[0] <= FEW_ROWS else n_threads(self._n_jobs)
 
     def columns(self, block: LeafBlock) -> KernelColumns:
         """The kernel of a block's rows against its landmarks, without shares."""
@@ -111,12 +120,13 @@ class Local(Design):
             return out.astype(self.dtype)
         if self.device is not None:
             return self._matvec_on(self.device, w, out).astype(self.dtype)
-        if self._core is not None and self._multiplied(self._core, w, out):
+        single = self.dtype == self.landmarks.dtype == np.float32
+        if self._core is not None and single and self._multiplied(self._core, w, out):
             return out.astype(self.dtype)
         constants = w[self.n_members :]
 
         def answers(block: LeafBlock) -> NDArray:
-            return self.columns(block).matvec(w[block.columns]) + constants[block.leaf]
+            return self._product(block, w[block.columns]) + constants[block.leaf]
 
         for block, answer in zip(self.blocks, self._of_blocks(answers), strict=True):
             out[block.rows] += (block.shares * answer.T).T
@@ -132,6 +142,18 @@ class Local(Design):
         for block in self.blocks:
             flat[block.rows] += block.shares[:, None] * columns[self.n_members + block.leaf]
         return out
+
+    def _product(self, block: LeafBlock, w: NDArray) -> NDArray:
+        """``columns(block).matvec(w)``; of a few rows without that design, which takes longer."""
+        core, size = self._core, block.members.size * self.X.shape[1]
+        if core is None or len(block.rows) > FEW_ROWS or size > _FEW_NUMBERS:
+            return self.columns(block).matvec(w)
+        name, parameter, scale = core
+        rows, sums = self.X[block.rows], np.zeros((len(block.rows), *w.shape[1:]))
+        landmarks = self.landmarks[block.members].astype(rows.dtype, copy=False)
+        flat = sums.reshape(len(rows), -1), w.reshape(len(w), -1)
+        add_products(flat[0], name, rows, landmarks, scale, parameter, flat[1], n_jobs=1)
+        return sums.astype(w.dtype, copy=False)
 
     def _multiplied(self, core: InCore, w: NDArray, out: NDArray[np.float64]) -> bool:
         """Whether the core could add the product to ``out``; it is given the blocks' part of w."""

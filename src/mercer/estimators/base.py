@@ -19,7 +19,7 @@ from mercer._progress import Iterations, is_heard
 from mercer._rows import Data, PreparedRows
 from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import flag, float_type
+from mercer._validation import flag, float_type, is_plain
 from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.inputs import float_types, numbers
 from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler
@@ -54,12 +54,12 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     _intercept_: NDArray  # of the responses in the features
     _target_mean_: NDArray  # taken off the targets before the fit, and part of the intercept
     _fitted_by: ClassVar[str] = "map_coef_"
+    _is_remembered: ClassVar[bool] = True
 
     def __sklearn_tags__(self):
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = not self._takes_text()
-        tags.input_tags.string = tags.input_tags.one_d_array = self._takes_text()
-        tags.input_tags.two_d_array = not self._takes_text()
+        tags, of_text = super().__sklearn_tags__(), self._takes_text()
+        tags.input_tags.sparse = tags.input_tags.two_d_array = not of_text
+        tags.input_tags.string = tags.input_tags.one_d_array = of_text
         return tags
 
     def set_params(self, **params: Any) -> Self:
@@ -143,6 +143,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     def _forget(self) -> None:
         """Remove the fitted attributes that could contradict those of the next fit."""
+        self._forget_check()
         for name in (
             "map_coef_",
             "_intercept_",
@@ -237,17 +238,18 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         feature_map, weights, prepare = self._predictor(weights)
         n_missing = 0
         with on_device_if_there(getattr(self, "device", None)):
-            for rows, design in feature_map.designs(X, prepare):
+            for rows, product, missing in feature_map._responses(X, weights, prepare):
                 # Where both are large, they cancel: in the precision of the weights.
-                out[rows] = design.matvec(weights) + self._intercept_
-                n_missing += design.n_missing
+                out[rows] = product + self._intercept_
+                n_missing += missing
         feature_map.warn_missing(n_missing, X.shape[0])
         return out
 
     def _predictor(self, weights: NDArray) -> tuple[FeatureMap, NDArray, Callable[[Any], Any]]:
         """The map and weights that predict with the least work, and what prepares their rows."""
         feature_map, scaled = self.feature_map_, self._preprocessing.scaled
-        if weights.size <= feature_map.n_features_out_**2:  # no more responses than features
+        folds = type(feature_map).folded is not FeatureMap.folded
+        if folds and weights.size <= feature_map.n_features_out_**2:  # no more responses
             feature_map, weights = feature_map.folded(weights)
         if weights.dtype == np.float32 or feature_map.takes_text:
             return feature_map, weights, scaled
@@ -278,6 +280,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         if self.feature_map_.takes_text:
             return checked_texts(X, "X")
         if isinstance(X, PreparedRows):
+            return X
+        if is_plain(X, self):
             return X
         X = sound(X)
         return validate_data(self, X, accept_sparse="csr", dtype=float_types(X), reset=False)

@@ -20,7 +20,7 @@ from mercer._progress import Iterations, is_heard
 from mercer._random import RandomStateLike
 from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import flag, is_name, name_from, positive_number
+from mercer._validation import flag, is_name, is_plain, name_from, positive_number
 from mercer.estimators._documentation import SHARED, documented
 from mercer.estimators.base import raise_if_interrupted
 from mercer.estimators.inputs import float_types
@@ -217,9 +217,10 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         self._check_fitted()
-        X, accept = sound(X), False if self._has_matrix() else "csr"
-        options = {"accept_sparse": accept, "dtype": float_types(X), "order": "C"}
-        X = validate_data(self, X, reset=False, **options)
+        if not is_plain(X, self):
+            X, accept = sound(X), False if self._has_matrix() else "csr"
+            options = {"accept_sparse": accept, "dtype": float_types(X), "order": "C"}
+            X = validate_data(self, X, reset=False, **options)
         out = np.empty((X.shape[0], *self.dual_coef_.shape[:-1]), dtype=X.dtype)
         # Support vectors are float64 where coefficients are so large that they cancel.
         coef = self.dual_coef_.T.astype(np.result_type(X.dtype, self.support_vectors_.dtype))

@@ -20,7 +20,7 @@ from mercer._random import RandomStateLike, Slot, key_from, shuffled
 from mercer._rows import PreparedRows
 from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import flag, name_from, positive_integer, real_number
+from mercer._validation import flag, is_plain, name_from, positive_integer, real_number
 from mercer._weights import check_weights, weighted_mean
 from mercer.estimators.gradients import KernelFit
 from mercer.estimators.targets import signs
@@ -178,8 +178,9 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         self._check_fitted()
         if isinstance(X, PreparedRows):
             return X.then(self.transform)
-        X = sound(X)
-        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=(np.float64, np.float32))
+        if not is_plain(X, self):
+            X, options = sound(X), {"accept_sparse": "csr", "dtype": (np.float64, np.float32)}
+            X = validate_data(self, X, reset=False, **options)
         with np.errstate(over="ignore", invalid="ignore"):
             rows = scaled(X, self.matrix_)
             values = rows.data if sparse.issparse(rows) else rows

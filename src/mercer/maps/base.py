@@ -19,12 +19,12 @@ from sklearn.base import (
 from sklearn.utils.validation import validate_data
 
 from mercer import kernels
-from mercer._array import Matrix, available_memory, check_memory, row_chunks
+from mercer._array import Matrix, available_memory, check_memory, is_little, row_chunks
 from mercer._random import RandomStateLike, key_from
 from mercer._rows import Data, PreparedRows, is_large
 from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import FLOATS, column_indices, float_type, scale_of_distance
+from mercer._validation import FLOATS, column_indices, float_type, is_plain, scale_of_distance
 from mercer._words import shown
 from mercer.designs import Dense, Design, Lazy
 from mercer.kernels.base import Gamma
@@ -36,10 +36,7 @@ _TOO_MANY = 2**31  # features, which no number is meant for
 
 
 class _Draws(Memory):
-    """The random numbers that a map shares with its copies at other scales.
-
-    ``random_state`` is the setting that the key was made from.
-    """
+    """The random numbers, from this setting, that a map shares with copies at other scales."""
 
     def __init__(self, random_state: RandomStateLike, key: int):
         super().__init__()
@@ -74,6 +71,7 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     n_features_out_: int
     _fitted_by: ClassVar[str] = "n_features_out_"
+    _is_remembered: ClassVar[bool] = True
     default_kernel: ClassVar[str | None] = None
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -176,6 +174,17 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         for rows in row_chunks(X.shape[0], self.bytes_per_row(X.dtype)):
             piece = X[rows] if prepare is None else prepare(X[rows])
             yield rows, self._design(self._checked(piece, reset=False))
+
+    def _responses(
+        self, X: Data, weights: NDArray, prepare: Callable[[Any], Any]
+    ) -> Iterator[tuple[slice, NDArray, int]]:
+        """Which rows of X, checked, their ``design @ weights``, (D,) or (D, k), and ``n_missing``.
+
+        Designs need not be made for it: one row is to take little time.
+        """
+        for rows in row_chunks(X.shape[0], self.bytes_per_row(X.dtype)):
+            piece = self._checked(prepare(X[rows]), reset=False)
+            yield rows, *self._product_with(piece, weights)
 
     def fit_design(self, X: Any, prepare: Callable[[Any], Any] | None = None) -> Design:
         """``fit(X).design(X)`` without doing anything twice.
@@ -324,6 +333,11 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             return Lazy(X, self, self.n_features_out_, float_type(X), n_jobs=self._n_jobs)
         return Dense(self._whole(X), self._n_jobs)
 
+    def _product_with(self, X: Matrix, weights: NDArray) -> tuple[NDArray, int]:
+        """``z(X) @ weights`` and the number of missing features."""
+        design = self._design(X)
+        return design.matvec(weights), design.n_missing
+
     def _fit_design(self, X: Data) -> Design:
         self._fit(X)
         return self._design(X)
@@ -377,11 +391,11 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         super()._forget()
         self._memory = Memory()
 
-    def _remembered(self, description: tuple[Any, ...], draw: Callable[[], Any]) -> Any:
+    def _remembered(self, description: Any, draw: Callable[[], Any], kind: str = "all") -> Any:
         """``draw()``, called once while what is drawn follows from the same things."""
         if not isinstance(vars(self).get("_memory"), Memory):
             self._memory = Memory()
-        return self._memory.remembered(description, draw)
+        return self._memory.remembered(description, draw, kind)
 
     def _check_state(self) -> None:
         state = State(self)
@@ -421,6 +435,8 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         return out
 
     def _checked(self, X: Any, reset: bool) -> Matrix:
+        if not reset and is_plain(X, self):
+            return X
         X = sound(X)
         return validate_data(self, X, reset=reset, accept_sparse="csr", dtype=FLOATS, order="C")
 
@@ -441,8 +457,9 @@ class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
 
     def _is_too_large(self, X: Data) -> bool:
         """Whether a design of X had better generate its columns than hold them."""
-        available = available_memory()
-        return available is not None and self._transformed_bytes(X) > available / 2
+        needed = 2.0 * self._transformed_bytes(X)
+        available = None if is_little(needed) else available_memory()
+        return available is not None and needed > available
 
     def _check_transformed_memory(self, X: Data) -> None:
         n, needed = X.shape[0], self._transformed_bytes(X)

@@ -31,6 +31,7 @@ _PIECE_BYTES = 32 * 2**20  # bytes of rows that are prepared and binned together
 _MAX_HASHED = 2**31  # columns of a grid of hashed boxes
 _MANY_MISSING = 1 / 3  # share of unknown boxes from which a warning says so
 _SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
+_FEW_CODES = 50_000  # for which the core starts no threads
 _MUCH_SPREAD = 10.0  # factor of that variance from which a warning says so
 
 
@@ -178,11 +179,20 @@ class RandomBinning(FeatureSequence):
             )
 
     def _design(self, X):
-        largest = int(self.n_bins_.max(initial=1))
-        # The code of an unseen box is the number of boxes.
-        codes = self._empty_codes(X, np.min_scalar_type(largest - self._is_hashed))
+        codes = self._empty_codes(X, self._layout[1])
         n_unseen = self._bin(X, codes)
         return self._binned(X, codes, n_unseen)
+
+    def _product_with(self, X, weights):
+        if self.kernel_.taper:
+            return super()._product_with(X, weights)
+        codes = self._empty_codes(X, self._layout[1])
+        n_unseen = self._bin(X, codes)
+        weights = np.ascontiguousarray(weights, dtype=X.dtype)
+        out = np.empty((X.shape[0], *weights.shape[1:]), dtype=X.dtype)
+        how = self._value, n_unseen > 0, self._threads(codes.size * weights[:1].size)
+        _core.binned_matvec(codes, self._layout[0], weights, out, *how)
+        return out, n_unseen
 
     def _transform(self, X):
         design = self._design(X)
@@ -275,6 +285,19 @@ class RandomBinning(FeatureSequence):
     @property
     def n_features_out_(self) -> int:  # type: ignore[override]
         return int(self.n_bins_.sum())
+
+    @property
+    def _layout(self) -> tuple[NDArray[np.int64], np.dtype]:
+        """``_offsets``, and the narrowest type of codes: for an unseen box, the number of boxes."""
+
+        def found() -> tuple[NDArray[np.int64], np.dtype]:
+            return self._offsets, np.min_scalar_type(self.n_bins_.max(initial=1) - self._is_hashed)
+
+        return self._remembered((self.n_bins_.tobytes(), self._is_hashed), found, "layout")
+
+    def _threads(self, n_codes: int) -> int:
+        """Threads for a pass over so many codes."""
+        return 1 if n_codes < _FEW_CODES else n_threads(self.n_jobs)
 
     @property
     def _is_hashed(self) -> bool:
@@ -423,7 +446,7 @@ class RandomBinning(FeatureSequence):
 
     def _bin(self, X: Matrix, codes: NDArray, first: int = 0) -> int:
         """Write the codes of grids first.. of X; returns how many had no column."""
-        n_unseen, threads = 0, n_threads(self.n_jobs)
+        n_unseen, threads = 0, self._threads(codes.size)
         for start, rows, parameters, room in self._passes(X, first, codes):
             if self._is_hashed:
                 _core.bin_hashed(rows, *parameters, int(self.n_bins_[0]), room, threads)
@@ -437,8 +460,8 @@ class RandomBinning(FeatureSequence):
             return None
         entries = np.empty((count, X.shape[0]), dtype=np.float32)
         window, threads = (self.kernel_.taper, self._value), n_threads(self.n_jobs)
-        for _, rows, (inverse_widths, shifts, _), room in self._passes(X, first, entries):
-            _core.weigh(rows, inverse_widths, shifts, *window, room, threads)
+        for _, rows, grids, room in self._passes(X, first, entries):
+            _core.weigh(rows, *grids[:2], *window, room, threads)
         return entries
 
     def _binned(self, X: Matrix, codes: NDArray, n_missing: int) -> Binned:

@@ -15,7 +15,7 @@ from mercer._rows import Data
 from mercer._state import State, holds_once
 from mercer._validation import positive_integer, real_number
 from mercer.designs import Design
-from mercer.designs.local import LeafBlock, Local
+from mercer.designs.local import FEW_ROWS, LeafBlock, Local
 from mercer.maps.base import FeatureMap
 from mercer.maps.partition import Members, Partition, expected_growth, grown, usual_overlap
 
@@ -207,7 +207,7 @@ default="laplacian"
                 members.of(route.leaf),
                 int(members.starts[route.leaf]),
             )
-            for route in self.partition_.routes(X, self.n_jobs)
+            for route in self.partition_.routes(X, 1 if X.shape[0] <= FEW_ROWS else self.n_jobs)
         ]
         return Local(X, *kinds, blocks, len(members.order), len(members), self.n_jobs)
 

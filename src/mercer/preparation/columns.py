@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from mercer._rows import FarRows
 from mercer._sparse import sound
+from mercer._validation import is_plain
 from mercer._words import shown
 from mercer.preparation.frames import frame_of, in_order
 from mercer.preparation.recognition import format_of, is_date, is_nothing, read_as
@@ -83,6 +84,8 @@ def checked_table(estimator: Any, X: Any, reset: bool) -> Any:
     """
     if isinstance(X, FarRows):
         return X.checked_for(estimator, reset)
+    if not reset and is_plain(X, estimator):
+        return X
     frame = frame_of(X)
     if frame is not None:
         names = getattr(estimator, "feature_names_in_", None)
