@@ -58,6 +58,8 @@ struct KernelTile {
     // is then above and below 0 in every row on the left, (2 rows + 1) starts; else null.
     const std::uint32_t *starts = nullptr, *places = nullptr;
     const T* values = nullptr;
+    // Squared distances are summed up from differences, and the squares of rows are not read.
+    bool differences = false;
 };
 
 template <class T, class In>
