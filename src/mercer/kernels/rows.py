@@ -23,10 +23,9 @@ def row_source(
 
     Dense and CSR rows of kernels that the core knows are made there, by threads side by side;
     anything else, the Cauchy kernel of CSR rows included, in Python, where threads wait for each
-    other. The kernel has its scale in numbers; X is
-    checked, and must not change. Rows are cached in ``dtype``, float32 or float64, but computed in
-    the precision that ``kernel(X)`` has. MemoryError if the rows of X in the order of the core
-    would not fit.
+    other. The kernel has its scale in numbers; X is checked, and must not change. Rows are cached
+    in ``dtype``, float32 or float64, but computed in the precision that ``kernel(X)`` has.
+    MemoryError if the rows of X in the order of the core would not fit.
     """
     name = np.dtype(dtype).name
     in_core = kernel._in_core() if isinstance(kernel, Stationary) else None
@@ -60,5 +59,8 @@ def _sparse_source(in_core: tuple[str, float], x: sparse.csr_array, name: str) -
     kernel, parameter = in_core
     needed = 64.0 * x.shape[1] + 12.0 * x.nnz
     check_memory(needed, f"rows of {x.shape[1]} sparse inputs", "use a feature map instead")
+    if not x.has_canonical_format:
+        x = x.copy()
+        x.sum_duplicates()
     parts = x.data, x.indices.astype(np.uint32), x.indptr.astype(np.int64)
     return _core.KernelRows(kernel, *parts, x.shape[1], parameter, name)
