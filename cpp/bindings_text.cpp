@@ -1,6 +1,6 @@
 // Functions of the Python module for texts, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
-#include "ngrams.hpp"
+#include "hashed_runs.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/tuple.h>

@@ -1,5 +1,5 @@
 // The part of the self-check that is about rows of sparse data and about texts.
-#include "ngrams.hpp"
+#include "hashed_runs.hpp"
 #include "random.hpp"
 #include "sparse_rows.hpp"
 
