@@ -83,6 +83,7 @@ void add_kernels(nb::module_& m);    // bindings_kernels.cpp
 void add_leaves(nb::module_& m);     // bindings_leaves.cpp
 void add_partition(nb::module_& m);  // bindings_partition.cpp
 void add_svrg(nb::module_& m);       // bindings_svrg.cpp
+void add_text(nb::module_& m);       // bindings_text.cpp
 void add_weighted(nb::module_& m);   // bindings_weighted.cpp
 
 NB_MODULE(_core, m) {
@@ -117,4 +118,5 @@ NB_MODULE(_core, m) {
     add_dual(m);
     add_leaves(m);
     add_partition(m);
+    add_text(m);
 }

@@ -2,6 +2,7 @@
 #include "arguments.hpp"
 #include "greedy.hpp"
 #include "pairs.hpp"
+#include "sparse_rows.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
@@ -70,6 +71,28 @@ class Rows {
                 source = dense_rows<In, decltype(held)>(work, n_threads,
                                                         single ? Accuracy::single : Accuracy::full);
             });
+        });
+    }
+    // The same of CSR rows, scaled.
+    Rows(const std::string& kernel, Doubles data_, Array<Type::u32> indices_, Integers indptr_,
+         std::size_t n_inputs, double parameter, const std::string& dtype) {
+        const KernelKind kind = kernel_named(kernel);
+        if (kind == KernelKind::cauchy)
+            throw std::invalid_argument("kernel must be a function of a distance; got cauchy.");
+        const Buffer& data = kept_.read(data_, "data", 1);
+        const Buffer& indices = kept_.read(indices_, "indices", 1);
+        const Buffer& indptr = kept_.read(indptr_, "indptr", 1);
+        if (n_inputs >> 32)
+            throw std::invalid_argument("n_inputs must be below 2^32; got " +
+                                        std::to_string(n_inputs) + ".");
+        indices.expect_shape({data.extent(0)});
+        expect_lists<std::uint32_t>(indptr, indices, n_inputs, "row");
+        const CsrRows csr{data.data<const double>(), indices.data<const std::uint32_t>(),
+                          indptr.data<const std::int64_t>(), nullptr};
+        with_float(type_named(dtype), [&](auto zero) {
+            using Row = decltype(zero);
+            source = std::make_unique<SparseRows<Row>>(kind, csr, indptr.extent(0) - 1, n_inputs,
+                                                       parameter);
         });
     }
     // Of a matrix that is there.
@@ -236,11 +259,12 @@ std::tuple<std::size_t, double> descend(Floats matrix_, Doubles linear, Doubles 
 void add_dual(nb::module_& m) {
     nb::class_<Rows>(
         m, "KernelRows",
-        R"(Where rows of a kernel matrix K come from: dense rows X, left where they are; a matrix;
-or a function.
+        R"(Where rows of a kernel matrix K come from: dense or CSR rows, left where they are; a
+matrix; or a function.
 
 For X, ``kernel``, ``centre``, ``scale`` and ``parameter`` are those of
-``kernel_block``; rows are held in ``dtype``, "float32" or "float64". A function is
+``kernel_block``; rows are held in ``dtype``, "float32" or "float64". CSR rows are scaled
+already, and not for "cauchy". A function is
 called as ``function(rows, first, last)``, with at most ``at_once`` rows, and returns
 columns ``first`` .. ``last - 1`` of them in ``dtype``. With ``single``, float32 rows
 have the errors of ``kernel_block`` with ``single``.)")
@@ -248,6 +272,9 @@ have the errors of ``kernel_block`` with ``single``.)")
                       Threads, bool>(),
              "kernel"_a, "X"_a, "centre"_a, "scale"_a, "parameter"_a, "dtype"_a, "n_threads"_a,
              "single"_a = false)
+        .def(nb::init<const std::string&, Doubles, Array<Type::u32>, Integers, std::size_t, double,
+                      const std::string&>(),
+             "kernel"_a, "data"_a, "indices"_a, "indptr"_a, "n_inputs"_a, "parameter"_a, "dtype"_a)
         .def(nb::init<Floats>(), "matrix"_a)
         .def(nb::init<std::size_t, std::size_t, Rows::Function, const std::string&>(), "n"_a,
              "at_once"_a, "function"_a, "dtype"_a)

@@ -253,6 +253,8 @@ bool async_steps_are_right();          // check_svrg.cpp
 bool descent_is_right();               // check_descent.cpp
 bool dual_machines_are_right();        // check_dual.cpp
 bool hadamard_transforms_are_right();  // check_hadamard.cpp
+bool hashed_texts_are_right();         // check_sparse.cpp
+bool sparse_rows_are_right();          // check_sparse.cpp
 bool leaves_are_right();               // check_leaves.cpp
 bool partitions_are_right();           // check_partition.cpp
 bool products_not_held_are_right();    // check_product.cpp
@@ -276,6 +278,8 @@ int main(int count, char**) {
     expect(partitions_are_right(), "trees of cuts");
     expect(products_not_held_are_right(), "products of kernels that are not held");
     expect(hadamard_transforms_are_right(), "Walsh-Hadamard transforms");
+    expect(sparse_rows_are_right(), "kernel rows of sparse data");
+    expect(hashed_texts_are_right(), "hashed texts");
     for (auto [n, d, n_grids] : {std::array<std::size_t, 3>{1, 1, 1},
                                  {9, 3, 2},
                                  {300, 1, 40},
@@ -293,7 +297,7 @@ int main(int count, char**) {
     for (std::size_t d : {1, 30, 700}) {
         check_cosines<float>(150, d, 70);
         check_cosines<double>(150, d, 70);
-        for (double spread : {1.0, 30.0}) {
+        for (double spread : {1.0, 10.0, 30.0}) {
             check_kernels<float>(150, d, 70, spread);
             check_kernels<double>(150, d, 70, spread);
         }

@@ -63,10 +63,13 @@ bool write_fixed(const KernelLoops<T, float>& loops, const KernelWork<float>& wo
 // overflow. Its values must lie in [0, 1].
 inline bool fixed_kernel(const KernelWork<float>& work, std::uint16_t* fixed, int n_threads) {
     const KernelTables& tables = kernel_loops();
+    const Arithmetic arithmetic = arithmetic_of(work, Accuracy::single, n_threads);
+    if (arithmetic == Arithmetic::wide)
+        return write_fixed(tables.f32_in_f64, work, fixed, n_threads);
     std::vector<double> usual;
-    if (is_right_in_float32(work, Accuracy::single, n_threads))
-        return write_fixed(tables.f32, with_few_inputs(work, usual), fixed, n_threads);
-    return write_fixed(tables.f32_in_f64, work, fixed, n_threads);
+    KernelWork<float> narrow = with_few_inputs(work, usual);
+    narrow.differences = arithmetic == Arithmetic::differences;
+    return write_fixed(tables.f32, narrow, fixed, n_threads);
 }
 
 // out (n, k) += K w for the matrix of these numbers; sums of a few hundred terms are float32.

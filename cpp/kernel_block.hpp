@@ -41,6 +41,7 @@ struct KernelWork {
     In* out;  // (n, m)
     // (d), of sums over few inputs: what most numbers of each column are; else null
     const double* usual = nullptr;
+    bool differences = false;  // squared distances are summed up from differences
 };
 
 // The work with sums over few inputs if that saves time, which have the accuracy `single`; `usual`
@@ -135,7 +136,7 @@ bool fill_kernel(const KernelLoops<T, In>& loops, const KernelWork<In>& work, in
                             work.out + (first + start) * m + q, m,
                             nonzeros ? nonzeros->starts.data() + 2 * start : nullptr,
                             nonzeros ? nonzeros->places.data() : nullptr,
-                            nonzeros ? nonzeros->values.data() : nullptr});
+                            nonzeros ? nonzeros->values.data() : nullptr, work.differences});
     });
     return small;
 }
@@ -169,34 +170,41 @@ inline Lengths lengths_of(const float* rows, std::size_t n, const KernelWork<flo
 // The error that kernels of float32 rows may have: 1e-6, or 2e-5 where speed counts for more.
 enum class Accuracy { full, single };
 
-// Whether float32 arithmetic gives the kernel as accurately as that. What is summed up from
-// differences has a small relative error; the expanded square has an error of about the squared
-// lengths times 1e-7. Of long rows, the squares that would show it are computed once more, which
-// only a few rows may want.
-inline bool is_right_in_float32(const KernelWork<float>& work, Accuracy accuracy, int n_threads) {
+// How the kernel of float32 rows is computed: in float64, or in float32 from inner products, or
+// from differences where the kernel is a function of the squared distance.
+enum class Arithmetic { wide, products, differences };
+
+// The fastest that is accurate enough. What is summed up from differences has a small relative
+// error, but for the rounding of centred and scaled rows: the kernel changes by less than their
+// length times 1e-7. The expanded square has an error of about the squared lengths times 1e-7. Of
+// long rows, the squares that would show it are computed once more, which only a few rows may want.
+inline Arithmetic arithmetic_of(const KernelWork<float>& work, Accuracy accuracy, int n_threads) {
     const bool single = accuracy == Accuracy::single;
-    const auto ordinary = [](double scale) { return scale > 1e-12 && scale < 1e12; };
-    const auto none_longer = [&](const float* rows, std::size_t n) {
-        return lengths_of(rows, n, work, 1.5, n_threads).n_longer == 0;
-    };
-    const auto few_long = [&](const float* rows, std::size_t n) {
-        const Lengths lengths = lengths_of(rows, n, work, 32.0, n_threads);
-        return lengths.n_longer * 16 <= n && lengths.longest < 1e30;
-    };
-    const auto both = [&](auto test) {
-        return test(work.x, work.n) && (work.x == work.y || test(work.y, work.m));
+    const bool ordinary = std::all_of(work.scale, work.scale + work.d,
+                                      [](double scale) { return scale > 1e-12 && scale < 1e12; });
+    const auto of_squares = [&](double length, bool few_longer) {
+        Lengths x = lengths_of(work.x, work.n, work, length, n_threads), y;
+        if (work.x != work.y) y = lengths_of(work.y, work.m, work, length, n_threads);
+        const auto fit = [&](const Lengths& rows, std::size_t n) {
+            return few_longer ? rows.n_longer * 16 <= n && rows.longest < 1e30 : !rows.n_longer;
+        };
+        if (length > 0 && fit(x, work.n) && fit(y, work.m)) return Arithmetic::products;
+        const double most = single ? 1e4 : 64.0;  // the squared length
+        return x.longest <= most && y.longest <= most ? Arithmetic::differences : Arithmetic::wide;
     };
     switch (work.kind) {
-    case KernelKind::laplacian: return std::all_of(work.scale, work.scale + work.d, ordinary);
-    case KernelKind::cauchy:
-        return single && std::all_of(work.scale, work.scale + work.d, ordinary);
+    case KernelKind::laplacian: return ordinary ? Arithmetic::products : Arithmetic::wide;
+    case KernelKind::cauchy: return single && ordinary ? Arithmetic::products : Arithmetic::wide;
     case KernelKind::gaussian:
-    case KernelKind::rational: return single ? both(few_long) : both(none_longer);
+    case KernelKind::rational: return of_squares(single ? 32.0 : 1.5, single);
     case KernelKind::exponential:
     case KernelKind::matern_3_2:
-    case KernelKind::matern_5_2: return single && both(few_long);
-    default: return false;
+    case KernelKind::matern_5_2: return of_squares(single ? 32.0 : 0.0, single);
+    default: return Arithmetic::wide;
     }
+}
+inline bool is_right_in_float32(const KernelWork<float>& work, Accuracy accuracy, int n_threads) {
+    return arithmetic_of(work, accuracy, n_threads) == Arithmetic::products;
 }
 
 // Fills `out`; false, with `out` undefined, if squared distances overflow.
@@ -207,11 +215,13 @@ bool kernel_block(const KernelWork<In>& work, Accuracy accuracy, int n_threads) 
     if constexpr (sizeof(In) == 8) {
         return fill_kernel(tables.f64, work, n_threads);
     } else {
-        if (!is_right_in_float32(work, accuracy, n_threads))
-            return fill_kernel(tables.f32_in_f64, work, n_threads);
-        if (accuracy == Accuracy::full) return fill_kernel(tables.f32, work, n_threads);
+        const Arithmetic arithmetic = arithmetic_of(work, accuracy, n_threads);
+        if (arithmetic == Arithmetic::wide) return fill_kernel(tables.f32_in_f64, work, n_threads);
         std::vector<double> usual;
-        return fill_kernel(tables.f32, with_few_inputs(work, usual), n_threads);
+        KernelWork<float> narrow = work;
+        if (accuracy == Accuracy::single) narrow = with_few_inputs(work, usual);
+        narrow.differences = arithmetic == Arithmetic::differences;
+        return fill_kernel(tables.f32, narrow, n_threads);
     }
 }
 

@@ -58,6 +58,8 @@ struct KernelTile {
     // is then above and below 0 in every row on the left, (2 rows + 1) starts; else null.
     const std::uint32_t *starts = nullptr, *places = nullptr;
     const T* values = nullptr;
+    // Squared distances are summed up from differences, and the squares of rows are not read.
+    bool differences = false;
 };
 
 template <class T, class In>
@@ -112,6 +114,26 @@ struct HeldTile {
     std::size_t sums_step;
 };
 
+// CSR rows, scaled: row j has the numbers starts[j] .. starts[j + 1] - 1.
+struct CsrRows {
+    const double* values;
+    const std::uint32_t* places;
+    const std::int64_t* starts;
+    const double* sizes;  // of each row the sum of squares, or of magnitudes for direct kinds
+};
+
+// `count` of the rows, and columns first .. last - 1 of their kernel with all.
+constexpr std::size_t kSparseRows = 8;
+template <class Out>
+struct CsrTile {
+    CsrRows csr;
+    const double* dense;      // (d, kSparseRows), these rows side by side
+    const std::size_t* rows;  // (count), their numbers
+    std::size_t count, first, last;
+    double parameter;
+    Out* const* out;  // (count) rows
+};
+
 // One row, some of others, and weights of theirs.
 template <class T>
 struct RowProduct {
@@ -143,6 +165,8 @@ struct KernelTables {
     // sums += entries * weights; false, with the sums undefined, if squared distances overflow
     bool (*row_f32)(KernelKind kind, const RowProduct<float>& work);
     bool (*row_f64)(KernelKind kind, const RowProduct<double>& work);
+    void (*sparse_rows_f32)(KernelKind kind, const CsrTile<float>& tile);
+    void (*sparse_rows_f64)(KernelKind kind, const CsrTile<double>& tile);
 };
 
 }  // namespace mercer

@@ -130,11 +130,13 @@ bool kernel_product(const ProductWork<In, S>& work, Accuracy accuracy, int n_thr
             products = &tables.product_f32_in_f64;
         else
             products = &tables.product_f32;
-        if (!is_right_in_float32(kernel, accuracy, n_threads))
+        const Arithmetic arithmetic = arithmetic_of(kernel, accuracy, n_threads);
+        if (arithmetic == Arithmetic::wide)
             return multiply(tables.f32_in_f64, *products, work, n_threads);
         std::vector<double> usual;
         ProductWork<In, S> of_few = work;
         if (accuracy == Accuracy::single) of_few.kernel = with_few_inputs(kernel, usual);
+        of_few.kernel.differences = arithmetic == Arithmetic::differences;
         return multiply(tables.f32, *products, of_few, n_threads);
     }
 }

@@ -2,6 +2,8 @@
 // they are still in the nearest cache.
 #pragma once
 
+#include <type_traits>
+
 #include "elementary.hpp"
 #include "kernel_loops.hpp"
 #include "panels.hpp"
@@ -42,13 +44,23 @@ struct OnePlusSquares {
 };
 
 template <class T>
+struct SquaredDifferences {
+    static constexpr T start = 0;
+    MERCER_INLINE Vector<T> step(Vector<T> sum, Vector<T> x, Vector<T> y, std::size_t) const {
+        const Vector<T> t = x - y;
+        return sum + t * t;
+    }
+    static MERCER_INLINE Vector<T> join(Vector<T> a, Vector<T> b) { return a + b; }
+};
+
+template <class T>
 constexpr std::size_t kPanelSums = static_cast<std::size_t>(kLeft * kRight<T>);
 
-// values (kLeft, kRight): the sums of the inputs from k on, joined to those before them.
+// The sums of the inputs from k on, joined to those before them, into values (kLeft, kRight) and
+// registers.
 template <class T, class Metric>
-void sum_panels(const Metric& metric, const T* left, const T* right, std::size_t k,
-                std::size_t depth, T* values) {
-    PanelSums<T> sums;
+MERCER_INLINE void sum_panels(const Metric& metric, const T* left, const T* right, std::size_t k,
+                              std::size_t depth, T* values, PanelSums<T>& sums) {
     for (auto& row : sums)
         for (Vector<T>& sum : row) sum = broadcast(Metric::start);
     accumulate(left + k * kLeft, right + k * kRight<T>, depth, sums,
@@ -56,7 +68,8 @@ void sum_panels(const Metric& metric, const T* left, const T* right, std::size_t
                    MERCER_INLINE_BODY { return metric.step(sum, x, y, k + step); });
     for (auto& row : sums)
         for (Vector<T>& sum : row) {
-            store(values, k ? Metric::join(load(values), sum) : sum);
+            if (k) sum = Metric::join(load(values), sum);
+            store(values, sum);
             values += lanes<T>;
         }
 }
@@ -198,18 +211,36 @@ void apply_profile(KernelKind kind, const KernelTile<T, In>& tile, std::size_t f
 
 // ---- tiles --------------------------------------------------------------------------------------
 
+// Writes exp(-s) of the sums s straight from the registers.
+template <class T, class In>
+MERCER_INLINE void store_decays(const KernelTile<T, In>& tile, std::size_t first,
+                                const PanelSums<T>& sums) {
+    for (std::size_t i = 0; i < kLeft; ++i)
+        for (std::size_t v = 0; v < kRightVectors; ++v)
+            store_as(tile.out + (first + i) * tile.out_step + v * lanes<T>, decay<T>(sums[i][v]));
+}
+
 template <class T, class In, class Metric>
 MERCER_INLINE void tile_of(const Metric& metric, KernelKind kind, const KernelTile<T, In>& tile) {
     static_assert(kKernelRows % kLeft == 0);
     T values[kKernelRows / kLeft * kPanelSums<T>];
+    // What is summed up from products is corrected before its exponential is taken.
+    constexpr bool products = std::is_same_v<Metric, InnerProduct<T>>;
+    const bool decays = !products && tile.columns == static_cast<std::size_t>(kRight<T>) &&
+                        (kind == KernelKind::gaussian || kind == KernelKind::laplacian);
     // Sums of few float32 products: their errors grow with the length, and squares magnify them.
     constexpr std::size_t longest = sizeof(T) == 4 ? 64 : 128;
     for_each_piece<longest>(tile.depth, [&](std::size_t k, std::size_t depth, bool, bool last) {
         for (std::size_t i = 0; i < tile.rows; i += kLeft) {
             T* const panel = values + i * kRight<T>;
-            sum_panels(metric, tile.left + i * tile.depth, tile.right, k, depth, panel);
+            PanelSums<T> sums;
+            sum_panels(metric, tile.left + i * tile.depth, tile.right, k, depth, panel, sums);
             if (!last) continue;
-            if (!is_direct(kind)) square_panels(kind, tile, i, panel);
+            if (decays && i + kLeft <= tile.rows) {
+                store_decays(tile, i, sums);
+                continue;
+            }
+            if constexpr (products) square_panels(kind, tile, i, panel);
             apply_profile(kind, tile, i, panel);
         }
     });
@@ -233,8 +264,10 @@ void kernel_tile(KernelKind kind, const KernelTile<T, In>& tile) {
         tile_of(OnePlusSquares<T>{tile.weights}, kind, tile);
     else if (is_direct(kind))
         tile_of(CityBlock<T>{tile.weights}, kind, tile);
-    else
+    else if (!tile.differences)
         tile_of(InnerProduct<T>{}, kind, tile);
+    else if constexpr (sizeof(T) == sizeof(float))
+        tile_of(SquaredDifferences<T>{}, kind, tile);
 }
 
 template <class T, class In>

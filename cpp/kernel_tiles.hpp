@@ -67,7 +67,7 @@ class KernelTiles {
                          rows, std::min(width, count - q), static_cast<T>(work_.parameter),
                          tile + q, panel_, nonzeros ? nonzeros->starts.data() : nullptr,
                          nonzeros ? nonzeros->places.data() : nullptr,
-                         nonzeros ? nonzeros->values.data() : nullptr});
+                         nonzeros ? nonzeros->values.data() : nullptr, work_.differences});
     }
 
   private:

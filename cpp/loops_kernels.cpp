@@ -5,6 +5,7 @@
 #include "kernel_tile.hpp"
 #include "product_tile.hpp"
 #include "row_tile.hpp"
+#include "sparse_row_tile.hpp"
 
 #define MERCER_JOIN_(a, b) a##b
 #define MERCER_JOIN(a, b) MERCER_JOIN_(a, b)
@@ -37,6 +38,8 @@ const KernelTables MERCER_JOIN(kernels_loops_, MERCER_LEVEL) = {
     multiply_rows<float>,
     multiply_columns,
     multiply_row<float>,
-    multiply_row<double>};
+    multiply_row<double>,
+    sparse_rows<float>,
+    sparse_rows<double>};
 
 }  // namespace mercer

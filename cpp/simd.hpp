@@ -201,11 +201,18 @@ MERCER_INLINE Vector<double> square_root(Vector<double> v) {
 // Whether a lane is at most 0.
 template <class T>
 MERCER_INLINE bool any_not_positive(Vector<T> v) {
+#if defined(__AVX512F__) && !defined(MERCER_PLAIN_VECTORS)
+    if constexpr (sizeof(T) == 4)
+        return _mm512_cmp_ps_mask((__m512)v, _mm512_setzero_ps(), _CMP_LE_OQ) != 0;
+    else
+        return _mm512_cmp_pd_mask((__m512d)v, _mm512_setzero_pd(), _CMP_LE_OQ) != 0;
+#else
     T lane[lanes<T>];
     store(lane, v);
     bool any = false;
     for (T x : lane) any |= x <= T(0);
     return any;
+#endif
 }
 
 MERCER_INLINE void store_as(float* p, Vector<float> v) {

@@ -415,7 +415,16 @@ def _duals() -> Iterator[Call]:
         }  # fmt: skip
 
     moved, endless = frozenset({"b", "sums"}), frozenset({"max_updates"})
-    for make in (dense, matrix, function):
+
+    def csr() -> dict[str, Any]:
+        return {
+            "kernel": "gaussian", "data": np.ones(2 * N),
+            "indices": np.tile(np.arange(2, dtype=np.uint32), N),
+            "indptr": np.arange(N + 1, dtype=np.int64) * 2, "n_inputs": D, "parameter": 1.0,
+            "dtype": "float64",
+        }  # fmt: skip
+
+    for make in (dense, csr, matrix, function):
         yield Call("KernelRows", make)
         rows = lambda make=make: _core.KernelRows(*make().values())  # noqa: E731
         yield Call("KernelRows.n", dict, of=lambda rows=rows: _Property(rows()))
@@ -459,10 +468,23 @@ def _duals() -> Iterator[Call]:
         )  # fmt: skip
 
 
+def _texts() -> Iterator[Call]:
+    yield Call("token_hashes", lambda: {
+        "characters": np.tile(np.array([97, 98, 32, 99], np.uint32), 100),
+        "starts": np.array([0, 7, 7, 400]), "in_words": np.ones(128, np.uint8),
+        "skipped": np.array([3, 5], np.uint64), "n_threads": 2,
+    })  # fmt: skip
+    yield Call("hashed_runs", lambda: {
+        "tokens": np.arange(50, dtype=np.uint64), "starts": np.array([0, 20, 20, 50]),
+        "orders": np.array([1, 3]), "key": np.array([7, 9], np.uint64), "n_columns": 30,
+        "with_signs": True, "normalize": True, "n_threads": 2,
+    })  # fmt: skip
+
+
 def calls() -> list[Call]:
     """All of them."""
     from _core_calls_kernels import fixed, kernels
     from _core_calls_leaves import leaves, trees
 
     groups = (_random, _binning, _products, _cosines, kernels, fixed, leaves, trees, _descent)
-    return [call for group in (*groups, _steps, _duals) for call in group()]
+    return [call for group in (*groups, _steps, _duals, _texts) for call in group()]

@@ -22,7 +22,7 @@ NUMBERS = (np.nan, np.inf, -np.inf, -1.0, 0.0, 5e-324, 1e308, -1e308)
 OTHERS = (None, "x", "gaussian\0", 1.5, 1 + 1j, b"bytes", [1.0], (), object(), np.float64(1.0))
 # Under a sanitizer a size that cannot be had ends the process instead of raising MemoryError.
 SANITIZED = bool(os.environ.get("ASAN_OPTIONS"))
-SIZES = frozenset({"size", "n_grids", "n", "cache_bytes", "count", "offsets", "n_bins"})
+SIZES = frozenset({"size", "n_grids", "n", "cache_bytes", "count", "offsets", "n_bins", "n_inputs"})
 MEMORY = 3 << 30  # so that what is too large is refused at once
 _FENCE = 64
 

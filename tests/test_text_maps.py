@@ -85,17 +85,6 @@ def test_rolling_hashes_are_those_of_materialised_ngrams(analyzer, signed):
         np.testing.assert_allclose(row, expected, atol=1e-12)
 
 
-def test_hash_of_a_run_follows_from_its_tokens_alone():
-    tokens = np.array([5, 2**63 + 11, 7, 2**64 - 1], dtype=np.uint64)
-    _, hashes = mercer.maps.text._runs(tokens, np.array([0, 4]), (1, 3))
-    turn, whole = 0x9E3779B97F4A7C15, 2**64
-    t = [int(token) for token in tokens]
-    expected = [(token + 1) % whole for token in t]
-    for i in (0, 1):
-        expected.append((((t[i] * turn + t[i + 1]) * turn + t[i + 2]) + 3) % whole)
-    assert [int(h) for h in hashes] == expected
-
-
 @pytest.mark.parametrize("normalize", [True, False])
 @pytest.mark.parametrize("orders", [(1,), (1, 2, 3), (3,)])
 @pytest.mark.parametrize("analyzer", ["word", "char"])
@@ -133,8 +122,10 @@ def test_texts_do_not_depend_on_each_other_or_on_their_pieces(monkeypatch):
     for i, text in enumerate(TEXTS):
         np.testing.assert_array_equal(fitted.transform([text]).toarray()[0], Z[i])
     monkeypatch.setattr(mercer.maps.text, "_PIECE", 10)
-    monkeypatch.setattr(mercer.maps.text, "_REMEMBERED", 2)
     np.testing.assert_array_equal(fitted.transform(TEXTS).toarray(), Z)
+    monkeypatch.setattr(mercer.maps.text, "_REMEMBERED", 2)
+    by_function = plain(n_components=30, analyzer=words).fit(TEXTS)
+    np.testing.assert_array_equal(by_function.transform(TEXTS).toarray(), Z)
     np.testing.assert_array_equal(fitted.transform_block(TEXTS, np.arange(30)), Z)
 
 
@@ -146,6 +137,16 @@ def test_every_sequence_of_texts_is_the_same(form):
     expected = plain(n_components=30).fit_transform(TEXTS).toarray()
     Z = plain(n_components=30).fit_transform(form(TEXTS))
     np.testing.assert_array_equal(Z.toarray(), expected)
+
+
+def words(text):
+    return maps.HashedNGrams().fit([text])._tokens()(text)
+
+
+@pytest.mark.rounding
+def test_the_core_finds_the_tokens_that_a_function_finds():
+    expected = plain(n_components=30, analyzer=words).fit_transform(TEXTS).toarray()
+    np.testing.assert_array_equal(plain(n_components=30).fit_transform(TEXTS).toarray(), expected)
 
 
 def test_a_function_may_find_the_tokens():

@@ -566,11 +566,12 @@ class AsyncSteps:
         """
 
 class KernelRows:
-    """Where rows of a kernel matrix K come from: dense rows X, left where they are; a matrix;
-    or a function.
+    """Where rows of a kernel matrix K come from: dense or CSR rows, left where they are; a
+    matrix; or a function.
 
     For X, ``kernel``, ``centre``, ``scale`` and ``parameter`` are those of
-    ``kernel_block``; rows are held in ``dtype``, "float32" or "float64". A function is
+    ``kernel_block``; rows are held in ``dtype``, "float32" or "float64". CSR rows are scaled
+    already, and not for "cauchy". A function is
     called as ``function(rows, first, last)``, with at most ``at_once`` rows, and returns
     columns ``first`` .. ``last - 1`` of them in ``dtype``. With ``single``, float32 rows
     have the errors of ``kernel_block`` with ``single``.
@@ -587,6 +588,17 @@ class KernelRows:
         dtype: str,
         n_threads: int,
         single: bool = False,
+    ) -> None: ...
+    @overload
+    def __init__(
+        self,
+        kernel: str,
+        data: _Float64s,
+        indices: _Uint32s,
+        indptr: _Int64s,
+        n_inputs: int,
+        parameter: float,
+        dtype: str,
     ) -> None: ...
     @overload
     def __init__(self, matrix: _Floats) -> None: ...
@@ -761,4 +773,42 @@ def route_rows(
     goes left, at least high right, and in between to both, in shares that change linearly;
     a row that has no projection goes to both in equal shares. Shares of a row sum to 1.
     The number of threads changes no bit.
+    """
+
+def token_hashes(
+    characters: _Uint32s,
+    starts: _Int64s,
+    in_words: NDArray[np.uint8] | None,
+    skipped: _Uint64s,
+    n_threads: int,
+) -> tuple[_Uint64s, _Int64s]:
+    """The hashes of the tokens of texts, text after text, and where each text's begin (n + 1).
+
+    Text i has the code points starts[i] .. starts[i + 1] - 1 of ``characters``. Tokens are
+    all runs of two or more of those for which ``in_words``, which may be shorter than
+    Unicode, is not 0; or, if it is None, every code point. A hash is the BLAKE2b digest of
+    8 bytes of the token in UTF-8, as a little-endian number. Tokens whose hash is in
+    ``skipped``, which ascends, are left out. The number of threads changes no bit.
+    """
+
+def hashed_runs(
+    tokens: _Uint64s,
+    starts: _Int64s,
+    orders: _Int64s,
+    key: _Uint64s,
+    n_columns: int,
+    with_signs: bool,
+    normalize: bool,
+    n_threads: int,
+) -> tuple[_Float64s, NDArray[np.int32], _Int64s]:
+    """Counts of the runs of tokens of texts in hashed columns, as a CSR matrix: data, indices
+    and where each text's begin (n + 1).
+
+    ``tokens`` and ``starts`` are those of ``token_hashes``, ``orders`` the lengths of the
+    runs, which ascend. The hash h of a run is that of the run without its last token times
+    0x9e3779b97f4a7c15 plus the last token's, to which its length is added. Of m(m(h +
+    key[0]) ^ key[1]), with the mixing function m of MurmurHash3, the high half gives the
+    column and the lowest bit the sign, if there are signs. Counts are divided by the
+    Euclidean length of those of all runs, if ``normalize``. The number of threads changes
+    no bit.
     """

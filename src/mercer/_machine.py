@@ -135,9 +135,10 @@ def _room(group: Path) -> int | None:
 def _kilobytes(file: str, name: str) -> int | None:
     """The number behind a name in a table of the system, in bytes."""
     try:
-        with open(_ROOT / file, encoding="ascii", errors="replace") as lines:
-            return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(name))
-    except (OSError, StopIteration):
+        with open(_ROOT / file, "rb", buffering=0) as table:  # asked for by every transform
+            _, behind, rest = (b"\n" + (table.read() or b"")).partition(f"\n{name}".encode())
+        return int(rest.split(maxsplit=1)[0]) * 1024 if behind else None
+    except OSError:
         return None
 
 

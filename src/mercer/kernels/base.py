@@ -211,6 +211,9 @@ class Stationary(Kernel):
         return np.ones(X.shape[0], dtype=X.dtype)
 
     def resolve(self, X: Data, sample_weight: NDArray | None = None) -> Self:
+        if self.is_resolved and isinstance(X, np.ndarray) and X.ndim == 2:
+            self.input_scale(X.shape[1])  # no number of X matters
+            return self
         X = X if isinstance(X, PreparedRows) else matrix(X, "X")
         if self.gamma == "scale":
             deviation = standard_deviation(X, sample_weight)

@@ -9,6 +9,7 @@ from scipy import sparse
 from mercer import _core
 from mercer._array import Matrix, check_memory, n_threads
 from mercer.kernels.base import Kernel, Stationary
+from mercer.kernels.distances import scaled
 
 __all__ = ["row_source", "scaled_rows"]
 
@@ -42,17 +43,17 @@ def row_source(
 ) -> _core.KernelRows:
     """A source of rows of ``kernel(X)`` for the core, any of them at any time.
 
-    Dense rows of kernels that the core knows are made there, by threads side by side. Anything else
-    is made in Python, where threads wait for each other. The kernel has its scale in numbers; X is
-    checked, and must not change. Rows are cached in ``dtype``, float32 or float64, but computed in
-    the precision that ``kernel(X)`` has. With ``single``, float32 numbers in the core are computed
-    with in float32, which takes less time and has an error of up to 2e-5. MemoryError if the rows
-    of X in the order of the core would not fit.
+    Dense and CSR rows of kernels that the core knows are made there, by threads side by side;
+    anything else, the Cauchy kernel of CSR rows included, in Python, where threads wait for each
+    other. The kernel has its scale in numbers; X is checked, and must not change. Rows are cached
+    in ``dtype``, float32 or float64, but computed in the precision that ``kernel(X)`` has. With
+    ``single``, float32 numbers in the core are computed with in float32, which takes less time and
+    has an error of up to 2e-5. MemoryError if the rows of X in the order of the core would not fit.
     """
     name = np.dtype(dtype).name
-    if isinstance(kernel, Stationary) and not sparse.issparse(X):
-        in_core = kernel._in_core()
-        if in_core is not None:
+    in_core = kernel._in_core() if isinstance(kernel, Stationary) else None
+    if in_core is not None:
+        if not sparse.issparse(X):
             check_memory(
                 1.1 * X.shape[0] * X.shape[1] * 8,
                 f"{X.shape[0]} rows of {X.shape[1]} inputs in the order of the core",
@@ -64,6 +65,8 @@ def row_source(
             return _core.KernelRows(
                 in_core[0], X, centre, scale, in_core[1], name, n_threads(n_jobs), single
             )
+        if in_core[0] != "cauchy" and X.shape[1] <= np.iinfo(np.uint32).max:
+            return _sparse_source(in_core, scaled(X, kernel.input_scale(X.shape[1])), name)
 
     def rows(wanted: NDArray[np.int64], first: int, last: int) -> NDArray:
         columns = X if last - first == X.shape[0] else X[first:last]
@@ -72,3 +75,15 @@ def row_source(
         return np.ascontiguousarray(out, dtype=name)
 
     return _core.KernelRows(X.shape[0], _AT_ONCE, rows, name)
+
+
+def _sparse_source(in_core: tuple[str, float], x: sparse.csr_array, name: str) -> _core.KernelRows:
+    """The source of scaled CSR rows of a kernel of the core."""
+    kernel, parameter = in_core
+    needed = 64.0 * x.shape[1] + 12.0 * x.nnz
+    check_memory(needed, f"rows of {x.shape[1]} sparse inputs", "use a feature map instead")
+    if not x.has_canonical_format:
+        x = x.copy()
+        x.sum_duplicates()
+    parts = x.data, x.indices.astype(np.uint32), x.indptr.astype(np.int64)
+    return _core.KernelRows(kernel, *parts, x.shape[1], parameter, name)

@@ -288,7 +288,7 @@ default="gaussian"
             as_needed = wide
         landmarks = as_needed(landmarks)
         for rows in row_chunks(X.shape[0], 16.0 * (m + n_columns)):
-            block = self.kernel_(as_needed(X[rows]), landmarks)
+            block = _kernel_matrix(self.kernel_, as_needed(X[rows]), landmarks)
             out[rows] = block if weights is None else times(block, weights)
         return out
 
@@ -319,6 +319,16 @@ def _is_tame(X: Matrix, landmarks: Matrix, weights: NDArray[np.float64] | None) 
     if not all(isinstance(one, np.ndarray) and one.dtype == np.float32 for one in (X, landmarks)):
         return False
     return weights is None or np.einsum("ij,ij->j", weights, weights).max(initial=0.0) <= _TAME**2
+
+
+def _kernel_matrix(kernel: Kernel, X: Matrix, landmarks: Matrix) -> NDArray:
+    """``kernel(X, landmarks)`` of checked data, without the checks where both are arrays alike."""
+    dense = isinstance(X, np.ndarray) and isinstance(landmarks, np.ndarray)
+    if not dense or X.ndim != 2 or X.dtype != landmarks.dtype:
+        return kernel(X, landmarks)
+    out = np.empty((X.shape[0], landmarks.shape[0]), dtype=X.dtype)
+    kernel._fill(out, X, landmarks)
+    return out
 
 
 def _is_triangle(weights: NDArray) -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
+from functools import cache
 from hashlib import blake2b
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
-from mercer import kernels
+from mercer import _core, kernels
 from mercer._array import check_memory, n_threads
 from mercer._random import RandomStateLike, Slot, Streams
 from mercer._state import State
@@ -25,11 +29,10 @@ from mercer.maps.drawn import LAST_KEY
 __all__ = ["HashedNGrams"]
 
 _LARGEST = 2**31 - 1  # columns, so that 32-bit indices do
-_PIECE = 2**20  # characters of the texts that are hashed together
+_PIECE = 2**22  # characters of the texts that are hashed together
 _BYTES_PER_CHARACTER = 64.0  # bytes of tokens, hashes and entries of n-grams of a piece of texts
 _REMEMBERED = 2**20  # tokens whose hashes are cached
-
-_TURN = np.uint64(0x9E3779B97F4A7C15)  # multiplies the hash of a run when a token joins it
+_ASCII, _UNICODE = 2**7, 0x110000  # code points
 
 
 @documented(SHARED)
@@ -63,7 +66,7 @@ class HashedNGrams(FeatureMap):
         estimates a cosine.
     {random_state}
     n_jobs : int or None, default=None
-        Kept for designs; texts are read by one thread.
+        Threads; None means all. What a function of yours finds tokens in is read by one.
 
     Attributes
     ----------
@@ -177,23 +180,20 @@ class HashedNGrams(FeatureMap):
 
     def _hashed(self, texts: NDArray) -> sparse.csr_array:
         """The features of a few texts."""
-        tokens, starts = _token_hashes(texts, self._tokens())
-        rows, hashes = _runs(tokens, starts, checked_orders(self._orders_))
-        columns, signs = self._places(hashes)
-        values = signs if self._signed_ else np.ones(len(rows))
-        if self._normalize_:
-            values = values / _lengths(rows, hashes, len(texts))[rows]
-        shape = (len(texts), self.n_features_out_)
-        result = sparse.csr_array(sparse.coo_array((values, (rows, columns)), shape=shape))
-        result.eliminate_zeros()  # where opposite signs met
-        return result
-
-    def _places(self, hashes: NDArray[np.uint64]) -> tuple[NDArray[np.int32], NDArray]:
-        """Columns and signs of n-grams: what the key makes of their hashes."""
+        threads = n_threads(self.n_jobs)
+        if callable(self._analyzer_):
+            tokens, starts = _hashes_of_tokens(texts, self._tokens())
+        else:
+            tokens, starts = _token_hashes(texts, self._analyzer_, self._stop_words_, threads)
         key = Streams(self.key_, np.zeros(1, dtype=np.int64)).bits(2, Slot.SIGN)[0]
-        mixed = _mixed(_mixed(hashes + key[0]) ^ key[1])
-        places = (mixed >> np.uint64(32)) * np.uint64(self.n_features_out_) >> np.uint64(32)
-        return places.astype(np.int32), 1.0 - 2.0 * (mixed & np.uint64(1))
+        orders = np.array(checked_orders(self._orders_), dtype=np.int64)
+        width, settings = self.n_features_out_, (self._signed_, self._normalize_)
+        data, indices, indptr = _core.hashed_runs(
+            tokens, starts, orders, key, width, *settings, threads
+        )
+        if len(data) <= np.iinfo(np.int32).max:
+            indptr = indptr.astype(np.int32)
+        return sparse.csr_array((data, indices, indptr), shape=(len(texts), width))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -226,9 +226,47 @@ def _pieces(texts: NDArray) -> Iterator[slice]:
 
 
 def _token_hashes(
+    texts: NDArray, analyzer: str, stop_words: str | None, threads: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Hashes of all tokens, text after text, and where each text starts, with the end.
+
+    Tokens are those of ``tokenizer(analyzer, stop_words)``.
+    """
+    lowered = [text.lower() for text in texts]
+    if analyzer == "char":
+        lowered = [re.sub(r"\s\s+", " ", text) for text in lowered]
+    starts = np.zeros(len(lowered) + 1, dtype=np.int64)
+    np.cumsum([len(text) for text in lowered], out=starts[1:])
+    together = "".join(lowered)
+    encoding = "utf-32-le" if sys.byteorder == "little" else "utf-32-be"
+    characters = np.array(memoryview(together.encode(encoding, "surrogatepass")).cast("I"))
+    in_words = None
+    if analyzer == "word":
+        in_words = _in_words(_ASCII if together.isascii() else _UNICODE)
+    skipped = np.empty(0, dtype=np.uint64) if stop_words is None else _english_hashes()
+    return _core.token_hashes(characters, starts, in_words, skipped, threads)
+
+
+@cache
+def _in_words(n: int) -> NDArray[np.uint8]:
+    """Which of the first n code points belong to words."""
+    marks = np.zeros(n, dtype=np.uint8)
+    for run in re.finditer(r"\w+", "".join(map(chr, range(n)))):
+        marks[run.start() : run.end()] = 1
+    return marks
+
+
+@cache
+def _english_hashes() -> NDArray[np.uint64]:
+    """The hashes of the commonest English words, in increasing order."""
+    known = _Hashes()
+    return np.array(sorted(known[word] for word in ENGLISH_STOP_WORDS), dtype=np.uint64)
+
+
+def _hashes_of_tokens(
     texts: NDArray, tokens: Callable[[str], list[str]]
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-    """Hashes of all tokens, text after text, and where each text starts, with the end."""
+    """The same for the tokens that a function finds."""
     known = _Hashes()
     parts, starts = [], np.zeros(len(texts) + 1, dtype=np.int64)
     for i, text in enumerate(texts):
@@ -238,46 +276,3 @@ def _token_hashes(
         if len(known) > _REMEMBERED:
             known.clear()
     return np.concatenate(parts), starts
-
-
-def _runs(
-    tokens: NDArray[np.uint64], starts: NDArray[np.int64], orders: tuple[int, ...]
-) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-    """Text and hash of every run of tokens of these lengths within a text.
-
-    The hash of a run follows from that of the run without its last token: no n-gram is ever put
-    together.
-    """
-    text = np.repeat(np.arange(len(starts) - 1, dtype=np.int32), np.diff(starts))
-    left = starts[1:][text] - np.arange(len(tokens))  # tokens from here to the end of the text
-    rows, hashes = [], []
-    run = np.zeros_like(tokens)
-    longest = int(np.diff(starts).max(initial=0))  # no text has a longer run
-    for order in range(1, min(orders[-1], max(longest, orders[0])) + 1):
-        run = run[: max(0, len(tokens) - order + 1)] * _TURN + tokens[order - 1 :]
-        if order in orders:
-            within = np.flatnonzero(left[: len(run)] >= order)
-            rows.append(text[within])
-            hashes.append(run[within] + np.uint64(order))
-    return np.concatenate(rows), np.concatenate(hashes)
-
-
-def _lengths(
-    rows: NDArray[np.int32], hashes: NDArray[np.uint64], n_rows: int
-) -> NDArray[np.float64]:
-    """Euclidean length of the counts of every text."""
-    order = np.lexsort((hashes, rows))
-    rows, hashes = rows[order], hashes[order]
-    fresh = np.ones(len(rows), dtype=bool)
-    fresh[1:] = (rows[1:] != rows[:-1]) | (hashes[1:] != hashes[:-1])
-    first = np.flatnonzero(fresh)
-    counts = np.diff(np.append(first, len(rows))).astype(np.float64)
-    return np.sqrt(np.bincount(rows[first], counts**2, n_rows))
-
-
-def _mixed(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A bijection of 64-bit numbers after which every bit depends on all (that of MurmurHash3)."""
-    half = np.uint64(33)
-    bits = (bits ^ (bits >> half)) * np.uint64(0xFF51AFD7ED558CCD)
-    bits = (bits ^ (bits >> half)) * np.uint64(0xC4CEB9FE1A85EC53)
-    return bits ^ (bits >> half)
