@@ -106,7 +106,7 @@ class KernelMachine(FeatureModel):
         """The design of the rows, whether scaler and map are those of the last fit, and solutions
         for every alpha if choosing among them gave any."""
         map_ = self._stated_map()
-        map_ = best_form(map_, self.solver, len(rows), self._is_ridge(), loss.quadratic)
+        map_ = best_form(map_, self.solver, len(rows), self._is_ridge(), loss, rows.are_here)
         path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
         settings = described(map_, self.scale, path, self._scoring())
         width = rows.X.shape[1:]

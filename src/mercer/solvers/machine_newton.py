@@ -1,0 +1,398 @@
+"""Newton's method for kernel machines of all rows, in the coefficients of the rows.
+
+A loss of the responses u = K a + b has slopes g and second derivatives W = R Rᵀ, row by row and
+with their weights. At the minimum the residual r = −(g + n alpha a) is zero, and so is the sum of
+g. With W less what a constant takes of it, W', a step is
+
+    (W' K + n alpha) δ = r - W db,   δ = (r - W db) / (n alpha) + R γ,
+    (Rᵀ K R + n alpha) γ = −Rᵀ K (r - W db) / (n alpha)
+
+where db is the step of the intercept for δ = 0. Conjugate gradients find γ: these are the equations
+of a weighted squared loss, as well conditioned as the kernel matrix and not as its square. Rows
+without curvature are solved by the first term of δ alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+
+from mercer.designs import KernelColumns
+from mercer.designs.kernel_rows import times
+from mercer.equations import spans_all_rows
+from mercer.problem import Problem
+from mercer.solvers.base import Clock, State, check_range
+from mercer.solvers.preconditioners import pivots_of, rank_for
+
+__all__ = ["MachineNewton", "MachineState", "is_by_rows"]
+
+Rows = NDArray[np.float64]  # (n, k), of all outputs or of those at work
+
+_COARSE = 1e-3  # tol from which products in the dtype of the data, maybe float32, lose nothing
+_KEPT = 1e-4  # share of the fall of F that the slope promises
+_HALVINGS = 30
+_IDLE = 3  # steps without a smaller residual that end the work
+_NOISE = 10.0 * float(np.finfo(np.float64).eps)  # rounding of F, relative
+_FLAT = 1e-10  # second derivative, in the mean over rows, below which a constant has none
+# A factor of the kernel is weighted anew in every step for each output, which takes as long as some
+# products with the kernel for one output, and a hundred for many, which BLAS multiplies faster.
+_FEW_OUTPUTS = 4
+_SHARE_OF_RANK = 0.5  # of that of a squared loss, whose factor is made but once
+_LONG = 60  # iterations of a step after which a factor, or one of more rows, is worth its time
+_MORE = 4  # times as many rows
+
+
+def is_by_rows(problem: Problem) -> bool:
+    """Whether this file has the method for a problem."""
+    loss = problem.loss
+    suits = loss.convex and loss.smooth and not loss.quadratic and problem.rows_are_here
+    return suits and spans_all_rows(problem) and problem.penalty.alpha > 0
+
+
+@dataclass(kw_only=True)
+class MachineState(State):
+    """A point. Numbers of outputs are (k,), or (1,) for the outputs of a joint loss together."""
+
+    machine: MachineNewton
+    coefficients: Rows  # a
+    linear: Rows  # K a
+    intercept: NDArray[np.float64]  # b
+    slopes: Rows  # g
+    values: NDArray[np.float64]  # F
+    relative: NDArray[np.float64]
+    least: NDArray[np.float64]  # the least of ``relative`` so far
+    idle: int = 0  # steps in a row that made none of ``least`` smaller
+
+    @property
+    def coef(self) -> NDArray:
+        """θ."""
+        problem = self.problem
+        theta = np.empty((problem.shape[0], problem.n_outputs), dtype=problem.dtype)
+        problem.weights_of(theta)[...] = self.coefficients
+        if problem.fit_intercept:
+            theta[-1] = self.intercept
+        return theta.reshape(problem.shape)
+
+    @property
+    def objective(self) -> float:
+        """F, summed over the outputs."""
+        return float(np.sum(self.values))
+
+
+class MachineNewton:
+    """The method for the machines of one kernel matrix, whose factor serves all strengths."""
+
+    def __init__(self, problem: Problem, tol: float, forcing: float, max_inner: int):
+        self._design: Any = problem.design
+        if isinstance(self._design, KernelColumns):
+            self._design = self._design.held()
+        self._tol, self._forcing, self._max_inner = tol, forcing, max_inner
+        self._coarse = np.dtype(problem.dtype if tol >= _COARSE else np.float64)
+        self._factor: NDArray | None = None  # F, FᵀF being about K
+        self._rank = 0  # most rows of F
+        self._is_long = False  # whether the last step took many iterations
+        self._y = problem.y.reshape(problem.n_rows, -1).astype(np.float64)
+        weights = np.ones(problem.n_rows) if problem.weights is None else problem.weights
+        self._weights = weights[:, None]
+        self._reference = self._of_constant(problem)
+
+    def _of_constant(self, problem: Problem) -> NDArray[np.float64]:
+        """The norm of r of the best constant model."""
+        start = np.zeros_like(self._y)
+        if problem.fit_intercept:
+            start += problem.initial()[-1]
+        norm = self._norm(problem, self._slopes(problem, start))
+        size = np.sqrt(_sums(problem, self._weights * np.square(self._y)))
+        return np.where(norm <= 4 * float(np.finfo(problem.dtype).eps) * size, np.inf, norm)
+
+    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> MachineState:
+        """The state at θ."""
+        both = theta.reshape(len(theta), -1).astype(np.float64)
+        a = problem.weights_of(both)
+        state = MachineState(
+            problem=problem,
+            clock=clock,
+            x=theta,
+            machine=self,
+            coefficients=a,
+            linear=np.zeros_like(a),
+            intercept=both[-1] if problem.fit_intercept else np.zeros(a.shape[1]),
+            slopes=a,
+            values=np.zeros(1),
+            relative=np.full(len(self._reference), np.inf),
+            least=np.full(len(self._reference), np.inf),
+        )
+        with clock.phase("gradient"):
+            self._look(problem, state, anew=bool(np.any(a)))
+        return state
+
+    def _look(self, problem: Problem, state: MachineState, anew: bool) -> None:
+        """Update what follows from the coefficients; the responses, too, if they are ``anew``."""
+        if anew:
+            state.linear = self._product(state.coefficients)
+        u = state.linear + state.intercept
+        state.slopes = self._slopes(problem, u)
+        square = _sums(problem, state.coefficients * state.linear)
+        state.values = self._losses(problem, u) + 0.5 * problem.penalty.alpha * square
+        residual = self._residual(problem, state)
+        norm = self._norm(problem, residual)
+        if problem.fit_intercept:
+            total = _sums(problem, np.square(state.slopes.sum(axis=0, keepdims=True)))
+            norm = np.hypot(norm, np.sqrt(total / problem.n_rows))
+        state.relative = norm / self._reference
+        state.optimality = float(state.relative.max())
+
+    def step(self, problem: Problem, state: MachineState) -> None:
+        """One step of Newton's method, as far along as F falls enough."""
+        with state.clock.phase("inner"):
+            change, linear, shift = self._solution(problem, state)
+        with state.clock.phase("gradient"):
+            length = self._length(problem, state, change, linear, shift)
+            state.coefficients = state.coefficients + length * change
+            state.linear = state.linear + length * linear
+            state.intercept = state.intercept + length * shift
+            self._look(problem, state, anew=False)
+            if state.optimality <= self._tol:  # by sums of products: now the truth
+                self._look(problem, state, anew=True)
+        check_range(problem, state.values)
+        better = state.relative < state.least
+        state.least = np.minimum(state.least, state.relative)
+        state.idle = 0 if np.any(better & (length > 0)) else state.idle + 1
+        if state.idle >= _IDLE or not np.any(length):
+            state.stalled = f"stalled at the limit of {problem.dtype}"
+
+    # -- the equations of a step -----------------------------------------------------------------
+
+    def _solution(
+        self, problem: Problem, state: MachineState
+    ) -> tuple[Rows, Rows, NDArray[np.float64]]:
+        """δ, K δ and the step of the intercept; zeros for outputs that are solved."""
+        ridge = problem.n_rows * problem.penalty.alpha
+        curvature = _Curvature(problem, state.linear + state.intercept, self._y)
+        at_work = state.relative > self._tol
+        columns = np.flatnonzero(np.broadcast_to(at_work, state.coefficients.shape[1:]))
+        curvature = curvature.of(columns)
+        residual = self._residual(problem, state)[:, columns]
+        shift = -curvature.shift(state.slopes[:, columns].sum(axis=0))
+        change = (residual - curvature.times(np.broadcast_to(shift, residual.shape))) / ridge
+        linear = self._product(change)
+        forcing = np.minimum(self._forcing, np.sqrt(state.relative[at_work]))
+        goal = forcing * np.sqrt(_sums(problem, np.square(residual)))
+        goal = np.maximum(goal, 0.5 * self._tol * self._reference[at_work])
+        inner = self._inner(problem, curvature, ridge, linear, goal)
+        shift = shift - curvature.mean(linear + inner[1])
+        full: list[NDArray[np.float64]] = []
+        for part in (change + inner[0], linear + inner[1], shift):
+            full.append(np.zeros((*part.shape[:-1], state.coefficients.shape[1])))
+            full[-1][..., columns] = part
+        return full[0], full[1], full[2]
+
+    def _inner(
+        self,
+        problem: Problem,
+        curvature: _Curvature,
+        ridge: float,
+        linear: Rows,
+        goal: NDArray[np.float64],
+    ) -> tuple[Rows, Rows]:
+        """R γ and K R γ by conjugate gradients, to ‖R ρ‖ ≤ goal for the residual ρ."""
+        change, response = np.zeros_like(linear), np.zeros_like(linear)
+        inverse = self._inverse(problem, curvature, ridge)
+        residual = -curvature.transposed(linear - curvature.mean(linear))
+        places, direction, slope = np.arange(linear.shape[1]), residual, np.zeros(len(goal))
+        for count in range(self._max_inner):
+            norms = np.sqrt(_sums(problem, np.square(curvature.root(residual))))
+            keep = norms > goal
+            if not keep.any():
+                break
+            if not keep.all():
+                places, goal, slope = places[keep], goal[keep], slope[keep]
+                curvature = curvature.of(keep)
+                residual, direction = residual[:, keep], direction[:, keep]
+            steepest = curvature.centred(inverse(residual, places))
+            last, slope = slope, _sums(problem, residual * steepest)
+            direction = steepest + slope / last * direction if count else steepest
+            moved = curvature.root(direction)
+            product = self._product(moved)
+            image = curvature.transposed(product - curvature.mean(product)) + ridge * direction
+            bend = _sums(problem, direction * image)
+            check_range(problem, bend)
+            length = np.divide(slope, bend, out=np.zeros_like(bend), where=bend > 0)
+            change[:, places] += length * moved
+            response[:, places] += length * product
+            residual = residual - length * image
+            if not length.any():
+                break
+        self._is_long = count >= _LONG
+        return change, response
+
+    def _inverse(
+        self, problem: Problem, curvature: _Curvature, ridge: float
+    ) -> Callable[[Rows, NDArray[np.int64]], Rows]:
+        """The preconditioner, a function of residuals and the places of their outputs."""
+        scale = curvature.scale
+        few = scale.shape[1] <= _FEW_OUTPUTS and not problem.loss.joint
+        if few or self._is_long:
+            with suppress(np.linalg.LinAlgError, MemoryError):
+                self._make_factor(problem)
+                if self._factor is not None:
+                    return _Reweighted(self._factor, scale, ridge)
+        return lambda residual, places: residual
+
+    def _make_factor(self, problem: Problem) -> None:
+        """The factor of the kernel; one of more rows where that of the last step was too short."""
+        n = problem.n_rows
+        if not isinstance(self._design, KernelColumns) or (self._rank and not self._is_long):
+            return
+        rank = self._rank * _MORE or int(np.ceil(_SHARE_OF_RANK * rank_for(n)))
+        if self._rank < n:
+            self._is_long, self._rank = False, min(rank, n)
+            bound = problem.loss.lipschitz
+            shift = n * problem.penalty.alpha / (bound if np.isfinite(bound) else 1.0)
+            self._factor = pivots_of(self._design, self._rank, 0, None, shift)
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def _product(self, v: Rows) -> Rows:
+        """K v."""
+        product = self._design.matvec(np.ascontiguousarray(v, dtype=self._coarse))
+        return product.astype(np.float64, copy=False)
+
+    def _slopes(self, problem: Problem, u: Rows) -> Rows:
+        return self._weights * problem.loss.gradient(u, self._y)
+
+    def _losses(self, problem: Problem, u: Rows) -> NDArray[np.float64]:
+        """Mean losses, one per group."""
+        return np.atleast_1d(problem.row_mean(problem.loss.value(u, self._y)))
+
+    def _residual(self, problem: Problem, state: MachineState) -> Rows:
+        ridge = problem.n_rows * problem.penalty.alpha
+        return -(state.slopes + ridge * state.coefficients)
+
+    def _norm(self, problem: Problem, residual: Rows) -> NDArray[np.float64]:
+        """Norms of S^(-1/2) r, that of the squared loss; rows of weight 0 are solved in a step."""
+        squares = np.square(residual)
+        np.divide(squares, self._weights, out=squares, where=self._weights > 0)
+        return np.sqrt(_sums(problem, squares))
+
+    def _length(
+        self,
+        problem: Problem,
+        state: MachineState,
+        change: Rows,
+        linear: Rows,
+        shift: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """Shares of a step by which F falls enough, one per group; 0 where there are none."""
+        alpha, a, moved = problem.penalty.alpha, state.coefficients, linear + shift
+        slope = _sums(problem, state.slopes * moved) / problem.n_rows
+        slope += alpha * _sums(problem, a * linear)
+        squares = [
+            _sums(problem, v * w) for v, w in ((a, state.linear), (a, linear), (change, linear))
+        ]
+        u = state.linear + state.intercept
+        length = np.where(slope < 0, 1.0, 0.0)
+        noise = _NOISE * np.abs(state.values)
+        for _ in range(_HALVINGS):
+            square = squares[0] + length * (2 * squares[1] + length * squares[2])
+            values = self._losses(problem, u + length * moved) + 0.5 * alpha * square
+            fallen = values <= state.values + _KEPT * length * slope + noise
+            if fallen.all():
+                return length
+            length = np.where(fallen, length, 0.5 * length)
+        return np.where(fallen, length, 0.0)
+
+
+class _Curvature:
+    """W = R Rᵀ at responses, R being a scale times a projection within every row."""
+
+    def __init__(self, problem: Problem, responses: Rows, y: Rows):
+        self._projection: Callable[[Rows], Rows] | None
+        self.scale, self._projection = problem.loss.curvature_root(responses, y)
+        self._has_intercept = problem.fit_intercept
+        if problem.weights is not None:
+            self.scale = self.scale * np.sqrt(problem.weights)[:, None]
+        n, k = self.scale.shape
+        if self._projection is None:
+            total = np.einsum("ij,ij->j", self.scale, self.scale)
+            # Where the loss is linear, a step of any length does; that of unit curvature is tried.
+            self._of_constants = 1.0 / np.where(total > _FLAT * n, total, n)
+        else:
+            units = [np.broadcast_to(np.eye(1, k, c), (n, k)) for c in range(k)]
+            total = np.stack([self.times(unit).sum(axis=0) for unit in units])
+            self._of_constants = np.linalg.pinv(total, rcond=_FLAT, hermitian=True)
+
+    def of(self, columns: NDArray) -> _Curvature:
+        """That of some independent outputs, by number or by a mask; of all of them, itself."""
+        if self._projection is not None or self.scale.shape[1] == 1:
+            return self
+        other = copy(self)
+        other.scale, other._of_constants = self.scale[:, columns], self._of_constants[columns]
+        return other
+
+    def root(self, v: Rows) -> Rows:
+        """R v."""
+        return self.scale * (v if self._projection is None else self._projection(v))
+
+    def transposed(self, v: Rows) -> Rows:
+        """Rᵀ v."""
+        scaled = self.scale * v
+        return scaled if self._projection is None else self._projection(scaled)
+
+    def times(self, v: Rows) -> Rows:
+        """W v."""
+        return self.root(self.transposed(v))
+
+    def shift(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The constants c for which W c adds up to these sums; 0 without an intercept."""
+        if not self._has_intercept:
+            return np.zeros_like(sums)
+        return (
+            self._of_constants @ sums if self._of_constants.ndim == 2 else self._of_constants * sums
+        )
+
+    def mean(self, v: Rows) -> NDArray[np.float64]:
+        """The constants c for which W (v − c) adds up to nothing."""
+        return self.shift(self.times(v).sum(axis=0))
+
+    def centred(self, v: Rows) -> Rows:
+        """v less its part within Rᵀ 1, which the intercept takes, and within rows."""
+        v = v if self._projection is None else self._projection(v)
+        shift = self.shift(self.root(v).sum(axis=0))
+        return v - self.transposed(np.broadcast_to(shift, v.shape)) if self._has_intercept else v
+
+
+class _Reweighted:
+    """(D FᵀF D + ridge I)⁻¹, up to a factor, for the scale D of each output."""
+
+    def __init__(self, factor: NDArray, scale: Rows, ridge: float):
+        self._factor, self._scale, self._inner = factor, scale, []
+        eps = float(np.finfo(factor.dtype).eps)
+        for column in scale.T:
+            weighted = factor * column.astype(factor.dtype)
+            inner = (weighted @ weighted.T).astype(np.float64)
+            diagonal = inner.diagonal()
+            # Raised by what rounding may have taken.
+            inner[np.diag_indices(len(inner))] += ridge + eps * float(diagonal.sum())
+            self._inner.append(linalg.cho_factor(inner, lower=True, check_finite=False))
+
+    def __call__(self, v: Rows, places: NDArray[np.int64]) -> Rows:
+        scale = self._scale[:, places]
+        inner = times(self._factor, scale * v)
+        for column, place in enumerate(places):
+            solved = linalg.cho_solve(self._inner[place], inner[:, column], check_finite=False)
+            inner[:, column] = solved
+        return v - scale * times(self._factor.T, inner)
+
+
+def _sums(problem: Problem, array: NDArray) -> NDArray[np.float64]:
+    """Sums over the rows of every output, (k,), or over all outputs of a joint loss, (1,)."""
+    sums = array.sum(axis=0)
+    return sums.sum(keepdims=True) if problem.loss.joint else sums
