@@ -36,8 +36,9 @@ __all__ = ["MachineNewton", "MachineState", "is_by_rows"]
 Rows = NDArray[np.float64]  # (n, k), of all outputs or of those at work
 
 _COARSE = 1e-3  # tol from which products in the dtype of the data, maybe float32, lose nothing
-_KEPT = 1e-4  # share of the fall of F that the slope promises
-_HALVINGS = 30
+_TRIALS = 30  # of the length of a step
+_SHORTER = 0.05  # least share of an interval, of either end, that a trial leaves
+_FLAT_SLOPE = 0.5  # slope of F at the end of a step, as a share of that at its start
 _IDLE = 3  # steps without a smaller residual that end the work
 _NOISE = 10.0 * float(np.finfo(np.float64).eps)  # rounding of F, relative
 _FLAT = 1e-10  # second derivative, in the mean over rows, below which a constant has none
@@ -68,7 +69,7 @@ class MachineState(State):
     values: NDArray[np.float64]  # F
     relative: NDArray[np.float64]
     least: NDArray[np.float64]  # the least of ``relative`` so far
-    idle: int = 0  # steps in a row that made none of ``least`` smaller
+    idle: int = 0  # steps in a row that made neither ``least`` nor F smaller
 
     @property
     def coef(self) -> NDArray:
@@ -153,6 +154,7 @@ class MachineNewton:
         """One step of Newton's method, as far along as F falls enough."""
         with state.clock.phase("inner"):
             change, linear, shift = self._solution(problem, state)
+        before = state.values
         with state.clock.phase("gradient"):
             length = self._length(problem, state, change, linear, shift)
             state.coefficients = state.coefficients + length * change
@@ -162,7 +164,8 @@ class MachineNewton:
             if state.optimality <= self._tol:  # by sums of products: now the truth
                 self._look(problem, state, anew=True)
         check_range(problem, state.values)
-        better = state.relative < state.least
+        # The residual may rise for some steps; F falls until rounding rules.
+        better = (state.relative < state.least) | (state.values < (1.0 - _NOISE) * before)
         state.least = np.minimum(state.least, state.relative)
         state.idle = 0 if np.any(better & (length > 0)) else state.idle + 1
         if state.idle >= _IDLE or not np.any(length):
@@ -175,21 +178,25 @@ class MachineNewton:
     ) -> tuple[Rows, Rows, NDArray[np.float64]]:
         """δ, K δ and the step of the intercept; zeros for outputs that are solved."""
         ridge = problem.n_rows * problem.penalty.alpha
-        curvature = _Curvature(problem, state.linear + state.intercept, self._y)
         at_work = state.relative > self._tol
         columns = np.flatnonzero(np.broadcast_to(at_work, state.coefficients.shape[1:]))
-        curvature = curvature.of(columns)
-        residual = self._residual(problem, state)[:, columns]
-        shift = -curvature.shift(state.slopes[:, columns].sum(axis=0))
-        change = (residual - curvature.times(np.broadcast_to(shift, residual.shape))) / ridge
-        linear = self._product(change)
+        curvature = _Curvature(problem, state.linear + state.intercept, self._y).of(columns)
+        slopes, residual = state.slopes[:, columns], self._residual(problem, state)[:, columns]
         forcing = np.minimum(self._forcing, np.sqrt(state.relative[at_work]))
         goal = forcing * np.sqrt(_sums(problem, np.square(residual)))
         goal = np.maximum(goal, 0.5 * self._tol * self._reference[at_work])
-        inner = self._inner(problem, curvature, ridge, linear, goal)
-        shift = shift - curvature.mean(linear + inner[1])
+        shift = -curvature.shift(slopes.sum(axis=0))
+        change = (residual - curvature.times(np.broadcast_to(shift, residual.shape))) / ridge
+        linear = self._product(change)
+
+        def rises() -> NDArray[np.bool_]:
+            of_intercept = slopes.sum(axis=0) * (shift - curvature.mean(linear))
+            return _sums(problem, residual * linear) <= _sums(problem, of_intercept[None])
+
+        self._inner(problem, curvature, ridge, goal, (change, linear), rises)
+        shift = shift - curvature.mean(linear)
         full: list[NDArray[np.float64]] = []
-        for part in (change + inner[0], linear + inner[1], shift):
+        for part in (change, linear, shift):
             full.append(np.zeros((*part.shape[:-1], state.coefficients.shape[1])))
             full[-1][..., columns] = part
         return full[0], full[1], full[2]
@@ -199,23 +206,28 @@ class MachineNewton:
         problem: Problem,
         curvature: _Curvature,
         ridge: float,
-        linear: Rows,
         goal: NDArray[np.float64],
-    ) -> tuple[Rows, Rows]:
-        """R γ and K R γ by conjugate gradients, to ‖R ρ‖ ≤ goal for the residual ρ."""
-        change, response = np.zeros_like(linear), np.zeros_like(linear)
+        step: tuple[Rows, Rows],
+        rises: Callable[[], NDArray[np.bool_]],
+    ) -> None:
+        """Add R γ and K R γ to δ and K δ of a ``step``, by conjugate gradients.
+
+        They end with ‖R ρ‖ ≤ goal for the residual ρ, and not while F ``rises`` along the step.
+        """
         inverse = self._inverse(problem, curvature, ridge)
-        residual = -curvature.transposed(linear - curvature.mean(linear))
-        places, direction, slope = np.arange(linear.shape[1]), residual, np.zeros(len(goal))
+        residual = -curvature.transposed(step[1] - curvature.mean(step[1]))
+        groups, direction, slope = np.arange(len(goal)), residual, np.zeros(len(goal))
         for count in range(self._max_inner):
-            norms = np.sqrt(_sums(problem, np.square(curvature.root(residual))))
-            keep = norms > goal
+            self._is_long = count >= _LONG
+            keep = np.sqrt(_sums(problem, np.square(curvature.root(residual)))) > goal[groups]
+            if not keep.all():
+                keep |= rises()[groups]
             if not keep.any():
                 break
             if not keep.all():
-                places, goal, slope = places[keep], goal[keep], slope[keep]
-                curvature = curvature.of(keep)
+                groups, slope, curvature = groups[keep], slope[keep], curvature.of(keep)
                 residual, direction = residual[:, keep], direction[:, keep]
+            places = np.arange(residual.shape[1]) if problem.loss.joint else groups
             steepest = curvature.centred(inverse(residual, places))
             last, slope = slope, _sums(problem, residual * steepest)
             direction = steepest + slope / last * direction if count else steepest
@@ -225,13 +237,11 @@ class MachineNewton:
             bend = _sums(problem, direction * image)
             check_range(problem, bend)
             length = np.divide(slope, bend, out=np.zeros_like(bend), where=bend > 0)
-            change[:, places] += length * moved
-            response[:, places] += length * product
+            step[0][:, places] += length * moved
+            step[1][:, places] += length * product
             residual = residual - length * image
             if not length.any():
                 break
-        self._is_long = count >= _LONG
-        return change, response
 
     def _inverse(
         self, problem: Problem, curvature: _Curvature, ridge: float
@@ -290,24 +300,43 @@ class MachineNewton:
         linear: Rows,
         shift: NDArray[np.float64],
     ) -> NDArray[np.float64]:
-        """Shares of a step by which F falls enough, one per group; 0 where there are none."""
+        """How far along a step F has fallen and is nearly flat, one share per group; 0 for nowhere.
+
+        F is convex along the step: where it rises too steeply a secant leads back, and where it
+        still falls as steeply as at half of the start the share is doubled.
+        """
         alpha, a, moved = problem.penalty.alpha, state.coefficients, linear + shift
-        slope = _sums(problem, state.slopes * moved) / problem.n_rows
-        slope += alpha * _sums(problem, a * linear)
-        squares = [
-            _sums(problem, v * w) for v, w in ((a, state.linear), (a, linear), (change, linear))
-        ]
-        u = state.linear + state.intercept
-        length = np.where(slope < 0, 1.0, 0.0)
-        noise = _NOISE * np.abs(state.values)
-        for _ in range(_HALVINGS):
-            square = squares[0] + length * (2 * squares[1] + length * squares[2])
-            values = self._losses(problem, u + length * moved) + 0.5 * alpha * square
-            fallen = values <= state.values + _KEPT * length * slope + noise
-            if fallen.all():
+        pairs = ((a, state.linear), (a, linear), (change, linear))
+        square, cross, bend = (alpha * _sums(problem, v * w) for v, w in pairs)
+
+        def look(length: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            u = state.linear + state.intercept + length * moved
+            slope = _sums(problem, self._slopes(problem, u) * moved) / problem.n_rows
+            value = self._losses(problem, u) + 0.5 * square
+            value += length * (cross + 0.5 * length * bend)
+            return value, slope + cross + length * bend
+
+        most = state.values + _NOISE * np.abs(state.values)
+        low, fall = np.zeros_like(most), look(np.zeros_like(most))[1]
+        slope_low, high, slope_high = fall, np.full_like(most, np.inf), fall
+        terms = _sums(problem, np.abs(state.slopes * moved)) / problem.n_rows
+        flat = _FLAT_SLOPE * np.abs(fall) + _NOISE * (terms + np.abs(cross))
+        length = np.where(fall < 0, 1.0, 0.0)
+        for trial in range(_TRIALS):
+            value, slope = look(length)
+            fallen = value <= most
+            done = (fallen & (np.abs(slope) <= flat)) | (fall >= 0)
+            if done.all():
                 return length
-            length = np.where(fallen, length, 0.5 * length)
-        return np.where(fallen, length, 0.0)
+            short = fallen & (slope < 0)
+            low, slope_low = np.where(short, length, low), np.where(short, slope, slope_low)
+            high, slope_high = np.where(short, high, length), np.where(short, slope_high, slope)
+            share = slope_low / np.where(slope_high > slope_low, slope_low - slope_high, np.inf)
+            if trial % 2:  # secants alone may take for ever
+                share = np.where(low > 0, 0.5, _SHORTER)
+            within = low + np.clip(share, _SHORTER, 1 - _SHORTER) * (high - low)
+            length = np.where(done, length, np.where(np.isfinite(high), within, 2 * length))
+        return np.where(done, length, low)
 
 
 class _Curvature:
