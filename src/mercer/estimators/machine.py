@@ -176,7 +176,7 @@ class KernelMachine(FeatureModel):
         if self.alpha is None and self.alphas is None and self._is_ridge():
             unit = rows.unit(loss)
             penalty = penalty if unit == 1 else replace(penalty, alpha=unit * penalty.alpha)
-        design, penalty = rows.in_span(design, penalty, self._is_ridge(), loss.quadratic)
+        design, penalty = rows.in_span(design, penalty, self._is_ridge(), loss)
         problem = rows.problem(design, loss, penalty, self.fit_intercept)
         unsaid = self.alpha is None and self.alphas is None and isinstance(self.penalty, str)
         return with_default_strength(problem) if unsaid and penalty.l1 else problem

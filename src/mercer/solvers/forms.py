@@ -11,6 +11,7 @@ from mercer.designs import Dense, Design, KernelColumns
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.penalties import Penalty, RKHSNorm
+from mercer.solvers.machine_newton import suits_rows
 
 __all__ = ["best_form", "in_span"]
 
@@ -43,7 +44,7 @@ def best_form(
         # Gradients by columns that are nearly dependent make slow progress, coefficients of rows
         # quick one.
         newton = solver in ("auto", "newton-cg") or isinstance(solver, solvers.NewtonCG)
-        by_rows = newton and loss.smooth and loss.convex and rows_are_here
+        by_rows = newton and suits_rows(loss) and rows_are_here
         return map_ if by_rows else map_.set_params(whiten=True)
     if not map_.whiten:
         return map_
@@ -62,16 +63,17 @@ def best_form(
 
 
 def in_span(
-    design: KernelColumns, penalty: Penalty, is_ridge: bool, is_quadratic: bool
+    design: KernelColumns, penalty: Penalty, is_ridge: bool, loss: Loss
 ) -> tuple[Design, Penalty]:
     """Columns of the kernel as solvers take them, with the penalty that "l2" means there.
 
-    Solvers of linear equations take the design as it is and cache what they like of it; Newton's
-    method takes a cached one. Other penalties than "l2" are of the columns as features.
+    Solvers of linear equations, and Newton's method by rows, take the design as it is and cache
+    what they like of it; Newton's method by columns takes a cached one. Other penalties than "l2"
+    are of the columns as features.
     """
     if not is_ridge:
         return Dense(design.toarray(), design.n_threads), penalty
-    if not is_quadratic:
+    if not (loss.quadratic or (design.symmetric and suits_rows(loss))):
         design = design.held()
     return design, RKHSNorm(penalty.alpha, design.landmark_design())
 

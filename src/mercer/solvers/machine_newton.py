@@ -18,7 +18,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,11 +26,13 @@ from scipy import linalg
 from mercer.designs import KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows
+from mercer.losses import Loss
 from mercer.problem import Problem
 from mercer.solvers.base import Clock, State, check_range
+from mercer.solvers.krylov import is_rough_enough, with_cached_kernel
 from mercer.solvers.preconditioners import pivots_of, rank_for
 
-__all__ = ["MachineNewton", "MachineState", "is_by_rows"]
+__all__ = ["MachineNewton", "MachineState", "is_by_rows", "suits_rows"]
 
 Rows = NDArray[np.float64]  # (n, k), of all outputs or of those at work
 
@@ -52,9 +53,13 @@ _MORE = 4  # times as many rows
 
 def is_by_rows(problem: Problem) -> bool:
     """Whether this file has the method for a problem."""
-    loss = problem.loss
-    suits = loss.convex and loss.smooth and not loss.quadratic and problem.rows_are_here
+    suits = suits_rows(problem.loss) and problem.rows_are_here
     return suits and spans_all_rows(problem) and problem.penalty.alpha > 0
+
+
+def suits_rows(loss: Loss) -> bool:
+    """Whether this file has the method for a loss."""
+    return loss.convex and loss.smooth and not loss.quadratic
 
 
 @dataclass(kw_only=True)
@@ -90,10 +95,12 @@ class MachineState(State):
 class MachineNewton:
     """The method for the machines of one kernel matrix, whose factor serves all strengths."""
 
-    def __init__(self, problem: Problem, tol: float, forcing: float, max_inner: int):
-        self._design: Any = problem.design
-        if isinstance(self._design, KernelColumns):
-            self._design = self._design.held()
+    def __init__(
+        self, problem: Problem, tol: float, forcing: float, max_inner: int, least_alpha: float
+    ):
+        curvature = max(1.0, problem.loss.lipschitz)  # of a row, in units of the squared loss's
+        rough = is_rough_enough(problem, tol, least_alpha / curvature)
+        self._design = with_cached_kernel(problem, "auto", rough).design
         self._tol, self._forcing, self._max_inner = tol, forcing, max_inner
         self._coarse = np.dtype(problem.dtype if tol >= _COARSE else np.float64)
         self._factor: NDArray | None = None  # F, FᵀF being about K
@@ -137,7 +144,7 @@ class MachineNewton:
     def _look(self, problem: Problem, state: MachineState, anew: bool) -> None:
         """Update what follows from the coefficients; the responses, too, if they are ``anew``."""
         if anew:
-            state.linear = self._product(state.coefficients)
+            state.linear = self._design.matvec(state.coefficients)
         u = state.linear + state.intercept
         state.slopes = self._slopes(problem, u)
         square = _sums(problem, state.coefficients * state.linear)
@@ -253,7 +260,7 @@ class MachineNewton:
             with suppress(np.linalg.LinAlgError, MemoryError):
                 self._make_factor(problem)
                 if self._factor is not None:
-                    return _Reweighted(self._factor, scale, ridge)
+                    return _Reweighted(self._factor, scale, ridge, self._design.n_threads)
         return lambda residual, places: residual
 
     def _make_factor(self, problem: Problem) -> None:
@@ -401,8 +408,9 @@ class _Curvature:
 class _Reweighted:
     """(D FᵀF D + ridge I)⁻¹, up to a factor, for the scale D of each output."""
 
-    def __init__(self, factor: NDArray, scale: Rows, ridge: float):
-        self._factor, self._scale, self._inner = factor, scale, []
+    def __init__(self, factor: NDArray, scale: Rows, ridge: float, n_jobs: int):
+        self._factor, self._scale, self._n_jobs = factor, scale, n_jobs
+        self._inner = []
         eps = float(np.finfo(factor.dtype).eps)
         for column in scale.T:
             weighted = factor * column.astype(factor.dtype)
@@ -414,11 +422,11 @@ class _Reweighted:
 
     def __call__(self, v: Rows, places: NDArray[np.int64]) -> Rows:
         scale = self._scale[:, places]
-        inner = times(self._factor, scale * v)
+        inner = times(self._factor, scale * v, self._n_jobs)
         for column, place in enumerate(places):
             solved = linalg.cho_solve(self._inner[place], inner[:, column], check_finite=False)
             inner[:, column] = solved
-        return v - scale * times(self._factor.T, inner)
+        return v - scale * times(self._factor.T, inner, self._n_jobs)
 
 
 def _sums(problem: Problem, array: NDArray) -> NDArray[np.float64]:

@@ -116,7 +116,8 @@ class NewtonCG(Solver):
         if not is_by_rows(problem) or not min(alphas, default=0.0) > 0:
             return ()
         with clock.phase("hold"):
-            return (MachineNewton(problem, self.tol, self.inner_tol, self.max_inner),)
+            least = min(alphas)
+            return (MachineNewton(problem, self.tol, self.inner_tol, self.max_inner, least),)
 
     def init(
         self,
