@@ -85,7 +85,7 @@ class Loss:
 
         P is None where it is the identity, as for all losses that are not joint.
         """
-        return np.sqrt(self.hessian(u, y)), None
+        return np.sqrt(np.maximum(self.hessian(u, y), 0.0)), None
 
     def hessian_product(self, u: NDArray, y: NDArray, du: NDArray) -> NDArray:
         """∇²ℓ(y, u)·du."""

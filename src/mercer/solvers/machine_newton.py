@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from mercer.designs import KernelColumns
+from mercer.designs import FixedPointKernel, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows
 from mercer.losses import Loss
@@ -36,7 +36,7 @@ __all__ = ["MachineNewton", "MachineState", "is_by_rows", "suits_rows"]
 
 Rows = NDArray[np.float64]  # (n, k), of all outputs or of those at work
 
-_COARSE = 1e-3  # tol from which products in the dtype of the data, maybe float32, lose nothing
+_COARSE = 1e-3  # tol from which sums of products in float32 may stand for responses until the end
 _TRIALS = 30  # of the length of a step
 _SHORTER = 0.05  # least share of an interval, of either end, that a trial leaves
 _FLAT_SLOPE = 0.5  # slope of F at the end of a step, as a share of that at its start
@@ -99,10 +99,13 @@ class MachineNewton:
         self, problem: Problem, tol: float, forcing: float, max_inner: int, least_alpha: float
     ):
         curvature = max(1.0, problem.loss.lipschitz)  # of a row, in units of the squared loss's
-        rough = is_rough_enough(problem, tol, least_alpha / curvature)
-        self._design = with_cached_kernel(problem, "auto", rough).design
+        rough = is_rough_enough(problem, 1.0, least_alpha / curvature)
+        design = problem.design
+        rough = rough and isinstance(design, KernelColumns) and FixedPointKernel.fits(design)
+        self._design = with_cached_kernel(problem, "auto" if rough else True, rough).design
         self._tol, self._forcing, self._max_inner = tol, forcing, max_inner
-        self._coarse = np.dtype(problem.dtype if tol >= _COARSE else np.float64)
+        self._dtype = np.dtype(problem.dtype)  # of products within a step
+        self._is_fine = tol < _COARSE and self._dtype != np.float64
         self._factor: NDArray | None = None  # F, FᵀF being about K
         self._rank = 0  # most rows of F
         self._is_long = False  # whether the last step took many iterations
@@ -167,8 +170,8 @@ class MachineNewton:
             state.coefficients = state.coefficients + length * change
             state.linear = state.linear + length * linear
             state.intercept = state.intercept + length * shift
-            self._look(problem, state, anew=False)
-            if state.optimality <= self._tol:  # by sums of products: now the truth
+            self._look(problem, state, anew=self._is_fine)
+            if state.optimality <= self._tol and not self._is_fine:  # by sums of products
                 self._look(problem, state, anew=True)
         check_range(problem, state.values)
         # The residual may rise for some steps; F falls until rounding rules.
@@ -278,8 +281,8 @@ class MachineNewton:
     # -- rows ------------------------------------------------------------------------------------
 
     def _product(self, v: Rows) -> Rows:
-        """K v."""
-        product = self._design.matvec(np.ascontiguousarray(v, dtype=self._coarse))
+        """K v, for the equations of a step: maybe rounded."""
+        product = self._design.matvec(np.ascontiguousarray(v, dtype=self._dtype))
         return product.astype(np.float64, copy=False)
 
     def _slopes(self, problem: Problem, u: Rows) -> Rows:
