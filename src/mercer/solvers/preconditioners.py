@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
-from scipy.linalg import lapack
+from scipy import linalg
 
-from mercer._array import available_memory, check_memory
+from mercer._array import available_memory, check_memory, row_chunks
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows
 from mercer.equations.dense import upper_factor
-from mercer.equations.factor import lower
+from mercer.equations.factor import lower_in_place
 from mercer.maps.landmarks import pivoted_cholesky
 from mercer.maps.partition import grown
 from mercer.problem import Problem
@@ -45,6 +45,7 @@ _LEAF = 320  # most rows of a leaf: inverses of all then cost as much as a few p
 # Shift, in units of the diagonal, from which there are so few iterations that leaves cost more than
 # they save: 12 become 8 at .3 (covtype), but 31 become 12 at .03 (ijcnn1, 20 000 rows).
 _MOST_SHIFT = 0.05
+_STRIP = 512  # rows of a triangle that are multiplied together
 _LEAST_SHIFT = 1e-6  # per row of a leaf, below which its inverse in float32 may be indefinite
 
 
@@ -222,11 +223,11 @@ class Restricted:
 
     ::
 
-        (1/p) (M, 1)ᵀ (M, 1) + alpha diag(M, 0) = RᵀR,    R = A diag(T, 1),    M = k(L, L) = TᵀT
+        (1/p) (M, 1)ᵀ (M, 1) + alpha diag(M, 0) = Bᵀ A B,    B = diag(T, 1),    M = k(L, L) = TᵀT
 
-    where AᵀA is (1/p) T Tᵀ + alpha I with the intercept. The inverse of R is computed as such:
-    products with it run on the threads of the products with the kernel. ``jitter`` is the penalty's
-    addition to the diagonal of M, and ``dtype`` that of the columns of all rows.
+    where A is (1/p) T Tᵀ + alpha I with the intercept. The two factors, of M and of A without the
+    intercept, are all that is held: p² numbers each. ``jitter`` is the penalty's addition to the
+    diagonal of M, and ``dtype`` that of the columns of all rows.
 
     Rudi, Carratino and Rosasco (2017), FALKON: an optimal large scale kernel method.
     """
@@ -234,54 +235,68 @@ class Restricted:
     def __init__(
         self, matrix: Design, jitter: float, fit_intercept: bool, dtype: DTypeLike | None = None
     ):
-        self._check_memory(24.0, matrix.shape[0])
+        p = matrix.shape[0]
+        check_memory(
+            16.0 * p * p,
+            f"a preconditioner for {p} landmarks",
+            "use solver='block', or fewer landmarks",
+        )
         self._triangle = upper_factor(matrix, jitter, dtype)
-        self._fit_intercept = fit_intercept
+        self._sums = self._triangle.sum(axis=1) / p if fit_intercept else None
         self._last: tuple[float, NDArray[np.float64]] | None = None
 
     def __call__(
         self, v: NDArray[np.float64], strengths: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """The inverse times v (p + 1, C), with a strength (C,) for every column."""
-        out = np.empty(v.shape)
+        out = np.array(v, order="F")
+        p = len(self._triangle)
+        out[:p] = _solved(self._triangle, out[:p], transposed=True)
         for alpha in np.unique(strengths):
             columns = strengths == alpha
-            inverse = self._inverse(float(alpha))
-            # Few long rows times a matrix: BLAS does that in half the time of few columns.
-            rows = np.ascontiguousarray(v[:, columns].T)
-            out[:, columns] = (rows @ inverse @ inverse.T).T
+            out[:, columns] = self._inner(float(alpha), out[:, columns])
+        out[:p] = _solved(self._triangle, out[:p], transposed=False)
         return out
 
-    def _inverse(self, alpha: float) -> NDArray[np.float64]:
-        """R⁻¹ of one strength; the last one is cached."""
-        if self._last is not None and self._last[0] == alpha:
-            return self._last[1]
-        self._last = None
-        p = len(self._triangle)
-        side = p + self._fit_intercept
-        self._check_memory(16.0, side)
-        inner = np.empty((side, side))
-        np.matmul(self._triangle, self._triangle.T, out=inner[:p, :p])
-        inner[:p, :p] /= p
-        inner[np.diag_indices(p)] += alpha
-        if self._fit_intercept:
-            inner[p, :p] = inner[:p, p] = self._triangle.sum(axis=1) / p
-            inner[p, p] = 1.0
-        least = side * float(np.finfo(np.float64).eps) * float(inner.diagonal().max())
-        inner[np.diag_indices(side)] += least
-        upper = lower(inner).T
-        inner[:, :p] = upper[:, :p] @ self._triangle
-        inner[:, p:] = upper[:, p:]
-        # The transpose of a C-ordered array is what LAPACK takes without a copy.
-        inverse = lapack.dtrtri(inner.T, lower=1, overwrite_c=1)[0].T
-        self._last = (alpha, inverse)
-        return inverse
+    def _inner(self, alpha: float, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A⁻¹ v, whose last row is that of the intercept."""
+        if self._last is None or self._last[0] != alpha:
+            self._last = None  # its memory is that of the next
+            self._last = alpha, self._factor(alpha)
+        upper = self._last[1].T
 
-    @staticmethod
-    def _check_memory(n_bytes: float, side: int) -> None:
-        """Refuse matrices that do not fit, given the bytes per entry."""
-        check_memory(
-            n_bytes * side * side,
-            f"a preconditioner for {side} landmarks",
-            "use solver='block', or fewer landmarks",
-        )
+        def inverse(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+            return _solved(upper, _solved(upper, rows, transposed=True), transposed=False)
+
+        p = len(upper)
+        x = inverse(v[:p])
+        if self._sums is None:
+            return x
+        of_constant = inverse(self._sums[:, None])
+        rest = 1.0 - float(self._sums @ of_constant[:, 0])
+        # Rounding of the two terms hides less.
+        constant = (v[p:] - self._sums @ x) / max(rest, p * float(np.finfo(np.float64).eps))
+        return np.vstack([x - of_constant * constant, constant])
+
+    def _factor(self, alpha: float) -> NDArray[np.float64]:
+        """The lower factor of (1/p) T Tᵀ + alpha I, raised by its rounding."""
+        triangle, p = self._triangle, len(self._triangle)
+        inner = np.empty((p, p))
+        for rows in row_chunks(p, 1.0, _STRIP):  # what is right of the diagonal is all there is
+            start, stop = rows.start, rows.stop
+            np.matmul(triangle[rows, start:], triangle[:stop, start:].T, out=inner[rows, :stop])
+            inner[:start, rows] = inner[rows, :start].T
+        inner /= p
+        diagonal = inner.diagonal() + alpha
+        least = p * float(np.finfo(np.float64).eps) * float(diagonal.max())
+        inner[np.diag_indices(p)] = diagonal + least
+        if not lower_in_place(inner):
+            raise np.linalg.LinAlgError("the landmarks' equations are not positive definite.")
+        return inner
+
+
+def _solved(
+    upper: NDArray[np.float64], v: NDArray[np.float64], transposed: bool
+) -> NDArray[np.float64]:
+    """T⁻¹ v or T⁻ᵀ v."""
+    return linalg.solve_triangular(upper, v, trans=int(transposed), check_finite=False)
