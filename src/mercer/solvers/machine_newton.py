@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from mercer._blas import cholesky_in_place
 from mercer.designs import FixedPointKernel, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows
@@ -421,14 +422,16 @@ class _Reweighted:
             diagonal = inner.diagonal()
             # Raised by what rounding may have taken.
             inner[np.diag_indices(len(inner))] += ridge + eps * float(diagonal.sum())
-            self._inner.append(linalg.cho_factor(inner, lower=True, check_finite=False))
+            if not cholesky_in_place(inner):
+                raise np.linalg.LinAlgError("the weighted factor has no inverse.")
+            self._inner.append(inner.T)
 
     def __call__(self, v: Rows, places: NDArray[np.int64]) -> Rows:
         scale = self._scale[:, places]
         inner = times(self._factor, scale * v, self._n_jobs)
         for column, place in enumerate(places):
-            solved = linalg.cho_solve(self._inner[place], inner[:, column], check_finite=False)
-            inner[:, column] = solved
+            factor = self._inner[place], True
+            inner[:, column] = linalg.cho_solve(factor, inner[:, column], check_finite=False)
         return v - scale * times(self._factor.T, inner, self._n_jobs)
 
 
