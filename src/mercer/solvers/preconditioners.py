@@ -45,6 +45,10 @@ _LEAF = 320  # most rows of a leaf: inverses of all then cost as much as a few p
 # Shift, in units of the diagonal, from which there are so few iterations that leaves cost more than
 # they save: 12 become 8 at .3 (covtype), but 31 become 12 at .03 (ijcnn1, 20 000 rows).
 _MOST_SHIFT = 0.05
+# Share of the trace that few landmarks may leave, in units of float32's precision: with less,
+# weights grow until their rounding shows; with more, the few fall short of all.
+_APART = 0.25
+_ROUGH = 0.1  # share that a quarter of the landmarks leaves of a kernel that tells all apart
 _STRIP = 512  # rows of a triangle that are multiplied together
 _LEAST_SHIFT = 1e-6  # per row of a leaf, below which its inverse in float32 may be indefinite
 
@@ -229,6 +233,10 @@ class Restricted:
     intercept, are all that is held: p² numbers each. ``jitter`` is the penalty's addition to the
     diagonal of M, and ``dtype`` that of the columns of all rows.
 
+    Where float32 cannot tell landmarks apart, their weights would grow until only rounding is left.
+    The inverse is then that of a few landmarks of which it can tell all others, and leaves the
+    weights of these others alone: F (r, p), the factor of the few, takes the place of T in A.
+
     Rudi, Carratino and Rosasco (2017), FALKON: an optimal large scale kernel method.
     """
 
@@ -241,21 +249,32 @@ class Restricted:
             f"a preconditioner for {p} landmarks",
             "use solver='block', or fewer landmarks",
         )
-        self._triangle = upper_factor(matrix, jitter, dtype)
-        self._sums = self._triangle.sum(axis=1) / p if fit_intercept else None
+        self._few: NDArray[np.int64] | None = None
+        few = None if jitter or dtype != np.float32 else _told_apart(matrix)
+        if few is not None:
+            self._few, self._rows = few
+            self._triangle = np.asfortranarray(self._rows[:, self._few])
+        else:
+            self._rows = self._triangle = upper_factor(matrix, jitter, dtype)
+        self._sums = self._rows.sum(axis=1) / p if fit_intercept else None
         self._last: tuple[float, NDArray[np.float64]] | None = None
 
     def __call__(
         self, v: NDArray[np.float64], strengths: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """The inverse times v (p + 1, C), with a strength (C,) for every column."""
-        out = np.array(v, order="F")
-        p = len(self._triangle)
-        out[:p] = _solved(self._triangle, out[:p], transposed=True)
+        r, p = self._rows.shape
+        places: Any = (
+            slice(None) if self._few is None else np.append(self._few, np.arange(p, len(v)))
+        )
+        x = np.array(v[places], order="F")
+        x[:r] = _solved(self._triangle, x[:r], transposed=True)
         for alpha in np.unique(strengths):
             columns = strengths == alpha
-            out[:, columns] = self._inner(float(alpha), out[:, columns])
-        out[:p] = _solved(self._triangle, out[:p], transposed=False)
+            x[:, columns] = self._inner(float(alpha), x[:, columns])
+        x[:r] = _solved(self._triangle, x[:r], transposed=False)
+        out = np.zeros(v.shape)
+        out[places] = x
         return out
 
     def _inner(self, alpha: float, v: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -280,19 +299,43 @@ class Restricted:
 
     def _factor(self, alpha: float) -> NDArray[np.float64]:
         """The lower factor of (1/p) T Tᵀ + alpha I, raised by its rounding."""
-        triangle, p = self._triangle, len(self._triangle)
-        inner = np.empty((p, p))
-        for rows in row_chunks(p, 1.0, _STRIP):  # what is right of the diagonal is all there is
+        factor, (r, p) = self._rows, self._rows.shape
+        inner = np.empty((r, r))
+        for rows in row_chunks(r, 1.0, _STRIP):
             start, stop = rows.start, rows.stop
-            np.matmul(triangle[rows, start:], triangle[:stop, start:].T, out=inner[rows, :stop])
+            first = start if self._few is None else 0  # of a triangle, what is left of it is 0
+            np.matmul(factor[rows, first:], factor[:stop, first:].T, out=inner[rows, :stop])
             inner[:start, rows] = inner[rows, :start].T
         inner /= p
         diagonal = inner.diagonal() + alpha
-        least = p * float(np.finfo(np.float64).eps) * float(diagonal.max())
-        inner[np.diag_indices(p)] = diagonal + least
+        least = r * float(np.finfo(np.float64).eps) * float(diagonal.max())
+        inner[np.diag_indices(r)] = diagonal + least
         if not lower_in_place(inner):
             raise np.linalg.LinAlgError("the landmarks' equations are not positive definite.")
         return inner
+
+
+def _told_apart(matrix: Design) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+    """Landmarks that all others follow from in float32, and F (r, p) with FᵀF about M.
+
+    None where the kernel is so rough that these are all of them.
+    """
+    if not isinstance(matrix, KernelColumns):
+        return None
+
+    def columns(rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+        out[...] = matrix.block(rows).T
+
+    corner, least = _blocks(matrix, None), _APART * float(np.finfo(np.float32).eps)
+    p, diagonal = matrix.shape[0], matrix.diagonal()
+    for most in (p // 4, p):
+        few, factor = pivoted_cholesky(diagonal, corner, columns, max(1, most), 0, least)
+        left = float(diagonal.sum()) - float(np.einsum("ij,ij->", factor, factor))
+        if len(few) < most:
+            return few, factor
+        if left > _ROUGH * float(diagonal.sum()):
+            return None
+    return few, factor
 
 
 def _solved(
