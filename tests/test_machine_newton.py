@@ -150,6 +150,16 @@ def test_a_path_is_that_of_its_strengths(loss, rng):
         np.testing.assert_allclose(result.coef, truth, atol=1e-6 * np.abs(truth).max())
 
 
+def test_any_design_may_be_the_kernel(rng):
+    X, y = rng.normal(size=(N, 3)), targets(losses.Logistic(), 0, rng, N)
+    K = kernel_of(X, Gaussian(0.5))
+    found, truth = (
+        NewtonCG(tol=1e-9).solve(machine(design, y, losses.Logistic(), 1e-3)).coef
+        for design in (Dense(K.toarray()), K)
+    )
+    np.testing.assert_allclose(found, truth, atol=1e-6)
+
+
 def test_a_path_down_to_no_penalty_is_solved_by_columns(rng):
     y, K = targets(losses.Huber(), 0, rng, 20), kernel_of(rng.normal(size=(20, 3)), Gaussian(0.5))
     results = NewtonCG(tol=1e-3).solve_path(machine(K, y, losses.Huber(), 1.0), [1e-2, 0.0])

@@ -100,6 +100,7 @@ class MachineNewton:
         self, problem: Problem, tol: float, forcing: float, max_inner: int, least_alpha: float
     ):
         curvature = max(1.0, problem.loss.lipschitz)  # of a row, in units of the squared loss's
+        self._least_shift = problem.n_rows * least_alpha / curvature  # infinitely curved: 0
         rough = is_rough_enough(problem, 1.0, least_alpha / curvature)
         design = problem.design
         rough = rough and isinstance(design, KernelColumns) and FixedPointKernel.fits(design)
@@ -275,9 +276,9 @@ class MachineNewton:
         rank = self._rank * _MORE or int(np.ceil(_SHARE_OF_RANK * rank_for(n)))
         if self._rank < n:
             self._is_long, self._rank = False, min(rank, n)
-            bound = problem.loss.lipschitz
-            shift = n * problem.penalty.alpha / (bound if np.isfinite(bound) else 1.0)
-            self._factor = pivots_of(self._design, self._rank, 0, None, shift)
+            self._factor = pivots_of(self._design, self._rank, 0, None, self._least_shift)
+            if len(self._factor) < self._rank:  # as good as any
+                self._rank = n
 
     # -- rows ------------------------------------------------------------------------------------
 
