@@ -21,7 +21,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
+from scipy.linalg import lapack
 
 from mercer._blas import cholesky_in_place
 from mercer.designs import FixedPointKernel, KernelColumns
@@ -431,8 +431,7 @@ class _Reweighted:
         scale = self._scale[:, places]
         inner = times(self._factor, scale * v, self._n_jobs)
         for column, place in enumerate(places):
-            factor = self._inner[place], True
-            inner[:, column] = linalg.cho_solve(factor, inner[:, column], check_finite=False)
+            inner[:, column] = lapack.dpotrs(self._inner[place], inner[:, column], lower=1)[0]
         return v - scale * times(self._factor.T, inner, self._n_jobs)
 
 
