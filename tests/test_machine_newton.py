@@ -76,7 +76,7 @@ def test_the_objective_never_rises(loss, rng):
     y, K = targets(loss, 3, rng, N), kernel_of(rng.normal(size=(N, 3)), Gaussian(0.5))
     trace = NewtonCG(tol=1e-9).solve(machine(K, y, loss, 1e-6)).trace
     values = np.array([row.objective for row in trace])
-    assert np.all(np.diff(values) <= 1e-13 * values[:-1])
+    assert np.all(np.diff(values) <= 1e-10 * values[:-1])  # of sums that cancel
 
 
 def test_outputs_are_solved_as_if_alone(loss, rng):
@@ -111,6 +111,7 @@ def test_factors_of_any_rank_change_the_way_and_not_the_goal(loss, n_outputs, rn
     truth = NewtonCG(tol=1e-10).solve(machine(K, y, loss, 1e-4)).coef
     for long, share in ((0, 0.02), (0, 1.0), (10**6, 0.1)):
         monkeypatch.setattr(machine_newton, "_LONG", long)
+        monkeypatch.setattr(machine_newton, "_HARD", 0.0)
         monkeypatch.setattr(machine_newton, "_SHARE_OF_RANK", share)
         found = NewtonCG(tol=1e-10).solve(machine(K, y, loss, 1e-4)).coef
         np.testing.assert_allclose(found, truth, atol=1e-6 * np.abs(truth).max())
@@ -213,14 +214,14 @@ def test_leaves_are_solved_in_float64_where_float32_is_too_short(rng):
     X = rng.normal(size=(300, 2))
     labels = X[:, 0] * X[:, 1] > 0
     settings = {"kernel": "gaussian", "loss": "logistic", "leaf_size": 100, "random_state": 0}
-    for alpha in (1e-3, 1e-8):
+    for alpha in (1e-3, 1e-6):
         models = [
-            LocalKernelClassifier(alpha=alpha, tol=1e-4, **settings).fit(X.astype(dtype), labels)
+            LocalKernelClassifier(alpha=alpha, tol=1e-6, **settings).fit(X.astype(dtype), labels)
             for dtype in (np.float32, np.float64)
         ]
         decisions = [model.decision_function(X.astype(np.float32)) for model in models]
         unit = np.abs(decisions[1]).max()
-        np.testing.assert_allclose(decisions[0] / unit, decisions[1] / unit, atol=1e-2)
+        np.testing.assert_allclose(decisions[0] / unit, decisions[1] / unit, atol=1e-4)
 
 
 def test_the_root_of_the_second_derivatives_is_one(loss, rng):

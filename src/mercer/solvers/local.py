@@ -35,6 +35,7 @@ from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
 from mercer.problem.precision import ENOUGH, rounding
 from mercer.solvers.base import Result
+from mercer.solvers.machine_newton import suits_rows
 from mercer.solvers.newton import NewtonCG
 from mercer.solvers.smoothing import Smoothing
 
@@ -265,7 +266,9 @@ class _Leaves:
         self, X: Any, y: NDArray[np.float64], weights: NDArray[np.float64] | None
     ) -> tuple[Problem, list[Result]]:
         """The problem of a leaf at the first strength, and the results of all."""
-        design = KernelColumns(X, self.map.kernel_, n_jobs=1).held()
+        design = KernelColumns(X, self.map.kernel_, n_jobs=1)
+        if not suits_rows(self.loss):
+            design = design.held()
         total = float(len(y)) if weights is None else float(weights.sum())
         alphas = [ridge / total for ridge in self.ridges]
         target = y if self.loss.joint or y.shape[1] > 1 else y[:, 0]

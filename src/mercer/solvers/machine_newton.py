@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,8 @@ from mercer.solvers.preconditioners import pivots_of, rank_for
 __all__ = ["MachineNewton", "MachineState", "is_by_rows", "suits_rows"]
 
 Rows = NDArray[np.float64]  # (n, k), of all outputs or of those at work
+# A function of residuals and the places of their outputs among those at work.
+Inverse = Callable[[Rows, NDArray[np.int64]], Rows]
 
 _COARSE = 1e-3  # tol from which sums of products in float32 may stand for responses until the end
 _TRIALS = 30  # of the length of a step
@@ -47,7 +50,9 @@ _FLAT = 1e-10  # second derivative, in the mean over rows, below which a constan
 # A factor of the kernel is weighted anew in every step for each output, which takes as long as some
 # products with the kernel for one output, and a hundred for many, which BLAS multiplies faster.
 _FEW_OUTPUTS = 4
-_SHARE_OF_RANK = 0.5  # of that of a squared loss, whose factor is made but once
+_SHARE_OF_RANK = 0.35  # of that of a squared loss, whose factor is made but once
+_ALIKE = 0.3  # change of the scale D up to which a preconditioner serves another step
+_HARD = 1000.0  # condition of a step's equations from which few outputs have a factor at once
 _LONG = 60  # iterations of a step after which a factor, or one of more rows, is worth its time
 _MORE = 4  # times as many rows
 
@@ -104,13 +109,17 @@ class MachineNewton:
         rough = is_rough_enough(problem, 1.0, least_alpha / curvature)
         design = problem.design
         rough = rough and isinstance(design, KernelColumns) and FixedPointKernel.fits(design)
-        self._design = with_cached_kernel(problem, "auto" if rough else True, rough).design
+        self._design = design = with_cached_kernel(problem, "auto" if rough else True, rough).design
+        self._kernel = design if isinstance(design, KernelColumns) else None
         self._tol, self._forcing, self._max_inner = tol, forcing, max_inner
         self._dtype = np.dtype(problem.dtype)  # of products within a step
         self._is_fine = tol < _COARSE and self._dtype != np.float64
         self._factor: NDArray | None = None  # F, FᵀF being about K
         self._rank = 0  # most rows of F
-        self._is_long = False  # whether the last step took many iterations
+        self._last: tuple[Any, Rows, Inverse] | None = None  # preconditioner: of what, of which D
+        self._n_inner = 0  # iterations of the last step
+        diagonal = 0.0 if self._kernel is None else float(np.mean(self._kernel.diagonal()))
+        self._is_hard = problem.loss.lipschitz * diagonal > _HARD * least_alpha
         self._y = problem.y.reshape(problem.n_rows, -1).astype(np.float64)
         weights = np.ones(problem.n_rows) if problem.weights is None else problem.weights
         self._weights = weights[:, None]
@@ -205,7 +214,8 @@ class MachineNewton:
             of_intercept = slopes.sum(axis=0) * (shift - curvature.mean(linear))
             return _sums(problem, residual * linear) <= _sums(problem, of_intercept[None])
 
-        self._inner(problem, curvature, ridge, goal, (change, linear), rises)
+        inverse = self._inverse(problem, curvature, ridge, columns)
+        self._inner(problem, curvature, ridge, goal, (change, linear), rises, inverse)
         shift = shift - curvature.mean(linear)
         full: list[NDArray[np.float64]] = []
         for part in (change, linear, shift):
@@ -221,16 +231,16 @@ class MachineNewton:
         goal: NDArray[np.float64],
         step: tuple[Rows, Rows],
         rises: Callable[[], NDArray[np.bool_]],
+        inverse: Inverse,
     ) -> None:
         """Add R γ and K R γ to δ and K δ of a ``step``, by conjugate gradients.
 
         They end with ‖R ρ‖ ≤ goal for the residual ρ, and not while F ``rises`` along the step.
         """
-        inverse = self._inverse(problem, curvature, ridge)
         residual = -curvature.transposed(step[1] - curvature.mean(step[1]))
         groups, direction, slope = np.arange(len(goal)), residual, np.zeros(len(goal))
         for count in range(self._max_inner):
-            self._is_long = count >= _LONG
+            self._n_inner = count
             keep = np.sqrt(_sums(problem, np.square(curvature.root(residual)))) > goal[groups]
             if not keep.all():
                 keep |= rises()[groups]
@@ -256,27 +266,34 @@ class MachineNewton:
                 break
 
     def _inverse(
-        self, problem: Problem, curvature: _Curvature, ridge: float
-    ) -> Callable[[Rows, NDArray[np.int64]], Rows]:
-        """The preconditioner, a function of residuals and the places of their outputs."""
-        scale = curvature.scale
+        self, problem: Problem, curvature: _Curvature, ridge: float, columns: NDArray[np.int64]
+    ) -> Inverse:
+        """The preconditioner; that of a step before where second derivatives are about the same."""
+        scale, now = curvature.scale, (ridge, columns.tobytes())
+        if self._last is not None and self._last[0] == now and self._n_inner < _LONG:
+            change = float(np.linalg.norm(scale - self._last[1]))
+            if change <= _ALIKE * float(np.linalg.norm(scale)):
+                return self._last[2]
         few = scale.shape[1] <= _FEW_OUTPUTS and not problem.loss.joint
-        if few or self._is_long:
+        inverse: Inverse | None = None
+        if (few and self._is_hard) or self._factor is not None or self._n_inner >= _LONG:
             with suppress(np.linalg.LinAlgError, MemoryError):
                 self._make_factor(problem)
-                if self._factor is not None:
-                    return _Reweighted(self._factor, scale, ridge, self._design.n_threads)
-        return lambda residual, places: residual
+                if self._factor is not None and self._kernel is not None:
+                    threads = self._kernel.n_threads
+                    inverse = _Reweighted(self._factor, scale, ridge, threads)
+        self._last = None if inverse is None else (now, scale, inverse)
+        return inverse or (lambda residual, places: residual)
 
     def _make_factor(self, problem: Problem) -> None:
         """The factor of the kernel; one of more rows where that of the last step was too short."""
         n = problem.n_rows
-        if not isinstance(self._design, KernelColumns) or (self._rank and not self._is_long):
+        if self._kernel is None or (self._rank and self._n_inner < _LONG):
             return
         rank = self._rank * _MORE or int(np.ceil(_SHARE_OF_RANK * rank_for(n)))
         if self._rank < n:
-            self._is_long, self._rank = False, min(rank, n)
-            self._factor = pivots_of(self._design, self._rank, 0, None, self._least_shift)
+            self._rank = min(rank, n)
+            self._factor = pivots_of(self._kernel, self._rank, 0, None, self._least_shift)
             if len(self._factor) < self._rank:  # as good as any
                 self._rank = n
 
