@@ -287,14 +287,14 @@ class Restricted:
         def inverse(rows: NDArray[np.float64]) -> NDArray[np.float64]:
             return _solved(upper, _solved(upper, rows, transposed=True), transposed=False)
 
-        p = len(upper)
-        x = inverse(v[:p])
+        r = len(upper)
+        x = inverse(v[:r])
         if self._sums is None:
             return x
         of_constant = inverse(self._sums[:, None])
         rest = 1.0 - float(self._sums @ of_constant[:, 0])
         # Rounding of the two terms hides less.
-        constant = (v[p:] - self._sums @ x) / max(rest, p * float(np.finfo(np.float64).eps))
+        constant = (v[r:] - self._sums @ x) / max(rest, r * float(np.finfo(np.float64).eps))
         return np.vstack([x - of_constant * constant, constant])
 
     def _factor(self, alpha: float) -> NDArray[np.float64]:
