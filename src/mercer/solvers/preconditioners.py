@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import linalg
+from scipy.linalg import lapack
 
 from mercer._array import available_memory, check_memory, row_chunks
 from mercer.designs import Dense, Design, KernelColumns
@@ -45,10 +46,9 @@ _LEAF = 320  # most rows of a leaf: inverses of all then cost as much as a few p
 # Shift, in units of the diagonal, from which there are so few iterations that leaves cost more than
 # they save: 12 become 8 at .3 (covtype), but 31 become 12 at .03 (ijcnn1, 20 000 rows).
 _MOST_SHIFT = 0.05
-# Share of the trace that few landmarks may leave, in units of float32's precision: with less,
+# Share that few landmarks may leave of the others, in units of float32's precision: with less,
 # weights grow until their rounding shows; with more, the few fall short of all.
 _APART = 0.25
-_ROUGH = 0.1  # share that a quarter of the landmarks leaves of a kernel that tells all apart
 _STRIP = 512  # rows of a triangle that are multiplied together
 _LEAST_SHIFT = 1e-6  # per row of a leaf, below which its inverse in float32 may be indefinite
 
@@ -250,12 +250,15 @@ class Restricted:
             "use solver='block', or fewer landmarks",
         )
         self._few: NDArray[np.int64] | None = None
-        few = None if jitter or dtype != np.float32 else _told_apart(matrix)
-        if few is not None:
-            self._few, self._rows = few
-            self._triangle = np.asfortranarray(self._rows[:, self._few])
-        else:
+        self._is_triangle = True
+        if jitter or dtype != np.float32:
             self._rows = self._triangle = upper_factor(matrix, jitter, dtype)
+        else:
+            self._few, self._rows = _told_apart(matrix)
+            self._is_triangle = len(self._few) == p
+            self._triangle = self._rows
+            if not self._is_triangle:
+                self._triangle = np.asfortranarray(self._rows[:, self._few])
         self._sums = self._rows.sum(axis=1) / p if fit_intercept else None
         self._last: tuple[float, NDArray[np.float64]] | None = None
 
@@ -303,7 +306,7 @@ class Restricted:
         inner = np.empty((r, r))
         for rows in row_chunks(r, 1.0, _STRIP):
             start, stop = rows.start, rows.stop
-            first = start if self._few is None else 0  # of a triangle, what is left of it is 0
+            first = start if self._is_triangle else 0  # what is left of a triangle is 0
             np.matmul(factor[rows, first:], factor[:stop, first:].T, out=inner[rows, :stop])
             inner[:start, rows] = inner[rows, :start].T
         inner /= p
@@ -315,26 +318,21 @@ class Restricted:
         return inner
 
 
-def _told_apart(matrix: Design) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
-    """Landmarks that all others follow from in float32, and F (r, p) with FᵀF about M.
+def _told_apart(matrix: Design) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Landmarks that all others follow from in float32, in order, and F (r, p) with FᵀF about M.
 
-    None where the kernel is so rough that these are all of them.
+    Where these are all of them, F has their order, and is a triangle.
     """
-    if not isinstance(matrix, KernelColumns):
-        return None
-
-    def columns(rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-        out[...] = matrix.block(rows).T
-
-    corner, least = _blocks(matrix, None), _APART * float(np.finfo(np.float32).eps)
-    p, diagonal = matrix.shape[0], matrix.diagonal()
-    for most in (p // 4, p):
-        few, factor = pivoted_cholesky(diagonal, corner, columns, max(1, most), 0, least)
-        left = float(diagonal.sum()) - float(np.einsum("ij,ij->", factor, factor))
-        if len(few) < most:
-            return few, factor
-        if left > _ROUGH * float(diagonal.sum()):
-            return None
+    entries = matrix.toarray().astype(np.float64)  # a copy, to be overwritten
+    least = _APART * float(np.finfo(np.float32).eps) * float(entries.diagonal().max(initial=0.0))
+    upper, pivots, rank, _ = lapack.dpstrf(entries.T, tol=least, lower=0, overwrite_a=1)
+    for column in range(len(upper)):
+        upper[column + 1 :, column] = 0.0
+    few = pivots[:rank].astype(np.int64) - 1
+    if rank == len(upper):
+        return few, upper
+    factor = np.empty((rank, len(upper)))
+    factor[:, pivots - 1] = upper[:rank]
     return few, factor
 
 
