@@ -369,8 +369,9 @@ def test_a_rounded_matrix_that_memory_has_no_room_for_is_refused(rng):
             FixedPointKernel(design)
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])  # of the columns of all rows
 @pytest.mark.parametrize("intercept", [True, False], ids=["intercept", "no intercept"])
-def test_the_preconditioner_of_landmarks_is_their_own_equations(intercept, rng):
+def test_the_preconditioner_of_landmarks_is_their_own_equations(intercept, dtype, rng):
     L = 2 * rng.normal(size=(12, 3))
     design = KernelColumns(L, KERNEL)
     twin = Problem(
@@ -381,15 +382,15 @@ def test_the_preconditioner_of_landmarks_is_their_own_equations(intercept, rng):
         fit_intercept=intercept,
     )
     v = rng.normal(size=(12 + intercept, 2))
-    inverse = Restricted(design, 0.0, intercept)(v, np.full(2, 0.1))
+    inverse = Restricted(design, 0.0, intercept, dtype)(v, np.full(2, 0.1))
     np.testing.assert_allclose(equations(twin).product(inverse[:, :1]), v[:, :1], atol=1e-8)
 
 
-def smooth(rng, dtype):
+def smooth(rng, dtype, gamma=0.1):
     """Landmarks whose columns are all but dependent, more than float32 can tell apart."""
     X = rng.normal(size=(900, 2)).astype(np.float32)
     y = np.sin(X[:, 0]) + rng.normal(size=900)
-    design = KernelColumns(X, Gaussian(0.1), landmarks=X[:400], dtype=dtype)
+    design = KernelColumns(X, Gaussian(gamma), landmarks=X[:400], dtype=dtype)
     norm = RKHSNorm(1e-6, design.landmark_design())
     return Problem(design, y.astype(dtype), Squared(), norm)
 
@@ -406,12 +407,15 @@ def test_smooth_kernels_of_landmarks_in_float32_are_solved(solver, rng):
     assert problem.value(solver.solve(problem).coef) < 1.001 * least
 
 
-def test_weights_that_are_rounding_alone_are_given_up_with_a_warning(rng):
-    problem = smooth(rng, np.float32)
-    with pytest.warns(ConvergenceWarning, match=r"stalled at the limit of float32"):
-        result = ConjugateGradient(tol=1e-3).solve(problem)
-    assert not result.converged
-    assert problem.value(result.coef) <= problem.value(problem.initial())
+@pytest.mark.rounding
+@pytest.mark.parametrize("gamma", [0.1, 0.3, 1.0, 3.0])
+def test_landmarks_that_float32_cannot_tell_apart_are_solved_for_by_few_iterations(gamma):
+    problem, wide = (smooth(np.random.default_rng(100), t, gamma) for t in (np.float32, np.float64))
+    least = wide.value(Cholesky().solve(wide).coef)
+    result = ConjugateGradient(tol=1e-3).solve(problem)
+    assert result.converged
+    assert result.n_iter <= 100
+    assert problem.value(result.coef) < 1.02 * least
 
 
 @pytest.mark.parametrize(

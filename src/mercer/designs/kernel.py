@@ -412,7 +412,8 @@ class KernelMatrix(KernelColumns):
                 self.matrix[columns, rows] = tile.T
 
     def _product(self, vector: NDArray, points: PreparedRows, landmarks: PreparedRows) -> NDArray:
-        product = times(self.matrix if points is self._left else self.matrix.T, vector)
+        matrix = self.matrix if points is self._left else self.matrix.T
+        product = times(matrix, vector, self.n_threads)
         return product.astype(vector.dtype, copy=False)
 
     def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:

@@ -107,7 +107,7 @@ def spans(
                 yield rows, columns
 
 
-def times(matrix: Matrix, vector: NDArray) -> NDArray[np.float64]:
+def times(matrix: Matrix, vector: NDArray, n_jobs: int | None = None) -> NDArray[np.float64]:
     """``matrix @ vector`` in float64, to the precision that the vector has.
 
     Matrix (n, p), an array or CSR, and vector (p,) or (p, k) are float32 or float64. The core
@@ -124,20 +124,22 @@ def times(matrix: Matrix, vector: NDArray) -> NDArray[np.float64]:
     by_columns = matrix.strides[0] < matrix.strides[1]
     if vector.dtype == np.float64 or (k <= _FEW_COLUMNS and not by_columns):
         flat = np.ascontiguousarray(vector.reshape(len(vector), k))
-        return _in_core(matrix, by_columns, flat).reshape(len(matrix), *vector.shape[1:])
+        return _in_core(matrix, by_columns, flat, n_jobs).reshape(len(matrix), *vector.shape[1:])
     total = np.zeros((matrix.shape[0], *vector.shape[1:]))
     for columns in row_chunks(matrix.shape[1], 1.0, _EXACT_COLUMNS):
         total += matrix[:, columns] @ vector[columns]
     return total
 
 
-def _in_core(matrix: NDArray, by_columns: bool, vector: NDArray) -> NDArray[np.float64]:
+def _in_core(
+    matrix: NDArray, by_columns: bool, vector: NDArray, n_jobs: int | None
+) -> NDArray[np.float64]:
     """``matrix @ vector`` for a float32 matrix of either order, to the precision of the vector."""
     k = vector.shape[1]
     if by_columns:
         sums = np.zeros((k, len(matrix)))
-        _core.held_product(np.ascontiguousarray(matrix.T), True, vector, sums, n_threads())
+        _core.held_product(np.ascontiguousarray(matrix.T), True, vector, sums, n_threads(n_jobs))
         return np.ascontiguousarray(sums.T)
     total, weights = np.zeros((len(matrix), k)), np.ascontiguousarray(vector.T)
-    _core.held_product(np.ascontiguousarray(matrix), False, weights, total, n_threads())
+    _core.held_product(np.ascontiguousarray(matrix), False, weights, total, n_threads(n_jobs))
     return total

@@ -192,7 +192,7 @@ class ShardedRows:
         return DesignFacts(prepared, *common)
 
     def in_span(
-        self, design: Design, penalty: Penalty, is_ridge: bool, is_quadratic: bool
+        self, design: Design, penalty: Penalty, is_ridge: bool, loss: Loss
     ) -> tuple[Design, Penalty]:
         """A design and the penalty that "l2" means for it."""
         map_ = design.facts.preprocessing.feature_map  # type: ignore[attr-defined]

@@ -110,7 +110,7 @@ class KernelMachine(FeatureModel):
         """The design of the rows, whether scaler and map are those of the last fit, and solutions
         for every alpha if choosing among them gave any."""
         map_ = self._stated_map()
-        map_ = best_form(map_, self.solver, len(rows), self._is_ridge(), loss.quadratic)
+        map_ = best_form(map_, self.solver, len(rows), self._is_ridge(), loss, rows.are_here)
         path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
         settings = described(map_, self.scale, path, self._scoring())
         width = rows.X.shape[1:]
@@ -180,7 +180,7 @@ class KernelMachine(FeatureModel):
         if self.alpha is None and self.alphas is None and self._is_ridge():
             unit = rows.unit(loss)
             penalty = penalty if unit == 1 else replace(penalty, alpha=unit * penalty.alpha)
-        design, penalty = rows.in_span(design, penalty, self._is_ridge(), loss.quadratic)
+        design, penalty = rows.in_span(design, penalty, self._is_ridge(), loss)
         problem = rows.problem(design, loss, penalty, self.fit_intercept)
         unsaid = self.alpha is None and self.alphas is None and isinstance(self.penalty, str)
         return with_default_strength(problem) if unsaid and penalty.l1 else problem

@@ -101,11 +101,11 @@ class Rows:
         return [score(each, self) for each in answer(self.X)]
 
     def in_span(
-        self, design: Design, penalty: Penalty, is_ridge: bool, is_quadratic: bool
+        self, design: Design, penalty: Penalty, is_ridge: bool, loss: Loss
     ) -> tuple[Design, Penalty]:
         """A design and its penalty as solvers take them: see ``forms.in_span``."""
         if isinstance(design, KernelColumns):
-            return in_span(design, penalty, is_ridge, is_quadratic)
+            return in_span(design, penalty, is_ridge, loss)
         return design, penalty
 
     def problem(self, design: Design, loss: Loss, penalty: Penalty, fit_intercept: bool) -> Problem:

@@ -78,6 +78,15 @@ class Loss:
         hessian = self.hessian(u, y)
         return lambda du: hessian * du
 
+    def curvature_root(
+        self, u: NDArray, y: NDArray
+    ) -> tuple[NDArray, Callable[[NDArray], NDArray] | None]:
+        """A scale D and a symmetric projection P within rows with D P D = ∇²ℓ(y, u), if convex.
+
+        P is None where it is the identity, as for all losses that are not joint.
+        """
+        return np.sqrt(np.maximum(self.hessian(u, y), 0.0)), None
+
     def hessian_product(self, u: NDArray, y: NDArray, du: NDArray) -> NDArray:
         """∇²ℓ(y, u)·du."""
         return self.curvature(u, y)(du)

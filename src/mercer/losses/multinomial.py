@@ -51,6 +51,12 @@ class Multinomial(Loss):
         p = _softmax(u)
         return lambda du: p * (du - np.einsum("ij,ij->i", p, du)[:, None])
 
+    def curvature_root(
+        self, u: NDArray, y: NDArray
+    ) -> tuple[NDArray, Callable[[NDArray], NDArray]]:
+        root = np.sqrt(_softmax(u))  # of unit length in every row
+        return root, lambda v: v - root * np.einsum("ij,ij->i", root, v)[:, None]
+
     def conjugate(self, a: NDArray, y: NDArray) -> NDArray:
         p = a + y
         slack = _SLACK * p.shape[1] * np.finfo(p.dtype).eps

@@ -35,7 +35,8 @@ default="gaussian"
         Scale of the kernel; to be left out beside a callable.
     whiten : bool, default=False
         True gives z(x) = k(x, X) T with T T.T = k(X, X)^+. The estimators turn it on by themselves
-        for losses other than the squared one where n is at most 5000: solvers are then faster.
+        for losses that have a kink or are not convex, and for solvers that work by columns, where n
+        is at most 5000: these are then faster.
     n_jobs : int or None, default=None
         Threads of its design; None means all.
 

@@ -9,8 +9,10 @@ from mercer._array import available_memory
 from mercer._config import device_in_force
 from mercer._validation import positive_integer
 from mercer.designs import Dense, Design, KernelColumns
+from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.penalties import Penalty, RKHSNorm
+from mercer.solvers.machine_newton import suits_rows
 
 __all__ = ["best_form", "in_span"]
 
@@ -26,29 +28,33 @@ def best_form(
     solver: str | solvers.Solver,
     n_samples: int,
     is_ridge: bool,
-    is_quadratic: bool,
+    loss: Loss,
+    rows_are_here: bool = True,
 ) -> FeatureMap:
     """A kernel against landmarks, whitened or not as it is quickest to solve for.
 
     ``map_`` is not fitted yet, and its settings are changed; ``solver`` is as the user gave it,
-    ``n_samples`` the rows to be fitted; ``is_ridge`` says whether the penalty is "l2" by name,
-    ``is_quadratic`` whether the loss is.
+    ``n_samples`` the rows to be fitted, which may be on other machines; ``is_ridge`` says whether
+    the penalty is "l2" by name.
     """
     if not isinstance(map_, maps.Nystroem):
         return map_
     if device_in_force() is not None:  # which makes entries faster than it would whiten them
         return map_.set_params(whiten=False) if is_ridge and map_.whiten else map_
     if isinstance(map_, maps.ExactKernel) and not map_.whiten:
-        # Newton's method is slow on columns that are nearly dependent.
-        helps = is_ridge and not is_quadratic and n_samples <= _WHITENED
-        return map_.set_params(whiten=True) if helps else map_
+        if not is_ridge or loss.quadratic or n_samples > _WHITENED:
+            return map_
+        # Gradients by columns that are nearly dependent make slow progress, coefficients of rows
+        # quick one.
+        newton = solver in ("auto", "newton-cg") or isinstance(solver, solvers.NewtonCG)
+        by_rows = newton and suits_rows(loss) and rows_are_here
+        return map_ if by_rows else map_.set_params(whiten=True)
     if not map_.whiten:
         return map_
     wanted = (*np.shape(map_.landmarks), 0)[0]  # none are given where they are a name
     if map_.n_components is not None:
         wanted = positive_integer(map_.n_components, "n_components")
-    linear = is_ridge and is_quadratic
-    if not linear or not _solves_systems(solver):
+    if not (is_ridge and loss.quadratic) or not _solves_systems(solver):
         return map_
     # Whitened features that are made again in every pass cost far more than the kernel alone,
     # which conjugate gradients, with their preconditioner, need no more passes of.
@@ -60,16 +66,17 @@ def best_form(
 
 
 def in_span(
-    design: KernelColumns, penalty: Penalty, is_ridge: bool, is_quadratic: bool
+    design: KernelColumns, penalty: Penalty, is_ridge: bool, loss: Loss
 ) -> tuple[Design, Penalty]:
     """Columns of the kernel as solvers take them, with the penalty that "l2" means there.
 
-    Solvers of linear equations take the design as it is and cache what they like of it; Newton's
-    method takes a cached one. Other penalties than "l2" are of the columns as features.
+    Solvers of linear equations, and Newton's method by rows, take the design as it is and cache
+    what they like of it; Newton's method by columns takes a cached one. Other penalties than "l2"
+    are of the columns as features.
     """
     if not is_ridge:
         return Dense(design.toarray(), design.n_threads), penalty
-    if not is_quadratic:
+    if not (loss.quadratic or (design.symmetric and suits_rows(loss))):
         design = design.held()
     return design, RKHSNorm(penalty.alpha, design.landmark_design())
 

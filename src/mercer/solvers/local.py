@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -34,6 +34,9 @@ from mercer.losses import Loss
 from mercer.maps.local import LocalKernel
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
+from mercer.problem.precision import ENOUGH, rounding
+from mercer.solvers.base import Result
+from mercer.solvers.machine_newton import suits_rows
 from mercer.solvers.newton import NewtonCG
 from mercer.solvers.smoothing import Smoothing
 
@@ -266,29 +269,49 @@ class _Leaves:
         return np.stack(coefs), np.stack(constants), np.array(residuals)
 
     def _by_newton(self, leaf: int) -> tuple[NDArray, NDArray, NDArray]:
-        """The same for other losses; strengths start where the one before ended."""
+        """The same for other losses, in the dtype of the rows where that is enough."""
         X, y, weights = self._rows(leaf)
-        design = KernelColumns(X.astype(np.float64), self.map.kernel_, n_jobs=1).held()
+        wide = X.astype(np.float64)
+        for rows in (wide,) if X.dtype == np.float64 else (X, wide):
+            problem, results = self._minimised(rows, y, weights)
+            if rows is wide or self._holds(problem, results):
+                break
+        thetas = np.stack([result.coef for result in results]).astype(np.float64)
+        thetas = thetas.reshape(*thetas.shape[:2], -1)
+        coefs, constants = thetas[:, : len(y)], np.zeros_like(thetas[:, 0])
+        if self.fit_intercept:
+            constants = thetas[:, len(y)]
+        self.n_iter = max(self.n_iter, *(result.n_iter for result in results))
+        return coefs, constants, np.array([result.optimality for result in results])
+
+    def _minimised(
+        self, X: Any, y: NDArray[np.float64], weights: NDArray[np.float64] | None
+    ) -> tuple[Problem, list[Result]]:
+        """The problem of a leaf at the first strength, and the results of all."""
+        design = KernelColumns(X, self.map.kernel_, n_jobs=1)
+        if not suits_rows(self.loss):
+            design = design.held()
         total = float(len(y)) if weights is None else float(weights.sum())
-        coefs, constants, optimality = [], [], []
-        theta: NDArray | None = None
-        kind = NewtonCG if self.loss.smooth else Smoothing
+        alphas = [ridge / total for ridge in self.ridges]
         target = y if self.loss.joint or y.shape[1] > 1 else y[:, 0]
-        for ridge in self.ridges:
-            penalty = RKHSNorm(ridge / total, design)
-            problem = Problem(design, target, self.loss, penalty, weights, self.fit_intercept)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)
-                result = kind(tol=self.tol, max_iter=self.max_iter).solve(problem, theta)
-            if result.interrupted:
-                raise KeyboardInterrupt
-            theta = result.coef
-            both = theta.reshape(len(theta), -1)
-            coefs.append(both[: len(y)])
-            constants.append(both[len(y)] if self.fit_intercept else np.zeros(both.shape[1]))
-            optimality.append(result.optimality)
-            self.n_iter = max(self.n_iter, result.n_iter)
-        return np.stack(coefs), np.stack(constants), np.array(optimality)
+        penalty = RKHSNorm(alphas[0], design)
+        problem = Problem(design, target, self.loss, penalty, weights, self.fit_intercept)
+        kind = NewtonCG if self.loss.smooth else Smoothing
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            results = kind(tol=self.tol, max_iter=self.max_iter).solve_path(problem, alphas)
+        if any(result.interrupted for result in results):
+            raise KeyboardInterrupt
+        return problem, results
+
+    def _holds(self, problem: Problem, results: list[Result]) -> bool:
+        """Whether the digits of a problem have been enough."""
+        for ridge, result in zip(self.ridges, results, strict=True):
+            penalty = replace(problem.penalty, alpha=problem.penalty.alpha * ridge / self.ridges[0])
+            at = problem.with_penalty(penalty)
+            if not result.converged or rounding(at, result.coef) > ENOUGH[problem.dtype]:
+                return False
+        return True
 
     def progress(self) -> LeafProgress:
         """What a listener is told."""

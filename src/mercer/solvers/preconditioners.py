@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+from scipy import linalg
 from scipy.linalg import lapack
 
-from mercer._array import available_memory, check_memory
+from mercer._array import available_memory, check_memory, row_chunks
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows
 from mercer.equations.dense import upper_factor
-from mercer.equations.factor import lower
+from mercer.equations.factor import lower_in_place
 from mercer.maps.landmarks import GrowingFactor, pivoted_cholesky
 from mercer.maps.partition import grown
 from mercer.problem import Problem
@@ -45,6 +46,10 @@ _LEAF = 320  # most rows of a leaf: inverses of all then cost as much as a few p
 # Shift, in units of the diagonal, from which there are so few iterations that leaves cost more than
 # they save: 12 become 8 at .3 (covtype), but 31 become 12 at .03 (ijcnn1, 20 000 rows).
 _MOST_SHIFT = 0.05
+# Share that few landmarks may leave of the others, in units of float32's precision: with less,
+# weights grow until their rounding shows; with more, the few fall short of all.
+_APART = 0.25
+_STRIP = 512  # rows of a triangle that are multiplied together
 _LEAST_SHIFT = 1e-6  # per row of a leaf, below which its inverse in float32 may be indefinite
 
 
@@ -265,11 +270,15 @@ class Restricted:
 
     ::
 
-        (1/p) (M, 1)ᵀ (M, 1) + alpha diag(M, 0) = RᵀR,    R = A diag(T, 1),    M = k(L, L) = TᵀT
+        (1/p) (M, 1)ᵀ (M, 1) + alpha diag(M, 0) = Bᵀ A B,    B = diag(T, 1),    M = k(L, L) = TᵀT
 
-    where AᵀA is (1/p) T Tᵀ + alpha I with the intercept. The inverse of R is computed as such:
-    products with it run on the threads of the products with the kernel. ``jitter`` is the penalty's
-    addition to the diagonal of M, and ``dtype`` that of the columns of all rows.
+    where A is (1/p) T Tᵀ + alpha I with the intercept. The two factors, of M and of A without the
+    intercept, are all that is held: p² numbers each. ``jitter`` is the penalty's addition to the
+    diagonal of M, and ``dtype`` that of the columns of all rows.
+
+    Where float32 cannot tell landmarks apart, their weights would grow until only rounding is left.
+    The inverse is then that of a few landmarks of which it can tell all others, and leaves the
+    weights of these others alone: F (r, p), the factor of the few, takes the place of T in A.
 
     Rudi, Carratino and Rosasco (2017), FALKON: an optimal large scale kernel method.
     """
@@ -277,54 +286,101 @@ class Restricted:
     def __init__(
         self, matrix: Design, jitter: float, fit_intercept: bool, dtype: DTypeLike | None = None
     ):
-        self._check_memory(24.0, matrix.shape[0])
-        self._triangle = upper_factor(matrix, jitter, dtype)
-        self._fit_intercept = fit_intercept
+        p = matrix.shape[0]
+        check_memory(
+            16.0 * p * p,
+            f"a preconditioner for {p} landmarks",
+            "use solver='block', or fewer landmarks",
+        )
+        self._few: NDArray[np.int64] | None = None
+        self._is_triangle = True
+        if jitter or dtype != np.float32:
+            self._rows = self._triangle = upper_factor(matrix, jitter, dtype)
+        else:
+            self._few, self._rows = _told_apart(matrix)
+            self._is_triangle = len(self._few) == p
+            self._triangle = self._rows
+            if not self._is_triangle:
+                self._triangle = np.asfortranarray(self._rows[:, self._few])
+        self._sums = self._rows.sum(axis=1) / p if fit_intercept else None
         self._last: tuple[float, NDArray[np.float64]] | None = None
 
     def __call__(
         self, v: NDArray[np.float64], strengths: NDArray[np.float64]
     ) -> NDArray[np.float64]:
         """The inverse times v (p + 1, C), with a strength (C,) for every column."""
-        out = np.empty(v.shape)
+        r, p = self._rows.shape
+        places: Any = (
+            slice(None) if self._few is None else np.append(self._few, np.arange(p, len(v)))
+        )
+        x = np.array(v[places], order="F")
+        x[:r] = _solved(self._triangle, x[:r], transposed=True)
         for alpha in np.unique(strengths):
             columns = strengths == alpha
-            inverse = self._inverse(float(alpha))
-            # Few long rows times a matrix: BLAS does that in half the time of few columns.
-            rows = np.ascontiguousarray(v[:, columns].T)
-            out[:, columns] = (rows @ inverse @ inverse.T).T
+            x[:, columns] = self._inner(float(alpha), x[:, columns])
+        x[:r] = _solved(self._triangle, x[:r], transposed=False)
+        out = np.zeros(v.shape)
+        out[places] = x
         return out
 
-    def _inverse(self, alpha: float) -> NDArray[np.float64]:
-        """R⁻¹ of one strength; the last one is cached."""
-        if self._last is not None and self._last[0] == alpha:
-            return self._last[1]
-        self._last = None
-        p = len(self._triangle)
-        side = p + self._fit_intercept
-        self._check_memory(16.0, side)
-        inner = np.empty((side, side))
-        np.matmul(self._triangle, self._triangle.T, out=inner[:p, :p])
-        inner[:p, :p] /= p
-        inner[np.diag_indices(p)] += alpha
-        if self._fit_intercept:
-            inner[p, :p] = inner[:p, p] = self._triangle.sum(axis=1) / p
-            inner[p, p] = 1.0
-        least = side * float(np.finfo(np.float64).eps) * float(inner.diagonal().max())
-        inner[np.diag_indices(side)] += least
-        upper = lower(inner).T
-        inner[:, :p] = upper[:, :p] @ self._triangle
-        inner[:, p:] = upper[:, p:]
-        # The transpose of a C-ordered array is what LAPACK takes without a copy.
-        inverse = lapack.dtrtri(inner.T, lower=1, overwrite_c=1)[0].T
-        self._last = (alpha, inverse)
-        return inverse
+    def _inner(self, alpha: float, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """A⁻¹ v, whose last row is that of the intercept."""
+        if self._last is None or self._last[0] != alpha:
+            self._last = None  # its memory is that of the next
+            self._last = alpha, self._factor(alpha)
+        upper = self._last[1].T
 
-    @staticmethod
-    def _check_memory(n_bytes: float, side: int) -> None:
-        """Refuse matrices that do not fit, given the bytes per entry."""
-        check_memory(
-            n_bytes * side * side,
-            f"a preconditioner for {side} landmarks",
-            "use solver='block', or fewer landmarks",
-        )
+        def inverse(rows: NDArray[np.float64]) -> NDArray[np.float64]:
+            return _solved(upper, _solved(upper, rows, transposed=True), transposed=False)
+
+        r = len(upper)
+        x = inverse(v[:r])
+        if self._sums is None:
+            return x
+        of_constant = inverse(self._sums[:, None])
+        rest = 1.0 - float(self._sums @ of_constant[:, 0])
+        # Rounding of the two terms hides less.
+        constant = (v[r:] - self._sums @ x) / max(rest, r * float(np.finfo(np.float64).eps))
+        return np.vstack([x - of_constant * constant, constant])
+
+    def _factor(self, alpha: float) -> NDArray[np.float64]:
+        """The lower factor of (1/p) T Tᵀ + alpha I, raised by its rounding."""
+        factor, (r, p) = self._rows, self._rows.shape
+        inner = np.empty((r, r))
+        for rows in row_chunks(r, 1.0, _STRIP):
+            start, stop = rows.start, rows.stop
+            first = start if self._is_triangle else 0  # what is left of a triangle is 0
+            np.matmul(factor[rows, first:], factor[:stop, first:].T, out=inner[rows, :stop])
+            inner[:start, rows] = inner[rows, :start].T
+        inner /= p
+        diagonal = inner.diagonal() + alpha
+        least = r * float(np.finfo(np.float64).eps) * float(diagonal.max())
+        inner[np.diag_indices(r)] = diagonal + least
+        if not lower_in_place(inner):
+            raise np.linalg.LinAlgError("the landmarks' equations are not positive definite.")
+        return inner
+
+
+def _told_apart(matrix: Design) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Landmarks that all others follow from in float32, in order, and F (r, p) with FᵀF about M.
+
+    Where these are all of them, F has their order, and is a triangle.
+    """
+    entries = matrix.toarray().astype(np.float64)  # a copy, to be overwritten
+    least = _APART * float(np.finfo(np.float32).eps) * float(entries.diagonal().max(initial=0.0))
+    upper, pivots, rank, _ = lapack.dpstrf(entries.T, tol=least, lower=0, overwrite_a=1)
+    for column in range(len(upper)):
+        upper[column + 1 :, column] = 0.0
+    few = pivots[:rank].astype(np.int64) - 1
+    if rank == len(upper):
+        return few, upper
+    factor = np.empty((rank, len(upper)))
+    factor[:, pivots - 1] = upper[:rank]
+    return few, factor
+
+
+def _solved(
+    upper: NDArray[np.float64], v: NDArray[np.float64], transposed: bool
+) -> NDArray[np.float64]:
+    """T⁻¹ v or T⁻ᵀ v."""
+    return linalg.solve_triangular(upper, v, trans=int(transposed), check_finite=False)

@@ -1,0 +1,458 @@
+"""Newton's method for kernel machines of all rows, in the coefficients of the rows.
+
+A loss of the responses u = K a + b has slopes g and second derivatives W = R Rᵀ, row by row and
+with their weights. At the minimum the residual r = −(g + n alpha a) is zero, and so is the sum of
+g. With W less what a constant takes of it, W', a step is
+
+    (W' K + n alpha) δ = r - W db,   δ = (r - W db) / (n alpha) + R γ,
+    (Rᵀ K R + n alpha) γ = −Rᵀ K (r - W db) / (n alpha)
+
+where db is the step of the intercept for δ = 0. Conjugate gradients find γ: these are the equations
+of a weighted squared loss, as well conditioned as the kernel matrix and not as its square. Rows
+without curvature are solved by the first term of δ alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from mercer._blas import cholesky_in_place
+from mercer.designs import FixedPointKernel, KernelColumns
+from mercer.designs.kernel_rows import times
+from mercer.equations import spans_all_rows
+from mercer.losses import Loss
+from mercer.problem import Problem
+from mercer.solvers.base import Clock, State, check_range
+from mercer.solvers.krylov import is_rough_enough, with_cached_kernel
+from mercer.solvers.preconditioners import pivots_of, rank_for
+
+__all__ = ["MachineNewton", "MachineState", "is_by_rows", "suits_rows"]
+
+Rows = NDArray[np.float64]  # (n, k), of all outputs or of those at work
+# A function of residuals and the places of their outputs among those at work.
+Inverse = Callable[[Rows, NDArray[np.int64]], Rows]
+
+_COARSE = 1e-3  # tol from which sums of products in float32 may stand for responses until the end
+_TRIALS = 30  # of the length of a step
+_SHORTER = 0.05  # least share of an interval, of either end, that a trial leaves
+_FLAT_SLOPE = 0.5  # slope of F at the end of a step, as a share of that at its start
+_IDLE = 3  # steps without a smaller residual that end the work
+_NOISE = 10.0 * float(np.finfo(np.float64).eps)  # rounding of F, relative
+_FLAT = 1e-10  # second derivative, in the mean over rows, below which a constant has none
+# A factor of the kernel is weighted anew in every step for each output, which takes as long as some
+# products with the kernel for one output, and a hundred for many, which BLAS multiplies faster.
+_FEW_OUTPUTS = 4
+_SHARE_OF_RANK = 0.35  # of that of a squared loss, whose factor is made but once
+_ALIKE = 0.3  # change of the scale D up to which a preconditioner serves another step
+_HARD = 1000.0  # condition of a step's equations from which few outputs have a factor at once
+_LONG = 60  # iterations of a step after which a factor, or one of more rows, is worth its time
+_MORE = 4  # times as many rows
+
+
+def is_by_rows(problem: Problem) -> bool:
+    """Whether this file has the method for a problem."""
+    suits = suits_rows(problem.loss) and problem.rows_are_here
+    return suits and spans_all_rows(problem) and problem.penalty.alpha > 0
+
+
+def suits_rows(loss: Loss) -> bool:
+    """Whether this file has the method for a loss."""
+    return loss.convex and loss.smooth and not loss.quadratic
+
+
+@dataclass(kw_only=True)
+class MachineState(State):
+    """A point. Numbers of outputs are (k,), or (1,) for the outputs of a joint loss together."""
+
+    machine: MachineNewton
+    coefficients: Rows  # a
+    linear: Rows  # K a
+    intercept: NDArray[np.float64]  # b
+    slopes: Rows  # g
+    values: NDArray[np.float64]  # F
+    relative: NDArray[np.float64]
+    least: NDArray[np.float64]  # the least of ``relative`` so far
+    idle: int = 0  # steps in a row that made neither ``least`` nor F smaller
+
+    @property
+    def coef(self) -> NDArray:
+        """θ."""
+        problem = self.problem
+        theta = np.empty((problem.shape[0], problem.n_outputs), dtype=problem.dtype)
+        problem.weights_of(theta)[...] = self.coefficients
+        if problem.fit_intercept:
+            theta[-1] = self.intercept
+        return theta.reshape(problem.shape)
+
+    @property
+    def objective(self) -> float:
+        """F, summed over the outputs."""
+        return float(np.sum(self.values))
+
+
+class MachineNewton:
+    """The method for the machines of one kernel matrix, whose factor serves all strengths."""
+
+    def __init__(
+        self, problem: Problem, tol: float, forcing: float, max_inner: int, least_alpha: float
+    ):
+        curvature = max(1.0, problem.loss.lipschitz)  # of a row, in units of the squared loss's
+        self._least_shift = problem.n_rows * least_alpha / curvature  # infinitely curved: 0
+        rough = is_rough_enough(problem, 1.0, least_alpha / curvature)
+        design = problem.design
+        rough = rough and isinstance(design, KernelColumns) and FixedPointKernel.fits(design)
+        self._design = design = with_cached_kernel(problem, "auto" if rough else True, rough).design
+        self._kernel = design if isinstance(design, KernelColumns) else None
+        self._tol, self._forcing, self._max_inner = tol, forcing, max_inner
+        self._dtype = np.dtype(problem.dtype)  # of products within a step
+        self._is_fine = tol < _COARSE and self._dtype != np.float64
+        self._factor: NDArray | None = None  # F, FᵀF being about K
+        self._rank = 0  # most rows of F
+        self._last: tuple[Any, Rows, Inverse] | None = None  # preconditioner: of what, of which D
+        self._n_inner = 0  # iterations of the last step
+        diagonal = 0.0 if self._kernel is None else float(np.mean(self._kernel.diagonal()))
+        self._is_hard = problem.loss.lipschitz * diagonal > _HARD * least_alpha
+        self._y = problem.y.reshape(problem.n_rows, -1).astype(np.float64)
+        weights = np.ones(problem.n_rows) if problem.weights is None else problem.weights
+        self._weights = weights[:, None]
+        self._reference = self._of_constant(problem)
+
+    def _of_constant(self, problem: Problem) -> NDArray[np.float64]:
+        """The norm of r of the best constant model."""
+        start = np.zeros_like(self._y)
+        if problem.fit_intercept:
+            start += problem.initial()[-1]
+        norm = self._norm(problem, self._slopes(problem, start))
+        size = np.sqrt(_sums(problem, self._weights * np.square(self._y)))
+        return np.where(norm <= 4 * float(np.finfo(problem.dtype).eps) * size, np.inf, norm)
+
+    def init(self, problem: Problem, theta: NDArray, clock: Clock) -> MachineState:
+        """The state at θ."""
+        both = theta.reshape(len(theta), -1).astype(np.float64)
+        a = problem.weights_of(both)
+        state = MachineState(
+            problem=problem,
+            clock=clock,
+            x=theta,
+            machine=self,
+            coefficients=a,
+            linear=np.zeros_like(a),
+            intercept=both[-1] if problem.fit_intercept else np.zeros(a.shape[1]),
+            slopes=a,
+            values=np.zeros(1),
+            relative=np.full(len(self._reference), np.inf),
+            least=np.full(len(self._reference), np.inf),
+        )
+        with clock.phase("gradient"):
+            self._look(problem, state, anew=bool(np.any(a)))
+        return state
+
+    def _look(self, problem: Problem, state: MachineState, anew: bool) -> None:
+        """Update what follows from the coefficients; the responses, too, if they are ``anew``."""
+        if anew:
+            state.linear = self._design.matvec(state.coefficients)
+        u = state.linear + state.intercept
+        state.slopes = self._slopes(problem, u)
+        square = _sums(problem, state.coefficients * state.linear)
+        state.values = self._losses(problem, u) + 0.5 * problem.penalty.alpha * square
+        residual = self._residual(problem, state)
+        norm = self._norm(problem, residual)
+        if problem.fit_intercept:
+            total = _sums(problem, np.square(state.slopes.sum(axis=0, keepdims=True)))
+            norm = np.hypot(norm, np.sqrt(total / problem.n_rows))
+        state.relative = norm / self._reference
+        state.optimality = float(state.relative.max())
+
+    def step(self, problem: Problem, state: MachineState) -> None:
+        """One step of Newton's method, as far along as F falls enough."""
+        with state.clock.phase("inner"):
+            change, linear, shift = self._solution(problem, state)
+        before = state.values
+        with state.clock.phase("gradient"):
+            length = self._length(problem, state, change, linear, shift)
+            state.coefficients = state.coefficients + length * change
+            state.linear = state.linear + length * linear
+            state.intercept = state.intercept + length * shift
+            self._look(problem, state, anew=self._is_fine)
+            if state.optimality <= self._tol and not self._is_fine:  # by sums of products
+                self._look(problem, state, anew=True)
+        check_range(problem, state.values)
+        # The residual may rise for some steps; F falls until rounding rules.
+        better = (state.relative < state.least) | (state.values < (1.0 - _NOISE) * before)
+        state.least = np.minimum(state.least, state.relative)
+        state.idle = 0 if np.any(better & (length > 0)) else state.idle + 1
+        if state.idle >= _IDLE or not np.any(length):
+            state.stalled = f"stalled at the limit of {problem.dtype}"
+
+    # -- the equations of a step -----------------------------------------------------------------
+
+    def _solution(
+        self, problem: Problem, state: MachineState
+    ) -> tuple[Rows, Rows, NDArray[np.float64]]:
+        """δ, K δ and the step of the intercept; zeros for outputs that are solved."""
+        ridge = problem.n_rows * problem.penalty.alpha
+        at_work = state.relative > self._tol
+        columns = np.flatnonzero(np.broadcast_to(at_work, state.coefficients.shape[1:]))
+        curvature = _Curvature(problem, state.linear + state.intercept, self._y).of(columns)
+        slopes, residual = state.slopes[:, columns], self._residual(problem, state)[:, columns]
+        forcing = np.minimum(self._forcing, np.sqrt(state.relative[at_work]))
+        goal = forcing * np.sqrt(_sums(problem, np.square(residual)))
+        goal = np.maximum(goal, 0.5 * self._tol * self._reference[at_work])
+        shift = -curvature.shift(slopes.sum(axis=0))
+        change = (residual - curvature.times(np.broadcast_to(shift, residual.shape))) / ridge
+        linear = self._product(change)
+
+        def rises() -> NDArray[np.bool_]:
+            of_intercept = slopes.sum(axis=0) * (shift - curvature.mean(linear))
+            return _sums(problem, residual * linear) <= _sums(problem, of_intercept[None])
+
+        inverse = self._inverse(problem, curvature, ridge, columns)
+        self._inner(problem, curvature, ridge, goal, (change, linear), rises, inverse)
+        shift = shift - curvature.mean(linear)
+        full: list[NDArray[np.float64]] = []
+        for part in (change, linear, shift):
+            full.append(np.zeros((*part.shape[:-1], state.coefficients.shape[1])))
+            full[-1][..., columns] = part
+        return full[0], full[1], full[2]
+
+    def _inner(
+        self,
+        problem: Problem,
+        curvature: _Curvature,
+        ridge: float,
+        goal: NDArray[np.float64],
+        step: tuple[Rows, Rows],
+        rises: Callable[[], NDArray[np.bool_]],
+        inverse: Inverse,
+    ) -> None:
+        """Add R γ and K R γ to δ and K δ of a ``step``, by conjugate gradients.
+
+        They end with ‖R ρ‖ ≤ goal for the residual ρ, and not while F ``rises`` along the step.
+        """
+        residual = -curvature.transposed(step[1] - curvature.mean(step[1]))
+        groups, direction, slope = np.arange(len(goal)), residual, np.zeros(len(goal))
+        for count in range(self._max_inner):
+            self._n_inner = count
+            keep = np.sqrt(_sums(problem, np.square(curvature.root(residual)))) > goal[groups]
+            if not keep.all():
+                keep |= rises()[groups]
+            if not keep.any():
+                break
+            if not keep.all():
+                groups, slope, curvature = groups[keep], slope[keep], curvature.of(keep)
+                residual, direction = residual[:, keep], direction[:, keep]
+            places = np.arange(residual.shape[1]) if problem.loss.joint else groups
+            steepest = curvature.centred(inverse(residual, places))
+            last, slope = slope, _sums(problem, residual * steepest)
+            direction = steepest + slope / last * direction if count else steepest
+            moved = curvature.root(direction)
+            product = self._product(moved)
+            image = curvature.transposed(product - curvature.mean(product)) + ridge * direction
+            bend = _sums(problem, direction * image)
+            check_range(problem, bend)
+            length = np.divide(slope, bend, out=np.zeros_like(bend), where=bend > 0)
+            step[0][:, places] += length * moved
+            step[1][:, places] += length * product
+            residual = residual - length * image
+            if not length.any():
+                break
+
+    def _inverse(
+        self, problem: Problem, curvature: _Curvature, ridge: float, columns: NDArray[np.int64]
+    ) -> Inverse:
+        """The preconditioner; that of a step before where second derivatives are about the same."""
+        scale, now = curvature.scale, (ridge, columns.tobytes())
+        if self._last is not None and self._last[0] == now and self._n_inner < _LONG:
+            change = float(np.linalg.norm(scale - self._last[1]))
+            if change <= _ALIKE * float(np.linalg.norm(scale)):
+                return self._last[2]
+        few = scale.shape[1] <= _FEW_OUTPUTS and not problem.loss.joint
+        inverse: Inverse | None = None
+        if (few and self._is_hard) or self._factor is not None or self._n_inner >= _LONG:
+            with suppress(np.linalg.LinAlgError, MemoryError):
+                self._make_factor(problem)
+                if self._factor is not None and self._kernel is not None:
+                    threads = self._kernel.n_threads
+                    inverse = _Reweighted(self._factor, scale, ridge, threads)
+        self._last = None if inverse is None else (now, scale, inverse)
+        return inverse or (lambda residual, places: residual)
+
+    def _make_factor(self, problem: Problem) -> None:
+        """The factor of the kernel; one of more rows where that of the last step was too short."""
+        n = problem.n_rows
+        if self._kernel is None or (self._rank and self._n_inner < _LONG):
+            return
+        rank = self._rank * _MORE or int(np.ceil(_SHARE_OF_RANK * rank_for(n)))
+        if self._rank < n:
+            self._rank = min(rank, n)
+            self._factor = pivots_of(self._kernel, self._rank, 0, None, self._least_shift)
+            if len(self._factor) < self._rank:  # as good as any
+                self._rank = n
+
+    # -- rows ------------------------------------------------------------------------------------
+
+    def _product(self, v: Rows) -> Rows:
+        """K v, for the equations of a step: maybe rounded."""
+        product = self._design.matvec(np.ascontiguousarray(v, dtype=self._dtype))
+        return product.astype(np.float64, copy=False)
+
+    def _slopes(self, problem: Problem, u: Rows) -> Rows:
+        return self._weights * problem.loss.gradient(u, self._y)
+
+    def _losses(self, problem: Problem, u: Rows) -> NDArray[np.float64]:
+        """Mean losses, one per group."""
+        return np.atleast_1d(problem.row_mean(problem.loss.value(u, self._y)))
+
+    def _residual(self, problem: Problem, state: MachineState) -> Rows:
+        ridge = problem.n_rows * problem.penalty.alpha
+        return -(state.slopes + ridge * state.coefficients)
+
+    def _norm(self, problem: Problem, residual: Rows) -> NDArray[np.float64]:
+        """Norms of S^(-1/2) r, that of the squared loss; rows of weight 0 are solved in a step."""
+        squares = np.square(residual)
+        np.divide(squares, self._weights, out=squares, where=self._weights > 0)
+        return np.sqrt(_sums(problem, squares))
+
+    def _length(
+        self,
+        problem: Problem,
+        state: MachineState,
+        change: Rows,
+        linear: Rows,
+        shift: NDArray[np.float64],
+    ) -> NDArray[np.float64]:
+        """How far along a step F has fallen and is nearly flat, one share per group; 0 for nowhere.
+
+        F is convex along the step: where it rises too steeply a secant leads back, and where it
+        still falls as steeply as at half of the start the share is doubled.
+        """
+        alpha, a, moved = problem.penalty.alpha, state.coefficients, linear + shift
+        pairs = ((a, state.linear), (a, linear), (change, linear))
+        square, cross, bend = (alpha * _sums(problem, v * w) for v, w in pairs)
+
+        def look(length: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+            u = state.linear + state.intercept + length * moved
+            slope = _sums(problem, self._slopes(problem, u) * moved) / problem.n_rows
+            value = self._losses(problem, u) + 0.5 * square
+            value += length * (cross + 0.5 * length * bend)
+            return value, slope + cross + length * bend
+
+        most = state.values + _NOISE * np.abs(state.values)
+        low, fall = np.zeros_like(most), look(np.zeros_like(most))[1]
+        slope_low, high, slope_high = fall, np.full_like(most, np.inf), fall
+        terms = _sums(problem, np.abs(state.slopes * moved)) / problem.n_rows
+        flat = _FLAT_SLOPE * np.abs(fall) + _NOISE * (terms + np.abs(cross))
+        length = np.where(fall < 0, 1.0, 0.0)
+        for trial in range(_TRIALS):
+            value, slope = look(length)
+            fallen = value <= most
+            done = (fallen & (np.abs(slope) <= flat)) | (fall >= 0)
+            if done.all():
+                return length
+            short = fallen & (slope < 0)
+            low, slope_low = np.where(short, length, low), np.where(short, slope, slope_low)
+            high, slope_high = np.where(short, high, length), np.where(short, slope_high, slope)
+            share = slope_low / np.where(slope_high > slope_low, slope_low - slope_high, np.inf)
+            if trial % 2:  # secants alone may take for ever
+                share = np.where(low > 0, 0.5, _SHORTER)
+            within = low + np.clip(share, _SHORTER, 1 - _SHORTER) * (high - low)
+            length = np.where(done, length, np.where(np.isfinite(high), within, 2 * length))
+        return np.where(done, length, low)
+
+
+class _Curvature:
+    """W = R Rᵀ at responses, R being a scale times a projection within every row."""
+
+    def __init__(self, problem: Problem, responses: Rows, y: Rows):
+        self._projection: Callable[[Rows], Rows] | None
+        self.scale, self._projection = problem.loss.curvature_root(responses, y)
+        self._has_intercept = problem.fit_intercept
+        if problem.weights is not None:
+            self.scale = self.scale * np.sqrt(problem.weights)[:, None]
+        n, k = self.scale.shape
+        if self._projection is None:
+            total = np.einsum("ij,ij->j", self.scale, self.scale)
+            # Where the loss is linear, a step of any length does; that of unit curvature is tried.
+            self._of_constants = 1.0 / np.where(total > _FLAT * n, total, n)
+        else:
+            units = [np.broadcast_to(np.eye(1, k, c), (n, k)) for c in range(k)]
+            total = np.stack([self.times(unit).sum(axis=0) for unit in units])
+            self._of_constants = np.linalg.pinv(total, rcond=_FLAT, hermitian=True)
+
+    def of(self, columns: NDArray) -> _Curvature:
+        """That of some independent outputs, by number or by a mask; of all of them, itself."""
+        if self._projection is not None or self.scale.shape[1] == 1:
+            return self
+        other = copy(self)
+        other.scale, other._of_constants = self.scale[:, columns], self._of_constants[columns]
+        return other
+
+    def root(self, v: Rows) -> Rows:
+        """R v."""
+        return self.scale * (v if self._projection is None else self._projection(v))
+
+    def transposed(self, v: Rows) -> Rows:
+        """Rᵀ v."""
+        scaled = self.scale * v
+        return scaled if self._projection is None else self._projection(scaled)
+
+    def times(self, v: Rows) -> Rows:
+        """W v."""
+        return self.root(self.transposed(v))
+
+    def shift(self, sums: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The constants c for which W c adds up to these sums; 0 without an intercept."""
+        if not self._has_intercept:
+            return np.zeros_like(sums)
+        return (
+            self._of_constants @ sums if self._of_constants.ndim == 2 else self._of_constants * sums
+        )
+
+    def mean(self, v: Rows) -> NDArray[np.float64]:
+        """The constants c for which W (v − c) adds up to nothing."""
+        return self.shift(self.times(v).sum(axis=0))
+
+    def centred(self, v: Rows) -> Rows:
+        """v less its part within Rᵀ 1, which the intercept takes, and within rows."""
+        v = v if self._projection is None else self._projection(v)
+        shift = self.shift(self.root(v).sum(axis=0))
+        return v - self.transposed(np.broadcast_to(shift, v.shape)) if self._has_intercept else v
+
+
+class _Reweighted:
+    """(D FᵀF D + ridge I)⁻¹, up to a factor, for the scale D of each output."""
+
+    def __init__(self, factor: NDArray, scale: Rows, ridge: float, n_jobs: int):
+        self._factor, self._scale, self._n_jobs = factor, scale, n_jobs
+        self._inner = []
+        eps = float(np.finfo(factor.dtype).eps)
+        for column in scale.T:
+            weighted = factor * column.astype(factor.dtype)
+            inner = (weighted @ weighted.T).astype(np.float64)
+            diagonal = inner.diagonal()
+            # Raised by what rounding may have taken.
+            inner[np.diag_indices(len(inner))] += ridge + eps * float(diagonal.sum())
+            if not cholesky_in_place(inner):
+                raise np.linalg.LinAlgError("the weighted factor has no inverse.")
+            self._inner.append(inner.T)
+
+    def __call__(self, v: Rows, places: NDArray[np.int64]) -> Rows:
+        scale = self._scale[:, places]
+        inner = times(self._factor, scale * v, self._n_jobs)
+        for column, place in enumerate(places):
+            inner[:, column] = lapack.dpotrs(self._inner[place], inner[:, column], lower=1)[0]
+        return v - scale * times(self._factor.T, inner, self._n_jobs)
+
+
+def _sums(problem: Problem, array: NDArray) -> NDArray[np.float64]:
+    """Sums over the rows of every output, (k,), or over all outputs of a joint loss, (1,)."""
+    sums = array.sum(axis=0)
+    return sums.sum(keepdims=True) if problem.loss.joint else sums
