@@ -200,10 +200,11 @@ class Inner:
                 "block_size must be 1 for sampling='column', unless the design is dense; got "
                 f"{settings.block_size}."
             )
-        self.curvatures = curvatures(problem, settings.sampling)
         self.models: QuadraticModels | None = None
         if settings.curved:
             self.models = QuadraticModels(problem, settings.n_threads)
+        # Lengths of steps with a model come from the Hessian.
+        self.curvatures = np.ones(q) if settings.curved else curvatures(problem, settings.sampling)
         self.l1, self.l2 = np.zeros(q), np.zeros(q)
         problem.weights_of(self.l1)[...] = problem.penalty.l1
         problem.weights_of(self.l2)[...] = problem.penalty.l2

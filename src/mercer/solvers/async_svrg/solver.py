@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import n_threads
+from mercer._blas import blas_threads
 from mercer._random import RandomStateLike, Slot, distinct, key_from
 from mercer._validation import is_name, name_from, positive_integer, positive_number
 from mercer.designs import Binned, Dense, Sparse
@@ -229,6 +230,13 @@ class AsyncSVRG(Solver):
         return state
 
     def step(self, problem: Problem, state: _State) -> None:
+        # Threads of BLAS go on spinning after a product and take cores from the steps; products
+        # with all rows wait for memory, for which a quarter of the threads is enough.
+        threads = state.inner.settings.n_threads
+        with blas_threads(max(1, threads // 4) if threads > 1 else None):
+            self._loop(problem, state)
+
+    def _loop(self, problem: Problem, state: _State) -> None:
         snapshot = state.snapshot
         with state.clock.phase("snapshot"):
             gradient = state.inner.gradient(snapshot)
