@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from mercer.designs import Dense
 from mercer.problem import Point, Problem
@@ -18,6 +19,7 @@ _LEAST = 0.01  # second derivative of a row, in units of the largest that the lo
 _STALE = 0.1  # relative change of second derivatives that makes a new Hessian
 _SHARE = 0.01  # of the distance to the minimum, to which a model is minimised
 _HALVINGS = 6
+_TINY = 1e-12  # share of the mean curvature that keeps a system of equations regular
 
 
 @dataclass(frozen=True)
@@ -81,13 +83,27 @@ class QuadraticModels:
             lean = H[-1, :-1] / H[-1, -1]
             gram = H[:-1, :-1] - np.outer(lean, H[-1, :-1])
             slope = slope - lean * gradient[-1]
-        value = float(point.values[output])
-        reach = value / penalty.l1 if penalty.l1 > 0 else float(np.sum(np.abs(w))) + 1.0
-        model = Model(gram, gram @ w - slope, penalty.l1, penalty.l2, reach)
-        moved = minimise(model, w, _SHARE * gap) - w
+        if penalty.l1:
+            reach = float(point.values[output]) / penalty.l1  # of the absolute weights
+            model = Model(gram, gram @ w - slope, penalty.l1, penalty.l2, reach)
+            moved = minimise(model, w, _SHARE * gap) - w
+        else:
+            moved = _newton_step(gram, slope + penalty.l2 * w, penalty.l2)
         if problem.fit_intercept:
             moved = np.append(moved, -gradient[-1] / H[-1, -1] - lean @ moved)
         return moved
+
+
+def _newton_step(
+    gram: NDArray[np.float64], slope: NDArray[np.float64], l2: float
+) -> NDArray[np.float64]:
+    """−(gram + l2)⁻¹ slope, or zeros where rounding leaves no inverse."""
+    system, diagonal = gram.copy(), np.diag_indices(len(gram))
+    system[diagonal] += l2 + _TINY * np.mean(system[diagonal])
+    try:
+        return -cho_solve(cho_factor(system, overwrite_a=True, check_finite=False), slope)
+    except LinAlgError:
+        return np.zeros(len(slope))
 
 
 def nearer_minimum(
