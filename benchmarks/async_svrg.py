@@ -3,7 +3,9 @@
 Steps on dense float32 rows read a batch of them each; how many a second is compared with what the
 memory delivers to plain reads of the same array on as many threads. The forms of AsyncSVRG and the
 other solvers then minimise one problem, and the table says after how many seconds of solving F is
-within a share of its start above the minimum. Repeats are interleaved; medians are shown.
+within a share of its start above the minimum. Rounds of a working set, each of which begins
+where the one before ended, are timed on one and two threads beside coordinate descent. Repeats are
+interleaved; medians are shown.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from scipy import sparse
 from threadpoolctl import threadpool_limits
 
 from _side_by_side import environment, table
-from mercer import _core, datasets
+from mercer import SparseKernelClassifier, _core, datasets
 from mercer.designs import Dense, Design
 from mercer.losses import Logistic, Loss, Sigmoid, SquaredHinge
 from mercer.maps import RandomBinning, RandomFourier
@@ -43,6 +45,7 @@ FORMS: dict[str, dict[str, object]] = {
     "own lengths": PAPER | {"sampling": "column"},
     "kept margins": {"margins": "kept", "sampling": "column"},
     "blocks of 32": {"block_size": 32},
+    "blocks of 250": {"block_size": 250},
     "default": {},
     "bfloat16": {"precision": "bfloat16"},
 }
@@ -181,6 +184,40 @@ def race(title: str, problem: Problem, n_jobs: int, loops: int, repeats: int) ->
     sys.stdout.flush()
 
 
+# -- rounds of a working set -----------------------------------------------------------------------
+
+
+def rounds(n_rows: int, tols: Sequence[float], repeats: int) -> None:
+    """Seconds of three rounds of 200 features on cod-rna, and the gap they end with."""
+    data = datasets.load("cod-rna-train")
+    X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
+    ways = [(name, k) for name in ("async", "cd") for k in (1, 2)]
+    lines = []
+    for tol in tols:
+        seconds: dict[tuple[str, int], list[float]] = {way: [] for way in ways}
+        gaps: dict[tuple[str, int], list[float]] = {way: [] for way in ways}
+        for seed in range(100, 100 + repeats):
+            rows = np.random.default_rng(seed).permutation(len(X))[:n_rows]
+            for name, k in ways:
+                fourier = RandomFourier("gaussian", 0.1)
+                model = SparseKernelClassifier(
+                    fourier, solver=name, loss="logistic", alpha=1e-4, n_new=200, max_rounds=3,
+                    tol=tol, n_jobs=k, random_state=seed,
+                )  # fmt: skip
+                with threadpool_limits(k), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    start = time.perf_counter()
+                    model.fit(X[rows], data.y[rows])
+                seconds[name, k].append(time.perf_counter() - start)
+                gaps[name, k].append(model.dual_gap_)
+        line = {f"{n_rows} rows of cod-rna": f"tol {tol:g}"}
+        for name, k in ways:
+            t, gap = statistics.median(seconds[name, k]), max(gaps[name, k])
+            line[f"{name}, {k} thr."] = f"{t:.2f} s ({gap:.0e})"
+        lines.append(line)
+    sys.stdout.write("\n" + table(lines) + "\n")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", nargs="+", default=["ijcnn1-train"], choices=list(DATA))
@@ -195,13 +232,15 @@ def main() -> None:
     parser.add_argument("--loops", type=int, default=30)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--width", type=int, default=1024, help="columns of the rows of steps")
-    parser.add_argument("--only", choices=["steps", "race"])
+    parser.add_argument("--only", choices=["steps", "race", "rounds"])
     options = parser.parse_args()
     facts = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
     sys.stdout.write(f"{__doc__.splitlines()[0]}\n{facts}\n")
-    if options.only != "race":
+    if options.only in (None, "rounds"):
+        rounds(options.rows, (1e-2, 1e-3, 1e-4), options.repeats)
+    if options.only in (None, "steps"):
         bandwidth(4 * 10**8 // (4 * options.width), options.width, (1, 8, 32), options.repeats)
-    if options.only == "steps":
+    if options.only in ("steps", "rounds"):
         return
     for name in options.data:
         for kind in options.features:

@@ -205,20 +205,23 @@ class ObjectiveArguments {
 };
 
 void slopes(const Steps& steps, Doubles y, Doubles weights, const std::string& loss,
-            double parameter, Doubles w, Doubles slopes, Doubles u, Threads n_threads) {
+            double parameter, Doubles w, Doubles slopes, Doubles u, Threads n_threads,
+            Doubles rows) {
     ObjectiveArguments arguments(steps, y, weights, loss, parameter, w, slopes, u);
+    const double* curvature = arguments.arrays.optional(rows, "rows", steps.n());
     arguments.run(steps, n_threads, [&](const auto& view) {
-        snapshot_slopes(view, arguments.objective, arguments.w(), arguments.slopes(), n_threads);
+        snapshot_slopes(view, arguments.objective, arguments.w(), curvature, arguments.slopes(),
+                        n_threads);
         return 0;
     });
 }
 
-std::pair<std::size_t, bool> walk_steps(const Steps& steps, Doubles y, Doubles weights,
-                                        const std::string& loss, double parameter, Doubles w,
-                                        Doubles slopes, Doubles u, Doubles gradient,
-                                        Doubles lengths, Doubles l1, Doubles l2, std::uint64_t key,
-                                        std::uint64_t slot, std::uint64_t first, std::size_t count,
-                                        std::size_t batch, std::size_t width, Threads n_threads) {
+std::pair<std::size_t, bool>
+walk_steps(const Steps& steps, Doubles y, Doubles weights, const std::string& loss,
+           double parameter, Doubles w, Doubles slopes, Doubles u, Doubles gradient,
+           Doubles lengths, Doubles l1, Doubles l2, std::uint64_t key, std::uint64_t slot,
+           std::uint64_t first, std::size_t count, std::size_t batch, std::size_t width,
+           Threads n_threads, Doubles rows, Array<Type::f32> matrix, Doubles anchor, double scale) {
     ObjectiveArguments arguments(steps, y, weights, loss, parameter, w, slopes, u);
     const std::size_t q = arguments.objective.q;
     // A copy: others may draw from other lists meanwhile.
@@ -234,8 +237,15 @@ std::pair<std::size_t, bool> walk_steps(const Steps& steps, Doubles y, Doubles w
     Arrays& arrays = arguments.arrays;
     arguments.objective.l1 = arrays.numbers(l1, "l1", q);
     arguments.objective.l2 = arrays.numbers(l2, "l2", q);
+    std::optional<Curvature> curvature;
+    if (!matrix.is_none()) {
+        const Buffer& H = arrays.read(matrix, "matrix", 2);
+        H.expect_shape({q, q});
+        curvature = Curvature{H.data<const float>(), arrays.numbers(rows, "rows", steps.n()),
+                              arrays.numbers(anchor, "anchor", q), scale};
+    }
     const Snapshot snapshot{arguments.slopes(), arrays.numbers(gradient, "gradient", q),
-                            arrays.numbers(lengths, "steps", q)};
+                            arrays.numbers(lengths, "steps", q), curvature ? &*curvature : nullptr};
     const Course course{key, slot, first, count, batch, width, supports ? &*supports : nullptr};
     const Walked walked = arguments.run(steps, n_threads, [&](const auto& view) {
         return walk(view, arguments.objective, snapshot, course, arguments.w(), n_threads);
@@ -283,16 +293,26 @@ included, and None where they are recomputed.)")
              "From now on rows of a step are among those in the list of its column.")
         .def(
             "slopes", &slopes, "y"_a, "weights"_a.none(), "loss"_a, "parameter"_a, "w"_a,
-            "slopes"_a, "u"_a.none(), "n_threads"_a,
-            "weight_i times the derivative of the loss of every row, responses as steps have them.")
+            "slopes"_a, "u"_a.none(), "n_threads"_a, "rows"_a.none() = nb::none(),
+            R"(weight_i times the derivative of the loss of every row, responses u_i as steps have them.
+
+``rows``, if given, are those of ``walk``, and rows_i u_i is subtracted.)")
         .def(
             "walk", &walk_steps, "y"_a, "weights"_a.none(), "loss"_a, "parameter"_a, "w"_a,
             "slopes"_a, "u"_a.none(), "gradient"_a, "steps"_a, "l1"_a, "l2"_a, "key"_a, "slot"_a,
-            "first"_a, "count"_a, "batch"_a, "width"_a, "n_threads"_a,
+            "first"_a, "count"_a, "batch"_a, "width"_a, "n_threads"_a, "rows"_a.none() = nb::none(),
+            "matrix"_a.none() = nb::none(), "anchor"_a.none() = nb::none(), "scale"_a = 1.0,
             R"(Steps first .. first + count - 1 on w, along ``width`` neighbouring coordinates each.
 
 ``slopes`` and ``gradient``, of the mean loss, belong to the snapshot; ``steps`` are the
 lengths of the proximal steps. The low and high halves of the words of stream t of
 ``slot`` choose the coordinate and then the rows of step t: a half h stands for h * n >>
-32. Returns how many coordinates moved and whether all stayed finite.)");
+32.
+
+With ``matrix``, which is H = (1/n) sum_i rows_i z_i z_i', a step is along one of the
+blocks of ``width`` coordinates from the first on. Its gradient is that of the snapshot at
+``anchor``, plus H (w - anchor), plus what the derivatives of its rows have changed
+besides; and it goes to the minimum of that model, with ``scale`` times the block of H.
+
+Returns how many coordinates moved and whether all stayed finite.)");
 }

@@ -69,9 +69,25 @@ struct Task {
           steps(q, 1.0) {
         for (std::size_t i = 0; i < Z.n; ++i) y[i] = y[i] < 0.3 + 0.04 * Z.codes[i] ? -1.0 : 1.0;
         for (double& weight : weights) weight = 0.5 + weight;
+        bend();
         l1[Z.p] = l2[Z.p] = 0.0;
         objective = {y.data(), weights.data(), svrg_loops().slopes[2], 0.0, l1.data(), l2.data(),
                      q};
+    }
+    // H for rows that bend as much as the loss can.
+    void bend() {
+        rows.assign(Z.n, 0.0);
+        hessian.assign(q * q, 0.0f);
+        const auto z = [&](std::size_t i, std::size_t j) {
+            return j < Z.p ? static_cast<double>(Z.dense[i * Z.p + j]) : 1.0;
+        };
+        for (std::size_t i = 0; i < Z.n; ++i) {
+            rows[i] = 0.25 * weights[i];
+            for (std::size_t j = 0; j < q; ++j)
+                for (std::size_t k = 0; k < q; ++k)
+                    hessian[j * q + k] +=
+                        static_cast<float>(rows[i] * z(i, j) * z(i, k) / static_cast<double>(Z.n));
+        }
     }
     std::vector<double> margins(const std::vector<double>& w) const {
         std::vector<double> u(Z.n, w[Z.p]);
@@ -106,7 +122,7 @@ struct Task {
     // what it is in the end: how far a loop gets then depends on which of them have a core.
     template <class View>
     bool falls(const View& view, Margins* kept, const Course& course, int threads,
-               std::vector<double>& w) const {
+               std::vector<double>& w, bool curved = false) const {
         w.assign(q, 0.0);
         std::vector<double> gradient, slopes(Z.n);
         const double first = value(w, gradient);
@@ -116,12 +132,16 @@ struct Task {
                 const auto u = margins(w);
                 for (std::size_t i = 0; i < Z.n; ++i) (*kept)[i] = u[i];
             }
-            snapshot_slopes(view, objective, w.data(), slopes.data(), threads);
+            snapshot_slopes(view, objective, w.data(), curved ? rows.data() : nullptr,
+                            slopes.data(), threads);
+            const std::vector<double> anchor = w;
+            const Curvature curvature{hessian.data(), rows.data(), anchor.data(), 2.0};
             Course next = course;
             next.first = loop * course.count;
             const Walked walked =
-                walk(view, objective, {slopes.data(), gradient.data(), steps.data()}, next,
-                     w.data(), threads);
+                walk(view, objective,
+                     {slopes.data(), gradient.data(), steps.data(), curved ? &curvature : nullptr},
+                     next, w.data(), threads);
             const double after = value(w, gradient);
             if (!walked.finite || !walked.moves) return false;
             if (threads == 1 && !(after < before)) return false;
@@ -132,7 +152,8 @@ struct Task {
 
     const Designs<T>& Z;
     std::size_t q;
-    std::vector<double> y, weights, l1, l2, steps;
+    std::vector<double> y, weights, l1, l2, steps, rows;
+    std::vector<float> hessian;
     Objective objective;
 };
 
@@ -174,6 +195,27 @@ bool views_agree(std::size_t n, std::size_t batch, std::size_t width, bool in_su
     return right;
 }
 
+// Steps by blocks and their curvature get further than steps along one coordinate.
+template <class T>
+bool blocks_fall(std::size_t n, std::size_t width) {
+    const Designs<T> Z(n, 4);
+    const Task<T> task(Z);
+    const Course course{7, 24, 0, 400, 16, width, nullptr};
+    std::vector<double> w, plain;
+    bool right = task.falls(Z.dense_rows(), nullptr, {7, 24, 0, 400, 16, 1, nullptr}, 1, plain);
+    right = right && task.falls(Z.dense_rows(), nullptr, course, 1, w, true);
+    right = right && task.value(w) < task.value(plain);
+    const double start = task.value(std::vector<double>(task.q)), end = task.value(w);
+    for (int threads : {2, 4}) {
+        bool enough = false;
+        for (int attempt = 0; attempt < 5 && !enough; ++attempt)
+            enough = task.falls(Z.sparse_rows(), nullptr, course, threads, w, true) &&
+                     task.value(w) < 0.3 * start + 0.7 * end;
+        right = right && enough;
+    }
+    return right;
+}
+
 bool halves_are_close() {
     const std::size_t n = 67, p = 83;
     const auto numbers = uniform(5, n * p), weights = uniform(6, p);
@@ -205,5 +247,6 @@ bool async_steps_are_right() {
         right = right && views_agree<float>(500, 16, 1, in_support) &&
                 views_agree<double>(500, 16, 1, in_support) &&
                 views_agree<double>(40, 64, 1, in_support);
+    right = right && blocks_fall<float>(300, 5) && blocks_fall<double>(300, 37);
     return right && views_agree<float>(300, 8, 5, false) && views_agree<double>(300, 8, 37, false);
 }

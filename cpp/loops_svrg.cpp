@@ -3,6 +3,8 @@
 #include "simd.hpp"
 #include "svrg_loops.hpp"
 
+#include <algorithm>
+
 #define MERCER_JOIN_(a, b) a##b
 #define MERCER_JOIN(a, b) MERCER_JOIN_(a, b)
 
@@ -90,13 +92,18 @@ template <class T, class W>
 void row_dots(const T* const* rows, std::size_t count, std::size_t known, const W* w, std::size_t p,
               double* out) {
     constexpr std::size_t size = 4;
+    // About 4 KB are on their way at a time: short rows are asked for several groups before.
+    const std::size_t ahead = std::min<std::size_t>(4096 / (p * sizeof(T) + 64), 28);
+    const auto after = [&](std::size_t r) MERCER_INLINE_BODY { return std::min(r + ahead, known); };
     std::size_t r = 0;
     for (; r + size <= count; r += size) {
-        const std::size_t left = known - r - size;
-        group_dots<size>(rows + r, rows + r + size, left < size ? left : size, w, p, out + r);
+        const std::size_t next = after(r + size);
+        group_dots<size>(rows + r, rows + next, std::min(known - next, size), w, p, out + r);
     }
-    for (; r < count; ++r)
-        group_dots<1>(rows + r, rows + r + 1, known > r + 1 ? 1 : 0, w, p, out + r);
+    for (; r < count; ++r) {
+        const std::size_t next = after(r + 1);
+        group_dots<1>(rows + r, rows + next, std::min<std::size_t>(known - next, 1), w, p, out + r);
+    }
 }
 
 template <class T>
@@ -111,6 +118,26 @@ void add_rows(const T* const* rows, const double* factors, std::size_t count, st
             v[k] += (z(r, k) + z(r + 1, k)) + (z(r + 2, k) + z(r + 3, k));
     for (; r < count; ++r)
         for (std::size_t k = 0; k < width; ++k) v[k] += z(r, k);
+}
+
+void block_moves(const float* matrix, std::size_t stride, std::size_t size, double scale,
+                 const double* w, const double* l1, const double* l2, double* slopes, double* by) {
+    for (std::size_t j = 0; j < size; ++j) by[j] = 0.0;
+    for (int sweep = 0; sweep < 2; ++sweep)
+        for (std::size_t j = 0; j < size; ++j) {
+            const float* row = matrix + j * stride;
+            const double curvature = scale * static_cast<double>(row[j]), now = w[j] + by[j];
+            if (!(curvature > 0.0)) continue;
+            const double pull = curvature * now - slopes[j];
+            const double left = (pull < 0.0 ? -pull : pull) - l1[j];
+            const double goal = left > 0.0 ? left / (curvature + l2[j]) : 0.0;
+            const double change = (pull < 0.0 ? -goal : goal) - now;
+            if (change == 0.0) continue;
+            by[j] += change;
+            const double factor = scale * change;
+            for (std::size_t k = 0; k < size; ++k)
+                slopes[k] += factor * static_cast<double>(row[k]);
+        }
 }
 
 template <class Slope>
@@ -136,6 +163,7 @@ const SvrgLoops MERCER_JOIN(svrg_loops_, MERCER_LEVEL) = {
     {plain_slopes<SquaredSlope>, shaped_slopes<HuberSlope>, plain_slopes<LogisticSlope>,
      plain_slopes<SquaredHingeSlope>, plain_slopes<SmoothHingeSlope>,
      shaped_slopes<CorrentropySlope>, plain_slopes<SigmoidSlope>},
+    block_moves,
 };
 
 }  // namespace mercer

@@ -10,109 +10,36 @@
 #include <memory>
 
 #include "parallel.hpp"
-#include "random.hpp"
-#include "svrg_views.hpp"
+#include "svrg_course.hpp"
 
 namespace mercer {
-
-// (1/n) sum_i weight_i loss(y_i, z_i w + b) + sum_j (l1_j |w_j| + l2_j w_j^2 / 2); with q = p + 1
-// coordinates the last one is the intercept b.
-struct Objective {
-    const double* y;        // (n)
-    const double* weights;  // (n), or null
-    LossSlopes* slopes;
-    double parameter;
-    const double* l1;  // (q)
-    const double* l2;  // (q)
-    std::size_t q;
-};
-
-struct Snapshot {
-    const double* slopes;    // (n): weight_i times the derivative of the loss
-    const double* gradient;  // (q): of the mean loss
-    const double* steps;     // (q): length of a proximal step
-};
-
-// Steps first .. first + count - 1. With `supports` the rows of a step are drawn among those where
-// its column is not zero.
-struct Course {
-    std::uint64_t key, slot;
-    std::uint64_t first;
-    std::size_t count;
-    std::size_t batch;  // rows of a step; all of them, each once, if there are no more
-    std::size_t width;  // neighbouring coordinates moved by a step
-    const ColumnLists* supports;
-};
-
-struct Walked {
-    std::size_t moves;  // coordinates that changed, counted every time
-    bool finite;
-};
-
-struct Change {
-    double by;
-    std::uint32_t coordinate;
-};
-
-// What one thread has changed; others see what is published.
-class alignas(64) Log {
-  public:
-    void open(std::size_t room) {
-        entries_.reset(new Change[room]);
-    }  // untouched: no page is taken
-    void note(std::size_t coordinate, double by) {
-        entries_[size_++] = {by, static_cast<std::uint32_t>(coordinate)};
-    }
-    void publish() { published_.store(size_, std::memory_order_release); }
-    template <class F>
-    void read(std::size_t& seen, F f) const {
-        const std::size_t end = published_.load(std::memory_order_acquire);
-        for (; seen < end; ++seen) f(entries_[seen]);
-    }
-
-  private:
-    std::unique_ptr<Change[]> entries_;
-    std::size_t size_ = 0;
-    alignas(64) std::atomic<std::size_t> published_{0};
-};
-
-inline double prox(double x, double step, double l1, double l2) {
-    const double shrunk = std::copysign(std::max(std::abs(x) - step * l1, 0.0), x);
-    return shrunk == 0.0 ? 0.0 : shrunk / (1.0 + step * l2);
-}
-
-// Words of 32 random bits of one step: the first chooses the coordinate, one more every row.
-inline void draw(const Course& course, std::uint64_t t, std::size_t size, std::uint32_t* words) {
-    for (std::size_t position = 0; position < size; position += 8) {
-        const Counter block = philox({position / 8, t, course.slot, 0}, course.key, 0);
-        for (std::size_t k = 0; k < 8 && position + k < size; ++k)
-            words[position + k] = static_cast<std::uint32_t>(block[k / 2] >> (k % 2 ? 32 : 0));
-    }
-}
-inline std::size_t below(std::uint32_t word, std::size_t bound) {
-    return static_cast<std::size_t>((static_cast<std::uint64_t>(word) * bound) >> 32);
-}
 
 // One thread's view of the weights, and its steps.
 template <class View>
 class Walker {
   public:
     Walker(const View& view, const Objective& objective, const Snapshot& snapshot,
-           const Course& course, const double* w, Log* logs, int thread, int n_threads)
+           const Course& course, const double* w, Log* logs, int thread, int n_threads,
+           std::size_t look)
         : view_(view), objective_(objective), snapshot_(snapshot), course_(course), logs_(logs),
-          thread_(thread), n_threads_(n_threads), w_(w, w + objective.q), narrow_(objective.q),
-          seen_(static_cast<std::size_t>(n_threads)), whole_(course.batch >= view.n),
-          batch_(whole_ ? view.n : course.batch), u_(batch_), y_(batch_), slope_(batch_),
-          v_(course.width) {
+          thread_(thread), n_threads_(n_threads), look_(look), w_(w, w + objective.q),
+          narrow_(objective.q), seen_(static_cast<std::size_t>(n_threads)),
+          whole_(course.batch >= view.n), batch_(whole_ ? view.n : course.batch), u_(batch_),
+          y_(batch_), slope_(batch_), v_(course.width) {
+        if (snapshot.curvature) {
+            moved_.resize(w_.size());
+            by_.resize(course.width);
+            curved_.resize(course.width);
+            lines_.resize(course.width);
+        }
         for (std::size_t j = 0; j < w_.size(); ++j) narrow(j);
         logs_[thread].open(course.count * course.width);
         if (whole_)
             for (std::size_t i = 0; i < batch_; ++i) all_.push_back(static_cast<std::uint32_t>(i));
     }
 
-    // Steps from .. from + count - 1 of the course, after a look at what others did.
+    // Steps from .. from + count - 1 of the course.
     bool walk(std::size_t from, std::size_t count) {
-        catch_up();
         const std::size_t size = whole_ ? 1 : 1 + batch_;
         words_.resize(count * size);
         rows_.resize(whole_ ? 0 : count * batch_);
@@ -125,15 +52,20 @@ class Walker {
         }
         bool finite = true;
         for (std::size_t s = 0; s < count && finite; ++s) {
-            const std::size_t first = mercer::below(words_[s * size], objective_.q);
-            if (course_.supports && first < view_.p)
-                finite = step_in_support(first, words_.data() + s * size + 1);
-            else if (whole_)
-                finite = step(first, {all_.data(), batch_, batch_});
+            if (s % look_ == 0) catch_up();
+            const std::uint32_t* words = words_.data() + s * size;
+            const std::size_t first = mercer::below(words[0], objective_.q);
+            const Batch batch =
+                whole_ ? Batch{all_.data(), batch_, batch_}
+                       : Batch{rows_.data() + s * batch_, batch_, (count - s) * batch_};
+            if (snapshot_.curvature)
+                finite = step_in_block(words[0], batch);
+            else if (course_.supports && first < view_.p)
+                finite = step_in_support(first, words + 1);
             else
-                finite = step(first, {rows_.data() + s * batch_, batch_, (count - s) * batch_});
+                finite = step(first, batch);
+            if ((s + 1) % look_ == 0 || s + 1 == count) logs_[thread_].publish();
         }
-        logs_[thread_].publish();
         return finite;
     }
     std::size_t moves() const { return moves_; }
@@ -150,6 +82,25 @@ class Walker {
         bool finite = true;
         for (std::size_t k = 0; k < width; ++k)
             finite = move(k < head ? first + k : k - head, v_[k]) && finite;
+        return finite;
+    }
+
+    // Along the coordinates of one block, by its curvature.
+    bool step_in_block(std::uint32_t word, const Batch& batch) {
+        slopes(batch, 1.0 / static_cast<double>(batch.count));
+        const std::size_t q = objective_.q, width = course_.width;
+        const std::size_t block = mercer::below(word, (q + width - 1) / width);
+        const std::size_t first = block * width, size = std::min(width, q - first);
+        const Curvature& curvature = *snapshot_.curvature;
+        for (std::size_t k = 0; k < size; ++k) lines_[k] = curvature.matrix + (first + k) * q;
+        svrg_loops().f32.dots(lines_.data(), size, size, moved_.data(), q, curved_.data());
+        for (std::size_t k = 0; k < size; ++k) v_[k] = snapshot_.gradient[first + k] + curved_[k];
+        add_rows(batch, first, size, v_.data());
+        svrg_loops().block_moves(lines_[0] + first, q, size, curvature.scale, w_.data() + first,
+                                 objective_.l1 + first, objective_.l2 + first, v_.data(),
+                                 by_.data());
+        bool finite = true;
+        for (std::size_t k = 0; k < size; ++k) finite = change(first + k, by_[k]) && finite;
         return finite;
     }
 
@@ -183,7 +134,9 @@ class Walker {
         for (std::size_t r = 0; r < batch.count; ++r) {
             const std::uint32_t i = batch.rows[r];
             const double weight = objective_.weights ? objective_.weights[i] : 1.0;
-            slope_[r] = factor * (weight * slope_[r] - snapshot_.slopes[i]);
+            slope_[r] = weight * slope_[r] - snapshot_.slopes[i];
+            if (snapshot_.curvature) slope_[r] -= snapshot_.curvature->rows[i] * u_[r];
+            slope_[r] *= factor;
         }
     }
 
@@ -197,7 +150,9 @@ class Walker {
     bool move(std::size_t j, double correction) {
         const double step = snapshot_.steps[j];
         const double target = w_[j] - step * (correction + snapshot_.gradient[j]);
-        const double by = prox(target, step, objective_.l1[j], objective_.l2[j]) - w_[j];
+        return change(j, prox(target, step, objective_.l1[j], objective_.l2[j]) - w_[j]);
+    }
+    bool change(std::size_t j, double by) {
         if (by == 0.0) return true;
         w_[j] += by;
         narrow(j);
@@ -215,7 +170,11 @@ class Walker {
                     narrow(c.coordinate);
                 });
     }
-    void narrow(std::size_t j) { narrow_[j] = static_cast<typename View::Weight>(w_[j]); }
+    void narrow(std::size_t j) {
+        narrow_[j] = static_cast<typename View::Weight>(w_[j]);
+        if (snapshot_.curvature)
+            moved_[j] = static_cast<float>(w_[j] - snapshot_.curvature->anchor[j]);
+    }
 
     const View& view_;
     const Objective& objective_;
@@ -223,12 +182,15 @@ class Walker {
     const Course& course_;
     Log* logs_;
     int thread_, n_threads_;
+    std::size_t look_;  // steps between two looks at what others did
     std::vector<double> w_;
     std::vector<typename View::Weight> narrow_;  // what rows are multiplied with
     std::vector<std::size_t> seen_;
     bool whole_;
     std::size_t batch_;
-    std::vector<double> u_, y_, slope_, v_;
+    std::vector<double> u_, y_, slope_, v_, by_, curved_;
+    std::vector<float> moved_;  // since the snapshot
+    std::vector<const float*> lines_;
     std::vector<std::uint32_t> all_, words_, rows_, chosen_;
     std::vector<std::int64_t> entries_;
     std::size_t moves_ = 0;
@@ -239,13 +201,16 @@ template <class View>
 Walked walk(const View& view, const Objective& objective, const Snapshot& snapshot,
             const Course& course, double* w, int n_threads) {
     const auto logs = std::make_unique<Log[]>(static_cast<std::size_t>(n_threads));
-    // A look at the logs of others has its price, and rows that are known before can be fetched.
+    // Rows that are known before can be fetched. A look at the logs of others has its price, but
+    // what a thread does not know yet it corrects twice.
     const std::size_t bytes = std::max<std::size_t>(course.batch * view.row_bytes(), 1);
     const std::size_t stride = std::clamp<std::size_t>((std::size_t{1} << 18) / bytes, 1, 16);
+    const std::size_t look = std::clamp<std::size_t>((std::size_t{1} << 14) / bytes, 1, stride);
     std::atomic<std::size_t> next{0}, moves{0};
     std::atomic<bool> finite{true};
     on_threads(n_threads, [&](int thread) {
-        Walker<View> walker(view, objective, snapshot, course, w, logs.get(), thread, n_threads);
+        Walker<View> walker(view, objective, snapshot, course, w, logs.get(), thread, n_threads,
+                            look);
         while (finite.load(std::memory_order_relaxed)) {
             const std::size_t from = next.fetch_add(stride, std::memory_order_relaxed);
             if (from >= course.count) break;
@@ -261,10 +226,11 @@ Walked walk(const View& view, const Objective& objective, const Snapshot& snapsh
     return {moves, finite};
 }
 
-// slopes_i = weight_i loss'(y_i, response of row i at w), computed as steps compute it.
+// slopes_i = weight_i loss'(y_i, u_i), less rows_i u_i if there are such, for the response u_i of
+// row i at w, computed as steps compute it.
 template <class View>
-void snapshot_slopes(const View& view, const Objective& objective, const double* w, double* slopes,
-                     int n_threads) {
+void snapshot_slopes(const View& view, const Objective& objective, const double* w,
+                     const double* rows_curvature, double* slopes, int n_threads) {
     constexpr std::size_t size = 64;
     std::vector<typename View::Weight> narrow(objective.q);
     for (std::size_t j = 0; j < objective.q; ++j)
@@ -280,6 +246,9 @@ void snapshot_slopes(const View& view, const Objective& objective, const double*
         if (objective.weights)
             for (std::size_t r = 0; r < count; ++r)
                 slopes[first + r] *= objective.weights[first + r];
+        if (rows_curvature)
+            for (std::size_t r = 0; r < count; ++r)
+                slopes[first + r] -= rows_curvature[first + r] * u[r];
     });
 }
 

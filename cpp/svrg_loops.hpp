@@ -26,6 +26,13 @@ using AddRows = void(const T* const* rows, const double* factors, std::size_t co
 using LossSlopes = void(const double* u, const double* y, std::size_t n, double parameter,
                         double* out);
 
+// Moves of neighbouring coordinates w towards the minimum of slopes . by + scale by' H by / 2 plus
+// the penalty: two sweeps over them, one after the other, from by = 0. Row j of the symmetric H
+// begins at matrix + j * stride; slopes end at slopes + scale H by.
+using BlockMoves = void(const float* matrix, std::size_t stride, std::size_t size, double scale,
+                        const double* w, const double* l1, const double* l2, double* slopes,
+                        double* by);
+
 template <class T, class W>
 struct RowLoops {
     RowDots<T, W>* dots;
@@ -37,6 +44,7 @@ struct SvrgLoops {
     RowLoops<double, double> f64;
     RowLoops<Half, float> half;
     LossSlopes* slopes[n_losses];
+    BlockMoves* block_moves;
 };
 
 }  // namespace mercer

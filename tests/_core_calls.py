@@ -363,14 +363,19 @@ def _steps() -> Iterator[Call]:
             }  # fmt: skip
 
         writes = frozenset({"w", "slopes", "u"})
-        slopes = lambda objective=objective: {**objective(), "n_threads": 2}  # noqa: E731
+        slopes = lambda objective=objective: {  # noqa: E731
+            **objective(), "n_threads": 2, "rows": None
+        }  # fmt: skip
         yield Call("AsyncSteps.slopes", slopes, writes, of=view)
         q = p + 1
-        yield Call("AsyncSteps.walk", lambda objective=objective, q=q: {
-            **objective(), "gradient": np.ones(q), "steps": np.full(q, 0.1), "l1": np.zeros(q),
-            "l2": np.zeros(q), "key": 1, "slot": 2, "first": 3, "count": 40, "batch": 3,
-            "width": 2, "n_threads": 2,
-        }, writes, frozenset({"count"}), of=view)  # fmt: skip
+        no_hessian = {"rows": None, "matrix": None, "anchor": None, "scale": 1.0}
+        hessian = {"rows": np.ones(N), "matrix": np.eye(q, dtype=np.float32), "scale": 2.0}
+        for given in (no_hessian, {**no_hessian, **hessian, "anchor": np.zeros(q)}):
+            yield Call("AsyncSteps.walk", lambda objective=objective, q=q, given=given: {
+                **objective(), "gradient": np.ones(q), "steps": np.full(q, 0.1), "l1": np.zeros(q),
+                "l2": np.zeros(q), "key": 1, "slot": 2, "first": 3, "count": 40, "batch": 3,
+                "width": 2, "n_threads": 2, **given,
+            }, writes, frozenset({"count"}), of=view)  # fmt: skip
 
     def drawn() -> Any:
         return _core.AsyncSteps.dense(_rows()[:, :4].copy())

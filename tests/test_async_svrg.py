@@ -24,6 +24,7 @@ from mercer.penalties import L1, L2, ElasticNet
 from mercer.problem import Problem, dual_gap
 from mercer.solvers import AsyncSVRG, CoordinateDescent, Stream, WorkingSet
 from mercer.solvers.async_svrg.inner import Inner
+from mercer.solvers.async_svrg.models import QuadraticModels, nearer_minimum
 from test_coordinate import at_strength, make, make_designs
 
 N = 120
@@ -166,6 +167,49 @@ def test_several_threads_reach_the_optimum(form, rng):
         assert problem.value(result.coef) - best <= 1e-3 * result.trace[0].objective
 
 
+def correlated(rng, n, loss=None, dtype=np.float64):
+    """Waves of one input: neighbouring columns are much alike."""
+    x = rng.uniform(-1, 1, size=n)
+    Z = np.cos(np.outer(x, np.linspace(0, 8, 60)) + rng.uniform(0, 2 * np.pi, size=60))
+    y = np.where(rng.uniform(size=n) < 1 / (1 + np.exp(-8 * np.sin(5 * x))), 1.0, -1.0)
+    return Problem(Dense(Z.astype(dtype), 1), y, loss or Logistic(), L1(1e-4))
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, 4])
+def test_columns_that_are_much_alike_take_few_loops_on_any_number_of_threads(n_jobs, rng):
+    problem = correlated(rng, 2000)
+    result = AsyncSVRG(1e-4, 30, n_jobs=n_jobs).solve(problem)
+    assert result.converged
+    again = AsyncSVRG(1e-5, 30, n_jobs=n_jobs).solve(problem, start=result.coef)
+    assert again.converged
+    best = CoordinateDescent(tol=1e-8).solve(problem).trace[-1].objective
+    assert problem.value(again.coef) - best <= 1e-5 * again.trace[0].objective
+
+
+@pytest.mark.parametrize("penalty", [L1(0.01), L2(0.01), ElasticNet(0.01)], ids=repr)
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_the_model_of_squares_is_the_loss_itself(fit_intercept, penalty, rng):
+    Z, y = rng.normal(size=(N, 6)), rng.normal(size=N)
+    problem = Problem(Dense(Z), y, Squared(), penalty, rng.uniform(0, 2, N), fit_intercept)
+    point = problem.at(problem.initial())
+    gradient, work = point.gradient.reshape(-1, 1), np.ones(1, dtype=bool)
+    end = nearer_minimum(QuadraticModels(problem, 1), point, gradient, np.full(1, 1e-9), work)
+    best = CoordinateDescent(tol=1e-12) if penalty.l1 else solvers.NewtonCG(tol=1e-12)
+    least = best.solve(problem).trace[-1].objective
+    assert end.value - least <= 1e-9 * point.value
+
+
+def test_a_loop_starts_no_higher_than_its_snapshot(loss, rng):
+    problem = correlated(rng, 300, loss)
+    far = problem.at(10.0 * rng.normal(size=problem.shape))
+    models, work = QuadraticModels(problem, 1), np.ones(1, dtype=bool)
+    assert (
+        nearer_minimum(models, far, far.gradient.reshape(-1, 1), far.values, work).value < far.value
+    )
+    none = np.zeros(1, dtype=bool)
+    assert nearer_minimum(models, far, far.gradient.reshape(-1, 1), far.values, none) is far
+
+
 @pytest.mark.filterwarnings("ignore:AsyncSVRG no longer lowers the objective at step_size=")
 def test_a_step_size_that_diverges_is_refused_and_one_that_does_not_is_named(loss, rng):
     problem = make(loss, make_designs(rng)[0], rng)
@@ -176,13 +220,15 @@ def test_a_step_size_that_diverges_is_refused_and_one_that_does_not_is_named(los
     assert allowed.trace[-1].objective < allowed.trace[0].objective
 
 
-def test_steps_that_turn_out_too_long_are_divided_by_ten(rng, monkeypatch):
+def test_steps_that_turn_out_too_long_are_divided_by_three(rng, monkeypatch):
     problem = make(Logistic(), make_designs(rng)[0], rng)
     monkeypatch.setattr(AsyncSVRG, "_first_length", lambda *arguments: 1e3)
     seen = []
-    result = solver().solve(problem, callback=lambda state: seen.append(state.gammas[0]))
+    result = solver(block_size=1).solve(
+        problem, callback=lambda state: seen.append(state.gammas[0])
+    )
     assert result.converged
-    assert seen[0] == pytest.approx(100)
+    assert seen[0] == pytest.approx(1000 / 3)
     assert min(seen) >= 0.01
     assert all(a <= b for a, b in zip(seen[1:], seen[:-1], strict=True))
 
@@ -191,7 +237,7 @@ def test_it_says_so_when_no_step_helps_and_returns_the_start(rng, monkeypatch):
     problem = make(Logistic(), make_designs(rng)[0], rng)
     monkeypatch.setattr(Inner, "run", lambda self, point, *rest: point.theta + 1.0)
     with pytest.warns(ConvergenceWarning, match="found no step_size that lets the objective fall"):
-        result = solver().solve(problem)
+        result = solver(block_size=1).solve(problem)
     assert not result.converged
     assert np.array_equal(result.coef, problem.initial())
 

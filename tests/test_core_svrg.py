@@ -211,6 +211,50 @@ def test_the_direction_is_unbiased_and_exact_at_the_snapshot(in_support, codes, 
         assert w[j] == task.start[j] - task.steps[j] * task.gradient[j]
 
 
+def in_blocks(task, first, count, batch, width, rows, scale):
+    """Weights after steps along blocks with a Hessian, a number at a time."""
+    n, q = task.full.shape
+    H = task.full.T @ (rows[:, None] * task.full) / n
+    bits = Streams(KEY, np.arange(first, first + count)).bits(batch // 2 + 1, SLOT)
+    words = np.stack([bits & 0xFFFFFFFF, bits >> np.uint64(32)], axis=2).reshape(count, -1)
+    at_snapshot, w = task.slopes(task.snapshot), task.start.copy()
+    for word in words:
+        number = int(word[0]) * -(-q // width) >> 32
+        block = np.arange(number * width, min(q, (number + 1) * width))
+        drawn = [int(k) * n >> 32 for k in word[1 : batch + 1]] if batch < n else np.arange(n)
+        bent = rows * (task.full @ (w - task.snapshot))
+        changes = (task.slopes(w) - at_snapshot - bent)[drawn]
+        v = changes @ task.full[np.ix_(drawn, block)] / len(drawn)
+        v += (task.gradient + H @ (w - task.snapshot))[block]
+        old = w[block]
+        for _ in range(2):
+            for k, j in enumerate(block):
+                bend = scale * H[j, j]
+                pull = bend * w[j] - v[k] - scale * H[j, block] @ (w[block] - old)
+                w[j] = np.sign(pull) * max(abs(pull) - task.l1[j], 0) / (bend + task.l2[j])
+    return w
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize(("batch", "width"), [(1, 7), (8, 20), (60, 5), (33, 21)])
+def test_steps_with_a_hessian_are_what_their_numbers_say(batch, width, fit_intercept, codes, rng):
+    task = Task(codes, rng, None, fit_intercept)
+    n, q = task.full.shape
+    width, rows, scale = min(width, q), rng.uniform(0.1, 0.5, size=n), 2.0
+    H = (task.full.T @ (rows[:, None] * task.full) / n).astype(np.float32)
+    expected = in_blocks(task, 3, 100, batch, width, rows, scale)
+    for name, view in views(codes).items():
+        if "kept" in name:
+            continue
+        slopes, w = np.empty(n), task.start.copy()
+        view.slopes(*task.given(), task.snapshot.copy(), slopes, None, 2, rows)
+        view.walk(
+            *task.given(), w, slopes, None, task.gradient, task.steps, task.l1, task.l2,
+            KEY, SLOT, 3, 100, batch, width, 1, rows, H, task.snapshot, scale,
+        )  # fmt: skip
+        np.testing.assert_allclose(w, expected, atol=2e-5)  # the Hessian is float32
+
+
 def test_halves_keep_eight_bits(rng):
     Z = rng.normal(size=(40, 37)).astype(np.float32)
     halves = (Z.view(np.uint32) >> 16).astype(np.uint16)

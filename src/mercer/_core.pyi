@@ -533,8 +533,12 @@ class AsyncSteps:
         slopes: _Float64s,
         u: _Float64s | None,
         n_threads: int,
+        rows: _Float64s | None = None,
     ) -> None:
-        """weight_i times the derivative of the loss of every row, responses as steps have them."""
+        """weight_i times the derivative of the loss of every row, responses u_i as steps have them.
+
+        ``rows``, if given, are those of ``walk``, and rows_i u_i is subtracted.
+        """
 
     def walk(
         self,
@@ -556,13 +560,24 @@ class AsyncSteps:
         batch: int,
         width: int,
         n_threads: int,
+        rows: _Float64s | None = None,
+        matrix: NDArray[np.float32] | None = None,
+        anchor: _Float64s | None = None,
+        scale: float = 1.0,
     ) -> tuple[int, bool]:
         """Steps first .. first + count - 1 on w, along ``width`` neighbouring coordinates each.
 
         ``slopes`` and ``gradient``, of the mean loss, belong to the snapshot; ``steps`` are the
         lengths of the proximal steps. The low and high halves of the words of stream t of
         ``slot`` choose the coordinate and then the rows of step t: a half h stands for h * n >>
-        32. Returns how many coordinates moved and whether all stayed finite.
+        32.
+
+        With ``matrix``, which is H = (1/n) sum_i rows_i z_i z_i', a step is along one of the
+        blocks of ``width`` coordinates from the first on. Its gradient is that of the snapshot at
+        ``anchor``, plus H (w - anchor), plus what the derivatives of its rows have changed
+        besides; and it goes to the minimum of that model, with ``scale`` times the block of H.
+
+        Returns how many coordinates moved and whether all stayed finite.
         """
 
 class KernelRows:

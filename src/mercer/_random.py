@@ -48,6 +48,7 @@ class Slot(IntEnum):
     DEPTH = 20
     STEP = 24
     TRIAL = 25
+    CURVATURE = 26
     BATCH = 30
 
 

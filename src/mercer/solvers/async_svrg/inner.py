@@ -14,6 +14,7 @@ from mercer._array import check_memory, row_chunks
 from mercer._random import Slot
 from mercer.designs import Binned, Dense, Design, Weighted
 from mercer.problem import Point, Problem
+from mercer.solvers.async_svrg.models import QuadraticModels
 from mercer.solvers.coordinate.columns import ColumnLists
 
 __all__ = ["IN_CORE", "MARGINS", "PRECISIONS", "SAMPLINGS", "Inner", "Settings", "curvatures"]
@@ -160,6 +161,7 @@ class Settings:
     n_inner: int
     n_threads: int
     key: int
+    curved: bool = False
     slot: Slot = Slot.STEP
 
 
@@ -190,7 +192,6 @@ class Inner:
         self.walkway: Walkway = walkway(
             problem.design, settings.margins, settings.sampling, settings.precision
         )
-        self.curvatures = curvatures(problem, settings.sampling)
         q, self.n = problem.shape[0], problem.n_rows
         self.width = min(settings.block_size, q)
         plain = "array" in problem.design.views()
@@ -199,6 +200,11 @@ class Inner:
                 "block_size must be 1 for sampling='column', unless the design is dense; got "
                 f"{settings.block_size}."
             )
+        self.models: QuadraticModels | None = None
+        if settings.curved:
+            self.models = QuadraticModels(problem, settings.n_threads)
+        # Lengths of steps with a model come from the Hessian.
+        self.curvatures = np.ones(q) if settings.curved else curvatures(problem, settings.sampling)
         self.l1, self.l2 = np.zeros(q), np.zeros(q)
         problem.weights_of(self.l1)[...] = problem.penalty.l1
         problem.weights_of(self.l2)[...] = problem.penalty.l2
@@ -217,7 +223,13 @@ class Inner:
         return gradient.reshape(problem.shape[0], -1)
 
     def run(
-        self, point: Point, gradient: NDArray[np.float64], output: int, gamma: float, number: int
+        self,
+        point: Point,
+        gradient: NDArray[np.float64],
+        output: int,
+        gamma: float,
+        number: int,
+        start: Point | None = None,
     ) -> NDArray[np.float64] | None:
         """θ (q,) of one output after one inner loop; None if numbers grew out of range.
 
@@ -232,15 +244,30 @@ class Inner:
             u = np.array(point.responses.reshape(self.n, -1)[:, output], dtype=np.float64)
         loss = problem.loss
         given = (self.targets[output], problem.weights, loss.name, loss.parameter, w, slopes, u)
-        self.walkway.core.slopes(*given, threads)
+        rows: NDArray[np.float64] | None = None
+        curvature: tuple[Any, ...] = ()
+        if self.models is not None:
+            known = self.models.curvature(point, output)
+            rows = known.rows
+            curvature = (rows, known.single, w.copy(), 1.0 / gamma)
+        self.walkway.core.slopes(*given, threads, rows)
+        if start is not None:
+            w[:] = start.theta.reshape(len(w), -1)[:, output]
         derivative = np.ascontiguousarray(gradient[:, output])
         lengths = gamma / self.curvatures
         if not np.all(np.isfinite(lengths)):
             return None
-        return w if self._walk(given, derivative, lengths, number) else None
+        if curvature and not np.all(np.isfinite(curvature[1])):
+            return None
+        return w if self._walk(given, derivative, lengths, number, curvature) else None
 
     def _walk(
-        self, given: tuple[Any, ...], derivative: NDArray, lengths: NDArray, number: int
+        self,
+        given: tuple[Any, ...],
+        derivative: NDArray,
+        lengths: NDArray,
+        number: int,
+        curvature: tuple[Any, ...],
     ) -> bool:
         """Take the steps, in calls short enough to be interrupted; whether all stayed finite."""
         settings = self.settings
@@ -250,7 +277,7 @@ class Inner:
         for first in range(0, settings.n_inner, per_call):
             count = min(per_call, settings.n_inner - first)
             start = number * settings.n_inner + first
-            moves, finite = self.walkway.core.walk(*given, *model, start, count, *sizes)
+            moves, finite = self.walkway.core.walk(*given, *model, start, count, *sizes, *curvature)
             self.moves += moves
             self.steps += count
             if not finite:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import n_threads
+from mercer._blas import blas_threads
 from mercer._random import RandomStateLike, Slot, distinct, key_from
 from mercer._validation import is_name, name_from, positive_integer, positive_number
 from mercer.designs import Binned, Dense, Sparse
@@ -23,6 +24,7 @@ from mercer.solvers.async_svrg.inner import (
     Inner,
     Settings,
 )
+from mercer.solvers.async_svrg.models import LARGEST, nearer_minimum
 from mercer.solvers.base import PERFECT, Clock, Solver, State
 
 __all__ = ["AsyncSVRG"]
@@ -33,6 +35,9 @@ _IDLE = 3  # loops in a row without a better snapshot that end the search
 _NOISE = 16.0  # rounding of F, in units of the dtype's precision
 _GRID = tuple(10.0**-k for k in range(-2, 6))  # 100 … 0.00001
 _ROWS, _LOOPS = 2000, 2
+# Loops with models: first and least step size, passes over the rows and least number of steps.
+_FIRST, _SHORTEST = 0.3, 1e-3
+_PASSES, _LEAST_STEPS = 2, 200
 
 
 @dataclass(kw_only=True)
@@ -53,6 +58,12 @@ class _State(State):
     @property
     def objective(self) -> float:
         return self.best.value
+
+    def excess(self) -> NDArray[np.float64]:
+        """About how far F of every output is above its minimum."""
+        if _has_gap(self.problem):
+            return np.maximum(self.best.values - self.bounds, 0.0)
+        return np.maximum(self.relative() ** 2, 1e-10) * self.best.values
 
     def relative(self) -> NDArray[np.float64]:
         """The criterion by output."""
@@ -76,9 +87,17 @@ class AsyncSVRG(Solver):
     Along the way w may be a little old: threads learn of what others changed when they next look.
     The loss need not be convex. One thread gives the same result every time; several do not.
 
-    "auto" never chooses this solver: for designs in memory ``CoordinateDescent`` is several times
-    faster, and for a quadratic penalty ``NewtonCG`` (``benchmarks/async_svrg.py`` compares them).
-    It gains where a pass over all rows is dear and a rough solution will do. It stays on one
+    Columns that are much alike leave directions in which such steps hardly move, and steps as long
+    as one thread can take them are too long for several. So a dense design of at most 2048 columns
+    (fewer with several outputs) gets, with ``step_size`` and ``block_size`` "auto", loops with a
+    model: H = (1/n) Σ h_i z_i z_iᵀ holds the second derivatives h_i of the losses at w̃. A loop
+    begins near the minimum of the quadratic model, or where F is lowest on the way there. In its
+    steps H (w − w̃) is part of G, h_i z_iᵀ(w − w̃) leaves the differences of the rows, which so vary
+    less, and a block goes to the minimum of its part of the model in place of a prox. Where steps
+    do not lower F, the loop ends where it began, so that F falls on any number of threads.
+
+    "auto" never chooses this solver: for designs in memory ``CoordinateDescent`` is faster, and for
+    a quadratic penalty ``NewtonCG`` (``benchmarks/async_svrg.py`` compares them). It stays on one
     machine: threads share one w, which is older the longer a change travels, and over a network
     the steps that the theory allows for such delays are too short to be worth it.
 
@@ -93,14 +112,17 @@ class AsyncSVRG(Solver):
         Most snapshots, S; reaching it warns.
     step_size : float or "auto", default="auto"
         γ. "auto" tries 100, 10, …, 0.00001 on at most 2000 rows, then three times and a third of
-        the one that lowers F most; it is divided by 10 whenever F rises, from the best snapshot on.
+        the one that lowers F most; it is divided by 3 whenever F rises, from the best snapshot on.
+        In loops with a model it begins at 0.3, is doubled where steps lower F, to at most 1, and
+        divided by 3 where they do not.
     batch_size : int, default=32
         Rows of a step, drawn with replacement; all of them, if there are no more.
     block_size : int or "auto", default="auto"
         Neighbouring coordinates that a step moves at once, by one set of responses. "auto" is a
         quarter of them for responses that are recomputed from dense rows, else 1.
     n_inner : int or None, default=None
-        Steps between two snapshots, over all threads together; None means the number of rows.
+        Steps between two snapshots, over all threads together; None means the number of rows, or
+        two passes over them in loops with a model.
     n_jobs : int or None, default=None
         Threads; None leaves it to the design.
     margins : {"auto", "recomputed", "kept"}, default="auto"
@@ -124,7 +146,8 @@ class AsyncSVRG(Solver):
     Gu, Miao, Huo and Huang (2018), Asynchronous doubly stochastic sparse kernel learning: its form
     is ``margins="recomputed", sampling="uniform", block_size=1``.
     Johnson and Zhang (2013), Accelerating stochastic gradient descent using predictive variance
-    reduction.
+    reduction. Gower, Le Roux and Bach (2018), Tracking the gradients using the Hessian: H as part
+    of the correction.
 
     Examples
     --------
@@ -207,24 +230,39 @@ class AsyncSVRG(Solver):
         return state
 
     def step(self, problem: Problem, state: _State) -> None:
+        # Threads of BLAS go on spinning after a product and take cores from the steps; products
+        # with all rows wait for memory, for which a quarter of the threads is enough.
+        threads = state.inner.settings.n_threads
+        with blas_threads(max(1, threads // 4) if threads > 1 else None):
+            self._loop(problem, state)
+
+    def _loop(self, problem: Problem, state: _State) -> None:
         snapshot = state.snapshot
         with state.clock.phase("snapshot"):
             gradient = state.inner.gradient(snapshot)
         at_work = (state.relative() > self.tol) & ~state.stuck
-        theta = snapshot.theta.copy()
+        models, start = state.inner.models, snapshot
+        if models is not None:
+            with state.clock.phase("model"):
+                start = nearer_minimum(models, snapshot, gradient, state.excess(), at_work)
+        theta = start.theta.copy()
         wide = theta.reshape(len(theta), -1)
         finite = np.ones(len(at_work), dtype=bool)
         with state.clock.phase("steps"):
             for k in np.flatnonzero(at_work):
                 number = state.iteration * len(at_work) + int(k)
-                w = state.inner.run(snapshot, gradient, int(k), state.gammas[k], number)
+                w = state.inner.run(snapshot, gradient, int(k), state.gammas[k], number, start)
                 if w is not None:
                     w = w.astype(problem.dtype)
                 finite[k] = w is not None and bool(np.all(np.isfinite(w)))
                 if finite[k]:
                     wide[:, k] = w
         with state.clock.phase("snapshot"):
-            self._adopt(problem, state, problem.at(theta), finite, at_work)
+            after = problem.at(theta)
+            if models is not None:
+                after = _lower(state, start, after, finite, at_work)
+                finite = np.ones_like(finite)
+            self._adopt(problem, state, after, finite, at_work)
 
     def _adopt(
         self,
@@ -248,7 +286,7 @@ class AsyncSVRG(Solver):
         state.best = state.best.with_outputs(after, better)
         state.snapshot = state.best.with_outputs(after, ~risen)
         state.x = state.best.theta
-        state.gammas[risen] /= 10
+        state.gammas[risen] /= 3
         state.idle = np.where(better | risen, 0, state.idle + 1)
         state.stuck |= (state.gammas < _SMALLEST) | (state.idle >= _IDLE)
         if np.any(better):
@@ -279,6 +317,11 @@ class AsyncSVRG(Solver):
             block_size = max(1, problem.shape[0] // 4) if dense and margins != "kept" else 1
         if sampling == "auto":
             sampling = "column" if dense or block_size == 1 else "uniform"
+        curved = margins == "recomputed" and sampling == "column" and _fits_models(problem)
+        curved = curved and isinstance(self.block_size, str) and isinstance(self.step_size, str)
+        n_inner = problem.n_rows
+        if curved:
+            n_inner = max(_LEAST_STEPS, _PASSES * problem.n_rows // self.batch_size)
         threads = n_threads(self.n_jobs) if self.n_jobs else problem.design.n_threads
         return Settings(
             margins=margins,
@@ -286,14 +329,17 @@ class AsyncSVRG(Solver):
             precision=self.precision,
             batch_size=self.batch_size,
             block_size=block_size,
-            n_inner=self.n_inner or problem.n_rows,
+            n_inner=self.n_inner or n_inner,
             n_threads=threads,
             key=key_from(self.random_state),
+            curved=curved,
         )
 
     def _first_length(self, problem: Problem, theta: NDArray, settings: Settings) -> float:
         if not isinstance(self.step_size, str):
             return float(self.step_size)
+        if settings.curved:
+            return _FIRST
         reached = try_lengths(problem, theta, settings, _GRID)
         if not reached:
             return _GRID[-1]
@@ -324,6 +370,26 @@ class AsyncSVRG(Solver):
             )
         if problem.n_rows >= 2**32:
             raise ValueError(f"AsyncSVRG needs fewer than 2**32 rows; got {problem.n_rows}.")
+
+
+def _fits_models(problem: Problem) -> bool:
+    """Whether there is room for a Hessian of every output."""
+    q = problem.shape[0]
+    return q > 1 and q * q * problem.n_outputs <= LARGEST**2
+
+
+def _lower(
+    state: _State,
+    start: Point,
+    after: Point,
+    finite: NDArray[np.bool_],
+    at_work: NDArray[np.bool_],
+) -> Point:
+    """The lower one of both ends of every loop; steps get shorter or longer with their success."""
+    fell = finite & (after.values < start.values)
+    gammas = np.where(fell, 2 * state.gammas, state.gammas / 3)
+    state.gammas[at_work] = np.clip(gammas, _SHORTEST, 1.0)[at_work]
+    return start.with_outputs(after, fell)
 
 
 def _has_gap(problem: Problem) -> bool:
