@@ -458,29 +458,6 @@ def descend_columns(
     largest change of the last one times its curvature.
     """
 
-def face_step(
-    starts: _Int64s,
-    rows: _Uint32s,
-    values: _Float64s | None,
-    scale: float,
-    order: _Int64s,
-    l2: float,
-    centred: bool,
-    diagonal: _Float64s,
-    slope: _Float64s,
-    row_curvature: _Float64s | None,
-    n_turns: int,
-    fall: float,
-    step: _Float64s,
-    moves: _Float64s,
-) -> int:
-    """Conjugate gradients, scaled by ``diagonal``, on the quadratic of ``descend_columns`` for the
-    columns at positions ``order``, whose gradient is ``slope``: ``step`` is where it vanishes.
-    ``centred``: with an intercept. ``moves`` (n) is room to work. Ends after
-    ``n_turns`` products, or when the squared residual has fallen to the share ``fall``; returns the
-    number of products.
-    """
-
 def list_product(
     starts: _Int64s,
     rows: _Uint32s,
@@ -502,6 +479,29 @@ def list_sums(
     out: _Float64s,
 ) -> None:
     """out = Z' v for sparse columns, all of them or those at positions ``order``."""
+
+def face_step(
+    starts: _Int64s,
+    rows: _Uint32s,
+    values: _Float64s | None,
+    scale: float,
+    order: _Int64s,
+    l2: float,
+    centred: bool,
+    diagonal: _Float64s,
+    slope: _Float64s,
+    row_curvature: _Float64s | None,
+    n_rows: int,
+    n_turns: float,
+    fall: _Float64s,
+    step: _Float64s,
+) -> int:
+    """Conjugate gradients, scaled by ``diagonal``, on the quadratic of ``descend_columns`` for the
+    columns at positions ``order``, whose gradient is ``slope``: ``step`` is where it vanishes.
+    ``centred``: with an intercept. ``moves`` (n) is room to work. Ends after
+    ``n_turns`` products, or when the squared residual has fallen to the share ``fall``; returns the
+    number of products.
+    """
 
 def descend_async(
     starts: _Int64s,

@@ -23,6 +23,7 @@ _TURNS = 30  # conjugate gradients on a face, doubled while its columns stay the
 _FALL = 1e-3  # of the squared residual, which is enough
 _CUTS = 4  # quarterings of a step that passes too many changes of sign
 _FLAT = 1e-6  # least diagonal entry that scales a residual, relative to the largest
+_NOTHING = 1e-12  # least curvature of a column, relative to the largest
 _LEAST = 1e-4  # least curvature of a row at work, relative to the mean one
 _TINY = float(np.finfo(np.float64).tiny)
 
@@ -99,6 +100,8 @@ class DescentSteps(Steps):
                 kept = None
         lists = column_lists(columns, ids, kept)
         curvature = lists.curvatures(h, columns.n)
+        # Weights of columns that no row at work is in have to go to zero, not to stay.
+        curvature = np.maximum(curvature, _NOTHING * np.max(curvature, initial=_TINY))
         return _Sweep(ids, at.w[ids], slope, h, curvature, lists, columns.n)
 
     def _minimise(self, sweep: _Sweep, at: Iterate, goal: float) -> None:
