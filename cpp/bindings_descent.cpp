@@ -201,13 +201,13 @@ largest change of the last one times its curvature.)");
           R"(out = Z' v for sparse columns, all of them or those at positions ``order``.)");
     m.def(
         "face_step", &face, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a, "order"_a, "l2"_a,
-        "centred"_a, "diagonal"_a, "slope"_a, "row_curvature"_a.none(), "n_rows"_a, "n_turns"_a,
-        "fall"_a, "step"_a,
+        "centred"_a, "diagonal"_a, "slope"_a, "row_curvature"_a.none(), "n_turns"_a, "fall"_a,
+        "step"_a, "moves"_a,
         R"(Conjugate gradients, scaled by ``diagonal``, on the quadratic of ``descend_columns`` for the
 columns at positions ``order``, whose gradient is ``slope``: ``step`` is where it vanishes.
-``centred``: with an intercept. ``moves`` (n) is room to work. Ends after
-``n_turns`` products, or when the squared residual has fallen to the share ``fall``; returns the
-number of products.)");
+``centred``: with an intercept. ``moves`` (n) is room to work. Ends after ``n_turns``
+products, or when the squared residual has fallen to the share ``fall``; returns the number
+of products.)");
     m.def("descend_async", &async, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a, "l1"_a,
           "l2"_a, "curvature"_a, "w"_a, "slope"_a, "row_curvature"_a.none(), "n_sweeps"_a,
           "n_threads"_a,

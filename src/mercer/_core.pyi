@@ -491,16 +491,16 @@ def face_step(
     diagonal: _Float64s,
     slope: _Float64s,
     row_curvature: _Float64s | None,
-    n_rows: int,
-    n_turns: float,
-    fall: _Float64s,
+    n_turns: int,
+    fall: float,
     step: _Float64s,
+    moves: _Float64s,
 ) -> int:
     """Conjugate gradients, scaled by ``diagonal``, on the quadratic of ``descend_columns`` for the
     columns at positions ``order``, whose gradient is ``slope``: ``step`` is where it vanishes.
-    ``centred``: with an intercept. ``moves`` (n) is room to work. Ends after
-    ``n_turns`` products, or when the squared residual has fallen to the share ``fall``; returns the
-    number of products.
+    ``centred``: with an intercept. ``moves`` (n) is room to work. Ends after ``n_turns``
+    products, or when the squared residual has fallen to the share ``fall``; returns the number
+    of products.
     """
 
 def descend_async(
