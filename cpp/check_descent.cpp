@@ -2,6 +2,7 @@
 #include "bin_lists.hpp"
 #include "bits.hpp"
 #include "descent_async.hpp"
+#include "face.hpp"
 #include "random.hpp"
 
 #include <cmath>
@@ -111,6 +112,30 @@ bool lists_are_right(std::size_t n, int threads) {
     return worst < 1e-9;
 }
 
+// After a face step the gradient with respect to the columns vanishes.
+bool faces_are_right(std::size_t n, bool centred) {
+    const Bins<std::uint8_t> bins(n, 4, 30);
+    const SparseColumns<double> Z{bins.starts.data(), bins.rows.data(), nullptr, 0.5, n, bins.p()};
+    std::vector<std::int64_t> at;
+    std::vector<double> diagonal, slope, e(n);
+    for (std::size_t k = 0; k < bins.p(); k += 3) {
+        at.push_back(static_cast<std::int64_t>(k));
+        diagonal.push_back(bins.curvature[k] + 0.1);
+        slope.push_back(bins.slope[k % n]);
+    }
+    std::vector<double> step(at.size());
+    const Face face{at.data(), at.size(), diagonal.data(), bins.h.data(), 0.1, centred};
+    if (face_step(Z, face, slope.data(), 500, 1e-28, step.data(), e.data()) == 0) return false;
+    curved_moves(Z, face, step.data(), e.data());
+    double worst = 0.0;
+    for (std::size_t k = 0; k < at.size(); ++k) {
+        const double product = column_sum(Z, static_cast<std::size_t>(at[k]), e.data());
+        worst =
+            std::max(worst, std::abs(product / static_cast<double>(n) + 0.1 * step[k] + slope[k]));
+    }
+    return worst < 1e-9;
+}
+
 // All ways to sweep end where one thread's sweeps over single columns end.
 template <class Code>
 bool sweeps_are_right(std::size_t n, int threads) {
@@ -159,6 +184,8 @@ bool descent_is_right() {
                     products_are_right<std::uint32_t>(n, threads) &&
                     lists_are_right<std::uint8_t>(n, threads) &&
                     lists_are_right<std::uint32_t>(n, threads);
+    for (bool centred : {false, true})
+        right = right && faces_are_right(700, centred) && faces_are_right(5000, centred);
     for (int threads : {1, 2, 3})
         right = right && sweeps_are_right<std::uint8_t>(60'000, threads) &&
                 sweeps_are_right<std::uint32_t>(300, threads);
