@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mercer.solvers.coordinate.columns import BinColumns, SparseColumns
+from mercer.solvers.coordinate.columns import BinColumns
 from mercer.solvers.coordinate.output import Iterate, Output
 
 __all__ = ["Work", "batch_work"]
@@ -18,7 +18,6 @@ _LISTS = 3.0  # listing the rows of columns, per row and grid
 _FACTORS = 0.15  # all factorisations of a model, per cubed number of active columns
 _PASSES = 25.0  # all products with the Gram matrix of a model, per entry of it
 _COUNTS = 1 / 320  # a row shared by two columns, counted in bitmaps
-_PRODUCTS = 5.0  # an entry of a sparse row times another
 _GROWTH = 4 / 3  # active columns after a step, relative to those before
 
 
@@ -42,30 +41,21 @@ class Work:
     def of(cls, output: Output, at: Iterate, n_wanted: int) -> Work:
         """The work from an iterate on, with ``n_wanted`` columns in the working set.
 
-        Sweeps over dense columns are ruled out: each costs what many columns of a Gram matrix do.
+        Only columns of bins are swept: a sweep over dense ones costs what many columns of a Gram
+        matrix do.
         """
         columns, active = output.columns, np.flatnonzero(at.w)
-        if isinstance(columns, BinColumns):
-            sizes = output.problem.mean_squares[active] * columns.n / columns.design.scale**2
-            per_row = columns.design.n_grids
-        elif isinstance(columns, SparseColumns):
-            sizes = np.diff(columns.by_column.indptr)[active]
-            per_row = 1
-        else:
-            return cls(0.0, np.inf)
-        if not len(active):
+        if not isinstance(columns, BinColumns) or not len(active):
             return cls(0.0, np.inf)
         h = output.curvature(at)
         n_rows = columns.n if h is None else int(np.count_nonzero(h))
-        entries = float(np.sum(sizes)) * n_rows / columns.n * n_wanted / len(active)
+        sizes = output.problem.mean_squares[active] * n_rows / columns.design.scale**2
+        in_active = float(np.sum(sizes))
+        entries = in_active * n_wanted / len(active)
         n_new = n_wanted - len(active) if output.loss.quadratic else n_wanted
-        if isinstance(columns, BinColumns) and columns.is_small and not output.loss.quadratic:
+        gram = _COUNTS * n_rows * n_wanted * n_new
+        if columns.is_small and not output.loss.quadratic:
             gram = _DENSE * columns.n * n_wanted * n_new
-        elif isinstance(columns, BinColumns):
-            gram = _COUNTS * n_rows * n_wanted * n_new
-        else:
-            gram = _PRODUCTS * entries**2 / max(n_rows, 1) * n_new / n_wanted
         model = _FACTORS * (_GROWTH * len(active)) ** 3 + _PASSES * n_wanted**2
-        batch = batch_work(entries, entries * len(active) / n_wanted, _TURNS)
-        descent = _BATCHES * batch + _LISTS * per_row * n_rows
-        return cls(gram + model, descent)
+        batches = _BATCHES * batch_work(entries, in_active, _TURNS)
+        return cls(gram + model, batches + _LISTS * columns.design.n_grids * n_rows)

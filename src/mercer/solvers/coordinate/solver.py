@@ -131,8 +131,8 @@ class CoordinateDescent(Solver):
         Order of the columns in a sweep of ``method="descent"``.
     method : {"auto", "newton", "descent"}, default="auto"
         "newton" solves models of working sets by their Gram matrices, "descent" by sweeps and
-        conjugate gradients; "auto" takes at every step what costs less by a count of operations,
-        and Newton where sweeps converge slowly.
+        conjugate gradients; "auto" takes Newton, but on bins what costs less at every step by a
+        count of operations, and sweeps where the Gram matrix would be too large.
 
     References
     ----------
