@@ -241,7 +241,7 @@ def test_sweeps_that_cost_more_than_newton_steps_hand_over_to_these(rng, monkeyp
     design, y = bins_of_blobs(rng)
     problem = at_strength(Problem(design, y, Logistic(), L1(1.0)), 0.01)
     monkeypatch.setattr(descent, "_FEWEST", 0)
-    monkeypatch.setattr(Work, "of", lambda *arguments: Work(1.0, 0.0))
+    monkeypatch.setattr(Work, "of", lambda *arguments: Work(1.0, 0.5))
     result, kinds = with_kinds_of_steps(problem, CoordinateDescent(tol=1e-8))
     assert result.converged
     assert kinds[0] == "DescentSteps"

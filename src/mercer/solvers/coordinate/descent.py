@@ -190,8 +190,8 @@ class DescentSteps(Steps):
         stand = (sweep.w, sweep.slope, sweep.h)
         if self.mode == "async":
             before = sweep.w.copy()
-            net = (*lists.arguments(), l1, l2, ratio * sweep.curvature, *stand)
-            _core.descend_async(*net, _BATCH, self.n_threads)
+            alone = (*lists.arguments(), l1, l2, ratio * sweep.curvature, *stand)
+            _core.descend_async(*alone, _BATCH, self.n_threads)
             return float(np.max(np.abs(sweep.w - before) * sweep.curvature, initial=0.0))
         bounds, order, factor = self._groups(sweep, lists)
         net = (l1, l2, ratio * factor * sweep.curvature, *stand)

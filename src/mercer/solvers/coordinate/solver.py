@@ -27,6 +27,7 @@ MODES = ("auto", "safe", "async")
 _TINY = float(np.finfo(np.float64).tiny)  # least reference
 _LEAST_EXCESS = 1e-10  # of a model, relative to F: rounding is in the way of less
 _LARGEST_GRAM = 8000  # columns of the largest working set that has a Gram matrix (512 MB)
+_SLOWER = 4.0  # sweeps that have cost more than Newton steps would have are expected to again
 ORDERS = ("cyclic", "permuted", "random", "greedy-block")
 
 
@@ -41,7 +42,7 @@ class _OutputState:
     steps: Steps | None = None
     n_iter: int = 0
     stalled: bool = False
-    slow: bool = False  # sweeps have cost more than Newton steps would have
+    toil: float = 1.0  # work of sweeps relative to its estimate, as far as they have shown
 
     @property
     def gap(self) -> float:
@@ -188,13 +189,14 @@ class CoordinateDescent(Solver):
 
     def step(self, problem: Problem, state: _State) -> None:
         each = next(o for o in state.outputs if self._is_open(o))
-        each.steps = self._steps(state, each)
-        better = each.steps.step(each.at, each.gap, each.goal(self.tol))
+        each.steps = steps = self._steps(state, each)
+        better = steps.step(each.at, each.gap, each.goal(self.tol))
         each.n_iter += 1
-        swept = isinstance(each.steps, DescentSteps) and np.isfinite(each.steps.budget)
-        each.slow |= swept and (each.steps.slow or better is None)
+        hands_over = isinstance(steps, DescentSteps) and np.isfinite(steps.budget)
+        if isinstance(steps, DescentSteps) and hands_over:
+            each.toil = np.inf if better is None else each.toil * (_SLOWER if steps.slow else 1.0)
         if better is None:
-            each.stalled = not swept
+            each.stalled = not hands_over
         else:
             each.move(better)
         state.judge()
@@ -223,10 +225,8 @@ class CoordinateDescent(Solver):
         crowded = 2 * n_active > _LARGEST_GRAM
         if self.method != "auto" or crowded:
             return self.method == "newton", np.inf
-        if each.slow:
-            return True, np.inf
         work = Work.of(each.output, each.at, min(n_active + room_for(n_active), len(each.at.w)))
-        return work.newton <= work.descent, work.newton
+        return work.newton <= each.toil * work.descent, work.newton
 
     def _is_open(self, each: _OutputState) -> bool:
         return each.relative > self.tol and not each.stalled and each.n_iter < self.max_iter
