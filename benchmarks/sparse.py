@@ -1,9 +1,9 @@
 """L1 problems on explicit random features: mercer's coordinate descent against other solvers.
 
-Matrices are random binning (R = 256) and random Fourier features (2000, float64) of data sets that
-users have; the peers get the binned matrix in compressed sparse columns. Every contender runs in a
-process of its own, is killed at a cap, and its answer is judged by one function: the duality gap
-relative to the objective without weights. A row says the seconds, the gap reached and the
+Matrices are random binning (256 grids) and random Fourier features (2000, float64) of data sets
+that users have; the peers get the binned matrix in compressed sparse columns. Every contender runs
+in a process of its own, is killed at a cap, and its answer is judged by one function: the duality
+gap relative to the objective without weights. A row says the seconds, the gap reached and the
 non-zeros; "missed" marks a gap above 1.5 times the one asked for. Peers that are not installed are
 left out.
 """
@@ -186,7 +186,7 @@ def warm_up(names: dict[str, Solve], loss: Loss) -> None:
             solve(task, 1e-3)
 
 
-def matrices(name: str, kinds: list[str]) -> Iterator[tuple[str, Design, Any, NDArray]]:
+def matrices(name: str, options: argparse.Namespace) -> Iterator[tuple[str, Design, Any, NDArray]]:
     """(kind, design, what peers get, indicator targets ±1) of one data set."""
     data = datasets.load(name)
     X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
@@ -196,13 +196,14 @@ def matrices(name: str, kinds: list[str]) -> Iterator[tuple[str, Design, Any, ND
     y = y[:, 0] if y.shape[1] == 1 else y
     if name not in AS_THEY_ARE:
         X = StandardScaler().fit_transform(X)
-    gamma = DATA[name]
-    if "binning" in kinds:
-        binned = RandomBinning(gamma=gamma, n_components=256, random_state=0).fit_design(X)
+    gamma = options.gamma or DATA[name]
+    how = {"gamma": gamma, "random_state": options.seed}
+    if "binning" in options.features:
+        binned = RandomBinning(n_components=options.grids, **how).fit_design(X)
         if isinstance(binned, Binned):
             yield "binning", binned, sparse.csc_array(binned.tocsr()), y
-    if "fourier" in kinds:
-        fourier = RandomFourier(gamma=gamma, n_components=2000, random_state=0).fit_transform(X)
+    if "fourier" in options.features:
+        fourier = RandomFourier(n_components=2000, **how).fit_transform(X)
         yield "fourier", Dense(fourier), np.asfortranarray(fourier), y
 
 
@@ -222,7 +223,10 @@ def main() -> None:
     parser.add_argument("--data", nargs="+", default=list(DATA), choices=list(DATA))
     parser.add_argument("--features", nargs="+", default=["binning", "fourier"])
     parser.add_argument("--losses", nargs="+", default=["squared"], choices=list(LOSSES))
-    parser.add_argument("--shares", nargs="+", type=float, default=[0.1, 0.01])
+    parser.add_argument("--shares", nargs="+", type=float, default=[0.1, 0.01, 0.001])
+    parser.add_argument("--gamma", type=float, help="for all data sets; by default one for each")
+    parser.add_argument("--grids", type=int, default=256, help="of random binning")
+    parser.add_argument("--seed", type=int, default=0, help="of the random features")
     parser.add_argument("--tols", nargs="+", type=float, default=[1e-3, 1e-6])
     parser.add_argument("--cap", type=float, default=60.0, help="seconds per contender and row")
     options = parser.parse_args()
@@ -232,7 +236,7 @@ def main() -> None:
         names, loss = contenders(loss_name), LOSSES[loss_name]
         warm_up(names, loss)
         for data in options.data:
-            for kind, design, matrix, y in matrices(data, options.features):
+            for kind, design, matrix, y in matrices(data, options):
                 y = y - y.mean(axis=0) if loss_name == "squared" else y
                 largest = Problem(design, y, loss, L1(1.0), None, False).alpha_max()
                 lines = []

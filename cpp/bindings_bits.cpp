@@ -1,5 +1,6 @@
 // Functions of the Python module for bitmaps of columns, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
+#include "bin_lists.hpp"
 #include "bits.hpp"
 
 #include <nanobind/nanobind.h>
@@ -26,6 +27,19 @@ std::vector<BinColumn> bin_columns(const Buffer& columns, const BinArguments& bi
     return found;
 }
 
+// Rows of a binned matrix: all of them, or those that `order` names.
+struct RowArguments {
+    RowArguments(Arrays& arrays, Array<Type::u32> order_, std::size_t n) : count(n) {
+        if (order_.is_none()) return;
+        const Buffer& order = arrays.read(order_, "order", 1);
+        expect_below<std::uint32_t>(order, n, "the number of rows");
+        count = order.extent(0);
+        places = order.data<const std::uint32_t>();
+    }
+    const std::uint32_t* places = nullptr;
+    std::size_t count;
+};
+
 void columns(Codes codes_, Integers offsets, Integers columns_, Array<Type::u32> order_,
              Array<Type::u64> out_, Threads n_threads) {
     Arrays arrays;
@@ -33,20 +47,38 @@ void columns(Codes codes_, Integers offsets, Integers columns_, Array<Type::u32>
     const Buffer& wanted = arrays.read(columns_, "columns", 1);
     const Buffer& out = arrays.write(out_, "out", 2);
     const auto found = bin_columns(wanted, bins);
-    const std::uint32_t* places = nullptr;
-    std::size_t n_rows = bins.n;
-    if (!order_.is_none()) {
-        const Buffer& order = arrays.read(order_, "order", 1);
-        expect_below<std::uint32_t>(order, bins.n, "the number of rows");
-        n_rows = order.extent(0);
-        places = order.data<const std::uint32_t>();
-    }
-    out.expect_shape({found.size(), bit_words(n_rows)});
+    const RowArguments rows(arrays, order_, bins.n);
+    out.expect_shape({found.size(), bit_words(rows.count)});
     with_code(bins.codes.type(), [&](auto code) {
         using Code = decltype(code);
         const Released released(arrays);
-        pack_columns(bins.codes.data<const Code>(), bins.n, found, places, n_rows,
+        pack_columns(bins.codes.data<const Code>(), bins.n, found, rows.places, rows.count,
                      out.data<std::uint64_t>(), n_threads);
+    });
+}
+
+void lists(Codes codes_, Integers offsets, Integers columns_, Array<Type::u32> order_,
+           Integers starts_, Array<Type::u32> rows_, Threads n_threads) {
+    Arrays arrays;
+    const BinArguments bins(arrays, codes_, offsets);
+    const Buffer& wanted = arrays.read(columns_, "columns", 1);
+    const Buffer& starts = arrays.write(starts_, "starts", 1);
+    const Buffer& out = arrays.write(rows_, "rows", 1);
+    const auto found = bin_columns(wanted, bins);
+    const RowArguments rows(arrays, order_, bins.n);
+    starts.expect_shape({found.size() + 1});
+    with_code(bins.codes.type(), [&](auto code) {
+        using Code = decltype(code);
+        const Released released(arrays);
+        const BinLists<Code> all(bins.codes.data<const Code>(), bins.n, found, rows.places,
+                                 rows.count);
+        auto* ends = starts.data<std::int64_t>();
+        all.count(ends, n_threads);
+        if (static_cast<std::size_t>(ends[found.size()]) > out.extent(0))
+            throw std::invalid_argument("rows must have room for " +
+                                        std::to_string(ends[found.size()]) + " entries; got " +
+                                        std::to_string(out.extent(0)) + ".");
+        all.fill(ends, out.data<std::uint32_t>(), n_threads);
     });
 }
 
@@ -81,6 +113,12 @@ void add_bits(nb::module_& m) {
 
 Rows come in blocks of 512, the last one filled up with zeros: 8 words of 64 bits a
 block.)");
+    m.def(
+        "bin_lists", &lists, "codes"_a, "offsets"_a, "columns"_a, "order"_a.none(), "starts"_a,
+        "rows"_a, "n_threads"_a,
+        R"(rows[starts[k]:starts[k + 1]]: positions in ``order``, or all rows, that have the code of
+the k-th of ``columns``, which ascend. ``rows`` needs room for all of them; as many as
+there are rows for every grid is enough.)");
     m.def(
         "bit_products", &products, "left"_a, "right"_a, "weights"_a.none(), "scale"_a, "out"_a,
         "n_threads"_a,

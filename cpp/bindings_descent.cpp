@@ -1,6 +1,7 @@
 // Functions of the Python module for coordinate descent, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
 #include "descent_async.hpp"
+#include "face.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/pair.h>
@@ -57,6 +58,22 @@ struct ColumnArguments {
     const double* numbers;
 };
 
+// Positions of columns: all of them in turn, or those that `order` names.
+struct PlaceArguments {
+    PlaceArguments(Arrays& arrays, Integers order_, std::size_t p) : count(p) {
+        if (order_.is_none()) return;
+        const Buffer& order = arrays.read(order_, "order", 1);
+        expect_below<std::int64_t>(order, p, "the number of columns");
+        count = order.extent(0);
+        places = order.data<const std::int64_t>();
+    }
+    std::size_t operator[](std::size_t k) const {
+        return places ? static_cast<std::size_t>(places[k]) : k;
+    }
+    const std::int64_t* places = nullptr;
+    std::size_t count;
+};
+
 Result columns(Integers starts, Array<Type::u32> rows, Doubles values, double scale,
                Integers groups_, Integers order_, Doubles l1, Doubles l2, Doubles curvature,
                Doubles w, Doubles slope, Doubles row_curvature, std::size_t n_sweeps, double tol,
@@ -65,23 +82,65 @@ Result columns(Integers starts, Array<Type::u32> rows, Doubles values, double sc
     const ColumnArguments given(arrays, starts, rows, values);
     const NetArguments arguments(arrays, l1, l2, curvature, w, slope, row_curvature, given.p());
     const SparseColumns<double> Z = given.columns(scale, arguments.n);
-    const std::int64_t* places = nullptr;
-    std::size_t n_positions = Z.p;
-    if (!order_.is_none()) {
-        const Buffer& order = arrays.read(order_, "order", 1);
-        expect_below<std::int64_t>(order, Z.p, "the number of columns");
-        n_positions = order.extent(0);
-        places = order.data<const std::int64_t>();
-    }
+    const PlaceArguments order(arrays, order_, Z.p);
     const Buffer& bounds = arrays.read(groups_, "groups", 1);
-    end_of<std::int64_t>(bounds, n_positions, "columns");
-    const Groups groups{bounds.data<const std::int64_t>(), bounds.extent(0) - 1, places};
+    end_of<std::int64_t>(bounds, order.count, "columns");
+    const Groups groups{bounds.data<const std::int64_t>(), bounds.extent(0) - 1, order.places};
     const Released released(arrays);
     const Swept swept = uncrowded({n_sweeps, tol}, n_threads, [&](Sweeps sweeps, int threads) {
         return descend_columns(Z, groups, arguments.net, arguments.row_curvature, arguments.slope,
                                sweeps, threads);
     });
     return {swept.count, swept.largest};
+}
+
+void product(Integers starts, Array<Type::u32> rows, Doubles values, double scale, Integers order,
+             Doubles w_, Doubles out_) {
+    Arrays arrays;
+    const ColumnArguments given(arrays, starts, rows, values);
+    const PlaceArguments places(arrays, order, given.p());
+    const double* w = arrays.numbers(w_, "w", places.count);
+    const Buffer& out = arrays.write(out_, "out", 1);
+    const SparseColumns<double> Z = given.columns(scale, out.extent(0));
+    const Released released(arrays);
+    for (std::size_t k = 0; k < places.count; ++k)
+        add_column(Z, places[k], w[k], out.data<double>());
+}
+
+void sums(Integers starts, Array<Type::u32> rows, Doubles values, double scale, Integers order,
+          Doubles v_, Doubles out_) {
+    Arrays arrays;
+    const ColumnArguments given(arrays, starts, rows, values);
+    const PlaceArguments places(arrays, order, given.p());
+    const Buffer& v = arrays.read(v_, "v", 1);
+    const Buffer& out = arrays.write(out_, "out", 1);
+    out.expect_shape({places.count});
+    const SparseColumns<double> Z = given.columns(scale, v.extent(0));
+    const Released released(arrays);
+    for (std::size_t k = 0; k < places.count; ++k)
+        out.data<double>()[k] = column_sum(Z, places[k], v.data<const double>());
+}
+
+std::size_t face(Integers starts, Array<Type::u32> rows, Doubles values, double scale,
+                 Integers order_, double l2, bool centred, Doubles diagonal, Doubles slope,
+                 Doubles row_curvature, std::size_t n_turns, double fall, Doubles step_,
+                 Doubles moves_) {
+    Arrays arrays;
+    const ColumnArguments given(arrays, starts, rows, values);
+    const Buffer& moves = arrays.write(moves_, "moves", 1);
+    const SparseColumns<double> Z = given.columns(scale, moves.extent(0));
+    const PlaceArguments order(arrays, order_, given.p());
+    const Face at{order.places,
+                  order.count,
+                  arrays.numbers(diagonal, "diagonal", order.count),
+                  arrays.optional(row_curvature, "row_curvature", Z.n),
+                  l2,
+                  centred};
+    const double* slopes = arrays.numbers(slope, "slope", order.count);
+    const Buffer& step = arrays.write(step_, "step", 1);
+    step.expect_shape({order.count});
+    const Released released(arrays);
+    return face_step(Z, at, slopes, n_turns, fall, step.data<double>(), moves.data<double>());
 }
 
 void async(Integers starts, Array<Type::u32> rows, Doubles values, double scale, Doubles l1,
@@ -93,44 +152,6 @@ void async(Integers starts, Array<Type::u32> rows, Doubles values, double scale,
     const SparseColumns<double> Z = given.columns(scale, arguments.n);
     const Released released(arrays);
     descend_async(Z, arguments.net, arguments.row_curvature, arguments.slope, n_sweeps, n_threads);
-}
-
-// Slopes and steps of a grid have a place for each of its bins and no other. One look beside two
-// for every sweep.
-template <class Code>
-void expect_bins(const BinnedGrids<Code>& Z) {
-    for (std::size_t g = 0; g < Z.n_grids; ++g) {
-        const Code* codes = Z.codes + g * Z.n;
-        const auto n_bins = static_cast<std::uint64_t>(Z.starts[g + 1] - Z.starts[g]);
-        Code most = 0;
-        for (std::size_t i = 0; i < Z.n; ++i) most = std::max(most, codes[i]);
-        if (Z.n && most >= n_bins)
-            throw std::invalid_argument(
-                "codes must be below the number of columns of their grid, " +
-                std::to_string(n_bins) + "; got " + std::to_string(most) + ".");
-    }
-}
-
-Result grids(Codes codes_, Integers offsets, double scale, Doubles l1, Doubles l2,
-             Doubles curvature, Doubles w, Doubles slope, Doubles row_curvature,
-             std::size_t n_sweeps, double tol, Threads n_threads) {
-    Arrays arrays;
-    const BinArguments bins(arrays, codes_, offsets);
-    const NetArguments arguments(arrays, l1, l2, curvature, w, slope, row_curvature,
-                                 bins.n_columns);
-    arguments.slopes.expect_shape({bins.n});
-    const Swept swept = with_code(bins.codes.type(), [&](auto code) {
-        using Code = decltype(code);
-        const BinnedGrids<Code> Z{bins.codes.data<const Code>(), bins.starts, scale, bins.n_grids,
-                                  bins.n};
-        const Released released(arrays);
-        expect_bins(Z);
-        return uncrowded({n_sweeps, tol}, n_threads, [&](Sweeps sweeps, int threads) {
-            return descend_grids(Z, arguments.net, arguments.row_curvature, arguments.slope, sweeps,
-                                 threads);
-        });
-    });
-    return {swept.count, swept.largest};
 }
 
 Result gram(Doubles hessian_, Doubles l1_, Doubles l2_, Doubles w_, Doubles gradient_,
@@ -162,10 +183,6 @@ void add_descent(nb::module_& m) {
           "tol"_a,
           R"(Sweeps over p variables of w'Hw / 2, whose gradient is kept, with the elastic net and
 the result of ``descend_columns``.)");
-    m.def("descend_grids", &grids, "codes"_a, "offsets"_a, "scale"_a, "l1"_a, "l2"_a, "curvature"_a,
-          "w"_a, "slope"_a, "row_curvature"_a.none(), "n_sweeps"_a, "tol"_a, "n_threads"_a,
-          R"(Sweeps over all bins, a grid at a time; all codes have to be within their grids. The
-rest as for ``descend_columns``.)");
     m.def("descend_columns", &columns, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a,
           "groups"_a, "order"_a.none(), "l1"_a, "l2"_a, "curvature"_a, "w"_a, "slope"_a,
           "row_curvature"_a.none(), "n_sweeps"_a, "tol"_a, "n_threads"_a,
@@ -176,6 +193,21 @@ Minimises (1/n) sum_i (g_i e_i + h_i e_i^2 / 2) + sum_j (l1_j |w_j| + l2_j w_j^2
 with e = Z (w - w_before), in place: ``slope`` (n) holds g + h e, ``curvature`` (p) is
 (1/n) sum h z^2, h is ``row_curvature``, or ones. Returns the number of sweeps and the
 largest change of the last one times its curvature.)");
+    m.def("list_product", &product, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a,
+          "order"_a.none(), "w"_a, "out"_a,
+          R"(out (n) += Z w for sparse columns, all of them or those at positions ``order``.)");
+    m.def("list_sums", &sums, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a, "order"_a.none(),
+          "v"_a, "out"_a,
+          R"(out = Z' v for sparse columns, all of them or those at positions ``order``.)");
+    m.def(
+        "face_step", &face, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a, "order"_a, "l2"_a,
+        "centred"_a, "diagonal"_a, "slope"_a, "row_curvature"_a.none(), "n_turns"_a, "fall"_a,
+        "step"_a, "moves"_a,
+        R"(Conjugate gradients, scaled by ``diagonal``, on the quadratic of ``descend_columns`` for the
+columns at positions ``order``, whose gradient is ``slope``: ``step`` is where it vanishes.
+``centred``: with an intercept. ``moves`` (n) is room to work. Ends after ``n_turns``
+products, or when the squared residual has fallen to the share ``fall``; returns the number
+of products.)");
     m.def("descend_async", &async, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a, "l1"_a,
           "l2"_a, "curvature"_a, "w"_a, "slope"_a, "row_curvature"_a.none(), "n_sweeps"_a,
           "n_threads"_a,

@@ -1,6 +1,8 @@
 // Part of the self-check: bitmaps and sweeps of coordinate descent.
+#include "bin_lists.hpp"
 #include "bits.hpp"
 #include "descent_async.hpp"
+#include "face.hpp"
 #include "random.hpp"
 
 #include <cmath>
@@ -73,6 +75,67 @@ bool products_are_right(std::size_t n, int threads) {
     return true;
 }
 
+// Lists of columns over some rows hold the rows of the bins and no other, and both products with
+// them are right.
+template <class Code>
+bool lists_are_right(std::size_t n, int threads) {
+    const Bins<Code> bins(n, 3, 25);
+    std::vector<BinColumn> columns;
+    for (std::size_t c = 0; c < bins.p(); c += 1 + c % 3)
+        columns.push_back({c / bins.n_bins, static_cast<std::uint32_t>(c % bins.n_bins)});
+    columns.push_back({2, 300});  // beyond the codes
+    std::vector<std::uint32_t> order;
+    for (std::size_t i = 1; i < n; i += 2) order.push_back(static_cast<std::uint32_t>(i));
+    const std::size_t p = columns.size(), n_rows = order.size();
+    const BinLists<Code> lists(bins.codes.data(), n, columns, order.data(), n_rows);
+    std::vector<std::int64_t> starts(p + 1);
+    lists.count(starts.data(), threads);
+    std::vector<std::uint32_t> rows(static_cast<std::size_t>(starts[p]));
+    lists.fill(starts.data(), rows.data(), threads);
+    const SparseColumns<double> Z{starts.data(), rows.data(), nullptr, 0.5, n_rows, p};
+    std::vector<double> out(n_rows);
+    double worst = 0.0;
+    for (std::size_t k = 0; k < p; ++k) {
+        double sum = 0.0;
+        for (std::size_t i = 0; i < n_rows; ++i)
+            if (bins.codes[columns[k].grid * n + order[i]] == columns[k].code)
+                sum += 0.5 * bins.h[i];
+        worst = std::max(worst, std::abs(sum - column_sum(Z, k, bins.h.data())));
+        add_column(Z, k, 1.0, out.data());
+    }
+    for (std::size_t i = 0; i < n_rows; ++i) {
+        double sum = 0.0;
+        for (const BinColumn& column : columns)
+            if (bins.codes[column.grid * n + order[i]] == column.code) sum += 0.5;
+        worst = std::max(worst, std::abs(sum - out[i]));
+    }
+    return worst < 1e-9;
+}
+
+// After a face step the gradient with respect to the columns vanishes.
+bool faces_are_right(std::size_t n, bool centred) {
+    const Bins<std::uint8_t> bins(n, 4, 30);
+    const SparseColumns<double> Z{bins.starts.data(), bins.rows.data(), nullptr, 0.5, n, bins.p()};
+    std::vector<std::int64_t> at;
+    std::vector<double> diagonal, slope, e(n);
+    for (std::size_t k = 0; k < bins.p(); k += 3) {
+        at.push_back(static_cast<std::int64_t>(k));
+        diagonal.push_back(bins.curvature[k] + 0.1);
+        slope.push_back(bins.slope[k % n]);
+    }
+    std::vector<double> step(at.size());
+    const Face face{at.data(), at.size(), diagonal.data(), bins.h.data(), 0.1, centred};
+    if (face_step(Z, face, slope.data(), 500, 1e-28, step.data(), e.data()) == 0) return false;
+    curved_moves(Z, face, step.data(), e.data());
+    double worst = 0.0;
+    for (std::size_t k = 0; k < at.size(); ++k) {
+        const double product = column_sum(Z, static_cast<std::size_t>(at[k]), e.data());
+        worst =
+            std::max(worst, std::abs(product / static_cast<double>(n) + 0.1 * step[k] + slope[k]));
+    }
+    return worst < 1e-9;
+}
+
 // All ways to sweep end where one thread's sweeps over single columns end.
 template <class Code>
 bool sweeps_are_right(std::size_t n, int threads) {
@@ -82,13 +145,12 @@ bool sweeps_are_right(std::size_t n, int threads) {
     std::vector<std::int64_t> single(p + 1);
     for (std::size_t k = 0; k <= p; ++k) single[k] = static_cast<std::int64_t>(k);
     const SparseColumns<double> lists{bins.starts.data(), bins.rows.data(), nullptr, 0.5, n, p};
-    const BinnedGrids<Code> grids{bins.codes.data(), bins.offsets.data(), 0.5, bins.n_grids, n};
     std::vector<double> expected;
     double worst = 0.0;
-    for (int way = 0; way < 4; ++way) {
+    for (int way = 0; way < 3; ++way) {
         std::vector<double> w(p), slope = bins.slope;
         const Net net{l1.data(), l2.data(), bins.curvature.data(), w.data()};
-        const Sweeps sweeps{way == 3 ? std::size_t{200} : std::size_t{3}, 0.0};
+        const Sweeps sweeps{way == 2 ? std::size_t{200} : std::size_t{3}, 0.0};
         if (way == 0)
             descend_columns(lists, {single.data(), p, nullptr}, net, bins.h.data(), slope.data(),
                             sweeps, 1);
@@ -97,16 +159,12 @@ bool sweeps_are_right(std::size_t n, int threads) {
                 return descend_columns(lists, {bins.offsets.data(), bins.n_grids, single.data()},
                                        net, bins.h.data(), slope.data(), some, on);
             });
-        else if (way == 2)
-            uncrowded(sweeps, threads, [&](Sweeps some, int on) {
-                return descend_grids(grids, net, bins.h.data(), slope.data(), some, on);
-            });
         else
             descend_async(lists, net, bins.h.data(), slope.data(), sweeps.count, threads);
         if (way == 0) expected = w;
         std::vector<double> moved = bins.slope;
         for (std::size_t k = 0; k < p; ++k) {
-            if (way < 3) worst = std::max(worst, std::abs(w[k] - expected[k]));
+            if (way < 2) worst = std::max(worst, std::abs(w[k] - expected[k]));
             for (auto e = bins.starts[k]; e < bins.starts[k + 1]; ++e)
                 moved[bins.rows[e]] += 0.5 * w[k] * bins.h[bins.rows[e]];
         }
@@ -123,7 +181,11 @@ bool descent_is_right() {
         for (std::size_t n : {5, 700, 2100})
             right = right && products_are_right<std::uint8_t>(n, threads) &&
                     products_are_right<std::uint16_t>(n, threads) &&
-                    products_are_right<std::uint32_t>(n, threads);
+                    products_are_right<std::uint32_t>(n, threads) &&
+                    lists_are_right<std::uint8_t>(n, threads) &&
+                    lists_are_right<std::uint32_t>(n, threads);
+    for (bool centred : {false, true})
+        right = right && faces_are_right(700, centred) && faces_are_right(5000, centred);
     for (int threads : {1, 2, 3})
         right = right && sweeps_are_right<std::uint8_t>(60'000, threads) &&
                 sweeps_are_right<std::uint32_t>(300, threads);

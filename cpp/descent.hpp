@@ -1,6 +1,6 @@
 // Coordinate descent on a quadratic model with an elastic net: descent_loops.hpp says of what.
 //
-// Columns come in groups whose members share no row (all bins of a grid; any single column). A
+// Columns come in groups whose members share no row (bins of a grid; any single column). A
 // group is minimised at once, which is exact. Threads own ranges of rows: each adds up its part of
 // the slopes of a group, all learn the sums at one barrier, and each moves its own rows. So results
 // depend on the number of threads by rounding alone, and nothing is written by two threads.
@@ -77,6 +77,22 @@ struct SparseColumns {
     std::size_t n, p;
 };
 
+// The sum of column k weighted by v (n), and out (n) += w times column k.
+template <class T>
+double column_sum(const SparseColumns<T>& Z, std::size_t k, const double* v) {
+    const std::int64_t from = Z.starts[k];
+    return Z.scale *
+           column_loops<T>().sparse_slope(Z.rows + from, Z.values ? Z.values + from : nullptr, v,
+                                          static_cast<std::size_t>(Z.starts[k + 1] - from));
+}
+template <class T>
+void add_column(const SparseColumns<T>& Z, std::size_t k, double w, double* out) {
+    const std::int64_t from = Z.starts[k];
+    column_loops<T>().sparse_move(Z.rows + from, Z.values ? Z.values + from : nullptr, nullptr,
+                                  w * Z.scale, out,
+                                  static_cast<std::size_t>(Z.starts[k + 1] - from));
+}
+
 struct Sweeps {
     std::size_t count;  // at most so many
     double tol;         // stop after a sweep that moves no variable by more, times its curvature
@@ -132,16 +148,15 @@ struct Group {
     std::size_t number, first, width;
 };
 
-// The sweeps of descent over columns and over grids. Of a matrix Z, `sum` writes what a thread's
-// rows add to the slopes of the columns of group g, `kParts` times `widest` numbers, and `move`
-// takes steps along them in w and in its slopes; `prepare` says whether other threads have to wait
-// for what this one prepares.
+// The sweeps of descent. Of a matrix Z, `sum` writes what a thread's rows add to the slopes of the
+// columns of a group, and `move` takes steps along them in w and in its slopes; `prepare` says
+// whether other threads have to wait for what this one prepares.
 template <class Matrix>
 Swept descend(Matrix Z, const Groups& groups, const Net& net, std::size_t p,
               const double* row_curvature, double* slope, Sweeps sweeps, Team& team) {
     const auto threads = static_cast<std::size_t>(team.size());
-    const std::size_t widest = groups.widest(), parts = threads * Matrix::kParts;
-    std::vector<double> partial(2 * parts * widest), steps(threads * widest);
+    const std::size_t widest = groups.widest();
+    std::vector<double> partial(2 * threads * widest), steps(threads * widest);
     std::vector<double> weights(threads * p);  // every thread keeps its own: one barrier a group
     Barrier barrier(static_cast<int>(threads));
     Swept swept{0, 0.0};
@@ -159,15 +174,15 @@ Swept descend(Matrix Z, const Groups& groups, const Net& net, std::size_t p,
             double largest = 0.0;
             for (std::size_t g = 0; g < groups.count; ++g) {
                 const Group group{g, groups.first(g), groups.first(g + 1) - groups.first(g)};
-                double* all = partial.data() + parity * parts * widest;
+                double* all = partial.data() + parity * threads * widest;
                 parity ^= 1;
-                Z.sum(group, t, slope, all + t * Matrix::kParts * widest, widest);
+                Z.sum(group, t, slope, all + t * widest);
                 barrier.wait();
                 bool moves = false;
                 for (std::size_t k = 0; k < group.width; ++k) {
                     const std::size_t column = Z.column(group.first + k);
                     double sum = 0.0;
-                    for (std::size_t c = 0; c < parts; ++c) sum += all[c * widest + k];
+                    for (std::size_t c = 0; c < threads; ++c) sum += all[c * widest + k];
                     const double step = step_along(own_net, column, sum * per_row);
                     moves |= step != 0.0;
                     largest = std::max(largest,
@@ -189,7 +204,6 @@ Swept descend(Matrix Z, const Groups& groups, const Net& net, std::size_t p,
 // Sparse columns, each cut into the rows of every thread.
 template <class T>
 struct CutColumns : SparseColumns<T> {
-    static constexpr std::size_t kParts = 1;
     const Groups& groups;
     std::size_t threads;
     const ColumnLoops<T>& loops = column_loops<T>();
@@ -204,7 +218,7 @@ struct CutColumns : SparseColumns<T> {
         return threads > 1;
     }
     std::size_t column(std::size_t position) const { return groups(position); }
-    void sum(Group group, std::size_t t, const double* slope, double* sums, std::size_t) const {
+    void sum(Group group, std::size_t t, const double* slope, double* sums) const {
         for (std::size_t k = 0; k < group.width; ++k) {
             const std::int64_t* end = ends + groups(group.first + k) * stride + t;
             sums[k] = loops.sparse_slope(this->rows + end[0],
@@ -235,55 +249,6 @@ Swept descend_columns(const SparseColumns<T>& Z, const Groups& groups, const Net
     Team team(n_threads);
     return descend(CutColumns<T>{Z, groups, static_cast<std::size_t>(team.size())}, groups, net,
                    Z.p, row_curvature, slope, sweeps, team);
-}
-
-// All bins of every grid. Codes (R, n), bins starts[r] .. starts[r + 1] of grid r.
-template <class Code>
-struct BinnedGrids {
-    const Code* codes;
-    const std::int64_t* starts;
-    double scale;
-    std::size_t n_grids, n;
-};
-
-// The bins of a grid are a group, each with a sum of its even rows and one of its odd ones.
-template <class Code>
-struct CutGrids : BinnedGrids<Code> {
-    static constexpr std::size_t kParts = 2;
-    std::size_t threads;
-    const GridLoops<Code>& loops = descent_loops().grids.template of<Code>();
-
-    bool prepare(std::size_t) const { return false; }
-    std::size_t first(std::size_t t) const {
-        return first_row(this->n, static_cast<int>(t), static_cast<int>(threads));
-    }
-    static std::size_t column(std::size_t position) { return position; }
-    void sum(Group group, std::size_t t, const double* slope, double* sums,
-             std::size_t widest) const {
-        const std::size_t from = first(t), rows = first(t + 1) - from;
-        std::fill(sums, sums + 2 * widest, 0.0);
-        loops.slopes(this->codes + group.number * this->n + from, slope + from, rows, sums,
-                     sums + widest);
-    }
-    void move(Group group, std::size_t t, double* steps, double* w, const double* row_curvature,
-              double* slope) const {
-        const std::size_t from = first(t), rows = first(t + 1) - from;
-        for (std::size_t k = 0; k < group.width; ++k) {
-            w[group.first + k] += steps[k];
-            steps[k] *= this->scale;
-        }
-        loops.move(this->codes + group.number * this->n + from,
-                   row_curvature ? row_curvature + from : nullptr, steps, slope + from, rows);
-    }
-};
-
-template <class Code>
-Swept descend_grids(const BinnedGrids<Code>& Z, const Net& net, const double* row_curvature,
-                    double* slope, Sweeps sweeps, int n_threads) {
-    const Groups grids{Z.starts, Z.n_grids, nullptr};
-    Team team(Z.n < 4000 ? 1 : n_threads);
-    return descend(CutGrids<Code>{Z, static_cast<std::size_t>(team.size())}, grids, net,
-                   grids.first(grids.count), row_curvature, slope, sweeps, team);
 }
 
 }  // namespace mercer

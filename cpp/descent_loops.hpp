@@ -5,8 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "widths.hpp"
-
 namespace mercer {
 
 // Coordinate descent minimises a quadratic model of a mean of losses plus an elastic net,
@@ -30,16 +28,6 @@ template <class T>
 using SparseMove = void(const std::uint32_t* rows, const T* values, const double* curvature,
                         double step, double* slope, std::size_t count);
 
-// One grid of a binned matrix. sums[bin] += slope_i over the rows of each bin; even rows go to
-// `sums`, odd ones to `odd`: equal codes in turn would wait for each other's sums.
-template <class Code>
-using GridSlopes = void(const Code* codes, const double* slope, std::size_t n, double* sums,
-                        double* odd);
-// slope_i += steps[code_i] h_i
-template <class Code>
-using GridMove = void(const Code* codes, const double* curvature, const double* steps,
-                      double* slope, std::size_t n);
-
 // Sweeps over p variables of a model whose gradient is kept: a change of w_j by d adds d times row
 // j of `hessian` (p, p) to `gradient`. Returns the largest change of a sweep times its curvature.
 using SweepGram = double(const double* hessian, std::size_t p, const double* l1, const double* l2,
@@ -52,16 +40,9 @@ struct ColumnLoops {
     SparseSlope<T>* sparse_slope;
     SparseMove<T>* sparse_move;
 };
-template <class Code>
-struct GridLoops {
-    GridSlopes<Code>* slopes;
-    GridMove<Code>* move;
-};
-
 struct DescentLoops {
     ColumnLoops<float> f32;
     ColumnLoops<double> f64;
-    ByWidth<GridLoops> grids;
     SweepGram* sweep_gram;
 };
 

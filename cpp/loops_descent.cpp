@@ -77,25 +77,6 @@ void sparse_move(const std::uint32_t* rows, const T* values, const double* curva
     }
 }
 
-template <class Code>
-void grid_slopes(const Code* codes, const double* slope, std::size_t n, double* sums, double* odd) {
-    std::size_t i = 0;
-    for (; i + 2 <= n; i += 2) {
-        sums[codes[i]] += slope[i];
-        odd[codes[i + 1]] += slope[i + 1];
-    }
-    if (i < n) sums[codes[i]] += slope[i];
-}
-
-template <class Code>
-void grid_move(const Code* codes, const double* curvature, const double* steps, double* slope,
-               std::size_t n) {
-    if (curvature)
-        for (std::size_t i = 0; i < n; ++i) slope[i] += steps[codes[i]] * curvature[i];
-    else
-        for (std::size_t i = 0; i < n; ++i) slope[i] += steps[codes[i]];
-}
-
 double sweep_gram(const double* hessian, std::size_t p, const double* l1, const double* l2,
                   double* w, double* gradient) {
     double largest = 0.0;
@@ -118,15 +99,11 @@ double sweep_gram(const double* hessian, std::size_t p, const double* l1, const 
 
 template <class T>
 constexpr ColumnLoops<T> columns = {dense_slope<T>, dense_move<T>, sparse_slope<T>, sparse_move<T>};
-template <class Code>
-constexpr GridLoops<Code> grids = {grid_slopes<Code>, grid_move<Code>};
 
 }  // namespace
 
 extern const DescentLoops MERCER_JOIN(descent_loops_, MERCER_LEVEL);
-const DescentLoops MERCER_JOIN(descent_loops_, MERCER_LEVEL) = {
-    columns<float>,       columns<double>,      grids<std::uint8_t>,
-    grids<std::uint16_t>, grids<std::uint32_t>, sweep_gram,
-};
+const DescentLoops MERCER_JOIN(descent_loops_, MERCER_LEVEL) = {columns<float>, columns<double>,
+                                                                sweep_gram};
 
 }  // namespace mercer

@@ -252,6 +252,17 @@ def _products() -> Iterator[Call]:
             },
             frozenset({"out"}),
         )  # fmt: skip
+        yield Call(
+            "bin_lists",
+            lambda code=code, missing=missing: {
+                **_codes(code),
+                "columns": np.array([0, 3, 8, 9, 40, 53]),
+                "order": np.arange(N, dtype=np.uint32)[::-1].copy() if missing else None,
+                "starts": np.empty(7, np.int64), "rows": np.empty(GRIDS * N, np.uint32),
+                "n_threads": 1,
+            },
+            frozenset({"starts", "rows"}),
+        )  # fmt: skip
     words = lambda n: _rng().integers(0, 2**63, (n, 16)).astype(np.uint64)  # noqa: E731
     yield Call(
         "bit_products",
@@ -316,11 +327,19 @@ def _descent() -> Iterator[Call]:
         "hessian": np.eye(4), "l1": np.ones(4), "l2": np.ones(4), "w": np.zeros(4),
         "gradient": np.arange(4.0), "n_sweeps": 3, "tol": 0.0,
     }, frozenset({"w", "gradient"}), sweeps)  # fmt: skip
-    for code, n in ((np.uint8, N), (np.uint32, N), (np.uint16, 5000)):
-        yield Call("descend_grids", lambda code=code, n=n: {
-            **_codes(code, n), "scale": 0.4, **_net(GRIDS * BINS, n), "n_sweeps": 3, "tol": 0.0,
-            "n_threads": 2,
-        }, moved, sweeps)  # fmt: skip
+    for order in (None, np.array([3, 0])):
+        k = 4 if order is None else 2
+        yield Call("list_product", lambda order=order, k=k: {
+            **_lists(), "order": order, "w": np.ones(k), "out": np.zeros(N),
+        }, frozenset({"out"}))  # fmt: skip
+        yield Call("list_sums", lambda order=order, k=k: {
+            **_lists(), "order": order, "v": np.ones(N), "out": np.zeros(k),
+        }, frozenset({"out"}))  # fmt: skip
+    yield Call("face_step", lambda: {
+        **_lists(), "order": np.array([3, 0]), "l2": 0.1, "centred": True, "diagonal": np.ones(2),
+        "slope": np.ones(2), "row_curvature": np.ones(N), "n_turns": 3, "fall": 0.0,
+        "step": np.zeros(2), "moves": np.zeros(N),
+    }, frozenset({"step", "moves"}), frozenset({"n_turns"}))  # fmt: skip
     for n in (N, 6000):
         yield Call("descend_columns", lambda n=n: {
             **_lists(n), "groups": np.array([0, 1, 2, 4]), "order": np.array([3, 2, 1, 0]),

@@ -16,6 +16,8 @@ from mercer.losses import Huber, Logistic, Multinomial, SmoothHinge, Squared, Sq
 from mercer.penalties import L1, L2, ElasticNet
 from mercer.problem import Problem, dual_gap
 from mercer.solvers import CoordinateDescent, path
+from mercer.solvers.coordinate import descent
+from mercer.solvers.coordinate.costs import Work
 
 N = 120
 LOSSES = [Squared(), Huber(0.7), Logistic(), SquaredHinge(), SmoothHinge()]
@@ -201,6 +203,60 @@ def test_every_order_ends_at_the_same_minimum(order, rng):
             found = CoordinateDescent(tol=1e-8, method="descent", order=order).solve(problem)
             assert found.converged
             np.testing.assert_allclose(found.trace[-1].objective, best, rtol=1e-7)
+
+
+def bins_of_blobs(rng, n=1200, n_grids=24, n_bins=30, missing=False):
+    """A binned design of smooth inputs, and labels that depend on them."""
+    x = rng.normal(size=(n, 2))
+    points = x @ rng.normal(size=(2, n_grids)) + rng.random(n_grids)
+    codes = np.clip((points * 4 + n_bins / 2).astype(int), 0, n_bins - 1 + missing).T
+    y = np.where(np.sin(2 * x[:, 0]) + x[:, 1] ** 2 - 1 + 0.5 * rng.normal(size=n) > 0, 1.0, -1.0)
+    offsets = np.arange(n_grids + 1) * n_bins
+    return Binned(codes.astype(np.uint8), offsets, n_grids**-0.5, missing=missing), y
+
+
+def with_kinds_of_steps(problem, solver):
+    """The result, and the kind of every step of the first output."""
+    kinds = []
+    watch = lambda state: kinds.append(type(state.outputs[0].steps).__name__)  # noqa: E731
+    return solver.solve(problem, callback=watch), kinds
+
+
+@pytest.mark.parametrize("fit_intercept", [False, True])
+def test_auto_takes_both_kinds_of_steps_on_bins_and_ends_where_each_ends(loss, fit_intercept, rng):
+    design, y = bins_of_blobs(rng, missing=True)
+    weights = rng.uniform(0.5, 2.0, size=len(y)) if fit_intercept else None
+    problem = at_strength(Problem(design, y, loss, L1(1.0), weights, fit_intercept), 5e-3)
+    found, kinds = with_kinds_of_steps(problem, CoordinateDescent(tol=1e-8))
+    assert found.converged
+    assert {"NewtonSteps", "DescentSteps"} <= set(kinds)
+    start = problem.value(problem.initial())
+    for method in METHODS:
+        result = CoordinateDescent(tol=1e-8, method=method).solve(problem)
+        assert result.converged
+        assert abs(result.trace[-1].objective - found.trace[-1].objective) <= 1e-7 * start
+
+
+def test_sweeps_that_cost_more_than_newton_steps_hand_over_to_these(rng, monkeypatch):
+    design, y = bins_of_blobs(rng)
+    problem = at_strength(Problem(design, y, Logistic(), L1(1.0)), 0.01)
+    monkeypatch.setattr(descent, "_FEWEST", 0)
+    monkeypatch.setattr(Work, "of", lambda *arguments: Work(1.0, 0.5))
+    result, kinds = with_kinds_of_steps(problem, CoordinateDescent(tol=1e-8))
+    assert result.converged
+    assert kinds[0] == "DescentSteps"
+    assert set(kinds[1:]) == {"NewtonSteps"}
+
+
+@pytest.mark.rounding
+def test_steps_that_auto_chooses_change_no_bit_with_the_number_of_threads(rng):
+    design, y = bins_of_blobs(rng)
+    ends = []
+    for n_threads in (1, 3):
+        design.n_threads = n_threads
+        problem = at_strength(Problem(design, y, SquaredHinge(), L1(1.0)), 5e-3)
+        ends.append(CoordinateDescent(tol=1e-7).solve(problem).coef)
+    np.testing.assert_array_equal(*ends)
 
 
 @pytest.mark.rounding

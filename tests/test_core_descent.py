@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from mercer import _core
 
@@ -68,7 +69,7 @@ def plain_sweep(Z, l1, l2, w, slope, h):
 
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize("curved", [False, True])
-def test_sweeps_over_columns_and_grids_are_plain_descent(n_threads, curved, rng):
+def test_sweeps_over_columns_are_plain_descent(n_threads, curved, rng):
     n = 5000
     codes = rng.integers(4, size=(3, n)).astype(np.uint8)
     Z = 0.5 * indicator(codes, 4)
@@ -82,11 +83,6 @@ def test_sweeps_over_columns_and_grids_are_plain_descent(n_threads, curved, rng)
     given = h if curved else None
     lists = [np.flatnonzero(column).astype(np.uint32) for column in Z.T]
     starts = np.cumsum([0] + [len(rows) for rows in lists])
-    own, moved = np.zeros(12), start.copy()
-    args = (l1, l2, curvature, own, moved, given, 2, 0.0, n_threads)
-    _core.descend_grids(codes, np.arange(4) * 4, 0.5, *args)
-    np.testing.assert_allclose(own, w, atol=1e-12)
-    np.testing.assert_allclose(moved, slope, atol=1e-11)
     for bounds in (np.arange(13), np.arange(4) * 4):
         for values, scale in ((None, 0.5), (np.full(starts[-1], 0.25), 2.0)):
             own, moved = np.zeros(12), start.copy()
@@ -96,6 +92,47 @@ def test_sweeps_over_columns_and_grids_are_plain_descent(n_threads, curved, rng)
             )
             np.testing.assert_allclose(own, w, atol=1e-12)
             np.testing.assert_allclose(moved, slope, atol=1e-11)
+
+
+@pytest.mark.parametrize(("n", "dtype"), SIZES)
+def test_lists_of_bins_are_their_rows_and_products_with_them_those_of_the_columns(n, dtype, rng):
+    codes = rng.integers(7, size=(5, n)).astype(dtype)  # 6 is in no bin
+    offsets, Z = np.arange(6) * 6, indicator(codes, 6)
+    columns = np.sort(rng.choice(30, 21, replace=False))
+    for order in (None, np.flatnonzero(rng.random(n) < 0.6).astype(np.uint32)):
+        some = 0.5 * (Z if order is None else Z[order])[:, columns]
+        starts, rows = np.empty(22, np.int64), np.empty(5 * len(some), np.uint32)
+        _core.bin_lists(codes, offsets, columns, order, starts, rows, 2)
+        expected = [np.flatnonzero(column) for column in some.T]
+        assert starts.tolist() == np.cumsum([0] + [len(rows) for rows in expected]).tolist()
+        np.testing.assert_array_equal(rows[: starts[-1]], np.concatenate(expected))
+        lists = (starts, rows[: starts[-1]].copy(), None, 0.5)
+        w, v = rng.normal(size=21), rng.normal(size=len(some))
+        at = np.array([20, 3, 4])
+        for order_, columns_ in ((None, np.arange(21)), (at, at)):
+            out, sums = np.ones(len(some)), np.empty(len(columns_))
+            _core.list_product(*lists, order_, w[: len(columns_)].copy(), out)
+            np.testing.assert_allclose(out, 1 + some[:, columns_] @ w[: len(columns_)], atol=1e-12)
+            _core.list_sums(*lists, order_, v, sums)
+            np.testing.assert_allclose(sums, some[:, columns_].T @ v, atol=1e-11)
+
+
+@pytest.mark.parametrize("centred", [False, True])
+@pytest.mark.parametrize("curved", [False, True])
+def test_a_face_step_solves_the_equations_of_the_columns(centred, curved, rng):
+    n, at = 60, np.array([5, 0, 2])
+    Z = sparse.random_array((n, 6), density=0.5, format="csc", rng=rng)
+    Z.sort_indices()
+    h = rng.uniform(0.0, 2.0, size=n) if curved else None
+    rows = np.ones(n) if h is None else h
+    z = 0.5 * Z.toarray()[:, at]
+    moves = z - (rows @ z) / np.sum(rows) if centred else z
+    hessian = moves.T @ (rows[:, None] * moves) / n + 0.01 * np.eye(3)
+    slope, step = rng.normal(size=3), np.empty(3)
+    lists = (Z.indptr.astype(np.int64), Z.indices.astype(np.uint32), Z.data, 0.5)
+    quadratic = (at, 0.01, centred, np.diag(hessian).copy(), slope, h)
+    _core.face_step(*lists, *quadratic, 20, 1e-28, step, np.empty(n))
+    np.testing.assert_allclose(step, -np.linalg.solve(hessian, slope), rtol=1e-9)
 
 
 def test_sweeps_without_waiting_keep_slopes_that_belong_to_the_weights(rng):
@@ -112,6 +149,15 @@ def test_sweeps_without_waiting_keep_slopes_that_belong_to_the_weights(rng):
     )
     assert np.any(w)
     np.testing.assert_allclose(slope, start + Z @ w, atol=1e-10)
+
+
+def test_lists_refuse_arrays_without_room():
+    codes, offsets = np.zeros((1, 4), dtype=np.uint8), np.array([0, 3])
+    starts, rows = np.empty(3, np.int64), np.empty(3, np.uint32)
+    with pytest.raises(ValueError, match="rows must have room for 4 entries; got 3"):
+        _core.bin_lists(codes, offsets, np.array([0, 1]), None, starts, rows, 1)
+    with pytest.raises(ValueError, match="ascend"):
+        _core.bin_lists(codes, offsets, np.array([1, 0]), None, starts, rows, 1)
 
 
 def test_sweeps_refuse_rows_and_columns_that_are_not_there():

@@ -393,6 +393,20 @@ def bit_columns(
     block.
     """
 
+def bin_lists(
+    codes: _Codes,
+    offsets: _Int64s,
+    columns: _Int64s,
+    order: _Uint32s | None,
+    starts: _Int64s,
+    rows: _Uint32s,
+    n_threads: int,
+) -> None:
+    """rows[starts[k]:starts[k + 1]]: positions in ``order``, or all rows, that have the code of
+    the k-th of ``columns``, which ascend. ``rows`` needs room for all of them; as many as
+    there are rows for every grid is enough.
+    """
+
 def bit_products(
     left: _Uint64s,
     right: _Uint64s,
@@ -416,24 +430,6 @@ def descend_gram(
 ) -> tuple[int, float]:
     """Sweeps over p variables of w'Hw / 2, whose gradient is kept, with the elastic net and
     the result of ``descend_columns``.
-    """
-
-def descend_grids(
-    codes: _Codes,
-    offsets: _Int64s,
-    scale: float,
-    l1: _Float64s,
-    l2: _Float64s,
-    curvature: _Float64s,
-    w: _Float64s,
-    slope: _Float64s,
-    row_curvature: _Float64s | None,
-    n_sweeps: int,
-    tol: float,
-    n_threads: int,
-) -> tuple[int, float]:
-    """Sweeps over all bins, a grid at a time; all codes have to be within their grids. The
-    rest as for ``descend_columns``.
     """
 
 def descend_columns(
@@ -460,6 +456,51 @@ def descend_columns(
     with e = Z (w - w_before), in place: ``slope`` (n) holds g + h e, ``curvature`` (p) is
     (1/n) sum h z^2, h is ``row_curvature``, or ones. Returns the number of sweeps and the
     largest change of the last one times its curvature.
+    """
+
+def list_product(
+    starts: _Int64s,
+    rows: _Uint32s,
+    values: _Float64s | None,
+    scale: float,
+    order: _Int64s | None,
+    w: _Float64s,
+    out: _Float64s,
+) -> None:
+    """out (n) += Z w for sparse columns, all of them or those at positions ``order``."""
+
+def list_sums(
+    starts: _Int64s,
+    rows: _Uint32s,
+    values: _Float64s | None,
+    scale: float,
+    order: _Int64s | None,
+    v: _Float64s,
+    out: _Float64s,
+) -> None:
+    """out = Z' v for sparse columns, all of them or those at positions ``order``."""
+
+def face_step(
+    starts: _Int64s,
+    rows: _Uint32s,
+    values: _Float64s | None,
+    scale: float,
+    order: _Int64s,
+    l2: float,
+    centred: bool,
+    diagonal: _Float64s,
+    slope: _Float64s,
+    row_curvature: _Float64s | None,
+    n_turns: int,
+    fall: float,
+    step: _Float64s,
+    moves: _Float64s,
+) -> int:
+    """Conjugate gradients, scaled by ``diagonal``, on the quadratic of ``descend_columns`` for the
+    columns at positions ``order``, whose gradient is ``slope``: ``step`` is where it vanishes.
+    ``centred``: with an intercept. ``moves`` (n) is room to work. Ends after ``n_turns``
+    products, or when the squared residual has fallen to the share ``fall``; returns the number
+    of products.
     """
 
 def descend_async(

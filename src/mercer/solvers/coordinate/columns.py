@@ -160,7 +160,7 @@ class BinColumns(Columns):
 
     def set_curvature(self, h: NDArray[np.float64] | None) -> None:
         self.curvature, self._order, self._weights, self._unit = h, None, None, 1.0
-        if h is None or self._is_small:
+        if h is None or self.is_small:
             return
         order = np.argsort(-h)[: np.count_nonzero(h)]
         starts = np.arange(0, len(order), _BLOCK)
@@ -174,7 +174,7 @@ class BinColumns(Columns):
 
     def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         design = self.design
-        if self.curvature is not None and self._is_small:
+        if self.curvature is not None and self.is_small:
             z = design.block(left)
             other = (z if right is None else design.block(right)) * self.curvature[:, None]
             return z.T @ other / self.n
@@ -186,7 +186,7 @@ class BinColumns(Columns):
         return out
 
     @property
-    def _is_small(self) -> bool:
+    def is_small(self) -> bool:
         return self.n < _FEW_BLOCKS * _BLOCK
 
     def _bits(self, columns: NDArray) -> NDArray[np.uint64]:
@@ -226,6 +226,22 @@ class ColumnLists:
     values: NDArray[np.float64] | None  # None stands for ones
     scale: float  # of every value
 
+    def n_entries(self, at: NDArray) -> int:
+        """Entries of the columns at these positions."""
+        return int(np.sum(self.starts[at + 1] - self.starts[at]))
+
+    def times(self, w: NDArray, n_rows: int, at: NDArray | None = None) -> NDArray[np.float64]:
+        """Z w, for the weights of all columns or of those at positions ``at``."""
+        out = np.zeros(n_rows)
+        _core.list_product(*self.arguments(), at, w, out)
+        return out
+
+    def transposed_times(self, v: NDArray, at: NDArray | None = None) -> NDArray[np.float64]:
+        """Zᵀ v, for all columns or those at positions ``at``."""
+        out = np.empty(len(self.starts) - 1 if at is None else len(at))
+        _core.list_sums(*self.arguments(), at, v, out)
+        return out
+
     def arguments(
         self,
     ) -> tuple[NDArray[np.int64], NDArray[np.uint32], NDArray[np.float64] | None, float]:
@@ -243,37 +259,34 @@ class ColumnLists:
         return np.maximum(np.diff(sums[self.starts]), 0.0) / n
 
 
-def column_lists(columns: Columns, ids: NDArray) -> ColumnLists:
-    """The lists of columns ``ids``, in that order."""
+def column_lists(columns: Columns, ids: NDArray, kept: NDArray | None = None) -> ColumnLists:
+    """The lists of columns ``ids``, which ascend, over the rows ``kept``, or all of them."""
     if isinstance(columns, BinColumns):
-        return _of_bins(columns, ids)
+        return _of_bins(columns, ids, kept)
     if isinstance(columns, SparseColumns):
         z = columns.by_column[:, ids]
+        if kept is not None:
+            z = z[kept]
         z.sort_indices()
         return ColumnLists(z.indptr.astype(np.int64), z.indices.astype(np.uint32), z.data, 1.0)
-    n = columns.n
+    n = columns.n if kept is None else len(kept)
     check_memory(20.0 * n * len(ids), "the columns at work", "raise alpha")
-    values = columns.part(slice(0, n), ids).T.ravel()
+    z = columns.part(slice(0, columns.n), ids)
+    values = (z if kept is None else z[kept]).T.ravel()
     rows = np.tile(np.arange(n, dtype=np.uint32), len(ids))
     return ColumnLists(np.arange(len(ids) + 1, dtype=np.int64) * n, rows, values, 1.0)
 
 
-def _of_bins(columns: BinColumns, ids: NDArray) -> ColumnLists:
+def _of_bins(columns: BinColumns, ids: NDArray, kept: NDArray | None) -> ColumnLists:
     design = columns.design
-    grids = np.searchsorted(design.offsets, ids, side="right") - 1
-    parts: list[NDArray[np.uint32]] = [np.zeros(0, dtype=np.uint32)] * len(ids)
-    for grid in np.unique(grids):
-        codes = design.codes[grid]
-        order = np.argsort(codes, kind="stable").astype(np.uint32)
-        sorted_codes = codes[order]
-        for k in np.flatnonzero(grids == grid):
-            code = ids[k] - design.offsets[grid]
-            first, last = np.searchsorted(sorted_codes, [code, code + 1])
-            parts[k] = order[first:last]
-    starts = np.zeros(len(ids) + 1, dtype=np.int64)
-    np.cumsum([len(part) for part in parts], out=starts[1:])
-    rows = np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint32)
-    return ColumnLists(starts, rows, None, design.scale)
+    n_rows = columns.n if kept is None else len(kept)
+    n_grids = min(design.n_grids, len(ids))
+    check_memory(4.0 * n_grids * n_rows, "the columns at work", "raise alpha")
+    starts = np.empty(len(ids) + 1, dtype=np.int64)
+    rows = np.empty(n_grids * n_rows, dtype=np.uint32)
+    order = None if kept is None else kept.astype(np.uint32)
+    _core.bin_lists(design.codes, design.offsets, ids, order, starts, rows, design.n_threads)
+    return ColumnLists(starts, rows[: starts[-1]], None, design.scale)
 
 
 class GramPool:

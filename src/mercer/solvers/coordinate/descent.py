@@ -1,9 +1,8 @@
-"""Sweeps of coordinate descent over a working set, for sets too large for a Gram matrix."""
+"""Sweeps of coordinate descent over a working set, for sets whose Gram matrix would cost more."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,85 +10,169 @@ from numpy.typing import NDArray
 from mercer import _core
 from mercer._validation import positive_integer
 from mercer.solvers.coordinate.columns import BinColumns, ColumnLists, column_lists
+from mercer.solvers.coordinate.costs import batch_work
+from mercer.solvers.coordinate.model import excess
 from mercer.solvers.coordinate.output import Iterate
-from mercer.solvers.coordinate.steps import Steps
+from mercer.solvers.coordinate.steps import EXACT, SHARE, Steps
 
 __all__ = ["DescentSteps", "eso_factor"]
 
-_BATCH, _BATCHES = 5, 60  # sweeps between two looks at their largest step, and most such batches
-_MEMORY = 5  # iterates that an extrapolation combines
-_SHARE, _EXACT = 0.01, 0.03  # excess allowed to a model: shares of the gap and of the final goal
-_LEAST = 1e-2  # least curvature of a row, relative to the mean one
+_BATCH = 5  # sweeps of a batch, the first over all columns
+_FEWEST, _MOST = 6, 60  # batches for a model whatever their cost, and most of them
+_TURNS = 30  # conjugate gradients on a face, doubled while its columns stay the same
+_FALL = 1e-3  # of the squared residual, which is enough
+_CUTS = 4  # quarterings of a step that passes too many changes of sign
+_FLAT = 1e-6  # least diagonal entry that scales a residual, relative to the largest
+_NOTHING = 1e-12  # least curvature of a column, relative to the largest
+_LEAST = 1e-4  # least curvature of a row at work, relative to the mean one
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass
 class _Sweep:
-    """The model on the columns at work, and where it stands."""
+    """The model on the columns at work, and where it stands.
+
+    Rows whose slope and curvature are 0 add nothing to it, whatever the weights: they are left out.
+    """
 
     ids: NDArray
     w: NDArray[np.float64]
     slope: NDArray[np.float64]
     h: NDArray[np.float64] | None
     curvature: NDArray[np.float64]
-    lists: ColumnLists | None  # None: all columns of a binned design, grid by grid
+    lists: ColumnLists
+    n: int  # rows of the mean, among them those left out
+
+    def moves(self, w: NDArray, at: NDArray) -> NDArray[np.float64]:
+        """Z w for weights of the columns at these positions."""
+        return self.lists.times(w, len(self.slope), at)
+
+    def gradient(self, rows: NDArray, at: NDArray | None = None) -> NDArray[np.float64]:
+        """Zᵀ rows / n."""
+        return self.lists.transposed_times(rows, at) / self.n
+
+    def curved(self, moves: NDArray) -> NDArray[np.float64]:
+        """What ``moves`` of the rows add to their slopes."""
+        return moves if self.h is None else self.h * moves
 
 
 @dataclass(kw_only=True)
 class DescentSteps(Steps):
-    """Models by the slopes of the rows, minimised by sweeps with extrapolation.
+    """Models by the slopes of the rows: sweeps find the columns with weights, and conjugate
+    gradients go on to the minimum over these.
 
-    ``mode`` and ``order`` are those of ``CoordinateDescent``.
+    ``mode`` and ``order`` are those of ``CoordinateDescent``. A model whose batches of sweeps cost
+    more than ``budget`` (nanoseconds by count) is left where it is, which ``slow`` tells.
     """
 
     mode: str = "auto"
     order: str = "cyclic"
     n_threads: int = 1
+    budget: float = np.inf
+    slow: bool = False
     draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
 
     def step(self, at: Iterate, gap: float, goal: float) -> Iterate | None:
         with self.clock.phase("columns"):
-            sweep = self._begin(at)
-        reach = at.objective / self.output.l1 if self.output.l1 > 0 else 1.0
-        enough = max(_EXACT * goal, _SHARE * gap) / max(reach, 1e-300)
+            h = self.curvature(at)
+            sweep = self._begin(at, h)
         with self.clock.phase("sweeps"):
-            self._minimise(sweep, enough)
+            self._minimise(sweep, at, max(EXACT * goal, SHARE * gap))
         with self.clock.phase("rows"):
             before = self.caution
-            better = self.search(at, sweep.ids, sweep.w - at.w[sweep.ids], sweep.h)
+            better = self.search(at, sweep.ids, sweep.w - at.w[sweep.ids], h)
         if self.mode == "async" and (better is None or self.caution > before):
             self.mode = "safe"  # threads were in each other's way
             return at if better is None else better
         return at if better is None and self.order == "random" else better
 
-    def _begin(self, at: Iterate) -> _Sweep:
-        columns, h = self.output.columns, self.curvature(at)
-        if h is not None and not self.output.loss.quadratic:
-            h = np.maximum(h, _LEAST * float(np.mean(h)))
+    def _begin(self, at: Iterate, h: NDArray | None) -> _Sweep:
+        """The model at the iterate; curvatures ``h`` that are too small for one are raised."""
+        columns, slope, kept = self.output.columns, at.slopes.copy(), None
         ids = np.sort(self.candidates(at))
-        plain = self.mode == "auto" and self.order == "cyclic"
-        bins = isinstance(columns, BinColumns) and not columns.design.missing
-        if plain and bins and 2 * len(ids) >= columns.n_columns:
-            ids, lists = np.arange(columns.n_columns), None
-            curvature = columns.design.column_sqnorms(h) / columns.n
-        else:
-            lists = column_lists(columns, ids)
-            curvature = lists.curvatures(h, columns.n)
-        return _Sweep(ids, at.w[ids], at.slopes.copy(), h, curvature, lists)
+        if h is not None:
+            kept = np.flatnonzero((h != 0) | (slope != 0))
+            if not self.output.loss.quadratic:
+                h[kept] = np.maximum(h[kept], _LEAST * float(np.mean(h)))
+            if len(kept):
+                h, slope = h[kept], slope[kept]
+            else:
+                kept = None
+        lists = column_lists(columns, ids, kept)
+        curvature = lists.curvatures(h, columns.n)
+        # Weights of columns that no row at work is in have to go to zero, not to stay.
+        curvature = np.maximum(curvature, _NOTHING * np.max(curvature, initial=_TINY))
+        return _Sweep(ids, at.w[ids], slope, h, curvature, lists, columns.n)
 
-    def _minimise(self, sweep: _Sweep, enough: float) -> None:
-        """Sweeps until no step is larger than ``enough``, in units of the gradient."""
-        history: list[tuple[NDArray, NDArray]] = []
-        if not self.output.loss.convex:
+    def _minimise(self, sweep: _Sweep, at: Iterate, goal: float) -> None:
+        """Bring the model to at most ``goal`` above its minimum."""
+        output = self.output
+        reach = at.objective / output.l1 if output.l1 > 0 else np.sum(np.abs(sweep.w)) + 1.0
+        if not output.loss.convex:
             self._centre(sweep)
-        for _ in range(_BATCHES):
+        turns, spent, support = _TURNS, 0.0, None
+        for batch in range(_MOST):
             largest = self._sweeps(sweep)
             self._centre(sweep)
-            if largest <= enough and self.order != "random":
+            gradient = sweep.gradient(sweep.slope)
+            self.slow = False
+            if largest == 0.0 or excess(sweep.w, gradient, output.l1, output.l2, reach) <= goal:
                 return
-            history.append((sweep.w.copy(), sweep.slope.copy()))
-            if len(history) > _MEMORY:
-                self._extrapolate(sweep, history)
-                history = []
+            at_work = np.flatnonzero(sweep.w)
+            same = support is not None and np.array_equal(at_work, support)
+            turns = 2 * turns if same else _TURNS
+            used = self._to_face_minimum(sweep, gradient, at_work, turns)
+            spent += batch_work(len(sweep.lists.rows), sweep.lists.n_entries(at_work), used)
+            self.slow = batch + 1 >= _FEWEST and spent > self.budget
+            if self.slow:
+                return
+            support = np.flatnonzero(sweep.w)
+
+    def _to_face_minimum(self, sweep: _Sweep, gradient: NDArray, at: NDArray, turns: int) -> int:
+        """Go towards the minimum over the columns ``at``, which have weights, while signs stay.
+
+        A weight that would change its sign stops at zero; the step is cut until the model falls.
+        Returns the conjugate gradients used, at most ``turns``.
+        """
+        output, w = self.output, sweep.w[at]
+        slope = gradient[at] + output.l2 * w + output.l1 * np.sign(w)
+        step, used = self._face_step(sweep, at, slope, turns)
+        for _ in range(_CUTS):
+            end = w + step
+            end[end * w < 0] = 0.0
+            change = end - w
+            moves = self._centred(sweep, sweep.moves(change, at))
+            curved = sweep.curved(moves)
+            rise = float(gradient[at] @ change) + 0.5 * float(moves @ curved) / sweep.n
+            rise += output.l1 * float(np.sum(np.abs(end)) - np.sum(np.abs(w)))
+            rise += 0.5 * output.l2 * float(end @ end - w @ w)
+            if rise < 0:
+                sweep.w[at] = end
+                sweep.slope += curved
+                break
+            step /= 4
+        return used
+
+    def _face_step(
+        self, sweep: _Sweep, at: NDArray, slope: NDArray, turns: int
+    ) -> tuple[NDArray[np.float64], int]:
+        """The step after which ``slope``, the gradient with respect to these weights, vanishes."""
+        diagonal = sweep.curvature[at] + self.output.l2
+        diagonal = np.maximum(diagonal, _FLAT * np.max(diagonal, initial=_TINY))
+        ratio, step = sweep.n / len(sweep.slope), np.empty(len(at))
+        face = (at, ratio * self.output.l2, self.output.problem.fit_intercept)
+        quadratic = (ratio * diagonal, ratio * slope, sweep.h, turns, _FALL)
+        room = np.empty(len(sweep.slope))
+        used = _core.face_step(*sweep.lists.arguments(), *face, *quadratic, step, room)
+        return step, used
+
+    def _centred(self, sweep: _Sweep, moves: NDArray) -> NDArray[np.float64]:
+        """The moves of the rows when the intercept goes to where the model is least."""
+        if not self.output.problem.fit_intercept:
+            return moves
+        h = sweep.h if sweep.h is not None else np.ones(len(moves))
+        total = float(np.sum(h))
+        return moves - float(h @ moves) / total if total > 0 else moves
 
     def _centre(self, sweep: _Sweep) -> None:
         """Move the intercept to where the model is least."""
@@ -100,21 +183,35 @@ class DescentSteps(Steps):
                 sweep.slope -= mass * (np.sum(sweep.slope) / total)
 
     def _sweeps(self, sweep: _Sweep) -> float:
-        output, lists = self.output, sweep.lists
-        l1, l2 = np.full(len(sweep.ids), output.l1), np.full(len(sweep.ids), output.l2)
-        stand = (sweep.w, sweep.slope, sweep.h, _BATCH)
-        if lists is None:
-            design: Any = output.columns.design
-            grids = (design.codes, design.offsets, design.scale, l1, l2, sweep.curvature, *stand)
-            return _core.descend_grids(*grids, 0.0, self.n_threads)[1]
+        """A batch of sweeps; the largest step of its last one, in units of the gradient."""
+        p, lists, n_rows = len(sweep.ids), sweep.lists, len(sweep.slope)
+        ratio = sweep.n / n_rows  # the core's means are over the rows that are left
+        l1, l2 = np.full(p, ratio * self.output.l1), np.full(p, ratio * self.output.l2)
+        stand = (sweep.w, sweep.slope, sweep.h)
         if self.mode == "async":
             before = sweep.w.copy()
-            columns = (*lists.arguments(), l1, l2, sweep.curvature, *stand)
-            _core.descend_async(*columns, self.n_threads)
+            alone = (*lists.arguments(), l1, l2, ratio * sweep.curvature, *stand)
+            _core.descend_async(*alone, _BATCH, self.n_threads)
             return float(np.max(np.abs(sweep.w - before) * sweep.curvature, initial=0.0))
         bounds, order, factor = self._groups(sweep, lists)
-        groups = (*lists.arguments(), bounds, order, l1, l2, factor * sweep.curvature, *stand)
-        return _core.descend_columns(*groups, 0.0, self.n_threads)[1]
+        net = (l1, l2, ratio * factor * sweep.curvature, *stand)
+        plain = self.mode == "auto" and self.order == "cyclic"
+        count = 1 if plain else _BATCH
+        every = (*lists.arguments(), bounds, order, *net, count, 0.0, self.n_threads)
+        largest = _core.descend_columns(*every)[1]
+        at = np.flatnonzero(sweep.w)
+        if plain and len(at):
+            bounds = self._bounds(sweep.ids[at])
+            some = (*lists.arguments(), bounds, at, *net, _BATCH - 1, 0.0, self.n_threads)
+            largest = max(largest, _core.descend_columns(*some)[1])
+        return largest / ratio
+
+    def _bounds(self, ids: NDArray) -> NDArray[np.int64]:
+        """Where groups of columns begin that share no row, and the end."""
+        if not isinstance(self.output.columns, BinColumns):
+            return np.arange(len(ids) + 1)
+        grids = np.searchsorted(self.output.columns.design.offsets, ids, side="right")
+        return np.append(np.flatnonzero(np.diff(grids, prepend=-1)), len(ids)).astype(np.int64)
 
     def _groups(self, sweep: _Sweep, lists: ColumnLists) -> tuple[NDArray, NDArray | None, float]:
         """Bounds of groups that move together, the order of the columns, and the safety factor."""
@@ -124,13 +221,8 @@ class DescentSteps(Steps):
             omega = int(np.bincount(lists.rows).max(initial=1)) if len(lists.rows) else 1
             bounds = np.append(np.arange(0, p, tau), p).astype(np.int64)
             return bounds, self.draws.permutation(p), eso_factor(min(omega, p), tau, max(p, 1))
-        if self.order == "cyclic" and isinstance(self.output.columns, BinColumns):
-            offsets = self.output.columns.design.offsets
-            grids = np.searchsorted(offsets, sweep.ids, side="right")
-            first = np.flatnonzero(np.diff(grids, prepend=-1))
-            return np.append(first, p).astype(np.int64), None, 1.0
         if self.order == "cyclic":
-            return np.arange(p + 1), None, 1.0
+            return self._bounds(sweep.ids), None, 1.0
         if self.order == "permuted":
             return np.arange(p + 1), self.draws.permutation(p), 1.0
         if self.order == "random":
@@ -144,29 +236,6 @@ class DescentSteps(Steps):
         gain = violation / np.sqrt(np.maximum(sweep.curvature + self.output.l2, 1e-300))
         order = np.argsort(-gain)[: (len(gain) + 1) // 2]
         return np.arange(len(order) + 1), order, 1.0
-
-    def _extrapolate(self, sweep: _Sweep, history: list[tuple[NDArray, NDArray]]) -> None:
-        """Go to the best combination of the last iterates, if the model is less there."""
-        if sweep.h is not None and not np.all(sweep.h > 0):
-            return
-        ws = np.array([w for w, _ in history])
-        steps = np.diff(ws, axis=0)
-        products = steps @ steps.T
-        size = float(np.trace(products))
-        if not size > 0:
-            return
-        products[np.diag_indices(len(products))] += 1e-12 * size
-        weights = np.linalg.solve(products, np.ones(len(products)))
-        weights /= np.sum(weights)
-        w = weights @ ws[1:]
-        slope = weights @ np.array([slope for _, slope in history[1:]])
-        if self._value(w, slope, sweep.h) < self._value(sweep.w, sweep.slope, sweep.h):
-            sweep.w[:], sweep.slope[:] = w, slope
-
-    def _value(self, w: NDArray, slope: NDArray, h: NDArray | None) -> float:
-        rows = slope * slope if h is None else slope * slope / h
-        smooth = 0.5 * float(np.sum(rows)) / len(slope)
-        return smooth + float(self.output.problem.penalty.value(w))
 
 
 def eso_factor(omega: int, tau: int, n_columns: int) -> float:

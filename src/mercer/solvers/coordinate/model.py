@@ -11,7 +11,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from mercer import _core
 from mercer._blas import blas_threads
 
-__all__ = ["Model", "minimise"]
+__all__ = ["Model", "excess", "minimise"]
 
 _SWEEPS = 10  # of plain descent, which settles what is easy
 _FIRST, _FASTER = 100.0, 5.0  # step of the proximal point in units of 1/curvature, and its growth
@@ -32,14 +32,22 @@ class Model:
 
     def excess(self, w: NDArray, gradient: NDArray) -> float:
         """A bound of how far w is above the minimum, given Gw − c."""
-        full = gradient + self.l2 * w
-        violation = max(float(np.max(np.abs(full), initial=0.0)) - self.l1, 0.0)
-        return float(self.l1 * np.sum(np.abs(w)) + full @ w) + violation * self.reach
+        return excess(w, gradient, self.l1, self.l2, self.reach)
 
     def prox(self, q: NDArray, sigma: float) -> NDArray:
         """argmin_x l1 ‖x‖₁ + ½ l2 ‖x‖² + ‖x − q‖² / (2 sigma)."""
         shrunk = np.sign(q) * np.maximum(np.abs(q) - sigma * self.l1, 0.0)
         return shrunk / (1.0 + sigma * self.l2)
+
+
+def excess(w: NDArray, gradient: NDArray, l1: float, l2: float, reach: float) -> float:
+    """A bound of how far a model at w is above its minimum, given the gradient of its smooth part.
+
+    ``reach`` bounds ‖w‖₁ at the minimum.
+    """
+    full = gradient + l2 * w
+    violation = max(float(np.max(np.abs(full), initial=0.0)) - l1, 0.0)
+    return float(l1 * np.sum(np.abs(w)) + full @ w) + violation * reach
 
 
 def minimise(model: Model, w: NDArray, goal: float) -> NDArray[np.float64]:

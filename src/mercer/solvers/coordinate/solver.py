@@ -15,9 +15,10 @@ from mercer.designs import Lazy
 from mercer.problem import Problem
 from mercer.solvers.base import PERFECT, Clock, Result, Solver, State
 from mercer.solvers.coordinate.columns import Columns, GramPool, columns_of
+from mercer.solvers.coordinate.costs import Work
 from mercer.solvers.coordinate.descent import DescentSteps
 from mercer.solvers.coordinate.output import Iterate, Output
-from mercer.solvers.coordinate.steps import NewtonSteps, Steps
+from mercer.solvers.coordinate.steps import NewtonSteps, Steps, room_for
 
 __all__ = ["CoordinateDescent", "path"]
 
@@ -26,6 +27,7 @@ MODES = ("auto", "safe", "async")
 _TINY = float(np.finfo(np.float64).tiny)  # least reference
 _LEAST_EXCESS = 1e-10  # of a model, relative to F: rounding is in the way of less
 _LARGEST_GRAM = 8000  # columns of the largest working set that has a Gram matrix (512 MB)
+_SLOWER = 4.0  # sweeps that have cost more than Newton steps would have are expected to again
 ORDERS = ("cyclic", "permuted", "random", "greedy-block")
 
 
@@ -40,6 +42,7 @@ class _OutputState:
     steps: Steps | None = None
     n_iter: int = 0
     stalled: bool = False
+    toil: float = 1.0  # work of sweeps relative to its estimate, as far as they have shown
 
     @property
     def gap(self) -> float:
@@ -128,8 +131,9 @@ class CoordinateDescent(Solver):
     order : {"cyclic", "permuted", "random", "greedy-block"}, default="cyclic"
         Order of the columns in a sweep of ``method="descent"``.
     method : {"auto", "newton", "descent"}, default="auto"
-        "newton" solves models of working sets, "descent" sweeps; "auto" begins with Newton and
-        sweeps where the Gram matrix of the working set would be too large.
+        "newton" solves models of working sets by their Gram matrices, "descent" by sweeps and
+        conjugate gradients; "auto" takes Newton, but on bins what costs less at every step by a
+        count of operations, and sweeps where the Gram matrix would be too large.
 
     References
     ----------
@@ -185,11 +189,14 @@ class CoordinateDescent(Solver):
 
     def step(self, problem: Problem, state: _State) -> None:
         each = next(o for o in state.outputs if self._is_open(o))
-        each.steps = self._steps(state, each)
-        better = each.steps.step(each.at, each.gap, each.goal(self.tol))
+        each.steps = steps = self._steps(state, each)
+        better = steps.step(each.at, each.gap, each.goal(self.tol))
         each.n_iter += 1
+        hands_over = isinstance(steps, DescentSteps) and np.isfinite(steps.budget)
+        if isinstance(steps, DescentSteps) and hands_over:
+            each.toil = np.inf if better is None else each.toil * (_SLOWER if steps.slow else 1.0)
         if better is None:
-            each.stalled = True
+            each.stalled = not hands_over
         else:
             each.move(better)
         state.judge()
@@ -198,16 +205,28 @@ class CoordinateDescent(Solver):
 
     def _steps(self, state: _State, each: _OutputState) -> Steps:
         """The steps that improve an output from where it stands."""
-        crowded = 2 * np.count_nonzero(each.at.w) > _LARGEST_GRAM
-        newton = self.method == "newton" or (self.method == "auto" and not crowded)
-        if isinstance(each.steps, NewtonSteps if newton else DescentSteps):
-            return each.steps
-        if newton:
-            return NewtonSteps(each.output, state.clock, pool=state.pool)
-        threads = n_threads(self.n_jobs) if self.n_jobs else state.problem.design.n_threads
-        return DescentSteps(
-            each.output, state.clock, mode=self.mode, order=self.order, n_threads=threads
-        )
+        newton, budget = self._choice(each)
+        steps = each.steps
+        if not isinstance(steps, NewtonSteps if newton else DescentSteps):
+            caution = 0.0 if steps is None else steps.caution
+            common = (each.output, state.clock, caution)
+            if newton:
+                return NewtonSteps(*common, pool=state.pool)
+            steps = DescentSteps(*common, mode=self.mode, order=self.order)
+        if isinstance(steps, DescentSteps):
+            threads = n_threads(self.n_jobs) if self.n_jobs else state.problem.design.n_threads
+            # Sums of several threads depend on their number, those of Newton steps do not.
+            steps.n_threads, steps.budget = threads if np.isinf(budget) else 1, budget
+        return steps
+
+    def _choice(self, each: _OutputState) -> tuple[bool, float]:
+        """Whether Newton steps are next; else what sweeps may cost before they are."""
+        n_active = int(np.count_nonzero(each.at.w))
+        crowded = 2 * n_active > _LARGEST_GRAM
+        if self.method != "auto" or crowded:
+            return self.method == "newton", np.inf
+        work = Work.of(each.output, each.at, min(n_active + room_for(n_active), len(each.at.w)))
+        return work.newton <= each.toil * work.descent, work.newton
 
     def _is_open(self, each: _OutputState) -> bool:
         return each.relative > self.tol and not each.stalled and each.n_iter < self.max_iter

@@ -12,16 +12,21 @@ from mercer.solvers.coordinate.columns import GramPool
 from mercer.solvers.coordinate.model import Model, minimise
 from mercer.solvers.coordinate.output import Iterate, Output
 
-__all__ = ["NewtonSteps", "Steps"]
+__all__ = ["EXACT", "SHARE", "NewtonSteps", "Steps", "room_for"]
 
 _SMALLEST, _NEW = 100, 50  # least number of columns in the first working set, and of new ones
 _ARMIJO, _HALVINGS = 1e-3, 30
 _NEAR = 0.5  # share of l1 below which gradients are looked at only if there are too few others
 _NOISE = 16.0  # rounding of F, in units of its precision
-_EXACT, _SHARE = 0.3, 0.1  # excess allowed to a model: shares of the final goal and of the gap
+EXACT, SHARE = 0.3, 0.1  # excess allowed to a model: shares of the final goal and of the gap
 _STALE = 0.1  # relative change of the curvatures from which on the Gram matrix is made again
 _SLOW = 0.1  # a step that leaves more than this share of the gap has the Gram matrix made again
 _RIDGE = 1e-4  # added to a curvature that may vanish, relative to the mean one
+
+
+def room_for(n_active: int) -> int:
+    """How many columns without weights join a working set of so many with weights, at most."""
+    return max(_SMALLEST - n_active, n_active, _NEW)
 
 
 @dataclass
@@ -62,7 +67,7 @@ class Steps:
         output = self.output
         norms = np.sqrt(output.problem.mean_squares)
         active = np.flatnonzero(at.w)
-        room = max(_SMALLEST - len(active), len(active), _NEW)
+        room = room_for(len(active))
         near = np.flatnonzero(np.abs(at.gradient) > _NEAR * output.l1)
         if len(near) < room + len(active):
             near = np.arange(len(norms))
@@ -154,7 +159,7 @@ class NewtonSteps(Steps):
             linear = gram @ w - (at.gradient - lean)[ids]
             reach = at.objective / output.l1 if output.l1 > 0 else np.sum(np.abs(w)) + 1.0
             model = Model(gram, linear, output.l1, output.l2, float(reach))
-            target = minimise(model, w, max(_EXACT * goal, _SHARE * gap))
+            target = minimise(model, w, max(EXACT * goal, SHARE * gap))
         with self.clock.phase("rows"):
             return self.search(at, ids, target - w, self.pool.columns.curvature)
 
