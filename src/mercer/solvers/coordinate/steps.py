@@ -150,8 +150,8 @@ class NewtonSteps(Steps):
         with self.clock.phase("model"):
             w = at.w[ids]
             # The model eliminates the intercept, which is not the best one unless F is convex.
-            lean = 0.0 if output.loss.convex else at.lean * self.pool.centre()
-            linear = gram @ w - (at.gradient - lean)[ids]
+            lean = 0.0 if output.loss.convex else at.lean * self.pool.centre(ids)
+            linear = gram @ w - (at.gradient[ids] - lean)
             reach = at.objective / output.l1 if output.l1 > 0 else np.sum(np.abs(w)) + 1.0
             model = Model(gram, linear, output.l1, output.l2, float(reach))
             target = minimise(model, w, max(_EXACT * goal, _SHARE * gap))

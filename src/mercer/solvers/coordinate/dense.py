@@ -1,0 +1,206 @@
+"""Columns of an array by rows: products and Gram matrices in chunks of rows, on threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._array import row_chunks
+from mercer._blas import blas_threads
+from mercer._threads import side_by_side
+from mercer.designs import Dense, Design
+from mercer.solvers.coordinate.base import Columns
+
+__all__ = ["DenseColumns"]
+
+_ROWS = 4096  # most rows summed in the type of the design before the sum goes on in float64
+_CHUNK = 2**22  # bytes of a chunk of rows that is passed over, which caches have room for
+_BLOCK = 2**25  # bytes of one whose columns are multiplied with each other
+_CACHE = 2**30  # bytes of columns cached beside the design
+_CROWDED = 0.5  # share of the columns at work from which on they are taken from the design
+
+
+class DenseColumns(Columns):
+    """Columns of an array by rows; few at work are cached beside each other.
+
+    Threads take chunks of rows, whose sums are joined in the order of the rows: their number
+    changes no bit.
+    """
+
+    design: Dense
+
+    def __init__(self, design: Design):
+        super().__init__(design)
+        self._cached = np.empty((0, self.n), dtype=design.dtype)  # a row for every column
+        self._ids = np.zeros(0, dtype=np.int64)
+        self._place = np.full(self.n_columns, -1)
+        self._sqnorms: NDArray[np.float64] | None = None  # found in the first pass over all rows
+
+    def matvec(self, w: NDArray) -> NDArray[np.float64]:
+        used = np.flatnonzero(w)
+        source, places = self._source(used, at_hand=True)
+        weights = np.zeros(source.shape[1])
+        weights[places] = w[used]
+        out = np.empty(self.n)
+
+        def product(rows: slice) -> None:
+            out[rows] = source[rows].astype(np.float64, copy=False) @ weights
+
+        for _ in self._over_rows(product, source.shape[1]):
+            pass
+        return out
+
+    def rmatvec(self, v: NDArray) -> NDArray[np.float64]:
+        array, v = self.design.array, v.astype(self.design.dtype, copy=False)
+        if self._sqnorms is not None:
+            return self._sum(lambda rows: array[rows].T @ v[rows], self.n_columns, self.n_columns)
+
+        def both(rows: slice) -> NDArray:  # the rows are in a cache now
+            return np.stack([array[rows].T @ v[rows], _squares(array[rows], None)])
+
+        product, self._sqnorms = self._sum(both, self.n_columns, (2, self.n_columns))
+        return product
+
+    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        if weights is None and self._sqnorms is not None:
+            return self._sqnorms
+        array = self.design.array
+
+        def squares(rows: slice) -> NDArray:
+            return _squares(array[rows], None if weights is None else weights[rows])
+
+        return self._sum(squares, self.n_columns, self.n_columns)
+
+    def means(self, ids: NDArray) -> NDArray[np.float64]:
+        source, places = self._source(ids, at_hand=True)
+        h = np.ones(self.n) if self.curvature is None else self.curvature
+        h = h.astype(source.dtype, copy=False)
+        width = source.shape[1]
+        return self._sum(lambda rows: h[rows] @ source[rows], width, width)[places] / self.n
+
+    def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
+        return self.design.array[rows][:, columns].astype(np.float64, copy=False)
+
+    def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
+        h = self.curvature
+        used = None if h is None or np.all(h) else np.flatnonzero(h)
+        return self._products(left, right, h, used) / self.n
+
+    def changes(
+        self, ids: NDArray, before: NDArray[np.float64], after: NDArray[np.float64]
+    ) -> NDArray[np.float64] | None:
+        changed = np.flatnonzero(before != after)
+        if 2 * len(changed) > np.count_nonzero(after):
+            return None
+        total = np.zeros((len(ids), len(ids)))
+        for sign in (1.0, -1.0):
+            rise = sign * (after - before)
+            rows = changed[rise[changed] > 0]
+            total += sign * self._products(ids, None, rise, rows)
+        return total / self.n
+
+    def _products(
+        self, left: NDArray, right: NDArray | None, h: NDArray | None, used: NDArray | None
+    ) -> NDArray[np.float64]:
+        """Z[:, left]ᵀ diag(h) Z[:, right] over all rows or those ``used``, where h > 0."""
+        source, places = self._source(left if right is None else np.concatenate([right, left]))
+        first, last = places[-len(left) :], places[: len(places) - len(left)]
+        dtype = np.dtype(np.float32 if self.rough else np.float64)
+
+        def product(rows: slice) -> NDArray:
+            chosen = rows if used is None else used[rows]
+            z = _rows(source, chosen).astype(dtype, copy=False)
+            if h is not None:
+                weights = np.sqrt(h[chosen]).astype(dtype)[:, None]
+                z = np.multiply(z, weights, out=z if z.base is None else None)
+            ours = _columns(z, first)
+            return ours.T @ (ours if right is None else _columns(z, last))
+
+        shape = (len(left), len(left if right is None else right))
+        n_rows = self.n if used is None else len(used)
+        return self._sum(product, source.shape[1], shape, n_rows, _BLOCK)
+
+    def _source(self, ids: NDArray, at_hand: bool = False) -> tuple[NDArray, NDArray]:
+        """An array that has the columns, and their places in it; ``at_hand``: nothing is copied."""
+        new = ids[self._place[ids] < 0]
+        room = _CACHE / (self.design.dtype.itemsize * max(self.n, 1))
+        if len(ids) > min(_CROWDED * self.n_columns, room) or (at_hand and len(new)):
+            return self.design.array, ids
+        if len(self._ids) + len(new) > room:
+            self._keep(ids[self._place[ids] >= 0])
+        if len(new):
+            self._add(new)
+        return self._cached[: len(self._ids)].T, self._place[ids]
+
+    def _keep(self, ids: NDArray) -> None:
+        self._cached = self._cached[self._place[ids]]
+        self._place[self._ids] = -1
+        self._ids = ids
+        self._place[ids] = np.arange(len(ids))
+
+    def _add(self, new: NDArray) -> None:
+        old, size = len(self._ids), len(self._ids) + len(new)
+        array = self.design.array
+        if size > len(self._cached):
+            grown = np.empty((min(self.n_columns, 2 * size), self.n), dtype=self.design.dtype)
+            grown[:old] = self._cached[:old]
+            self._cached = grown
+        cached = self._cached
+
+        def copy(rows: slice) -> None:
+            cached[old:size, rows] = _columns(array[rows], new).T
+
+        for _ in self._over_rows(copy, self.n_columns):
+            pass
+        self._ids = np.concatenate([self._ids, new])
+        self._place[new] = np.arange(old, size)
+
+    def _sum(
+        self,
+        call: Callable[[slice], NDArray],
+        width: int,
+        shape: int | tuple[int, int],
+        n_rows: int | None = None,
+        chunk: int = _CHUNK,
+    ) -> NDArray[np.float64]:
+        """The sum of the calls for chunks of rows, as ``_over_rows`` makes them."""
+        total = np.zeros(shape)
+        for part in self._over_rows(call, width, n_rows, chunk):
+            total += part
+        return total
+
+    def _over_rows(
+        self,
+        call: Callable[[slice], Any],
+        width: int,
+        n_rows: int | None = None,
+        chunk: int = _CHUNK,
+    ) -> Iterator[Any]:
+        """Results of the calls for chunks of rows in order, ``width`` numbers in a row."""
+        most = min(_ROWS, max(1, chunk // (8 * max(width, 1))))
+        chunks = list(row_chunks(self.n if n_rows is None else n_rows, 1.0, most))
+        with blas_threads(1):
+            yield from side_by_side(call, chunks, self.design.n_threads)
+
+
+def _squares(z: NDArray, weights: NDArray | None) -> NDArray:
+    """Sums of the squares of columns over a chunk of rows."""
+    z = z.astype(np.float64, copy=False)
+    return (np.ones(len(z)) if weights is None else weights) @ (z * z)
+
+
+def _rows(z: NDArray, index: slice | NDArray) -> NDArray:
+    """Those rows of an array in either order."""
+    if isinstance(index, slice) or not z.flags.f_contiguous:
+        return z[index]
+    return z.T.take(index, axis=1).T
+
+
+def _columns(z: NDArray, places: NDArray) -> NDArray:
+    """Those columns of a chunk in either order; neighbours without a copy."""
+    if len(places) and np.array_equal(places, np.arange(places[0], places[0] + len(places))):
+        return z[:, places[0] : places[0] + len(places)]
+    return z.take(places, axis=1) if z.flags.c_contiguous else z.T[places].T
