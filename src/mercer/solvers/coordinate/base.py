@@ -35,6 +35,14 @@ class Columns(Design):
     def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
         return self.design.column_sqnorms(weights)
 
+    def norms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        """√((1/n) Σ_i weights_i z_ij²) of every column, or an estimate that is good for scores."""
+        return np.sqrt(self.column_sqnorms(weights) / self.n)
+
+    def chosen(self, ids: NDArray) -> Columns | None:
+        """Columns ``ids`` alone, or None where they are not cheaper than all of them."""
+        return None
+
     def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
         """Some rows of some columns, as a new array."""
         return self.design.rows(rows).block(columns).astype(np.float64, copy=False)

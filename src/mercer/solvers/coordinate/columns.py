@@ -217,7 +217,7 @@ class GramPool:
         else:
             self._gram[: len(change), : len(change)] += change
         if ridge and self._sqnorms is None:
-            self._sqnorms = self.columns.column_sqnorms()
+            self._sqnorms = self.columns.n * self.columns.norms() ** 2
         self._ridge = ridge * (1.0 if h is None else float(np.mean(h))) / self.columns.n
         if self.centred:
             used = self.columns.curvature

@@ -20,6 +20,7 @@ _ROWS = 4096  # most rows summed in the type of the design before the sum goes o
 _CHUNK = 2**22  # bytes of a chunk of rows that is passed over, which caches have room for
 _BLOCK = 2**25  # bytes of one whose columns are multiplied with each other
 _CACHE = 2**30  # bytes of columns cached beside the design
+_SAMPLE = 2000  # rows that tell the norms of columns
 _CROWDED = 0.5  # share of the columns at work from which on they are taken from the design
 
 
@@ -37,42 +38,29 @@ class DenseColumns(Columns):
         self._cached = np.empty((0, self.n), dtype=design.dtype)  # a row for every column
         self._ids = np.zeros(0, dtype=np.int64)
         self._place = np.full(self.n_columns, -1)
-        self._sqnorms: NDArray[np.float64] | None = None  # found in the first pass over all rows
+        self._norms: NDArray[np.float64] | None = None
 
     def matvec(self, w: NDArray) -> NDArray[np.float64]:
         used = np.flatnonzero(w)
-        source, places = self._source(used, at_hand=True)
-        weights = np.zeros(source.shape[1])
-        weights[places] = w[used]
-        out = np.empty(self.n)
-
-        def product(rows: slice) -> None:
-            out[rows] = source[rows].astype(np.float64, copy=False) @ weights
-
-        for _ in self._over_rows(product, source.shape[1]):
-            pass
-        return out
+        return self._product(*self._source(used, at_hand=True), w[used])
 
     def rmatvec(self, v: NDArray) -> NDArray[np.float64]:
         array, v = self.design.array, v.astype(self.design.dtype, copy=False)
-        if self._sqnorms is not None:
-            return self._sum(lambda rows: array[rows].T @ v[rows], self.n_columns, self.n_columns)
+        return self._sum(lambda rows: array[rows].T @ v[rows], self.n_columns, self.n_columns)
 
-        def both(rows: slice) -> NDArray:  # the rows are in a cache now
-            return np.stack([array[rows].T @ v[rows], _squares(array[rows], None)])
+    def norms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
+        if weights is None and self._norms is not None:
+            return self._norms
+        rows = slice(None, None, max(1, self.n // _SAMPLE))
+        z = self.design.array[rows].astype(np.float64, copy=False)
+        counts = np.ones(len(z)) if weights is None else weights[rows]
+        norms = np.sqrt(counts @ (z * z) / len(z))
+        if weights is None:
+            self._norms = norms
+        return norms
 
-        product, self._sqnorms = self._sum(both, self.n_columns, (2, self.n_columns))
-        return product
-
-    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
-        if weights is None and self._sqnorms is not None:
-            return self._sqnorms
-        array = self.design.array
-
-        def squares(rows: slice) -> NDArray:
-            return _squares(array[rows], None if weights is None else weights[rows])
-
-        return self._sum(squares, self.n_columns, self.n_columns)
+    def chosen(self, ids: NDArray) -> Columns | None:
+        return None if self._is_crowded(len(ids)) else ChosenColumns(self, ids)
 
     def means(self, ids: NDArray) -> NDArray[np.float64]:
         source, places = self._source(ids, at_hand=True)
@@ -102,6 +90,18 @@ class DenseColumns(Columns):
             total += sign * self._products(ids, None, rise, rows)
         return total / self.n
 
+    def _product(self, source: NDArray, places: NDArray, w: NDArray) -> NDArray[np.float64]:
+        """The sum of those columns of ``source``, w times each."""
+        weights, out = np.zeros(source.shape[1]), np.empty(self.n)
+        weights[places] = w
+
+        def product(rows: slice) -> None:
+            out[rows] = source[rows].astype(np.float64, copy=False) @ weights
+
+        for _ in self._over_rows(product, source.shape[1]):
+            pass
+        return out
+
     def _products(
         self, left: NDArray, right: NDArray | None, h: NDArray | None, used: NDArray | None
     ) -> NDArray[np.float64]:
@@ -126,14 +126,22 @@ class DenseColumns(Columns):
     def _source(self, ids: NDArray, at_hand: bool = False) -> tuple[NDArray, NDArray]:
         """An array that has the columns, and their places in it; ``at_hand``: nothing is copied."""
         new = ids[self._place[ids] < 0]
-        room = _CACHE / (self.design.dtype.itemsize * max(self.n, 1))
-        if len(ids) > min(_CROWDED * self.n_columns, room) or (at_hand and len(new)):
+        if self._is_crowded(len(ids)) or (at_hand and len(new)):
             return self.design.array, ids
-        if len(self._ids) + len(new) > room:
+        if len(self._ids) + len(new) > self._room:
             self._keep(ids[self._place[ids] >= 0])
         if len(new):
             self._add(new)
         return self._cached[: len(self._ids)].T, self._place[ids]
+
+    @property
+    def _room(self) -> float:
+        """Columns that the cache has room for."""
+        return _CACHE / (self.design.dtype.itemsize * max(self.n, 1))
+
+    def _is_crowded(self, count: int) -> bool:
+        """Whether so many columns are taken from the design itself."""
+        return count > min(_CROWDED * self.n_columns, self._room)
 
     def _keep(self, ids: NDArray) -> None:
         self._cached = self._cached[self._place[ids]]
@@ -151,7 +159,7 @@ class DenseColumns(Columns):
         cached = self._cached
 
         def copy(rows: slice) -> None:
-            cached[old:size, rows] = _columns(array[rows], new).T
+            cached[old:size, rows] = array[rows][:, new].T
 
         for _ in self._over_rows(copy, self.n_columns):
             pass
@@ -186,10 +194,22 @@ class DenseColumns(Columns):
             yield from side_by_side(call, chunks, self.design.n_threads)
 
 
-def _squares(z: NDArray, weights: NDArray | None) -> NDArray:
-    """Sums of the squares of columns over a chunk of rows."""
-    z = z.astype(np.float64, copy=False)
-    return (np.ones(len(z)) if weights is None else weights) @ (z * z)
+class ChosenColumns(Columns):
+    """Some columns of others, which have them in their cache."""
+
+    def __init__(self, columns: DenseColumns, ids: NDArray):
+        super().__init__(columns.design)
+        self.shape, self.n_columns = (self.n, len(ids)), len(ids)
+        self.columns = columns
+        self.source, self.places = columns._source(ids)
+
+    def matvec(self, w: NDArray) -> NDArray[np.float64]:
+        return self.columns._product(self.source, self.places, w)
+
+    def rmatvec(self, v: NDArray) -> NDArray[np.float64]:
+        source, v = self.source, v.astype(self.source.dtype, copy=False)
+        width = source.shape[1]
+        return self.columns._sum(lambda rows: v[rows] @ source[rows], width, width)[self.places]
 
 
 def _rows(z: NDArray, index: slice | NDArray) -> NDArray:
