@@ -106,6 +106,30 @@ def test_a_full_cache_forgets_what_is_not_asked_for(rng, monkeypatch):
         assert len(columns._cached) <= 10
 
 
+@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic()], ids=lambda loss: loss.name)
+def test_a_working_set_is_settled_between_two_looks_at_all_columns(loss, rng, monkeypatch):
+    Z = rng.normal(size=(N, 400))
+    y = np.where(Z[:, :5].sum(axis=1) + rng.normal(size=N) > 0, 1.0, -1.0)
+    problem = Problem(Dense(Z), y, loss, L1(0.04))
+    settled = CoordinateDescent(tol=1e-9).solve(problem)
+    monkeypatch.setattr(DenseColumns, "chosen", lambda columns, ids: None)
+    plain = CoordinateDescent(tol=1e-9).solve(problem)
+    assert settled.converged
+    assert settled.n_iter < plain.n_iter
+    np.testing.assert_allclose(settled.coef, plain.coef, atol=1e-5)
+
+
+def test_columns_of_few_large_entries_get_weights_however_their_norms_are_estimated(rng):
+    n = 20_000  # of which every tenth row is looked at
+    Z = np.zeros((n, 6))
+    Z[1::10, :3], Z[::10, 3] = 5.0 * rng.normal(size=(n // 10, 3)), 1.0
+    y = Z @ [1.0, -1.0, 0.5, 1.0, 0.0, 0.0] + 0.1 * rng.normal(size=n)
+    problem = Problem(Dense(Z), y, Squared(), L1(0.01))
+    result = CoordinateDescent(tol=1e-8).solve(problem)
+    assert result.converged
+    np.testing.assert_array_equal(result.coef[:-1] != 0, [True] * 4 + [False] * 2)
+
+
 @pytest.mark.rounding
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(

@@ -18,6 +18,8 @@ __all__ = ["ColumnLists", "Columns", "GramPool", "column_lists", "columns_of"]
 _BLOCK = 512  # rows of a bitmap that share one curvature
 _FEW_BLOCKS = 16  # fewer of them than this tell too little of curvatures that differ
 _LARGEST = 2**24  # curvature of a block as an integer
+_FINEST = np.uint16(2**16 - 1)  # curvature of a row that is sorted
+_TINY = float(np.finfo(np.float64).tiny)
 _POOL = 1000  # columns whose Gram matrix is cached even where fewer are asked for
 
 
@@ -61,7 +63,8 @@ class BinColumns(Columns):
         self.curvature, self._order, self._weights, self._unit = h, None, None, 1.0
         if h is None or self._is_small:
             return
-        order = np.argsort(-h)[: np.count_nonzero(h)]
+        keys = np.rint(h * (_FINEST / max(float(np.max(h)), _TINY))).astype(np.uint16)
+        order = np.argsort(_FINEST - keys, kind="stable")[: np.count_nonzero(keys)]  # by digits
         starts = np.arange(0, len(order), _BLOCK)
         sizes = np.diff(np.append(starts, len(order)))
         means = np.add.reduceat(h[order], starts) / sizes if len(order) else np.zeros(0)

@@ -15,7 +15,6 @@ __all__ = ["Model", "minimise"]
 
 _SWEEPS = 10  # of plain descent, which settles what is easy
 _ORTHANTS, _AGAIN = 12, 10  # most Newton steps within an orthant, and sweeps after each
-_WORTH = 0.8  # share of the excess that such a step may leave for another one to follow
 _FIRST, _FASTER = 100.0, 5.0  # step of the proximal point in units of 1/curvature, and its growth
 _OUTER, _INNER, _HALVINGS = 60, 30, 14
 _THREADED = 1500  # variables from which on threads of the linear algebra gain more than they cost
@@ -99,11 +98,10 @@ def _within_orthants(
 ) -> tuple[NDArray, NDArray]:
     """(w, Gw − c) after Newton steps over the weights that are not 0 or should not be.
 
-    Each step is for the signs at hand; a weight that would change its own stops at 0. It goes on
-    while that pays.
+    Each step is for the signs at hand; a weight that would change its own stops at 0.
     """
     l1, l2 = np.full(len(w), model.l1), np.full(len(w), model.l2)
-    value, excess = model.value(w, gradient), model.excess(w, gradient)
+    value = model.value(w, gradient)
     for _ in range(_ORTHANTS):
         full = gradient + model.l2 * w
         signs = np.where(w != 0, np.sign(w), -np.sign(full) * (np.abs(full) > model.l1))
@@ -126,9 +124,8 @@ def _within_orthants(
         else:
             break
         _core.descend_gram(gram, l1, l2, trial, slope, _AGAIN, 0.0)
-        before, w, gradient = excess, trial, slope
-        value, excess = model.value(w, gradient), model.excess(w, gradient)
-        if excess <= goal or excess > _WORTH * before:
+        w, gradient, value = trial, slope, model.value(trial, slope)
+        if model.excess(w, gradient) <= goal:
             break
     return w, gradient
 
