@@ -13,6 +13,7 @@ from mercer.solvers.coordinate.columns import DenseColumns, GramPool
 
 N, D = 400, 30
 FEW, MANY = np.array([7, 3, 21]), np.array([29, 0, *range(3, 25)])
+MOST = np.array([20, *range(2, 11), *range(12, 20), 21])  # neighbours but for one
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +40,7 @@ def test_products_of_columns_are_those_of_the_array(dtype, order, curvature, rng
     exact, close = Z.astype(np.float64), 1e-13 if dtype == np.float64 else 2e-6
     v, sparse = rng.normal(size=N), np.zeros(D)
     columns = columns_of(Z)
-    for ids in (FEW, MANY):  # cached, and taken from the design
+    for ids in (FEW, MANY, MOST, np.sort(MOST)):  # cached, and taken from the design
         sparse[:] = 0
         sparse[ids] = rng.normal(size=len(ids))
         for h in (None, curvature, curvature + rng.random(N)):

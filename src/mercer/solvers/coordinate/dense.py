@@ -20,6 +20,7 @@ _ROWS = 4096  # most rows summed in the type of the design before the sum goes o
 _CHUNK = 2**22  # bytes of a chunk of rows that is passed over, which caches have room for
 _BLOCK = 2**25  # bytes of one whose columns are multiplied with each other
 _CACHE = 2**30  # bytes of columns cached beside the design
+_GAPS = 1.2  # columns multiplied with each other, as a multiple of those asked for
 _SAMPLE = 2000  # rows that tell the norms of columns
 _CROWDED = 0.5  # share of the columns at work from which on they are taken from the design
 
@@ -49,15 +50,16 @@ class DenseColumns(Columns):
         return self._sum(lambda rows: array[rows].T @ v[rows], self.n_columns, self.n_columns)
 
     def norms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
-        if weights is None and self._norms is not None:
-            return self._norms
-        rows = slice(None, None, max(1, self.n // _SAMPLE))
-        z = self.design.array[rows].astype(np.float64, copy=False)
-        counts = np.ones(len(z)) if weights is None else weights[rows]
-        norms = np.sqrt(counts @ (z * z) / len(z))
-        if weights is None:
+        if weights is not None or self._norms is None:
+            rows = slice(None, None, max(1, self.n // _SAMPLE))
+            z = self.design.array[rows]
+            count = np.ones(len(z)) if weights is None else weights[rows]
+            squares = np.einsum("ij,ij->j", z, z if weights is None else z * count[:, None])
+            norms = np.sqrt(squares / max(len(z), 1), dtype=np.float64)
+            if weights is not None:
+                return norms
             self._norms = norms
-        return norms
+        return self._norms
 
     def chosen(self, ids: NDArray) -> Columns | None:
         return None if self._is_crowded(len(ids)) else ChosenColumns(self, ids)
@@ -75,7 +77,7 @@ class DenseColumns(Columns):
     def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
         h = self.curvature
         used = None if h is None or np.all(h) else np.flatnonzero(h)
-        return self._products(left, right, h, used) / self.n
+        return self._products(left, right, h, used)
 
     def changes(
         self, ids: NDArray, before: NDArray[np.float64], after: NDArray[np.float64]
@@ -88,7 +90,7 @@ class DenseColumns(Columns):
             rise = sign * (after - before)
             rows = changed[rise[changed] > 0]
             total += sign * self._products(ids, None, rise, rows)
-        return total / self.n
+        return total
 
     def _product(self, source: NDArray, places: NDArray, w: NDArray) -> NDArray[np.float64]:
         """The sum of those columns of ``source``, w times each."""
@@ -105,23 +107,27 @@ class DenseColumns(Columns):
     def _products(
         self, left: NDArray, right: NDArray | None, h: NDArray | None, used: NDArray | None
     ) -> NDArray[np.float64]:
-        """Z[:, left]ᵀ diag(h) Z[:, right] over all rows or those ``used``, where h > 0."""
+        """Z[:, left]ᵀ diag(h) Z[:, right] / n over all rows or those ``used``, where h > 0."""
         source, places = self._source(left if right is None else np.concatenate([right, left]))
-        first, last = places[-len(left) :], places[: len(places) - len(left)]
+        both, places = _span(places)
+        ours, own = _span(places[-len(left) :])
+        theirs, other = (ours, own) if right is None else _span(places[: len(right)])
         dtype = np.dtype(np.float32 if self.rough else np.float64)
 
         def product(rows: slice) -> NDArray:
             chosen = rows if used is None else used[rows]
-            z = _rows(source, chosen).astype(dtype, copy=False)
+            z = _columns(_rows(source, chosen), both).astype(dtype, copy=False)
             if h is not None:
                 weights = np.sqrt(h[chosen]).astype(dtype)[:, None]
                 z = np.multiply(z, weights, out=z if z.base is None else None)
-            ours = _columns(z, first)
-            return ours.T @ (ours if right is None else _columns(z, last))
+            mine = _columns(z, ours)
+            return mine.T @ (mine if right is None else _columns(z, theirs))
 
-        shape = (len(left), len(left if right is None else right))
         n_rows = self.n if used is None else len(used)
-        return self._sum(product, source.shape[1], shape, n_rows, _BLOCK)
+        total = self._sum(product, _width(both), (_width(ours), _width(theirs)), n_rows, _BLOCK)
+        total /= self.n
+        whole = [np.array_equal(own, range(len(total))), np.array_equal(other, range(len(total.T)))]
+        return total if all(whole) else total[np.ix_(own, other)]
 
     def _source(self, ids: NDArray, at_hand: bool = False) -> tuple[NDArray, NDArray]:
         """An array that has the columns, and their places in it; ``at_hand``: nothing is copied."""
@@ -219,8 +225,23 @@ def _rows(z: NDArray, index: slice | NDArray) -> NDArray:
     return z.T.take(index, axis=1).T
 
 
-def _columns(z: NDArray, places: NDArray) -> NDArray:
-    """Those columns of a chunk in either order; neighbours without a copy."""
-    if len(places) and np.array_equal(places, np.arange(places[0], places[0] + len(places))):
-        return z[:, places[0] : places[0] + len(places)]
+def _columns(z: NDArray, places: slice | NDArray) -> NDArray:
+    """Those columns of a chunk in either order."""
+    if isinstance(places, slice):
+        return z[:, places]
     return z.take(places, axis=1) if z.flags.c_contiguous else z.T[places].T
+
+
+def _span(places: NDArray) -> tuple[slice | NDArray, NDArray]:
+    """Places to take of every chunk, and where the given ones are in them.
+
+    To multiply a few columns in between as well takes less time than to leave them out.
+    """
+    first, last = int(places.min()), int(places.max()) + 1
+    if last - first <= _GAPS * len(places):
+        return slice(first, last), places - first
+    return places, np.arange(len(places))
+
+
+def _width(places: slice | NDArray) -> int:
+    return places.stop - places.start if isinstance(places, slice) else len(places)

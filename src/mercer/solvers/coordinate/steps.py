@@ -79,7 +79,7 @@ class Steps:
         score[useless | (at.w[near] != 0)] = -np.inf
         best = np.argpartition(-score, room - 1)[:room] if room < len(score) else slice(None)
         new = near[best][score[best] > -np.inf]
-        return np.concatenate([active, new])
+        return np.concatenate([active, np.sort(new)])
 
     def search(
         self, at: Iterate, ids: NDArray, change: NDArray, h: NDArray | None
