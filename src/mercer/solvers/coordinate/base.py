@@ -25,6 +25,7 @@ class Columns(Design):
         self.shape, self.dtype = design.shape, np.dtype(np.float64)
         self.n, self.n_columns = design.shape
         self._means: tuple[NDArray | None, NDArray] | None = None  # with the curvature of them
+        self._norms: NDArray[np.float64] | None = None
 
     def matvec(self, w: NDArray) -> NDArray[np.float64]:
         return self.design.matvec(w)
@@ -37,6 +38,13 @@ class Columns(Design):
 
     def norms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
         """√((1/n) Σ_i weights_i z_ij²) of every column, or an estimate that is good for scores."""
+        if weights is not None:
+            return self._root_mean_squares(weights)
+        if self._norms is None:
+            self._norms = self._root_mean_squares(None)
+        return self._norms
+
+    def _root_mean_squares(self, weights: NDArray | None) -> NDArray[np.float64]:
         return np.sqrt(self.column_sqnorms(weights) / self.n)
 
     def chosen(self, ids: NDArray) -> Columns | None:

@@ -39,7 +39,6 @@ class DenseColumns(Columns):
         self._cached = np.empty((0, self.n), dtype=design.dtype)  # a row for every column
         self._ids = np.zeros(0, dtype=np.int64)
         self._place = np.full(self.n_columns, -1)
-        self._norms: NDArray[np.float64] | None = None
 
     def matvec(self, w: NDArray) -> NDArray[np.float64]:
         used = np.flatnonzero(w)
@@ -49,17 +48,11 @@ class DenseColumns(Columns):
         array, v = self.design.array, v.astype(self.design.dtype, copy=False)
         return self._sum(lambda rows: array[rows].T @ v[rows], self.n_columns, self.n_columns)
 
-    def norms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
-        if weights is not None or self._norms is None:
-            rows = slice(None, None, max(1, self.n // _SAMPLE))
-            z = self.design.array[rows]
-            count = np.ones(len(z)) if weights is None else weights[rows]
-            squares = np.einsum("ij,ij->j", z, z if weights is None else z * count[:, None])
-            norms = np.sqrt(squares / max(len(z), 1), dtype=np.float64)
-            if weights is not None:
-                return norms
-            self._norms = norms
-        return self._norms
+    def _root_mean_squares(self, weights: NDArray | None) -> NDArray[np.float64]:
+        rows = slice(None, None, max(1, self.n // _SAMPLE))
+        z = self.design.array[rows]
+        other = z if weights is None else z * weights[rows, None]
+        return np.sqrt(np.einsum("ij,ij->j", z, other) / max(len(z), 1)).astype(np.float64)
 
     def chosen(self, ids: NDArray) -> Columns | None:
         return None if self._is_crowded(len(ids)) else ChosenColumns(self, ids)

@@ -20,6 +20,7 @@ _NEAR = 0.5  # share of l1 below which gradients are looked at only if there are
 _NOISE = 16.0  # rounding of F, in units of its precision
 EXACT, SHARE = 0.3, 0.1  # excess allowed to a model: shares of the final goal and of the gap
 _INNER, _STEPS = 1e-3, 10  # gap within a working set as a share of the whole; most steps in it
+_MULTIPLIED = 64  # products of a Gram matrix that take the time of a number read from memory
 _STALE = 0.1  # relative change of the curvatures from which on the Gram matrix is made again
 _SLOW = 0.1  # a step that leaves more than this share of the gap has the Gram matrix made again
 _RIDGE = 1e-4  # added to a curvature that may vanish, relative to the mean one
@@ -157,28 +158,31 @@ class NewtonSteps(Steps):
             return self._newton(at, ids, ids, gram, gap, goal)
         with self.clock.phase("rows"):
             start = part.at(at.w[ids], at.linear, at.intercept)
-        inside = replace(self, output=part)
-        end = inside.settle(start, ids, gram, max(EXACT * goal, _INNER * gap))
+        inside = replace(self, output=part, last_gap=start.objective - start.bound)
+        # As many steps as cost about as much as a look at all columns.
+        steps = 1 + len(at.w) // (len(ids) + len(ids) ** 2 // _MULTIPLIED)
+        end = inside.settle(start, ids, gram, max(EXACT * goal, _INNER * gap), steps)
         self.caution = inside.caution
         if end is start:
             return None
         with self.clock.phase("rows"):
             return self.output.at(_spread(ids, end.w, len(at.w)), end.linear, end.intercept)
 
-    def settle(self, at: Iterate, ids: NDArray, gram: NDArray, goal: float) -> Iterate:
+    def settle(self, at: Iterate, ids: NDArray, gram: NDArray, goal: float, steps: int) -> Iterate:
         """An iterate at most ``goal`` above the minimum over columns ``ids``, all there are here.
 
-        The pool knows these columns by their numbers ``ids``, whose Gram matrix is given.
+        The pool knows these columns by their numbers ``ids``, whose Gram matrix is given. After so
+        many steps the iterate is as good as they have made it.
         """
         here = np.arange(len(ids))
         bound, gap = at.bound, at.objective - at.bound
-        for _ in range(_STEPS):
+        for left in range(min(steps, _STEPS), 0, -1):
             better = self._newton(at, here, ids, gram, gap, goal)
             if better is None:
                 break
             at, bound = better, max(bound, better.bound)
             gap = at.objective - bound
-            if gap <= goal:
+            if gap <= goal or left == 1:
                 break
             with self.clock.phase("gram"):
                 self._set_curvature(at, gap)
