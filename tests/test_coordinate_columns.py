@@ -18,7 +18,8 @@ MOST = np.array([20, *range(2, 11), *range(12, 20), 21])  # neighbours but for o
 
 @pytest.fixture(autouse=True)
 def short_chunks(monkeypatch):
-    """Chunks of some ten rows."""
+    """Chunks of some ten rows, and caches that have room for no design."""
+    monkeypatch.setattr(dense, "_NEAR", 0)
     monkeypatch.setattr(dense, "_CHUNK", 8 * D * 17)
     monkeypatch.setattr(dense, "_BLOCK", 8 * D * 23)
 

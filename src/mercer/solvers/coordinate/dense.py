@@ -19,6 +19,7 @@ __all__ = ["DenseColumns"]
 _ROWS = 4096  # most rows summed in the type of the design before the sum goes on in float64
 _CHUNK = 2**22  # bytes of a chunk of rows that is passed over, which caches have room for
 _BLOCK = 2**25  # bytes of one whose columns are multiplied with each other
+_NEAR = 2**24  # bytes of a design that caches have room for: all columns are looked at at once
 _CACHE = 2**30  # bytes of columns cached beside the design
 _GAPS = 1.2  # columns multiplied with each other, as a multiple of those asked for
 _SAMPLE = 2000  # rows that tell the norms of columns
@@ -55,7 +56,8 @@ class DenseColumns(Columns):
         return np.sqrt(np.einsum("ij,ij->j", z, other) / max(len(z), 1)).astype(np.float64)
 
     def chosen(self, ids: NDArray) -> Columns | None:
-        return None if self._is_crowded(len(ids)) else ChosenColumns(self, ids)
+        near = self.design.array.nbytes <= _NEAR
+        return None if near or self._is_crowded(len(ids)) else ChosenColumns(self, ids)
 
     def means(self, ids: NDArray) -> NDArray[np.float64]:
         source, places = self._source(ids, at_hand=True)
@@ -119,8 +121,9 @@ class DenseColumns(Columns):
         n_rows = self.n if used is None else len(used)
         total = self._sum(product, _width(both), (_width(ours), _width(theirs)), n_rows, _BLOCK)
         total /= self.n
-        whole = [np.array_equal(own, range(len(total))), np.array_equal(other, range(len(total.T)))]
-        return total if all(whole) else total[np.ix_(own, other)]
+        if _ascends(own, len(total)) and _ascends(other, total.shape[1]):
+            return total
+        return total[np.ix_(own, other)]
 
     def _source(self, ids: NDArray, at_hand: bool = False) -> tuple[NDArray, NDArray]:
         """An array that has the columns, and their places in it; ``at_hand``: nothing is copied."""
@@ -189,6 +192,9 @@ class DenseColumns(Columns):
         """Results of the calls for chunks of rows in order, ``width`` numbers in a row."""
         most = min(_ROWS, max(1, chunk // (8 * max(width, 1))))
         chunks = list(row_chunks(self.n if n_rows is None else n_rows, 1.0, most))
+        if len(chunks) <= 1:
+            yield from map(call, chunks)
+            return
         with blas_threads(1):
             yield from side_by_side(call, chunks, self.design.n_threads)
 
@@ -234,6 +240,11 @@ def _span(places: NDArray) -> tuple[slice | NDArray, NDArray]:
     if last - first <= _GAPS * len(places):
         return slice(first, last), places - first
     return places, np.arange(len(places))
+
+
+def _ascends(places: NDArray, count: int) -> bool:
+    """Whether they are all places, in order."""
+    return len(places) == count and bool(np.all(places == np.arange(count)))
 
 
 def _width(places: slice | NDArray) -> int:

@@ -71,8 +71,9 @@ def _minimise(model: Model, w: NDArray, goal: float) -> NDArray[np.float64]:
     l1, l2 = np.full(p, model.l1), np.full(p, model.l2)
     gram = np.ascontiguousarray(model.gram)
     _core.descend_gram(gram, l1, l2, w, gradient, _SWEEPS, 0.0)
-    if model.excess(w, gradient) > goal:
-        w, gradient = _within_orthants(model, gram, w, gradient, goal)
+    if model.excess(w, gradient) <= goal:
+        return w
+    w, gradient = _within_orthants(model, gram, w, gradient, goal)
     best, best_excess = w, model.excess(w, gradient)
     if best_excess <= goal:
         return w
