@@ -228,11 +228,15 @@ def row(name: str, solve: Solve, task: Task, tol: float, cap: float) -> Row:
 
 
 def compared(seconds: dict[str, float]) -> dict[str, str]:
-    """The last columns."""
-    ours = seconds.get(OURS, np.inf)
-    best = min((each for name, each in seconds.items() if not name.startswith(OURS)), default=0.0)
-    two = seconds.get(f"{OURS}, 2 threads", np.inf)
-    return {"best peer / ours": f"{best / ours:.1f}x", "1 / 2 threads": f"{ours / two:.2f}x"}
+    """The last columns, of those who take part."""
+    ours, two = seconds.get(OURS), seconds.get(f"{OURS}, 2 threads")
+    peers = [each for name, each in seconds.items() if not name.startswith(OURS)]
+    entries = {}
+    if ours and peers:
+        entries["best peer / ours"] = f"{min(peers) / ours:.1f}x"
+    if ours and two:
+        entries["1 / 2 threads"] = f"{ours / two:.2f}x"
+    return entries
 
 
 def main() -> None:
