@@ -1,11 +1,12 @@
 """L1 problems on explicit random features: mercer's coordinate descent against other solvers.
 
 Matrices are random binning (256 grids) and random Fourier features (2000, float64) of data sets
-that users have; the peers get the binned matrix in compressed sparse columns. Every contender runs
-in a process of its own, is killed at a cap, and its answer is judged by one function: the duality
-gap relative to the objective without weights. A row says the seconds, the gap reached and the
-non-zeros; "missed" marks a gap above 1.5 times the one asked for. Peers that are not installed are
-left out.
+that users have; the peers get the binned matrix in compressed sparse columns. Every contender runs in a
+process of its own, is killed at a cap, and its answer is judged by one function: the duality gap
+relative to the objective without weights. A row says the seconds, the gap reached and the
+non-zeros; "missed" marks a gap above 1.5 times the one asked for; the last columns are seconds of
+the best peer relative to ours with one thread, and ours with one thread relative to two, of the
+linear algebra too. Peers that are not installed are left out.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from scipy import sparse
 from sklearn.linear_model import Lasso, LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from threadpoolctl import threadpool_limits
 
 from _side_by_side import environment, table
 from mercer import datasets
@@ -51,6 +53,7 @@ DATA = {  # γ, for inputs of variance one but for those that come as they shoul
 AS_THEY_ARE = ("ijcnn1-train", "a9a")
 ROWS = 50_000
 SLACK = 1.5
+OURS = "mercer"
 
 
 @dataclass
@@ -84,7 +87,8 @@ Solve = Callable[[Task, float], NDArray]
 
 def ours(n_jobs: int) -> Solve:
     def solve(task: Task, tol: float) -> NDArray:
-        return CoordinateDescent(tol=tol).solve(task.problem(n_jobs)).coef
+        with threadpool_limits(n_jobs):
+            return CoordinateDescent(tol=tol).solve(task.problem(n_jobs)).coef
 
     return solve
 
@@ -140,7 +144,7 @@ def skglm(task: Task, y: NDArray, tol: float) -> NDArray:
 
 def contenders(loss: str) -> dict[str, Solve]:
     """Everybody who minimises that loss and is installed; ours first."""
-    found = {"mercer": ours(1), "mercer, 2 threads": ours(2)}
+    found = {OURS: ours(1), f"{OURS}, 2 threads": ours(2)}
     if loss == "squared":
         found["scikit-learn"] = each_output(scikit_learn)
     else:
@@ -157,7 +161,7 @@ def timed(solve: Solve, task: Task, tol: float, cap: float) -> tuple[float, NDAr
     ours_end, theirs = context.Pipe(duplex=False)
 
     def run() -> None:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), threadpool_limits(1):
             warnings.simplefilter("ignore")
             task.touch()
             start = time.perf_counter()
@@ -207,15 +211,31 @@ def matrices(name: str, options: argparse.Namespace) -> Iterator[tuple[str, Desi
         yield "fourier", Dense(fourier), np.asfortranarray(fourier), y
 
 
-def row(name: str, solve: Solve, task: Task, tol: float, cap: float) -> dict[str, str]:
-    """One line of the table."""
+Row = tuple[dict[str, str], float]
+
+
+def row(name: str, solve: Solve, task: Task, tol: float, cap: float) -> Row:
+    """One entry of the table, and the seconds, infinite where the answer is not good enough."""
     answer = timed(solve, task, tol, cap)
     if answer is None:
-        return {name: f"> {cap:.0f} s"}
+        return {name: f"> {cap:.0f} s"}, np.inf
     seconds, coef = answer
     gap = task.gap(coef)
-    missed = " missed" if gap > SLACK * tol else ""
-    return {name: f"{seconds:.3f} s, {gap:.0e}{missed}, {np.count_nonzero(coef)}"}
+    missed = gap > SLACK * tol
+    text = f"{seconds:.3f} s, {gap:.0e}{' missed' if missed else ''}, {np.count_nonzero(coef)}"
+    return {name: text}, np.inf if missed else seconds
+
+
+def compared(seconds: dict[str, float]) -> dict[str, str]:
+    """The last columns, of those who take part."""
+    ours, two = seconds.get(OURS), seconds.get(f"{OURS}, 2 threads")
+    peers = [each for name, each in seconds.items() if not name.startswith(OURS)]
+    entries = {}
+    if ours and peers:
+        entries["best peer / ours"] = f"{min(peers) / ours:.1f}x"
+    if ours and two:
+        entries["1 / 2 threads"] = f"{ours / two:.2f}x"
+    return entries
 
 
 def main() -> None:
@@ -229,11 +249,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="of the random features")
     parser.add_argument("--tols", nargs="+", type=float, default=[1e-3, 1e-6])
     parser.add_argument("--cap", type=float, default=60.0, help="seconds per contender and row")
+    parser.add_argument("--without", nargs="+", default=[], help="contenders to leave out")
     options = parser.parse_args()
     facts = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
     sys.stdout.write(f"{__doc__.splitlines()[0]}\n{facts}\n")
     for loss_name in options.losses:
         names, loss = contenders(loss_name), LOSSES[loss_name]
+        names = {name: solve for name, solve in names.items() if name not in options.without}
         warm_up(names, loss)
         for data in options.data:
             for kind, design, matrix, y in matrices(data, options):
@@ -245,15 +267,17 @@ def main() -> None:
                     late: set[str] = set()  # whoever misses the cap for a gap misses it for less
                     for tol in sorted(options.tols, reverse=True):
                         line = {f"{data} {kind}, {loss_name}": f"{share:g} of max, gap {tol:g}"}
+                        seconds: dict[str, float] = {}
                         for name, solve in names.items():
                             if name in late:
                                 line[name] = f"> {options.cap:.0f} s"
                                 continue
-                            line |= row(name, solve, task, tol, options.cap)
+                            entry, seconds[name] = row(name, solve, task, tol, options.cap)
+                            line |= entry
                             if line[name].startswith(">"):
                                 late.add(name)
-                        lines.append(line)
-                        sys.stdout.write("\n" + table([line]) + "\n")
+                        lines.append(line | compared(seconds))
+                        sys.stdout.write("\n" + table(lines[-1:]) + "\n")
                         sys.stdout.flush()
                 sys.stdout.write(f"\n{design!r}\n{table(lines)}\n")
                 sys.stdout.flush()

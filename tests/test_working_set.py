@@ -194,7 +194,7 @@ def test_an_interrupt_leaves_what_was_found(X, y):
 def test_an_inner_solver_that_stops_short_is_said(source, y):
     search = WorkingSet(CoordinateDescent(tol=1e-14, max_iter=1), 40, 1)
     with pytest.warns(ConvergenceWarning, match="CoordinateDescent stopped the last round with"):
-        search.solve(source, problems(y, Squared(), L1(1e-4)))
+        search.solve(source, problems(target(y, Logistic()), Logistic(), L1(1e-4)))
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def format_bytes(n_bytes: float) -> str:
 
 def is_little(needed: float) -> bool:
     """Whether so few bytes fit anyway: to ask how many are left takes 50 µs."""
-    return needed < _LITTLE and get_config()["max_memory"] is None
+    return needed < _LITTLE and memory_limit() is None
 
 
 def check_memory(needed: float, what: str, remedy: str | Callable[[int], str]) -> None:

@@ -8,118 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer._array import check_memory, row_chunks
+from mercer._array import check_memory
 from mercer.designs import Binned, Dense, Design, Sparse, Weighted
+from mercer.solvers.coordinate.base import Columns
+from mercer.solvers.coordinate.dense import DenseColumns
 
 __all__ = ["ColumnLists", "Columns", "GramPool", "column_lists", "columns_of"]
 
 _BLOCK = 512  # rows of a bitmap that share one curvature
 _FEW_BLOCKS = 16  # fewer of them than this tell too little of curvatures that differ
 _LARGEST = 2**24  # curvature of a block as an integer
-_CACHE = 2**30  # bytes of dense columns cached beside the design
+_FINEST = np.uint16(2**16 - 1)  # curvature of a row that is sorted
+_TINY = float(np.finfo(np.float64).tiny)
 _POOL = 1000  # columns whose Gram matrix is cached even where fewer are asked for
-
-
-class Columns(Design):
-    """A design in float64, and products of its columns under curvatures of the rows.
-
-    ``curvature`` is the h of ``products`` as it really is used, (n,); None stands for ones.
-    """
-
-    curvature: NDArray[np.float64] | None = None
-
-    def __init__(self, design: Design):
-        self.design = design
-        self.shape, self.dtype = design.shape, np.dtype(np.float64)
-        self.n, self.n_columns = design.shape
-
-    def matvec(self, w: NDArray) -> NDArray[np.float64]:
-        return self.design.matvec(w)
-
-    def rmatvec(self, v: NDArray) -> NDArray[np.float64]:
-        return self.design.rmatvec(v).astype(np.float64, copy=False)
-
-    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
-        return self.design.column_sqnorms(weights)
-
-    def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
-        """Some rows of some columns, as a new array."""
-        return self.design.rows(rows).block(columns).astype(np.float64, copy=False)
-
-    def set_curvature(self, h: NDArray[np.float64] | None) -> None:
-        """Use h, or what comes near it, from now on."""
-        self.curvature = h
-
-    def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
-        """Z[:, left]ᵀ diag(h) Z[:, right] / n; ``right`` is ``left`` by default."""
-        raise NotImplementedError
-
-
-class DenseColumns(Columns):
-    """Columns of an array by rows; those at work are cached with their entries side by side."""
-
-    design: Dense
-
-    def __init__(self, design: Design):
-        super().__init__(design)
-        self._cached = np.zeros((0, self.n))
-        self._ids = np.zeros(0, dtype=np.int64)
-        self._place = np.full(self.n_columns, -1)
-
-    def matvec(self, w: NDArray) -> NDArray[np.float64]:
-        used = np.flatnonzero(w)
-        if np.all(self._place[used] >= 0):
-            return w[used] @ self._cached[self._place[used]]
-        if self.design.dtype == np.float64:
-            return self.design.matvec(w)
-        out = np.empty(self.n)
-        for rows in row_chunks(self.n, 12.0 * len(used)):
-            out[rows] = self.part(rows, used) @ w[used]
-        return out
-
-    def products(self, left: NDArray, right: NDArray | None = None) -> NDArray[np.float64]:
-        union = left if right is None else np.concatenate([right, left])
-        cached = self._cache(union)
-        out = np.zeros((len(left), len(left if right is None else right)))
-        for rows in row_chunks(self.n, 16.0 * len(union)):
-            both = self.part(rows, union).T if cached is None else cached[:, rows]
-            z = both[-len(left) :]
-            if self.curvature is None:
-                out += z @ (z if right is None else both[: len(right)]).T
-            elif right is None:
-                z = z * np.sqrt(self.curvature[rows])
-                out += z @ z.T
-            else:
-                out += (z * self.curvature[rows]) @ both[: len(right)].T
-        out /= self.n
-        return out
-
-    def part(self, rows: slice, columns: NDArray) -> NDArray[np.float64]:
-        return self.design.array[rows][:, columns].astype(np.float64, copy=False)
-
-    def _cache(self, ids: NDArray) -> NDArray[np.float64] | None:
-        """The columns as rows of an array, or None where that would be too large."""
-        new = ids[self._place[ids] < 0]
-        if 8.0 * self.n * len(ids) > _CACHE:
-            return None
-        if 8.0 * self.n * (len(self._ids) + len(new)) > _CACHE:
-            kept = ids[self._place[ids] >= 0]
-            self._cached = self._cached[self._place[kept]]
-            self._place[self._ids] = -1
-            self._ids = kept
-            self._place[kept] = np.arange(len(kept))
-        if len(new):
-            old = len(self._ids)
-            grown = np.empty((old + len(new), self.n))
-            grown[:old] = self._cached
-            for rows in row_chunks(self.n, 16.0 * len(new)):
-                grown[old:, rows] = self.part(rows, new).T
-            self._cached, self._ids = grown, np.concatenate([self._ids, new])
-            self._place[new] = np.arange(old, len(grown))
-        places = self._place[ids]
-        if np.array_equal(places, np.arange(places[0], places[0] + len(ids))):
-            return self._cached[places[0] : places[0] + len(ids)]
-        return self._cached[places]
 
 
 class SparseColumns(Columns):
@@ -162,7 +63,8 @@ class BinColumns(Columns):
         self.curvature, self._order, self._weights, self._unit = h, None, None, 1.0
         if h is None or self.is_small:
             return
-        order = np.argsort(-h)[: np.count_nonzero(h)]
+        keys = np.rint(h * (_FINEST / max(float(np.max(h)), _TINY))).astype(np.uint16)
+        order = np.argsort(_FINEST - keys, kind="stable")[: np.count_nonzero(keys)]  # by digits
         starts = np.arange(0, len(order), _BLOCK)
         sizes = np.diff(np.append(starts, len(order)))
         means = np.add.reduceat(h[order], starts) / sizes if len(order) else np.zeros(0)
@@ -306,33 +208,46 @@ class GramPool:
         self._gram = np.zeros((0, 0))
         self._fresh = False
         self.curvature: NDArray[np.float64] | None = None
-        self._means: NDArray[np.float64] | None = None
+        self._means = np.full(columns.n_columns, np.nan)  # those that were asked for
         self._mass = 1.0
         self._ridge = 0.0
         self._sqnorms: NDArray[np.float64] | None = None
 
     def set_curvature(self, h: NDArray[np.float64] | None, ridge: float = 0.0) -> None:
-        """Weigh rows by h, or by ones for None, and drop all entries under another curvature.
+        """Weigh rows by h, or by ones for None.
 
-        Diagonal entries are raised by ``ridge`` · (mean of h) · (the entry for h of ones).
+        Diagonal entries are raised by ``ridge`` · (mean of h) · (the entry for h of ones). Entries
+        of the Gram matrix are changed by the rows whose weight does where that is less work than to
+        form them again.
         """
         if self._fresh and h is None and self.curvature is None:
             return
-        self._fresh, self.curvature = True, h
+        before, self._fresh, self.curvature = self.curvature, True, h
         self.columns.set_curvature(h)
-        self._keep(np.zeros(0, dtype=np.int64))
+        self.columns.rough = ridge > 0
+        change = None
+        if before is not None and h is not None and len(self._ids):
+            change = self.columns.changes(self._ids, before, h)
+        if change is None:
+            self._keep(np.zeros(0, dtype=np.int64))
+        else:
+            self._gram[: len(change), : len(change)] += change
         if ridge and self._sqnorms is None:
-            self._sqnorms = self.columns.design.column_sqnorms()
+            self._sqnorms = self.columns.n * self.columns.norms() ** 2
         self._ridge = ridge * (1.0 if h is None else float(np.mean(h))) / self.columns.n
         if self.centred:
             used = self.columns.curvature
-            rows = np.ones(self.columns.n) if used is None else used
-            self._mass = float(np.mean(rows))
-            self._means = self.columns.rmatvec(rows) / self.columns.n
+            self._mass = 1.0 if used is None else float(np.mean(used))
+            self._means[:] = np.nan
 
-    def centre(self) -> NDArray[np.float64] | float:
-        """Means of the columns under the curvature, if they are centred; else 0."""
-        return 0.0 if self._means is None or not self._mass > 0 else self._means / self._mass
+    def centre(self, ids: NDArray) -> NDArray[np.float64]:
+        """Means of columns ``ids`` under the curvature, if they are centred; else 0."""
+        if not (self.centred and self._mass > 0):
+            return np.zeros(len(ids))
+        new = ids[np.isnan(self._means[ids])]
+        if len(new):
+            self._means[new] = self.columns.means(new)
+        return self._means[ids] / self._mass
 
     def gram(self, ids: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
         """The columns in the order of the cache, and their Gram matrix, not to be written to."""
@@ -344,8 +259,9 @@ class GramPool:
         places = np.sort(self._place[ids])
         size = len(self._ids)
         if len(places) == size:
-            return self._ids, self._gram[:size, :size]
-        return self._ids[places], self._gram[np.ix_(places, places)]
+            return self._ids, self._corrected(self._ids, self._gram[:size, :size])
+        found = self._ids[places]
+        return found, self._corrected(found, self._gram[np.ix_(places, places)])
 
     def _keep(self, ids: NDArray) -> None:
         places = self._place[ids]
@@ -362,18 +278,20 @@ class GramPool:
             grown = np.empty((room, room))
             grown[:old, :old] = self._gram[:old, :old]
             self._gram = grown
-        corner = self._centre(self.columns.products(new), new, new)
-        if self._ridge and self._sqnorms is not None:
-            corner[np.diag_indices(len(new))] += self._ridge * self._sqnorms[new]
-        self._gram[old:size, old:size] = corner
+        self._gram[old:size, old:size] = self.columns.products(new)
         if old:
-            side = self._centre(self.columns.products(new, self._ids), new, self._ids)
+            side = self.columns.products(new, self._ids)
             self._gram[old:size, :old] = side
             self._gram[:old, old:size] = side.T
         self._ids = np.concatenate([self._ids, new])
         self._place[new] = np.arange(old, size)
 
-    def _centre(self, block: NDArray, left: NDArray, right: NDArray) -> NDArray:
-        if self._means is not None and self._mass > 0:
-            block -= np.multiply.outer(self._means[left] / self._mass, self._means[right])
-        return block
+    def _corrected(self, ids: NDArray, gram: NDArray) -> NDArray[np.float64]:
+        """The Gram matrix of the columns, centred and with its ridge."""
+        if not (self.centred and self._mass > 0) and not self._ridge:
+            return gram
+        means = self.centre(ids)
+        gram = gram - np.multiply.outer(self._mass * means, means)
+        if self._ridge and self._sqnorms is not None:
+            gram[np.diag_indices(len(ids))] += self._ridge * self._sqnorms[ids]
+        return gram

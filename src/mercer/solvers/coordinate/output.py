@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,16 @@ class Output:
             columns, y, problem.loss, problem.penalty, problem.weights, problem.fit_intercept
         )
         self.weights = self.problem.weights
+
+    @cached_property
+    def norms(self) -> NDArray[np.float64]:
+        """Root mean squares of the columns, as ``Columns.norms``."""
+        return self.columns.norms(self.weights)
+
+    def restricted(self, ids: NDArray) -> Output | None:
+        """The same on columns ``ids`` alone, where that is cheaper."""
+        columns = self.columns.chosen(ids)
+        return None if columns is None else Output(self.problem, columns, 0)
 
     def best_intercept(self, linear: NDArray, start: float = 0.0) -> float:
         """The b that minimises the mean loss of ``linear`` + b, if the loss is convex.

@@ -250,13 +250,18 @@ class CoordinateDescent(Solver):
 def _start(problem: Problem, columns: Columns, index: int, theta: NDArray) -> _OutputState:
     output = Output(problem, columns, index)
     w = np.array(problem.weights_of(theta), dtype=np.float64)
-    nothing = output.at(np.zeros(columns.n_columns))
     least = PERFECT * float(output.problem.mean_loss(np.zeros(problem.n_rows)))
-    at_nothing = nothing.objective if output.loss.convex else np.linalg.norm(nothing.gradient)
-    reference = max(_TINY, least, float(at_nothing))
-    b = float(theta[-1]) if problem.fit_intercept and not output.loss.convex else None
-    at = output.at(w, b=b) if np.any(w) or b is not None else nothing
-    return _OutputState(output, at, reference, max(nothing.bound, at.bound))
+    if output.loss.convex and np.any(w):  # of the model without weights, F is enough
+        at, nothing = output.at(w), np.zeros(problem.n_rows)
+        without = output.objective(np.zeros(0), nothing, output.best_intercept(nothing))
+        return _OutputState(output, at, max(_TINY, least, without), at.bound)
+    start = output.at(np.zeros(columns.n_columns))
+    without = start.objective if output.loss.convex else float(np.linalg.norm(start.gradient))
+    if problem.fit_intercept and not output.loss.convex:
+        at = output.at(w, b=float(theta[-1]))
+    else:
+        at = output.at(w) if np.any(w) else start
+    return _OutputState(output, at, max(_TINY, least, without), at.bound)
 
 
 def path(problem: Problem, alphas: Iterable[float], solver: Solver | None = None) -> list[Result]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,8 @@ _ARMIJO, _HALVINGS = 1e-3, 30
 _NEAR = 0.5  # share of l1 below which gradients are looked at only if there are too few others
 _NOISE = 16.0  # rounding of F, in units of its precision
 EXACT, SHARE = 0.3, 0.1  # excess allowed to a model: shares of the final goal and of the gap
+_INNER, _STEPS = 1e-3, 10  # gap within a working set as a share of the whole; most steps in it
+_MULTIPLIED = 64  # products of a Gram matrix that take the time of a number read from memory
 _STALE = 0.1  # relative change of the curvatures from which on the Gram matrix is made again
 _SLOW = 0.1  # a step that leaves more than this share of the gap has the Gram matrix made again
 _RIDGE = 1e-4  # added to a curvature that may vanish, relative to the mean one
@@ -65,7 +67,7 @@ class Steps:
     def candidates(self, at: Iterate) -> NDArray:
         """The working set: columns with weights, and about as many of the steepest others."""
         output = self.output
-        norms = np.sqrt(output.problem.mean_squares)
+        norms = output.norms
         active = np.flatnonzero(at.w)
         room = room_for(len(active))
         near = np.flatnonzero(np.abs(at.gradient) > _NEAR * output.l1)
@@ -73,11 +75,12 @@ class Steps:
             near = np.arange(len(norms))
         with np.errstate(divide="ignore", invalid="ignore"):
             score = (np.abs(at.gradient[near]) - output.l1) / norms[near]
-        useless = (norms[near] == 0) | (at.w[near] != 0)
-        score[useless | output.hopeless(at, near, norms[near])] = -np.inf
+        useless = (norms[near] == 0) | output.hopeless(at, near, norms[near])
+        useless &= np.abs(at.gradient[near]) <= output.l1  # as norms may be estimates
+        score[useless | (at.w[near] != 0)] = -np.inf
         best = np.argpartition(-score, room - 1)[:room] if room < len(score) else slice(None)
         new = near[best][score[best] > -np.inf]
-        return np.concatenate([active, new])
+        return np.concatenate([active, np.sort(new)])
 
     def search(
         self, at: Iterate, ids: NDArray, change: NDArray, h: NDArray | None
@@ -147,23 +150,65 @@ class NewtonSteps(Steps):
     last_gap: float = np.inf
 
     def step(self, at: Iterate, gap: float, goal: float) -> Iterate | None:
-        output = self.output
         with self.clock.phase("gram"):
-            self._set_curvature(at, _STALE if gap <= _SLOW * self.last_gap else 0.0)
-            self.last_gap = gap
+            self._set_curvature(at, gap)
             ids, gram = self.pool.gram(self.candidates(at))
+        part = self.output.restricted(ids) if self.output.loss.convex else None
+        if part is None:
+            return self._newton(at, ids, ids, gram, gap, goal)
+        with self.clock.phase("rows"):
+            start = part.at(at.w[ids], at.linear, at.intercept)
+        inside = replace(self, output=part, last_gap=start.objective - start.bound)
+        # As many steps as cost about as much as a look at all columns.
+        steps = 1 + len(at.w) // (len(ids) + len(ids) ** 2 // _MULTIPLIED)
+        end = inside.settle(start, ids, gram, max(EXACT * goal, _INNER * gap), steps)
+        self.caution = inside.caution
+        if end is start:
+            return None
+        with self.clock.phase("rows"):
+            return self.output.at(_spread(ids, end.w, len(at.w)), end.linear, end.intercept)
+
+    def settle(self, at: Iterate, ids: NDArray, gram: NDArray, goal: float, steps: int) -> Iterate:
+        """An iterate at most ``goal`` above the minimum over columns ``ids``, all there are here.
+
+        The pool knows these columns by their numbers ``ids``, whose Gram matrix is given. After so
+        many steps the iterate is as good as they have made it.
+        """
+        here = np.arange(len(ids))
+        bound, gap = at.bound, at.objective - at.bound
+        for left in range(min(steps, _STEPS), 0, -1):
+            better = self._newton(at, here, ids, gram, gap, goal)
+            if better is None:
+                break
+            at, bound = better, max(bound, better.bound)
+            gap = at.objective - bound
+            if gap <= goal or left == 1:
+                break
+            with self.clock.phase("gram"):
+                self._set_curvature(at, gap)
+                gram = self.pool.gram(ids)[1]
+        return at
+
+    def _newton(
+        self, at: Iterate, ids: NDArray, known: NDArray, gram: NDArray, gap: float, goal: float
+    ) -> Iterate | None:
+        """A step over columns ``ids``, which the pool knows as ``known``."""
+        output = self.output
         with self.clock.phase("model"):
             w = at.w[ids]
             # The model eliminates the intercept, which is not the best one unless F is convex.
-            lean = 0.0 if output.loss.convex else at.lean * self.pool.centre()
-            linear = gram @ w - (at.gradient - lean)[ids]
+            lean = 0.0 if output.loss.convex else at.lean * self.pool.centre(known)
+            linear = gram @ w - (at.gradient[ids] - lean)
             reach = at.objective / output.l1 if output.l1 > 0 else np.sum(np.abs(w)) + 1.0
             model = Model(gram, linear, output.l1, output.l2, float(reach))
             target = minimise(model, w, max(EXACT * goal, SHARE * gap))
         with self.clock.phase("rows"):
             return self.search(at, ids, target - w, self.pool.columns.curvature)
 
-    def _set_curvature(self, at: Iterate, stale: float) -> None:
+    def _set_curvature(self, at: Iterate, gap: float) -> None:
+        """Have the pool weigh rows by the curvature at the iterate, or one that is near enough."""
+        stale = _STALE if gap <= _SLOW * self.last_gap else 0.0
+        self.last_gap = gap
         output, pool = self.output, self.pool
         h = self.curvature(at)
         if h is None:
