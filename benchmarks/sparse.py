@@ -1,9 +1,9 @@
 """L1 problems on explicit random features: mercer's coordinate descent against other solvers.
 
 Matrices are random binning (256 grids) and random Fourier features (2000, float64) of data sets
-that users have; the peers get the binned matrix in compressed sparse columns. Every contender runs in a
-process of its own, is killed at a cap, and its answer is judged by one function: the duality gap
-relative to the objective without weights. A row says the seconds, the gap reached and the
+that users have; the peers get the binned matrix in compressed sparse columns. Every contender runs
+in a process of its own, is killed at a cap, and its answer is judged by one function: the duality
+gap relative to the objective without weights. A row says the seconds, the gap reached and the
 non-zeros; "missed" marks a gap above 1.5 times the one asked for; the last columns are seconds of
 the best peer relative to ours with one thread, and ours with one thread relative to two, of the
 linear algebra too. Peers that are not installed are left out.

@@ -52,7 +52,7 @@ def row_source(
     """
     name = np.dtype(dtype).name
     in_core = kernel._in_core() if isinstance(kernel, Stationary) else None
-    if in_core is not None:
+    if isinstance(kernel, Stationary) and in_core is not None:
         if not sparse.issparse(X):
             check_memory(
                 1.1 * X.shape[0] * X.shape[1] * 8,

@@ -160,10 +160,20 @@ class DescentSteps(Steps):
         diagonal = sweep.curvature[at] + self.output.l2
         diagonal = np.maximum(diagonal, _FLAT * np.max(diagonal, initial=_TINY))
         ratio, step = sweep.n / len(sweep.slope), np.empty(len(at))
-        face = (at, ratio * self.output.l2, self.output.problem.fit_intercept)
-        quadratic = (ratio * diagonal, ratio * slope, sweep.h, turns, _FALL)
         room = np.empty(len(sweep.slope))
-        used = _core.face_step(*sweep.lists.arguments(), *face, *quadratic, step, room)
+        used = _core.face_step(
+            *sweep.lists.arguments(),
+            at,
+            ratio * self.output.l2,
+            self.output.problem.fit_intercept,
+            ratio * diagonal,
+            ratio * slope,
+            sweep.h,
+            turns,
+            _FALL,
+            step,
+            room,
+        )
         return step, used
 
     def _centred(self, sweep: _Sweep, moves: NDArray) -> NDArray[np.float64]:
