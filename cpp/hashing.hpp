@@ -1,8 +1,6 @@
 // Keys of bins: loops.hpp says what is computed.
 #pragma once
 
-#include <array>
-
 #include "loops.hpp"
 #include "simd.hpp"
 
@@ -43,6 +41,11 @@ MERCER_INLINE Keys hash_lanes(const double* x, const double* inverse_widths, con
     return multiply_halves(pairs, load(multipliers));
 }
 
+template <std::size_t size>
+struct Masks {  // std::array's functions would be symbols that all levels share
+    std::uint64_t bits[size];
+};
+
 std::uint64_t hash_row(const double* x, const double* inverse_widths, const double* shifts,
                        const std::uint64_t* multipliers, std::size_t d, std::int32_t* codes) {
     constexpr std::size_t step = lanes<double>;
@@ -53,13 +56,13 @@ std::uint64_t hash_row(const double* x, const double* inverse_widths, const doub
                                          codes ? codes + j : nullptr));
     if (j < d && d >= step) {  // the last whole vector; multiplier 0 for what was counted
         static constexpr auto kept = [] {
-            std::array<std::uint64_t, 2 * step> masks{};
-            for (std::size_t i = step; i < 2 * step; ++i) masks[i] = ~std::uint64_t{0};
+            Masks<2 * step> masks{};
+            for (std::size_t i = step; i < 2 * step; ++i) masks.bits[i] = ~std::uint64_t{0};
             return masks;
         }();
         const std::size_t at = d - step;
         std::uint64_t last[step];
-        store(last, load(multipliers + at) & load(kept.data() + step - (j - at)));
+        store(last, load(multipliers + at) & load(kept.bits + step - (j - at)));
         sum = add_halves(sum, hash_lanes(x + at, inverse_widths + at, shifts + at, last,
                                          codes ? codes + at : nullptr));
     } else if (j < d) {  // few inputs through padded copies

@@ -99,5 +99,5 @@ def test_the_bound_holds_for_the_command_alone(table, monkeypatch):
         ParquetColumns, "table", lambda *a, **k: (seen.append(get_config()), read(*a, **k))[1]
     )
     assert run(*FIT, "--out", "model.skops", "--max-memory", "2GB").exit_code == 0
-    assert seen == [{"max_memory": 2 * 2**30}]
-    assert get_config() == {"max_memory": None}
+    assert seen == [{"max_memory": 2 * 2**30, "device": "cpu"}]
+    assert get_config() == {"max_memory": None, "device": "cpu"}

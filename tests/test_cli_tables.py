@@ -308,7 +308,7 @@ def test_an_automatic_model_is_chosen_by_the_score_that_is_named(houses):
 
 
 def test_names_with_commas_stand_in_quotes():
-    from mercer.cli.columns import names_in
+    from mercer.cli.roles import names_in
 
     assert names_in(' a, "b, c",a') == ("a", "b, c")
     assert names_in(None) == ()

@@ -162,10 +162,8 @@ def dual(descent):
 
 def results(n_threads):
     starts = np.linspace(0, n, n_threads + 1).astype(np.int64)
-    w, slope = np.zeros(54), np.linspace(-1, 1, 6000)
-    few = np.full(54, 1e-3)
-    _core.descend_grids(codes, offsets, 0.4, few, few, np.full(54, 0.02), w, slope, None, 5, 0.0,
-                        n_threads)
+    w = np.zeros(54)
+    _core.binned_rmatvec(codes, offsets, np.linspace(-1, 1, 6000), w, 0.4, False, n_threads)
     for block in (1, 8):  # whose results depend on who was when where
         dual(_core.GreedyDescent(rows, starts, 10**6, block))
     some, sums = np.empty((600, n)), np.zeros(n)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from _faults import COMMANDS, complaints, end, finish, halves, prepare, repeated, run, start
@@ -174,8 +175,9 @@ def test_interrupted_automatic_fit_writes_the_best_model_so_far(folder):
     is_done = ended.status == 0 or (ended.status == -signal.SIGINT and "fitted" in ended.said)
     assert is_done == written.exists(), ended.said
     if written.exists():
-        X = np.zeros((3, 3))
-        assert np.isfinite(persistence.load(written).predict(X)).all()
+        model = persistence.load(written)
+        X = pd.DataFrame(np.zeros((3, 3)), columns=model.feature_names_in_)
+        assert np.isfinite(model.predict(X)).all()
 
 
 def _python():

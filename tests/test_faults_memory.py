@@ -54,13 +54,19 @@ def size():
 def outcome(fit):
     try:
         fit()
-    except (MemoryError, ValueError, OSError) as error:
-        return "refused" if len(str(error).splitlines()) < 2 else repr(error)
-    except RuntimeError as error:  # of threads that do not start
-        return "refused" if "thread" in str(error) else repr(error)
     except BaseException as error:
-        return repr(error)
-    return "fitted"
+        return error
+    return None
+
+
+def in_words(error):
+    if error is None:
+        return "fitted"
+    if isinstance(error, (MemoryError, ValueError, OSError)):
+        return "refused" if len(str(error).splitlines()) < 2 else repr(error)
+    if isinstance(error, RuntimeError) and "thread" in str(error):  # of threads that do not start
+        return "refused"
+    return repr(error)
 
 
 for fit in FITS.values():
@@ -76,7 +82,7 @@ for name, fit in FITS.items():
             resource.setrlimit(resource.RLIMIT_AS, (size() + room * 2**20, hard))
             came = outcome(fit)
             resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
-            print(came, flush=True)
+            print(in_words(came), flush=True)  # which takes memory, too
             os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         if code == 127:  # of a thread that began and then had no memory of its own
@@ -115,7 +121,7 @@ def test_threads_that_cannot_start_are_done_without_or_refused():
     drop = "import os\nif os.geteuid() == 0: os.setuid(65534)\n"
     limit = "resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))\n"
     every = SQUEEZED.partition("for name, fit in FITS.items():")[0]
-    tries = 'for name, fit in FITS.items(): print(name + ":", outcome(fit), flush=True)\n'
+    tries = 'for name, fit in FITS.items(): print(name + ":", in_words(outcome(fit)), flush=True)\n'
     child = run(every + drop + limit + tries + 'print("all tried")')
     lines = child.stdout.splitlines()
     assert lines[-1:] == ["all tried"], (child.returncode, lines[-1:], child.stderr[-500:])

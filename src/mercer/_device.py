@@ -9,13 +9,13 @@ import importlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from typing import TYPE_CHECKING, Any
 
 from mercer._machine import free_memory
 from mercer._words import shown
+
+if TYPE_CHECKING:  # settings are looked at by commands that need no numbers
+    from numpy.typing import DTypeLike, NDArray
 
 __all__ = ["Device", "describe_devices", "device_named"]
 
@@ -46,6 +46,8 @@ class Device:
 
     def array(self, values: Any, dtype: DTypeLike | None = None) -> Any:
         """A tensor, not to be written to: it shares the memory of the values where it can."""
+        import numpy as np
+
         torch = self.torch
         if isinstance(values, np.ndarray):
             values = np.ascontiguousarray(values)
@@ -78,9 +80,9 @@ def device_named(device: Any) -> Device | None:
     ValueError, TypeError
         If that is no device, or this machine has none of the name.
     """
-    if device is None or device == "cpu":
-        return None
     is_name = isinstance(device, str)
+    if device is None or (is_name and device == "cpu"):
+        return None
     if not is_name and type(device).__module__ != "torch":
         raise TypeError(f"{_RULE}; got {shown(device)}.")
     if is_name and device.partition(":")[0] != "cuda":

@@ -33,10 +33,13 @@ def side_by_side(
     if threads <= 1:
         yield from map(call, works)
         return
-    pool = ThreadPoolExecutor(threads)
+    pool = ThreadPoolExecutor(threads - 1)
     try:
-        futures = deque(pool.submit(copy_context().run, call, work) for work in works)
-        while futures:
-            yield futures.popleft().result()  # nobody else holds it: results may be large
+        calls = deque((pool.submit(copy_context().run, call, work), work) for work in works)
+        while calls:
+            # What no thread has begun is done here: one that memory keeps from beginning never will.
+            future, work = calls.popleft()
+            yield call(work) if future.cancel() else future.result()
+            del future, work  # nobody else holds the result, which may be large
     finally:
         pool.shutdown(cancel_futures=True)

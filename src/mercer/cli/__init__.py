@@ -46,5 +46,5 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     # What reads a pipe wants no frames around help, and need not wait for them.
-    app.rich_markup_mode = "rich" if sys.stdout.isatty() else None
+    app.rich_markup_mode = "rich" if sys.stdout and sys.stdout.isatty() else None
     app(None if arguments is None else list(arguments))

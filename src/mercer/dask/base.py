@@ -92,7 +92,8 @@ class DaskModel(Checked):
 
     def _settings(self) -> dict[str, Any]:
         names = self._local_class._get_param_names()  # type: ignore[attr-defined]
-        return {name: getattr(self, name) for name in names}
+        own = self._get_param_names()  # type: ignore[attr-defined]
+        return {name: getattr(self, name) for name in names if name in own}
 
     def _take(self, fitted: Any, client: Any) -> None:
         """Make the fitted attributes of a local model those of this one."""

@@ -20,9 +20,11 @@ _NEAR = 0.5  # share of l1 below which gradients are looked at only if there are
 _NOISE = 16.0  # rounding of F, in units of its precision
 EXACT, SHARE = 0.3, 0.1  # excess allowed to a model: shares of the final goal and of the gap
 _INNER, _STEPS = 1e-3, 10  # gap within a working set as a share of the whole; most steps in it
+_FEW_STEPS = 2  # which gain nothing within a working set
 _MULTIPLIED = 64  # products of a Gram matrix that take the time of a number read from memory
 _STALE = 0.1  # relative change of the curvatures from which on the Gram matrix is made again
 _SLOW = 0.1  # a step that leaves more than this share of the gap has the Gram matrix made again
+_FLAT = 1e-3  # share of the bound of the curvature where no row has any
 _RIDGE = 1e-4  # added to a curvature that may vanish, relative to the mean one
 
 
@@ -61,7 +63,8 @@ class Steps:
         if not np.isfinite(most):  # an exponential is bounded by none: the line search is enough
             most = float(np.max(h))
         bound = most if output.weights is None else most * output.weights
-        caution = self.caution if np.any(h) else 1.0
+        # A model of the bound everywhere makes steps so short that they would never end.
+        caution = self.caution if np.any(h) else max(self.caution, _FLAT)
         return (1.0 - caution) * h + caution * bound if caution else h
 
     def candidates(self, at: Iterate) -> NDArray:
@@ -153,14 +156,15 @@ class NewtonSteps(Steps):
         with self.clock.phase("gram"):
             self._set_curvature(at, gap)
             ids, gram = self.pool.gram(self.candidates(at))
-        part = self.output.restricted(ids) if self.output.loss.convex else None
+        # As many steps as cost about as much as a look at all columns.
+        steps = 1 + len(at.w) // (len(ids) + len(ids) ** 2 // _MULTIPLIED)
+        settles = self.output.loss.convex and steps > _FEW_STEPS
+        part = self.output.restricted(ids) if settles else None
         if part is None:
             return self._newton(at, ids, ids, gram, gap, goal)
         with self.clock.phase("rows"):
             start = part.at(at.w[ids], at.linear, at.intercept)
         inside = replace(self, output=part, last_gap=start.objective - start.bound)
-        # As many steps as cost about as much as a look at all columns.
-        steps = 1 + len(at.w) // (len(ids) + len(ids) ** 2 // _MULTIPLIED)
         end = inside.settle(start, ids, gram, max(EXACT * goal, _INNER * gap), steps)
         self.caution = inside.caution
         if end is start:
