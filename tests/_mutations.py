@@ -283,6 +283,7 @@ def outcome(model: Any, expected: dict[str, Any], word: str = "") -> dict[str, s
             said[name] = _tried(use, expected.get(name))
             if name == "features" and said[name].startswith("wrong shape"):
                 said[name] = "other"  # a map by itself may have as many as it says
+                continue
             is_free = any(part in word for part in _FREE)
             if said[name] == "other" and name in expected and word.endswith(STRUCTURAL) > is_free:
                 said[name] = "silent: another answer"
