@@ -111,7 +111,7 @@ def test_classes_are_told_apart_through_files(loss, folder, monkeypatch):
     memory(monkeypatch, 140)
     filed = LocalKernelClassifier(**settings).fit(mapped(X, folder), y)
     assert is_mapped(filed.feature_map_.landmarks_)
-    new = waves(300, seed=1)[0]
+    new = waves(3000, seed=1)[0]
     assert (filed.predict(new) == whole.predict(new)).mean() > 0.97
 
 
