@@ -37,7 +37,7 @@ def side_by_side(
     try:
         calls = deque((pool.submit(copy_context().run, call, work), work) for work in works)
         while calls:
-            # What no thread has begun is done here: one that memory keeps from beginning never will.
+            # What no thread has begun is done here: memory may keep them all from beginning.
             future, work = calls.popleft()
             yield call(work) if future.cancel() else future.result()
             del future, work  # nobody else holds the result, which may be large
