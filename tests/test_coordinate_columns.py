@@ -21,6 +21,7 @@ def short_chunks(monkeypatch):
     """Chunks of some ten rows, and caches that have room for no design."""
     monkeypatch.setattr(dense, "_NEAR", 0)
     monkeypatch.setattr(dense, "_CHUNK", 8 * D * 17)
+    monkeypatch.setattr(dense, "_WORTH_THREADS", 0)
     monkeypatch.setattr(dense, "_BLOCK", 8 * D * 23)
 
 

@@ -21,6 +21,7 @@ _CHUNK = 2**22  # bytes of a chunk of rows that is passed over, which caches hav
 _BLOCK = 2**25  # bytes of one whose columns are multiplied with each other
 _NEAR = 2**24  # bytes of a design that caches have room for: all columns are looked at at once
 _CACHE = 2**30  # bytes of columns cached beside the design
+_WORTH_THREADS = 2**26  # bytes passed over, for which it pays to start threads anew
 _GAPS = 1.2  # columns multiplied with each other, as a multiple of those asked for
 _SAMPLE = 2000  # rows that tell the norms of columns
 _CROWDED = 0.5  # share of the columns at work from which on they are taken from the design
@@ -191,12 +192,14 @@ class DenseColumns(Columns):
     ) -> Iterator[Any]:
         """Results of the calls for chunks of rows in order, ``width`` numbers in a row."""
         most = min(_ROWS, max(1, chunk // (8 * max(width, 1))))
-        chunks = list(row_chunks(self.n if n_rows is None else n_rows, 1.0, most))
+        n = self.n if n_rows is None else n_rows
+        chunks = list(row_chunks(n, 1.0, most))
         if len(chunks) <= 1:
             yield from map(call, chunks)
             return
+        threads = self.design.n_threads if 8 * n * width >= _WORTH_THREADS else 1
         with blas_threads(1):
-            yield from side_by_side(call, chunks, self.design.n_threads)
+            yield from side_by_side(call, chunks, threads)
 
 
 class ChosenColumns(Columns):
