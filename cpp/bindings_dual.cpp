@@ -91,8 +91,8 @@ class Rows {
                           indptr.data<const std::int64_t>(), nullptr};
         with_float(type_named(dtype), [&](auto zero) {
             using Row = decltype(zero);
-            source = std::make_unique<SparseRows<Row>>(kind, csr, indptr.extent(0) - 1, n_inputs,
-                                                       parameter);
+            source = std::make_unique<SparseKernelRows<Row>>(kind, csr, indptr.extent(0) - 1,
+                                                             n_inputs, parameter);
         });
     }
     // Of a matrix that is there.

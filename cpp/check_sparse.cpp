@@ -26,8 +26,8 @@ bool rows_are_right(KernelKind kind, std::size_t n, std::size_t d) {
         }
         starts.push_back(static_cast<std::int64_t>(values.size()));
     }
-    const SparseRows<Row> source(kind, {values.data(), places.data(), starts.data(), nullptr}, n, d,
-                                 1.0);
+    const SparseKernelRows<Row> source(kind, {values.data(), places.data(), starts.data(), nullptr},
+                                       n, d, 1.0);
     const std::size_t first = n / 3, last = n - n / 10;
     std::vector<Row> made(n * (last - first));
     const std::size_t n_items = (n + kSparseRows - 1) / kSparseRows;

@@ -19,10 +19,11 @@ namespace mercer {
 // whose places ascend within a row. The rows asked for are unpacked side by side, and all others
 // pass by.
 template <class Row>
-class SparseRows : public RowSource<Row> {
+class SparseKernelRows : public RowSource<Row> {
   public:
     // The arrays of `csr` have to outlive the source; its sizes are not looked at.
-    SparseRows(KernelKind kind, const CsrRows& csr, std::size_t n, std::size_t d, double parameter)
+    SparseKernelRows(KernelKind kind, const CsrRows& csr, std::size_t n, std::size_t d,
+                     double parameter)
         : RowSource<Row>(n), kind_(kind), csr_(csr), d_(d), parameter_(parameter), sizes_(n) {
         bool finite = true;
         for (std::size_t i = 0; i < n; ++i) {
