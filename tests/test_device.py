@@ -154,7 +154,7 @@ def test_fused_products_are_right():
         env=environment, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == ["16", "products"]
+    assert run.stdout.split() == ["43", "products"]
 
 
 # -- cosines -----------------------------------------------------------------------------------
