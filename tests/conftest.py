@@ -12,7 +12,6 @@ from scipy import sparse
 
 from mercer.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
 
-
 # polars has no wheels for free-threaded Python yet: files that import it are left out there.
 _WITHOUT = [
     file.name

@@ -89,7 +89,9 @@ def test_importing_mercer_leaves_python_without_its_lock():
 
 def test_the_bindings_call_what_the_stable_interface_of_python_has():
     """Of what it lacks, the names that are at hand; wheels for 3.12 and later are built for it."""
-    outside = re.compile(r"\bPy\w+_(?:GET_\w+|AS_\w+|AsUTF8)\(|->tp_\w+|\bPyUnicode_(?:KIND|DATA)\b")
+    outside = re.compile(
+        r"\bPy\w+_(?:GET_\w+|AS_\w+|AsUTF8)\(|->tp_\w+|\bPyUnicode_(?:KIND|DATA)\b"
+    )
     for source in sorted((README.parent / "cpp").glob("*.[ch]pp")):
         assert outside.findall(source.read_text(encoding="utf-8")) == [], source.name
 
