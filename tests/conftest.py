@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import doctest
-import importlib.util
-from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 from mercer.kernels import Cauchy, Exponential, Gaussian, Laplacian, Matern, RationalQuadratic
-
-# polars has no wheels for free-threaded Python yet: files that import it are left out there.
-_WITHOUT = [
-    file.name
-    for file in sorted(Path(__file__).parent.glob("test_*.py"))
-    if importlib.util.find_spec("polars") is None and "\nimport polars" in file.read_text("utf-8")
-]
-collect_ignore = _WITHOUT
-
-
-def pytest_report_header():
-    return f"without polars, not run: {', '.join(_WITHOUT)}" if _WITHOUT else []
 
 
 @pytest.fixture(autouse=True)
