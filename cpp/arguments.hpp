@@ -85,8 +85,8 @@ struct Data {
         });
     }
     void set_sparse(Arrays& arrays, AnyRows X) {
-        const Py_ssize_t n_parts = PyTuple_GET_SIZE(X.ptr());
-        const auto part = [&](Py_ssize_t i) { return nb::handle(PyTuple_GET_ITEM(X.ptr(), i)); };
+        const Py_ssize_t n_parts = PyTuple_Size(X.ptr());
+        const auto part = [&](Py_ssize_t i) { return nb::handle(PyTuple_GetItem(X.ptr(), i)); };
         std::size_t d = 0;
         if (n_parts != 4)
             throw WrongType("X must be an array or (data, indices, indptr, d); got a tuple of " +

@@ -1,9 +1,13 @@
 // The checks of array arguments that buffer.hpp declares.
 #include "buffer.hpp"
 
+#include <nanobind/nanobind.h>
+
 #include <algorithm>
 #include <bit>
 #include <functional>
+
+namespace nb = nanobind;
 
 namespace mercer {
 namespace {
@@ -45,7 +49,8 @@ Buffer::Buffer(PyObject* object, const char* name, std::initializer_list<Type> a
     constexpr int readable = PyBUF_FORMAT | PyBUF_STRIDES;
     if (PyObject_GetBuffer(object, &view_, readable) != 0) {
         PyErr_Clear();
-        throw WrongType(text("must be an array", Py_TYPE(object)->tp_name));
+        const auto type = nb::steal<nb::str>(PyType_GetName(Py_TYPE(object)));
+        throw WrongType(text("must be an array", type.c_str()));
     }
     const Release on_failure{&view_};
     type_ = parse(view_);

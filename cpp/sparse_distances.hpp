@@ -16,7 +16,7 @@ template <class In>
 double scaled_magnitude(const In* x, const In* y, const double* scale, std::size_t d) {
     double sum = 0.0;
     for (std::size_t k = 0; k < d; ++k)
-        sum += __builtin_fabs(static_cast<double>(x[k]) - static_cast<double>(y[k])) * scale[k];
+        sum += std::fabs(static_cast<double>(x[k]) - static_cast<double>(y[k])) * scale[k];
     return sum;
 }
 
@@ -58,7 +58,7 @@ void sparse_distances(const KernelTile<T, In>& tile, std::size_t first, T* value
                           starts[2] - starts[1], shared);
         const T size = tile.left_squares[i];
         const T least =
-            size > large ? static_cast<T>(__builtin_log(static_cast<double>(size / large))) : T(-1);
+            size > large ? static_cast<T>(std::log(static_cast<double>(size / large))) : T(-1);
         Vector<T> nearest = broadcast(T(1));
         for (int v = 0; v < kRightVectors; ++v) {
             const Vector<T> both = shared[0][v] + shared[1][v];

@@ -44,7 +44,7 @@ double sparse_distance(const CsrRows& rows, std::size_t i, std::size_t j) {
         const bool from_a = b == end_b || (a < end_a && rows.places[a] <= rows.places[b]);
         const bool from_b = a == end_a || (b < end_b && rows.places[b] <= rows.places[a]);
         const double t = (from_a ? rows.values[a] : 0.0) - (from_b ? rows.values[b] : 0.0);
-        sum += city_block ? __builtin_fabs(t) : t * t;
+        sum += city_block ? std::fabs(t) : t * t;
         a += from_a;
         b += from_b;
     }

@@ -141,4 +141,7 @@ html_theme_options = {
     "footer_end": [],
 }
 html_sidebars = {"index": [], "changelog": [], "versions": [], "glossary": [], "references": []}
+# Of ``sphinx-build -b linkcheck``, which needs a network; -D linkcheck_ignore='https?://.*' does
+# without and looks at the links within this site.
 linkcheck_ignore = [r"https://doi\.org/.*"]  # publishers answer robots with 403
+linkcheck_timeout, linkcheck_retries = 20, 2

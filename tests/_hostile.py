@@ -326,7 +326,8 @@ def settings_outcomes(
 def dense_inputs() -> dict[str, Callable[[], Any]]:
     """Makers of what may be given for the rows, of which ``EQUAL_ROWS`` hold the same numbers."""
     import pandas as pd
-    import polars as pl
+
+    from _polars import pl
 
     X = rows()
     names = list("abcdef")

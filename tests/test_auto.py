@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -15,6 +14,7 @@ from sklearn.inspection import partial_dependence, permutation_importance
 from sklearn.metrics import log_loss
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from _polars import pl
 from mercer import (
     AutoKernelClassifier,
     AutoKernelRegressor,

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.datasets import make_friedman1
 
+from _polars import pl
 from mercer import AutoKernelClassifier, AutoKernelRegressor, TablePreparer
 from mercer.auto import base, bench, leaves, search
 from mercer.auto.goals import Classes, Numbers

@@ -5,7 +5,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -22,6 +21,7 @@ from sklearn.metrics import (
 )
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
+from _polars import pl
 from mercer import AutoKernelClassifier, AutoKernelRegressor, persistence
 from mercer.auto import base, leaves, search
 from mercer.auto.goals import Classes, Numbers

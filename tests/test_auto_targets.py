@@ -4,7 +4,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import sklearn
 from scipy import sparse
@@ -17,6 +16,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import mercer
+from _polars import pl
 from mercer import AutoKernelClassifier, AutoKernelRegressor
 from mercer.auto import base, leaves, parts, search
 

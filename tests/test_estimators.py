@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import clone
@@ -17,6 +16,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from _polars import pl
 from mercer import KernelClassifier, KernelRegressor
 from mercer.maps import Nystroem, RandomBinning, RandomFourier
 from mercer.penalties import L2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 import signal
@@ -137,6 +138,30 @@ def test_the_command_of_the_job_of_slurm(folder):
     assert (srun, name) == ("srun", "mercer")
     run(*launcher(), *MERCER, *arguments, folder=folder)
     check(folder / "model.skops")
+
+
+def block_of_the_guide(library):
+    """The code of the page on many machines that imports this, for the example's data."""
+    page = EXAMPLES.parents[1] / "docs" / "many-machines.md"
+    blocks = re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), re.S)
+    [code] = [block for block in blocks if re.search(rf"import .*\b{library}\b", block)]
+    return code.replace("sales/", "data/").replace('"price"', '"y"').replace("8192", "256")
+
+
+@limited(SECONDS)
+def test_the_code_of_the_guide_for_dask(folder):
+    address = 'Client("tcp://scheduler:8786")'
+    code = block_of_the_guide("Client")
+    assert address in code
+    code = code.replace(address, "Client(processes=False, dashboard_address=None)")
+    told = run(sys.executable, "-c", f"{code}client.close()\nprint(local)", folder=folder)
+    assert told.stdout.startswith("KernelRegressor(")
+
+
+@limited(SECONDS)
+def test_the_code_of_the_guide_for_mpi(folder):
+    (folder / "guide.py").write_text(block_of_the_guide("mpi"), encoding="utf-8")
+    run(*launcher(), sys.executable, "guide.py", folder=folder)
 
 
 def test_shell_scripts_are_whole():

@@ -63,6 +63,29 @@ def test_eight_fits_in_threads_are_what_they_are_alone():
             np.testing.assert_allclose(together, alone[name], rtol=1e-9, atol=1e-12, err_msg=name)
 
 
+@pytest.mark.parametrize("name", FITS)
+def test_one_model_predicts_in_many_threads_as_in_one(name):
+    """Each thread has rows of its own; none waits for another to have predicted first."""
+    X, y = data(labels=name in ("logistic", "pairs"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = FITS[name]().fit(X, y)
+    answers = model.decision_function if hasattr(model, "decision_function") else model.predict
+    parts = [X[first : first + 12] for first in range(16)]
+    together = pickle.loads(pickle.dumps(model))  # of which nothing is known yet
+    predict = getattr(together, answers.__name__)
+    begin = threading.Barrier(8)
+
+    def work(thread):
+        begin.wait()
+        return [predict(part) for part in parts[thread::8] for _ in range(5)]
+
+    with ThreadPoolExecutor(8) as pool:
+        for thread, found in enumerate(pool.map(work, range(8))):
+            alone = [answers(part) for part in parts[thread::8] for _ in range(5)]
+            np.testing.assert_array_equal(found, alone)
+
+
 FORKED = """
 import os, sys, warnings
 warnings.simplefilter("ignore")

@@ -3,10 +3,10 @@
 import narwhals as nw
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
+from _polars import pl
 from mercer import AutoKernelClassifier, TablePreparer
 
 

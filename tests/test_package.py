@@ -7,6 +7,7 @@ import pkgutil
 import re
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,26 @@ def test_importing_mercer_brings_in_nothing_optional():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.skipif(
+    not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="not a free-threaded Python"
+)
+def test_importing_mercer_leaves_python_without_its_lock():
+    code = "import sys, mercer.estimators, mercer.persistence; print(sys._is_gil_enabled())"
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.stdout.strip() == "False", done.stderr
+
+
+def test_the_bindings_call_what_the_stable_interface_of_python_has():
+    """Of what it lacks, the names that are at hand; wheels for 3.12 and later are built for it."""
+    outside = re.compile(
+        r"\bPy\w+_(?:GET_\w+|AS_\w+|AsUTF8)\(|->tp_\w+|\bPyUnicode_(?:KIND|DATA)\b"
+    )
+    for source in sorted((README.parent / "cpp").glob("*.[ch]pp")):
+        assert outside.findall(source.read_text(encoding="utf-8")) == [], source.name
 
 
 def test_the_package_has_a_version():

@@ -5,13 +5,13 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
+from _polars import pl
 from mercer import TablePreparer, persistence
 from mercer.preparation import numeric
 
