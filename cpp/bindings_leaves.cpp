@@ -1,5 +1,6 @@
 // Many small kernel machines for the Python module, as bindings.cpp does it for the rest.
 #include "arguments.hpp"
+#include "leaf_newton.hpp"
 #include "leaf_products.hpp"
 #include "leaves.hpp"
 
@@ -47,45 +48,91 @@ const double* positive(Arrays& arrays, Doubles numbers, const char* name, std::s
     return first;
 }
 
+// The arguments that machines of any loss have.
+struct LeafProblem {
+    LeafProblem(Arrays& arrays, Array<Type::f32> X, Integers order, Integers starts,
+                const std::string& name, double parameter, Doubles scale, Doubles targets_,
+                Doubles weights_, Doubles ridges_, Doubles coef_, Doubles intercept_,
+                Doubles residual_)
+        : rows(arrays.read(X, "X", 2)), n(rows.extent(0)), d(rows.extent(1)),
+          leaves(arrays, order, starts, n, "the number of rows of X"), x(rows.data<const float>()),
+          kernel{kernel_named(name), d, arrays.numbers(scale, "scale", d), parameter} {
+        const Buffer& of_targets = arrays.read(targets_, "targets", 2);
+        k = of_targets.extent(1);
+        of_targets.expect_shape({n, k});
+        targets = of_targets.data<const double>();
+        q = arrays.read(ridges_, "ridges", 1).extent(0);
+        ridges = positive(arrays, ridges_, "ridges", q);
+        weights = weights_.is_none() ? nullptr : positive(arrays, weights_, "weights", n);
+        const Buffer& of_coef = arrays.write(coef_, "coef", 3);
+        const Buffer& of_intercept = arrays.write(intercept_, "intercept", 3);
+        const Buffer& of_residual = arrays.write(residual_, "residual", 2);
+        of_coef.expect_shape({q, leaves.entries, k});
+        of_intercept.expect_shape({q, leaves.rows.count, k});
+        of_residual.expect_shape({q, leaves.rows.count});
+        coef = of_coef.data<double>();
+        intercept = of_intercept.data<double>();
+        residual = of_residual.data<double>();
+    }
+    const Buffer& rows;
+    std::size_t n, d, k, q;
+    LeafArguments leaves;
+    const float* x;
+    LeafKernel kernel;
+    const double *targets, *weights, *ridges;
+    double *coef, *intercept, *residual;
+};
+
 void solve(Array<Type::f32> X, Integers order, Integers starts, const std::string& kernel,
-           double parameter, Doubles scale, Doubles targets_, Doubles weights, Doubles ridges_,
-           bool fit_intercept, double tol, Doubles coef_, Doubles intercept_, Doubles residual_,
+           double parameter, Doubles scale, Doubles targets, Doubles weights, Doubles ridges,
+           bool fit_intercept, double tol, Doubles coef, Doubles intercept, Doubles residual,
            Threads n_threads) {
     Arrays arrays;
-    const Buffer& x = arrays.read(X, "X", 2);
-    const std::size_t n = x.extent(0), d = x.extent(1);
-    const LeafArguments leaves(arrays, order, starts, n, "the number of rows of X");
-    const LeafKernel of_leaves{kernel_named(kernel), d, arrays.numbers(scale, "scale", d),
-                               parameter};
-    const Buffer& targets = arrays.read(targets_, "targets", 2);
-    const std::size_t k = targets.extent(1);
-    targets.expect_shape({n, k});
-    const Buffer& ridges = arrays.read(ridges_, "ridges", 1);
-    const std::size_t q = ridges.extent(0), count = leaves.rows.count;
-    positive(arrays, ridges_, "ridges", q);
-    const double* const of_rows =
-        weights.is_none() ? nullptr : positive(arrays, weights, "weights", n);
-    const Buffer& coef = arrays.write(coef_, "coef", 3);
-    const Buffer& intercept = arrays.write(intercept_, "intercept", 3);
-    const Buffer& residual = arrays.write(residual_, "residual", 2);
-    coef.expect_shape({q, leaves.entries, k});
-    intercept.expect_shape({q, count, k});
-    residual.expect_shape({q, count});
-    const LeafWork work{x.data<const float>(),
-                        of_leaves,
-                        leaves.rows,
-                        targets.data<const double>(),
-                        k,
-                        of_rows,
-                        ridges.data<const double>(),
-                        q,
-                        fit_intercept,
-                        tol,
-                        coef.data<double>(),
-                        intercept.data<double>(),
-                        residual.data<double>()};
+    const LeafProblem problem(arrays, X, order, starts, kernel, parameter, scale, targets, weights,
+                              ridges, coef, intercept, residual);
+    const LeafWork work{
+        problem.x,       problem.kernel,    problem.leaves.rows, problem.targets, problem.k,
+        problem.weights, problem.ridges,    problem.q,           fit_intercept,   tol,
+        problem.coef,    problem.intercept, problem.residual};
     const Released released(arrays);
     solve_leaves(work, n_threads);
+}
+
+LeafLoss loss_named(const std::string& name) {
+    for (std::size_t i = 0; i < leaf_loss_names.size(); ++i)
+        if (leaf_loss_names[i] == name) return static_cast<LeafLoss>(i);
+    throw nb::value_error(("loss is unknown; got '" + name + "'.").c_str());
+}
+
+void minimise(Array<Type::f32> X, Integers order, Integers starts, const std::string& kernel,
+              double parameter, Doubles scale, Doubles targets_, Doubles weights, Doubles ridges_,
+              bool fit_intercept, const std::string& loss, double loss_parameter, double tol,
+              std::size_t max_iter, Doubles coef_, Doubles intercept_, Doubles residual_,
+              Integers steps_, Threads n_threads) {
+    Arrays arrays;
+    const LeafProblem problem(arrays, X, order, starts, kernel, parameter, scale, targets_, weights,
+                              ridges_, coef_, intercept_, residual_);
+    const Buffer& steps = arrays.write(steps_, "steps", 2);
+    steps.expect_shape({problem.q, problem.leaves.rows.count});
+    const NewtonWork work{problem.x,
+                          problem.kernel,
+                          problem.leaves.rows,
+                          problem.targets,
+                          problem.k,
+                          problem.weights,
+                          problem.ridges,
+                          problem.q,
+                          fit_intercept,
+                          loss_named(loss),
+                          loss_parameter,
+                          tol,
+                          max_iter,
+                          problem.coef,
+                          problem.intercept,
+                          problem.residual,
+                          steps.data<std::int64_t>()};
+    const Released released(arrays);
+    minimise_leaves(work, n_threads);
 }
 
 bool predict(Array<Type::f32> X, Integers rows_, Integers leaves_, Doubles shares,
@@ -156,6 +203,24 @@ there is no factor in float32 or squared distances overflow. With a ``tol`` of 1
 more, few outputs and no intercept, the factor of a large leaf also serves, in iterations,
 for the next ridges that are near. The number of threads changes no bit; each has memory for
 about n^2 float32 numbers of the largest leaf.)");
+    m.def("minimise_leaves", &minimise, "X"_a, "order"_a, "starts"_a, "kernel"_a, "parameter"_a,
+          "scale"_a, "targets"_a, "weights"_a.none(), "ridges"_a, "fit_intercept"_a, "loss"_a,
+          "loss_parameter"_a, "tol"_a, "max_iter"_a, "coef"_a, "intercept"_a, "residual"_a,
+          "steps"_a, "n_threads"_a,
+          R"(Minimise a loss in every leaf for every one of q ridges, by Newton's method.
+
+Leaves, arrays and float32 kernels K are as in ``solve_leaves``. The least of the sum of
+weights * loss(y, K a + b) + ridge / 2 a' K a is found, ``loss`` being "logistic",
+"squared_hinge", "smooth_hinge", "huber", of delta ``loss_parameter``, or "multinomial",
+which takes the outputs of a row together. On entry intercept[0] has the constants of the
+models to begin with; each ridge begins where the one before ended, so that large ones come
+first best.
+
+residual (q, leaves) is the largest norm, over outputs, of slopes + ridge a relative to
+that of the constant model. It is above ``tol`` after ``max_iter`` steps, of which
+``steps`` (q, leaves) has the number, and where float32 does not lead further; infinite
+where float32 is too short for the responses. The number of threads changes no
+bit.)");
     m.def("predict_leaves", &predict, "X"_a, "rows"_a, "leaves"_a, "shares"_a, "landmarks"_a,
           "order"_a, "starts"_a, "kernel"_a, "parameter"_a, "scale"_a, "coef"_a, "intercept"_a,
           "out"_a, "n_threads"_a,

@@ -1,4 +1,5 @@
 // The part of check.cpp that is about many small kernel machines.
+#include "leaf_newton.hpp"
 #include "leaf_products.hpp"
 #include "leaves.hpp"
 #include "random.hpp"
@@ -81,6 +82,36 @@ bool machines_are_right(const Leaves& leaves, KernelKind kind, std::size_t k, bo
     return worst <= 0;
 }
 
+// That Newton's method ends where slopes + ridge coef is small.
+bool minima_are_right(const Leaves& leaves, LeafLoss loss, std::size_t k, bool weighted,
+                      bool intercept) {
+    const auto numbers = uniform(2, leaves.n), weights = uniform(3, leaves.n);
+    std::vector<double> targets(leaves.n * k);
+    for (std::size_t i = 0; i < leaves.n; ++i)
+        for (std::size_t c = 0; c < k; ++c) {
+            const bool right = static_cast<double>(k) * numbers[i] < static_cast<double>(c + 1);
+            targets[i * k + c] =
+                loss == LeafLoss::multinomial
+                    ? right && static_cast<double>(k) * numbers[i] >= static_cast<double>(c)
+                : right ? 1.0
+                        : -1.0;
+        }
+    const std::vector<double> ridges{3.0, 0.1};
+    const LeafRows rows = leaves.rows();
+    const std::size_t m = leaves.order.size(), q = ridges.size();
+    std::vector<double> coef(q * m * k), b(q * rows.count * k), residual(q * rows.count);
+    std::vector<std::int64_t> steps(q * rows.count);
+    minimise_leaves({leaves.x.data(), leaves.kernel(KernelKind::gaussian), rows, targets.data(), k,
+                     weighted ? weights.data() : nullptr, ridges.data(), q, intercept, loss, 0.7,
+                     1e-3, 100, coef.data(), b.data(), residual.data(), steps.data()},
+                    3);
+    // Leaves of few rows may have one class, whose minimum is far away.
+    for (std::size_t leaf = 0; leaf < rows.count; ++leaf)
+        for (std::size_t r = 0; rows.size(leaf) > 48 && r < q; ++r)
+            if (!(residual[r * rows.count + leaf] <= 1e-3)) return false;
+    return true;
+}
+
 // Few rows and many rows of a leaf, which go different ways, against each other.
 bool predictions_are_right(const Leaves& leaves, KernelKind kind, std::size_t k) {
     const LeafRows rows = leaves.rows();
@@ -113,6 +144,12 @@ bool leaves_are_right() {
     for (auto kind : {KernelKind::gaussian, KernelKind::rational_power, KernelKind::cauchy})
         for (auto [d, k] : {std::array<std::size_t, 2>{7, 1}, {43, 3}})
             right = right && predictions_are_right(Leaves({1, 0, 96, 500}, 300, d), kind, k);
+    for (auto loss : {LeafLoss::logistic, LeafLoss::squared_hinge, LeafLoss::smooth_hinge,
+                      LeafLoss::huber, LeafLoss::multinomial})
+        for (auto [k, weighted, intercept] :
+             {std::array<std::size_t, 3>{2, 0, 1}, {3, 1, 1}, {5, 1, 0}})
+            right = right && minima_are_right(Leaves({1, 0, 2, 97, 260, 13}, 300, 7), loss, k,
+                                              weighted != 0, intercept != 0);
     for (auto kind : {KernelKind::gaussian, KernelKind::rational_power, KernelKind::laplacian})
         for (auto [k, weighted, intercept] :
              {std::array<std::size_t, 3>{1, 0, 1}, {3, 1, 1}, {8, 1, 0}})

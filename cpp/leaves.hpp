@@ -274,7 +274,8 @@ class LeafSolver {
 };
 
 // The largest leaves come first, so that no thread is left with one at the end.
-inline void solve_leaves(const LeafWork& work, int n_threads) {
+template <class Solver, class Work>
+void solve_each(const Work& work, int n_threads) {
     const std::size_t count = work.leaves.count;
     std::vector<std::size_t> turn(count);
     std::iota(turn.begin(), turn.end(), std::size_t{0});
@@ -282,12 +283,16 @@ inline void solve_leaves(const LeafWork& work, int n_threads) {
         return work.leaves.size(a) > work.leaves.size(b);
     });
     const auto useful = std::min(count, static_cast<std::size_t>(std::max(n_threads, 1)));
-    std::vector<std::unique_ptr<LeafSolver>> solvers;  // all memory is there before a thread is
+    std::vector<std::unique_ptr<Solver>> solvers;  // all memory is there before a thread is
     for (std::size_t thread = 0; thread < useful; ++thread)
-        solvers.push_back(std::make_unique<LeafSolver>(work, work.leaves.size(turn[0])));
+        solvers.push_back(std::make_unique<Solver>(work, work.leaves.size(turn[0])));
     parallel_for(count, n_threads, [&](std::size_t item, int thread) {
         solvers[static_cast<std::size_t>(thread)]->solve(turn[item]);
     });
+}
+
+inline void solve_leaves(const LeafWork& work, int n_threads) {
+    solve_each<LeafSolver>(work, n_threads);
 }
 
 }  // namespace mercer

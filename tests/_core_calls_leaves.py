@@ -21,6 +21,13 @@ def leaves() -> Iterator[Call]:
             "coef": np.zeros((2, N, 2)), "intercept": np.zeros((2, 3, 2)),
             "residual": np.zeros((2, 3)), "n_threads": 2,
         }, frozenset({"coef", "intercept", "residual"}))  # fmt: skip
+        yield Call("minimise_leaves", lambda of_kernel=of_kernel, weights=weights: {
+            "X": rows(np.float32), **of_leaves, **of_kernel,
+            "targets": np.sign(rows()[:, :2]), "weights": weights, "ridges": np.array([1.0, 0.1]),
+            "fit_intercept": True, "loss": "logistic", "loss_parameter": 0.0, "tol": 1e-3,
+            "max_iter": 20, "coef": np.zeros((2, N, 2)), "intercept": np.zeros((2, 3, 2)),
+            "residual": np.zeros((2, 3)), "steps": np.zeros((2, 3), np.int64), "n_threads": 2,
+        }, frozenset({"coef", "intercept", "residual", "steps"}))  # fmt: skip
         yield Call("predict_leaves", lambda of_kernel=of_kernel: {
             "X": rows(np.float32), "rows": np.arange(N) * 7 % N,
             "leaves": np.repeat([0, 1, 2], [4, 6, N - 10]), "shares": np.full(N, 0.5),

@@ -22,6 +22,7 @@ from mercer.solvers.leaf_blocks import LeafBlocks
 from mercer.solvers.preconditioners import (
     LowRank,
     Restricted,
+    _told_apart,
     in_leaves,
     pivots_of,
     rank_for,
@@ -393,6 +394,28 @@ def smooth(rng, dtype, gamma=0.1):
     design = KernelColumns(X, Gaussian(gamma), landmarks=X[:400], dtype=dtype)
     norm = RKHSNorm(1e-6, design.landmark_design())
     return Problem(design, y.astype(dtype), Squared(), norm)
+
+
+@pytest.mark.parametrize("gamma", [0.1, 5.0])  # few of the landmarks are told apart, or most
+def test_landmarks_that_cannot_be_told_apart_keep_no_third_factor(gamma, rng):
+    problem = smooth(rng, np.float32, gamma)
+    matrix = problem.penalty.matrix
+    few, rows, triangle = _told_apart(matrix)
+    r, p = rows.shape
+    assert r < p
+    assert (2 * r > p) == (gamma == 5.0)
+    order = np.append(few, np.setdiff1d(np.arange(p), few))
+    M = matrix.toarray().astype(np.float64)[np.ix_(order, order)]
+    np.testing.assert_allclose((rows.T @ rows)[:r, :r], M[:r, :r], atol=1e-6)
+    np.testing.assert_array_equal(np.tril(rows, -1), 0.0)
+    assert np.shares_memory(rows, triangle) or rows.nbytes + triangle.nbytes <= 8 * p**2
+    v = rng.normal(size=(p, 2))
+    inverse = Restricted(matrix, 0.0, False, np.float32)(v, np.array([0.1, 0.2]))
+    for column, alpha in enumerate((0.1, 0.2)):
+        F = rows[:, :r]
+        A = F.T @ (rows @ rows.T / p + alpha * np.eye(r)) @ F
+        np.testing.assert_allclose(A @ inverse[few, column], v[few, column], atol=1e-3)
+        assert not inverse[order[r:], column].any()
 
 
 def test_the_norm_of_float32_columns_is_a_norm(rng):

@@ -760,6 +760,43 @@ def solve_leaves(
     about n^2 float32 numbers of the largest leaf.
     """
 
+def minimise_leaves(
+    X: NDArray[np.float32],
+    order: _Int64s,
+    starts: _Int64s,
+    kernel: str,
+    parameter: float,
+    scale: _Float64s,
+    targets: _Float64s,
+    weights: _Float64s | None,
+    ridges: _Float64s,
+    fit_intercept: bool,
+    loss: str,
+    loss_parameter: float,
+    tol: float,
+    max_iter: int,
+    coef: _Float64s,
+    intercept: _Float64s,
+    residual: _Float64s,
+    steps: _Int64s,
+    n_threads: int,
+) -> None:
+    """Minimise a loss in every leaf for every one of q ridges, by Newton's method.
+
+    Leaves, arrays and float32 kernels K are as in ``solve_leaves``. The least of the sum of
+    weights * loss(y, K a + b) + ridge / 2 a' K a is found, ``loss`` being "logistic",
+    "squared_hinge", "smooth_hinge", "huber", of delta ``loss_parameter``, or "multinomial",
+    which takes the outputs of a row together. On entry intercept[0] has the constants of the
+    models to begin with; each ridge begins where the one before ended, so that large ones come
+    first best.
+
+    residual (q, leaves) is the largest norm, over outputs, of slopes + ridge a relative to
+    that of the constant model. It is above ``tol`` after ``max_iter`` steps, of which
+    ``steps`` (q, leaves) has the number, and where float32 does not lead further; infinite
+    where float32 is too short for the responses. The number of threads changes no
+    bit.
+    """
+
 def predict_leaves(
     X: NDArray[np.float32],
     rows: _Int64s,

@@ -6,7 +6,8 @@
 
 over the rows i of a leaf, n being the number of all rows. For the squared loss these are the
 equations (K + n alpha S⁻¹) a = y - b with 1ᵀa = 0: one factor of a small matrix per leaf and
-strength.
+strength. Other losses take Newton's method: for float32 rows and the usual losses in the core, one
+leaf per thread without Python in between, else, and where float32 is too short, as a ``Problem``.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from mercer._threads import side_by_side
 from mercer.designs import KernelColumns
 from mercer.designs.kernel_rows import InCore, in_core
 from mercer.equations.factor import Factor
-from mercer.losses import Loss
+from mercer.losses import Huber, Logistic, Loss, Multinomial, SmoothHinge, SquaredHinge
 from mercer.maps.local import LocalKernel
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
@@ -44,6 +45,7 @@ __all__ = ["LeafProgress", "LocalSolution", "solve_leaves"]
 
 _TOL = 1e-6  # relative residual at which factors in float32 need no more refinement
 _ACCURATE = 1e-4  # relative residual above which leaves are solved again in float64
+_NEWTON = (Huber, Logistic, Multinomial, SmoothHinge, SquaredHinge)  # that the core minimises
 _BATCH = 64  # leaves between two looks at the clock and at the user's wish to stop
 
 
@@ -169,7 +171,11 @@ class _Leaves:
             from mercer.solvers.device_leaves import DeviceLeaves  # which few need
 
             self._on_device = DeviceLeaves(device, map_, target, weights, fit_intercept, _TOL)
-        elif loss.quadratic and isinstance(self.X, np.ndarray) and self.X.dtype == np.float32:
+        elif (
+            (loss.quadratic or type(loss) in _NEWTON)
+            and isinstance(self.X, np.ndarray)
+            and self.X.dtype == np.float32
+        ):
             self._core = in_core(map_.kernel_, PreparedRows(self.X))
         if fit_intercept:
             for leaf in range(self.n_leaves):  # the model of a leaf that nobody comes to solve
@@ -213,10 +219,13 @@ class _Leaves:
         name, parameter, scale = core
         starts = self.members.starts[leaves.start : leaves.stop + 1]
         places = slice(int(starts[0]), int(starts[-1]))
-        q, k = len(self.ridges), self.target.shape[1]
-        coef = np.empty((q, places.stop - places.start, k))
-        constants, residual = np.empty((q, len(leaves), k)), np.empty((q, len(leaves)))
-        _core.solve_leaves(
+        first = self._constant(leaves.start)
+        constants = slice(first, first + len(leaves))
+        large_first = np.argsort(-np.array(self.ridges), kind="stable")
+        coef = np.empty((len(self.ridges), places.stop - places.start, self.target.shape[1]))
+        intercept = self.coef[large_first, constants].astype(np.float64)
+        residual = np.empty((len(self.ridges), len(leaves)))
+        problem = (
             self.X,
             self.members.order[places],
             starts - starts[0],
@@ -225,19 +234,22 @@ class _Leaves:
             scale,
             self.target,
             self.weights,
-            np.array(self.ridges),
+            np.array(self.ridges)[large_first],
             self.fit_intercept,
-            _TOL,
-            coef,
-            constants,
-            residual,
-            n_threads(self.map.n_jobs),
         )
-        self.coef[:, places] = coef
-        first = self._constant(leaves.start)
-        self.coef[:, first : first + len(leaves)] = constants
-        self.optimality[:, leaves.start : leaves.stop] = residual
-        return [leaves[i] for i in np.flatnonzero(residual.max(axis=0) > _ACCURATE)]
+        solution = (coef, intercept, residual)
+        threads, enough = n_threads(self.map.n_jobs), _ACCURATE
+        if self.loss.quadratic:
+            _core.solve_leaves(*problem, _TOL, *solution, threads)
+        else:
+            steps, loss, enough = np.empty(residual.shape, np.int64), self.loss, self.tol
+            limits = (loss.name, loss.parameter, self.tol, self.max_iter)
+            _core.minimise_leaves(*problem, *limits, *solution, steps, threads)
+            self.n_iter = max(self.n_iter, int(steps.max(initial=0)))
+        self.coef[large_first, places] = coef
+        self.coef[large_first, constants] = intercept
+        self.optimality[large_first, leaves.start : leaves.stop] = residual
+        return [leaves[i] for i in np.flatnonzero(residual.max(axis=0) > enough)]
 
     def _rows(self, leaf: int) -> tuple[Any, NDArray[np.float64], NDArray[np.float64] | None]:
         rows = self.members.of(leaf)

@@ -293,15 +293,10 @@ class Restricted:
             "use solver='block', or fewer landmarks",
         )
         self._few: NDArray[np.int64] | None = None
-        self._is_triangle = True
         if jitter or dtype != np.float32:
             self._rows = self._triangle = upper_factor(matrix, jitter, dtype)
         else:
-            self._few, self._rows = _told_apart(matrix)
-            self._is_triangle = len(self._few) == p
-            self._triangle = self._rows
-            if not self._is_triangle:
-                self._triangle = np.asfortranarray(self._rows[:, self._few])
+            self._few, self._rows, self._triangle = _told_apart(matrix)
         self._sums = self._rows.sum(axis=1) / p if fit_intercept else None
         self._last: tuple[float, NDArray[np.float64]] | None = None
 
@@ -310,15 +305,19 @@ class Restricted:
     ) -> NDArray[np.float64]:
         """The inverse times v (p + 1, C), with a strength (C,) for every column."""
         r, p = self._rows.shape
+        side = len(self._triangle)  # r; or p, where rows are held with those left over
         places: Any = (
             slice(None) if self._few is None else np.append(self._few, np.arange(p, len(v)))
         )
         x = np.array(v[places], order="F")
-        x[:r] = _solved(self._triangle, x[:r], transposed=True)
+        padded = np.zeros((side, v.shape[1]), order="F")
+        padded[:r] = x[:r]
+        x[:r] = _solved(self._triangle, padded, transposed=True)[:r]
         for alpha in np.unique(strengths):
             columns = strengths == alpha
             x[:, columns] = self._inner(float(alpha), x[:, columns])
-        x[:r] = _solved(self._triangle, x[:r], transposed=False)
+        padded[:r] = x[:r]
+        x[:r] = _solved(self._triangle, padded, transposed=False)[:r]
         out = np.zeros(v.shape)
         out[places] = x
         return out
@@ -349,8 +348,8 @@ class Restricted:
         inner = np.empty((r, r))
         for rows in row_chunks(r, 1.0, _STRIP):
             start, stop = rows.start, rows.stop
-            first = start if self._is_triangle else 0  # what is left of a triangle is 0
-            np.matmul(factor[rows, first:], factor[:stop, first:].T, out=inner[rows, :stop])
+            # What is left of the diagonal is 0.
+            np.matmul(factor[rows, start:], factor[:stop, start:].T, out=inner[rows, :stop])
             inner[:start, rows] = inner[rows, :start].T
         inner /= p
         diagonal = inner.diagonal() + alpha
@@ -361,22 +360,26 @@ class Restricted:
         return inner
 
 
-def _told_apart(matrix: Design) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Landmarks that all others follow from in float32, in order, and F (r, p) with FᵀF about M.
+def _told_apart(
+    matrix: Design,
+) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+    """Landmarks that all others follow from in float32, F (r, p) with FᵀF about M, a triangle.
 
-    Where these are all of them, F has their order, and is a triangle.
+    The few stand first in the order of the columns of F, which is 0 left of its diagonal. The first
+    r rows and columns of the triangle are those of F; further ones, where a copy without them would
+    take more memory than they do, those of the identity.
     """
     entries = matrix.toarray().astype(np.float64)  # a copy, to be overwritten
     least = _APART * float(np.finfo(np.float32).eps) * float(entries.diagonal().max(initial=0.0))
     upper, pivots, rank, _ = lapack.dpstrf(entries.T, tol=least, lower=0, overwrite_a=1)
-    for column in range(len(upper)):
-        upper[column + 1 :, column] = 0.0
-    few = pivots[:rank].astype(np.int64) - 1
-    if rank == len(upper):
-        return few, upper
-    factor = np.empty((rank, len(upper)))
-    factor[:, pivots - 1] = upper[:rank]
-    return few, factor
+    few, p = pivots[:rank].astype(np.int64) - 1, len(upper)
+    for column in range(p):
+        upper[min(column + 1, rank) :, column] = 0.0
+    if 2 * rank <= p:
+        rows = np.array(upper[:rank], order="F")
+        return few, rows, np.array(rows[:, :rank], order="F")
+    upper[np.arange(rank, p), np.arange(rank, p)] = 1.0
+    return few, upper[:rank], upper
 
 
 def _solved(
