@@ -183,7 +183,7 @@ def _of_bins(columns: BinColumns, ids: NDArray, kept: NDArray | None) -> ColumnL
     design = columns.design
     n_rows = columns.n if kept is None else len(kept)
     n_grids = min(design.n_grids, len(ids))
-    check_memory(4.0 * n_grids * n_rows, "the columns at work", "raise alpha")
+    check_memory(8.0 * n_grids * n_rows, "the columns at work", "raise alpha")
     starts = np.empty(len(ids) + 1, dtype=np.int64)
     rows = np.empty(n_grids * n_rows, dtype=np.uint32)
     order = None if kept is None else kept.astype(np.uint32)
