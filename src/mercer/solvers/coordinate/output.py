@@ -33,6 +33,11 @@ class Iterate:
     bound: float
     share: float
 
+    @cached_property
+    def active(self) -> NDArray[np.int64]:
+        """Columns that have weights."""
+        return np.flatnonzero(self.w)
+
 
 class Output:
     """(1/n) Σ s_i ℓ(y_i, z_iᵀw + b) + l1 ‖w‖₁ + ½ l2 ‖w‖² for one column of the targets.

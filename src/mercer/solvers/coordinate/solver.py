@@ -94,7 +94,7 @@ class _State(State):
     @property
     def n_nonzero(self) -> int:
         return sum(
-            int(np.count_nonzero(each.at.w)) + (each.at.intercept != 0) for each in self.outputs
+            len(each.at.active) + (each.at.intercept != 0) for each in self.outputs
         )
 
     def judge(self) -> None:
@@ -221,7 +221,7 @@ class CoordinateDescent(Solver):
 
     def _choice(self, each: _OutputState) -> tuple[bool, float]:
         """Whether Newton steps are next; else what sweeps may cost before they are."""
-        n_active = int(np.count_nonzero(each.at.w))
+        n_active = len(each.at.active)
         crowded = 2 * n_active > _LARGEST_GRAM
         if self.method != "auto" or crowded:
             return self.method == "newton", np.inf

@@ -71,7 +71,7 @@ class Steps:
         """The working set: columns with weights, and about as many of the steepest others."""
         output = self.output
         norms = output.norms
-        active = np.flatnonzero(at.w)
+        active = at.active
         room = room_for(len(active))
         near = np.flatnonzero(np.abs(at.gradient) > _NEAR * output.l1)
         if len(near) < room + len(active):
