@@ -21,6 +21,7 @@ _LARGEST = 2**24  # curvature of a block as an integer
 _FINEST = np.uint16(2**16 - 1)  # curvature of a row that is sorted
 _TINY = float(np.finfo(np.float64).tiny)
 _POOL = 1000  # columns whose Gram matrix is cached even where fewer are asked for
+_SHARED = 3000  # most columns of a Gram matrix that outputs share (72 MB)
 
 
 class SparseColumns(Columns):
@@ -200,11 +201,13 @@ class GramPool:
     eliminates an intercept without penalty from a quadratic.
 
     ``curvature`` are the weights of the rows as asked for, ``Columns.curvature`` those used.
+    ``shared``, by outputs that take turns: none is forgotten, unless there are too many columns.
     """
 
-    def __init__(self, columns: Columns, centred: bool):
+    def __init__(self, columns: Columns, centred: bool, shared: bool = False):
         self.columns = columns
         self.centred = centred
+        self.shared = shared and columns.n_columns <= _SHARED
         self._place = np.full(columns.n_columns, -1)
         self._ids = np.zeros(0, dtype=np.int64)
         self._gram = np.zeros((0, 0))
@@ -254,7 +257,7 @@ class GramPool:
     def gram(self, ids: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
         """The columns in the order of the cache, and their Gram matrix, not to be written to."""
         new = ids[self._place[ids] < 0]
-        if len(self._ids) + len(new) > max(_POOL, 2 * len(ids)):
+        if not self.shared and len(self._ids) + len(new) > max(_POOL, 2 * len(ids)):
             self._keep(ids[self._place[ids] >= 0])
         if len(new):
             self._add(new)

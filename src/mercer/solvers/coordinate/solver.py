@@ -17,7 +17,7 @@ from mercer.solvers.base import PERFECT, Clock, Result, Solver, State
 from mercer.solvers.coordinate.columns import Columns, GramPool, columns_of
 from mercer.solvers.coordinate.costs import Work
 from mercer.solvers.coordinate.descent import DescentSteps
-from mercer.solvers.coordinate.output import Iterate, Output
+from mercer.solvers.coordinate.output import Iterate, Output, look
 from mercer.solvers.coordinate.steps import NewtonSteps, Steps, room_for
 
 __all__ = ["CoordinateDescent", "path"]
@@ -93,9 +93,7 @@ class _State(State):
 
     @property
     def n_nonzero(self) -> int:
-        return sum(
-            len(each.at.active) + (each.at.intercept != 0) for each in self.outputs
-        )
+        return sum(len(each.at.active) + (each.at.intercept != 0) for each in self.outputs)
 
     def judge(self) -> None:
         """Set ``optimality`` from the outputs."""
@@ -169,7 +167,8 @@ class CoordinateDescent(Solver):
     def share(self, problem: Problem, alphas: list[float], clock: Clock) -> tuple[GramPool]:
         """The columns in float64, and the Gram matrices of working sets."""
         with clock.phase("columns"):
-            return (GramPool(columns_of(problem.design), centred=problem.fit_intercept),)
+            shared = problem.loss.quadratic and problem.n_outputs > 1
+            return (GramPool(columns_of(problem.design), problem.fit_intercept, shared),)
 
     def criterion(self, problem: Problem) -> str:
         return "duality gap" if problem.loss.convex else "stationarity"
@@ -183,15 +182,35 @@ class CoordinateDescent(Solver):
                 _start(problem, columns, k, theta.reshape(problem.shape[0], -1)[:, k])
                 for k in range(problem.n_outputs)
             ]
+            look(each.at for each in outputs)
+            for each in outputs:
+                each.bound = each.at.bound
         state = _State(problem=problem, clock=clock, x=theta, outputs=outputs, pool=pool)
         state.judge()
         return state
 
     def step(self, problem: Problem, state: _State) -> None:
-        each = next(o for o in state.outputs if self._is_open(o))
-        each.steps = steps = self._steps(state, each)
-        better = steps.step(each.at, each.gap, each.goal(self.tol))
+        # Outputs go on together where they share the Gram matrix, else one after the other.
+        at_work = [each for each in state.outputs if self._is_open(each)]
+        at_work = at_work if state.pool.shared else at_work[:1]
+        better = [self._better(state, each) for each in at_work]
+        with state.clock.phase("rows"):
+            look(at for at in better if at is not None)
+        for each, at in zip(at_work, better, strict=True):
+            self._move(each, at)
+        state.judge()
+        if not any(map(self._is_open, state.outputs)) and any(o.stalled for o in state.outputs):
+            state.stalled = f"stalled at the limit of {problem.dtype}"
+
+    def _better(self, state: _State, each: _OutputState) -> Iterate | None:
+        """The next iterate of an output."""
+        each.steps = self._steps(state, each)
         each.n_iter += 1
+        return each.steps.step(each.at, each.gap, each.goal(self.tol))
+
+    def _move(self, each: _OutputState, better: Iterate | None) -> None:
+        """Go on from the iterate, or by steps of the other kind, or not at all."""
+        steps = each.steps
         hands_over = isinstance(steps, DescentSteps) and np.isfinite(steps.budget)
         if isinstance(steps, DescentSteps) and hands_over:
             each.toil = np.inf if better is None else each.toil * (_SLOWER if steps.slow else 1.0)
@@ -199,9 +218,6 @@ class CoordinateDescent(Solver):
             each.stalled = not hands_over
         else:
             each.move(better)
-        state.judge()
-        if not any(map(self._is_open, state.outputs)) and any(o.stalled for o in state.outputs):
-            state.stalled = f"stalled at the limit of {problem.dtype}"
 
     def _steps(self, state: _State, each: _OutputState) -> Steps:
         """The steps that improve an output from where it stands."""
@@ -254,14 +270,14 @@ def _start(problem: Problem, columns: Columns, index: int, theta: NDArray) -> _O
     if output.loss.convex and np.any(w):  # of the model without weights, F is enough
         at, nothing = output.at(w), np.zeros(problem.n_rows)
         without = output.objective(np.zeros(0), nothing, output.best_intercept(nothing))
-        return _OutputState(output, at, max(_TINY, least, without), at.bound)
+        return _OutputState(output, at, max(_TINY, least, without))
     start = output.at(np.zeros(columns.n_columns))
     without = start.objective if output.loss.convex else float(np.linalg.norm(start.gradient))
     if problem.fit_intercept and not output.loss.convex:
         at = output.at(w, b=float(theta[-1]))
     else:
         at = output.at(w) if np.any(w) else start
-    return _OutputState(output, at, max(_TINY, least, without), at.bound)
+    return _OutputState(output, at, max(_TINY, least, without))
 
 
 def path(problem: Problem, alphas: Iterable[float], solver: Solver | None = None) -> list[Result]:
