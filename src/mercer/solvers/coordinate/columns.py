@@ -254,13 +254,18 @@ class GramPool:
             self._means[new] = self.columns.means(new)
         return self._means[ids] / self._mass
 
+    def hold(self, ids: NDArray) -> None:
+        """Have the Gram matrix of these columns: one pass for outputs that will ask for parts."""
+        new = ids[self._place[ids] < 0]
+        if len(new):
+            self._add(new)
+
     def gram(self, ids: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
         """The columns in the order of the cache, and their Gram matrix, not to be written to."""
         new = ids[self._place[ids] < 0]
         if not self.shared and len(self._ids) + len(new) > max(_POOL, 2 * len(ids)):
             self._keep(ids[self._place[ids] >= 0])
-        if len(new):
-            self._add(new)
+        self.hold(new)
         places = np.sort(self._place[ids])
         size = len(self._ids)
         if len(places) == size:

@@ -66,6 +66,10 @@ class _OutputState:
         """Height of F above a stationary value that a relative violation, its root, stands for."""
         return max(violation**2, _LEAST_EXCESS) * self.at.objective
 
+    def better(self, tol: float) -> Iterate | None:
+        """The iterate after the next step, or None."""
+        return None if self.steps is None else self.steps.step(self.at, self.gap, self.goal(tol))
+
     def move(self, to: Iterate) -> None:
         """Go on from there."""
         self.at, self.bound = to, max(self.bound, to.bound)
@@ -193,7 +197,11 @@ class CoordinateDescent(Solver):
         # Outputs go on together where they share the Gram matrix, else one after the other.
         at_work = [each for each in state.outputs if self._is_open(each)]
         at_work = at_work if state.pool.shared else at_work[:1]
-        better = [self._better(state, each) for each in at_work]
+        for each in at_work:
+            each.steps = self._steps(state, each)
+            each.n_iter += 1
+        _hold(at_work)
+        better = [each.better(self.tol) for each in at_work]
         with state.clock.phase("rows"):
             look(at for at in better if at is not None)
         for each, at in zip(at_work, better, strict=True):
@@ -201,12 +209,6 @@ class CoordinateDescent(Solver):
         state.judge()
         if not any(map(self._is_open, state.outputs)) and any(o.stalled for o in state.outputs):
             state.stalled = f"stalled at the limit of {problem.dtype}"
-
-    def _better(self, state: _State, each: _OutputState) -> Iterate | None:
-        """The next iterate of an output."""
-        each.steps = self._steps(state, each)
-        each.n_iter += 1
-        return each.steps.step(each.at, each.gap, each.goal(self.tol))
 
     def _move(self, each: _OutputState, better: Iterate | None) -> None:
         """Go on from the iterate, or by steps of the other kind, or not at all."""
@@ -261,6 +263,15 @@ class CoordinateDescent(Solver):
             raise ValueError(
                 "CoordinateDescent needs a design that holds its columns; got a Lazy one."
             )
+
+
+def _hold(outputs: list[_OutputState]) -> None:
+    """Have the Gram matrix that several outputs share before they take a step each."""
+    newton = [(each, each.steps) for each in outputs if isinstance(each.steps, NewtonSteps)]
+    if len(newton) > 1:
+        each, steps = newton[0]
+        ids = np.concatenate([steps.candidates(each.at) for each, steps in newton])
+        steps.hold(each.at, each.gap, np.unique(ids))
 
 
 def _start(problem: Problem, columns: Columns, index: int, theta: NDArray) -> _OutputState:
