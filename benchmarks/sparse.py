@@ -67,7 +67,10 @@ class Task:
     alpha: float
 
     def problem(self, n_jobs: int = 1) -> Problem:
-        self.design.n_threads = n_jobs
+        if isinstance(self.design, Dense):
+            self.design = Dense(self.design.array, n_jobs)
+        else:
+            self.design.n_threads = n_jobs
         return Problem(self.design, self.y, self.loss, L1(self.alpha), None, False)
 
     def touch(self) -> None:

@@ -205,7 +205,7 @@ largest change of the last one times its curvature.)");
         "step"_a, "moves"_a,
         R"(Conjugate gradients, scaled by ``diagonal``, on the quadratic of ``descend_columns`` for the
 columns at positions ``order``, whose gradient is ``slope``: ``step`` is where it vanishes.
-``centred``: with an intercept. ``moves`` (n) is room to work. Ends after ``n_turns``
+``centred``: with an intercept. ``moves`` (n) becomes Z ``step``. Ends after ``n_turns``
 products, or when the squared residual has fallen to the share ``fall``; returns the number
 of products.)");
     m.def("descend_async", &async, "starts"_a, "rows"_a, "values"_a.none(), "scale"_a, "l1"_a,

@@ -126,8 +126,9 @@ bool faces_are_right(std::size_t n, bool centred) {
     std::vector<double> step(at.size());
     const Face face{at.data(), at.size(), diagonal.data(), bins.h.data(), 0.1, centred};
     if (face_step(Z, face, slope.data(), 500, 1e-28, step.data(), e.data()) == 0) return false;
-    curved_moves(Z, face, step.data(), e.data());
-    double worst = 0.0;
+    double worst = 0.0, mean = 0.0, mass = 0.0;
+    for (std::size_t i = 0; i < n && centred; ++i) mass += bins.h[i], mean += bins.h[i] * e[i];
+    for (std::size_t i = 0; i < n; ++i) e[i] = bins.h[i] * (e[i] - (centred ? mean / mass : 0.0));
     for (std::size_t k = 0; k < at.size(); ++k) {
         const double product = column_sum(Z, static_cast<std::size_t>(at[k]), e.data());
         worst =

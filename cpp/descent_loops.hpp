@@ -33,6 +33,13 @@ using SparseMove = void(const std::uint32_t* rows, const T* values, const double
 using SweepGram = double(const double* hessian, std::size_t p, const double* l1, const double* l2,
                          double* w, double* gradient);
 
+// For sparse rows, those of row i name columns[starts[i] .. starts[i + 1]): moves = Z x, and
+// product
+// += Z' diag(h) Z x. Without values they are all 1.
+using RowProducts = void(const std::int64_t* starts, const std::uint32_t* columns,
+                         const double* values, const double* curvature, std::size_t n,
+                         const double* x, double* moves, double* product);
+
 template <class T>
 struct ColumnLoops {
     DenseSlope<T>* dense_slope;
@@ -44,6 +51,7 @@ struct DescentLoops {
     ColumnLoops<float> f32;
     ColumnLoops<double> f64;
     SweepGram* sweep_gram;
+    RowProducts* row_products;
 };
 
 }  // namespace mercer

@@ -97,6 +97,19 @@ double sweep_gram(const double* hessian, std::size_t p, const double* l1, const 
     return largest;
 }
 
+void row_products(const std::int64_t* starts, const std::uint32_t* columns, const double* values,
+                  const double* curvature, std::size_t n, const double* x, double* moves,
+                  double* product) {
+    for (std::size_t i = 0; i < n; ++i) {
+        const std::uint32_t* at = columns + starts[i];
+        const double* weights = values ? values + starts[i] : nullptr;
+        const auto count = static_cast<std::size_t>(starts[i + 1] - starts[i]);
+        moves[i] = sparse_slope(at, weights, x, count);
+        sparse_move(at, weights, nullptr, curvature ? curvature[i] * moves[i] : moves[i], product,
+                    count);
+    }
+}
+
 template <class T>
 constexpr ColumnLoops<T> columns = {dense_slope<T>, dense_move<T>, sparse_slope<T>, sparse_move<T>};
 
@@ -104,6 +117,6 @@ constexpr ColumnLoops<T> columns = {dense_slope<T>, dense_move<T>, sparse_slope<
 
 extern const DescentLoops MERCER_JOIN(descent_loops_, MERCER_LEVEL);
 const DescentLoops MERCER_JOIN(descent_loops_, MERCER_LEVEL) = {columns<float>, columns<double>,
-                                                                sweep_gram};
+                                                                sweep_gram, row_products};
 
 }  // namespace mercer

@@ -17,6 +17,7 @@ from mercer.penalties import L1, L2, ElasticNet
 from mercer.problem import Problem, dual_gap
 from mercer.solvers import CoordinateDescent, path
 from mercer.solvers.coordinate import descent
+from mercer.solvers.coordinate.columns import DenseColumns
 from mercer.solvers.coordinate.costs import Work
 
 N = 120
@@ -152,6 +153,29 @@ def test_outputs_are_solved_each_as_if_alone(loss, rng):
             alone = Problem(design, y[:, k], loss, problem.penalty)
             found = CoordinateDescent(tol=1e-10).solve(alone)
             assert alone.value(result.coef[:, k]) <= found.trace[-1].objective * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_outputs_with_squared_loss_look_at_the_columns_together(weighted, rng, monkeypatch):
+    n, k = 60, 5
+    Z, Y = rng.normal(size=(n, 200)), rng.normal(size=(n, k))
+    weights = rng.uniform(0.5, 2.0, size=n) if weighted else None
+    shapes, rmatvec = [], DenseColumns.rmatvec
+    watched = lambda self, v: shapes.append(v.shape) or rmatvec(self, v)  # noqa: E731
+    monkeypatch.setattr(DenseColumns, "rmatvec", watched)
+    formed, products = [], DenseColumns.products
+    counted = lambda self, *ids: formed.append(len(ids)) or products(self, *ids)  # noqa: E731
+    monkeypatch.setattr(DenseColumns, "products", counted)
+    solver = CoordinateDescent(tol=1e-10)
+    joint = solver.solve(Problem(Dense(Z), Y, Squared(), L1(0.05), weights))
+    together, n_products = max(len(s) for s in shapes), len(formed)
+    assert together == 2
+    assert (n, k) in shapes
+    formed.clear()
+    alone = [solver.solve(Problem(Dense(Z), y, Squared(), L1(0.05), weights)) for y in Y.T]
+    np.testing.assert_allclose(joint.coef, np.stack([a.coef for a in alone], axis=1), atol=1e-5)
+    assert joint.n_iter <= max(a.n_iter for a in alone) + 1
+    assert n_products < len(formed)
 
 
 def test_weights_count_rows(rng):

@@ -128,11 +128,12 @@ def test_a_face_step_solves_the_equations_of_the_columns(centred, curved, rng):
     z = 0.5 * Z.toarray()[:, at]
     moves = z - (rows @ z) / np.sum(rows) if centred else z
     hessian = moves.T @ (rows[:, None] * moves) / n + 0.01 * np.eye(3)
-    slope, step = rng.normal(size=3), np.empty(3)
+    slope, step, moved = rng.normal(size=3), np.empty(3), np.empty(n)
     lists = (Z.indptr.astype(np.int64), Z.indices.astype(np.uint32), Z.data, 0.5)
     quadratic = (at, 0.01, centred, np.diag(hessian).copy(), slope, h)
-    _core.face_step(*lists, *quadratic, 20, 1e-28, step, np.empty(n))
+    _core.face_step(*lists, *quadratic, 20, 1e-28, step, moved)
     np.testing.assert_allclose(step, -np.linalg.solve(hessian, slope), rtol=1e-9)
+    np.testing.assert_allclose(moved, z @ step, atol=1e-12 * np.max(np.abs(moved)))
 
 
 def test_sweeps_without_waiting_keep_slopes_that_belong_to_the_weights(rng):

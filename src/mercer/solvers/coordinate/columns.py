@@ -21,6 +21,7 @@ _LARGEST = 2**24  # curvature of a block as an integer
 _FINEST = np.uint16(2**16 - 1)  # curvature of a row that is sorted
 _TINY = float(np.finfo(np.float64).tiny)
 _POOL = 1000  # columns whose Gram matrix is cached even where fewer are asked for
+_SHARED = 3000  # most columns of a Gram matrix that outputs share (72 MB)
 
 
 class SparseColumns(Columns):
@@ -152,6 +153,8 @@ class ColumnLists:
 
     def curvatures(self, h: NDArray[np.float64] | None, n: int) -> NDArray[np.float64]:
         """(1/n) Σ h z² of every column."""
+        if h is None and self.values is None:
+            return self.scale**2 / n * np.diff(self.starts)
         each = np.full(len(self.rows), self.scale**2)
         if self.values is not None:
             each *= self.values**2
@@ -183,7 +186,7 @@ def _of_bins(columns: BinColumns, ids: NDArray, kept: NDArray | None) -> ColumnL
     design = columns.design
     n_rows = columns.n if kept is None else len(kept)
     n_grids = min(design.n_grids, len(ids))
-    check_memory(4.0 * n_grids * n_rows, "the columns at work", "raise alpha")
+    check_memory(8.0 * n_grids * n_rows, "the columns at work", "raise alpha")
     starts = np.empty(len(ids) + 1, dtype=np.int64)
     rows = np.empty(n_grids * n_rows, dtype=np.uint32)
     order = None if kept is None else kept.astype(np.uint32)
@@ -198,11 +201,13 @@ class GramPool:
     eliminates an intercept without penalty from a quadratic.
 
     ``curvature`` are the weights of the rows as asked for, ``Columns.curvature`` those used.
+    ``shared``, by outputs that take turns: none is forgotten, unless there are too many columns.
     """
 
-    def __init__(self, columns: Columns, centred: bool):
+    def __init__(self, columns: Columns, centred: bool, shared: bool = False):
         self.columns = columns
         self.centred = centred
+        self.shared = shared and columns.n_columns <= _SHARED
         self._place = np.full(columns.n_columns, -1)
         self._ids = np.zeros(0, dtype=np.int64)
         self._gram = np.zeros((0, 0))
@@ -249,13 +254,18 @@ class GramPool:
             self._means[new] = self.columns.means(new)
         return self._means[ids] / self._mass
 
+    def hold(self, ids: NDArray) -> None:
+        """Have the Gram matrix of these columns: one pass for outputs that will ask for parts."""
+        new = ids[self._place[ids] < 0]
+        if len(new):
+            self._add(new)
+
     def gram(self, ids: NDArray) -> tuple[NDArray, NDArray[np.float64]]:
         """The columns in the order of the cache, and their Gram matrix, not to be written to."""
         new = ids[self._place[ids] < 0]
-        if len(self._ids) + len(new) > max(_POOL, 2 * len(ids)):
+        if not self.shared and len(self._ids) + len(new) > max(_POOL, 2 * len(ids)):
             self._keep(ids[self._place[ids] >= 0])
-        if len(new):
-            self._add(new)
+        self.hold(new)
         places = np.sort(self._place[ids])
         size = len(self._ids)
         if len(places) == size:

@@ -44,12 +44,12 @@ class Work:
         Only columns of bins are swept: a sweep over dense ones costs what many columns of a Gram
         matrix do.
         """
-        columns, active = output.columns, np.flatnonzero(at.w)
+        columns, active = output.columns, at.active
         if not isinstance(columns, BinColumns) or not len(active):
             return cls(0.0, np.inf)
         h = output.curvature(at)
         n_rows = columns.n if h is None else int(np.count_nonzero(h))
-        sizes = output.problem.mean_squares[active] * n_rows / columns.design.scale**2
+        sizes = columns.norms()[active] ** 2 * n_rows / columns.design.scale**2
         in_active = float(np.sum(sizes))
         entries = in_active * n_wanted / len(active)
         n_new = n_wanted - len(active) if output.loss.quadratic else n_wanted

@@ -48,7 +48,8 @@ class DenseColumns(Columns):
 
     def rmatvec(self, v: NDArray) -> NDArray[np.float64]:
         array, v = self.design.array, v.astype(self.design.dtype, copy=False)
-        return self._sum(lambda rows: array[rows].T @ v[rows], self.n_columns, self.n_columns)
+        shape = (self.n_columns, *v.shape[1:])
+        return self._sum(lambda rows: array[rows].T @ v[rows], self.n_columns, shape)
 
     def _root_mean_squares(self, weights: NDArray | None) -> NDArray[np.float64]:
         rows = slice(None, None, max(1, self.n // _SAMPLE))
@@ -173,7 +174,7 @@ class DenseColumns(Columns):
         self,
         call: Callable[[slice], NDArray],
         width: int,
-        shape: int | tuple[int, int],
+        shape: int | tuple[int, ...],
         n_rows: int | None = None,
         chunk: int = _CHUNK,
     ) -> NDArray[np.float64]:

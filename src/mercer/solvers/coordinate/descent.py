@@ -19,7 +19,8 @@ __all__ = ["DescentSteps", "eso_factor"]
 
 _BATCH = 5  # sweeps of a batch, the first over all columns
 _FEWEST, _MOST = 6, 60  # batches for a model whatever their cost, and most of them
-_TURNS = 30  # conjugate gradients on a face, doubled while its columns stay the same
+_TURNS = 30  # conjugate gradients on a face, doubled while its columns stay nearly the same
+_SAME = 0.01  # share of them that may come and go
 _FALL = 1e-3  # of the squared residual, which is enough
 _CUTS = 4  # quarterings of a step that passes too many changes of sign
 _FLAT = 1e-6  # least diagonal entry that scales a residual, relative to the largest
@@ -119,8 +120,9 @@ class DescentSteps(Steps):
             if largest == 0.0 or excess(sweep.w, gradient, output.l1, output.l2, reach) <= goal:
                 return
             at_work = np.flatnonzero(sweep.w)
-            same = support is not None and np.array_equal(at_work, support)
-            turns = 2 * turns if same else _TURNS
+            if support is not None:
+                changed = np.setxor1d(at_work, support, assume_unique=True)
+                turns = 2 * turns if len(changed) <= _SAME * len(at_work) else _TURNS
             used = self._to_face_minimum(sweep, gradient, at_work, turns)
             spent += batch_work(len(sweep.lists.rows), sweep.lists.n_entries(at_work), used)
             self.slow = batch + 1 >= _FEWEST and spent > self.budget
@@ -136,12 +138,15 @@ class DescentSteps(Steps):
         """
         output, w = self.output, sweep.w[at]
         slope = gradient[at] + output.l2 * w + output.l1 * np.sign(w)
-        step, used = self._face_step(sweep, at, slope, turns)
-        for _ in range(_CUTS):
+        step, moves, used = self._face_step(sweep, at, slope, turns)
+        for cut in range(_CUTS):
             end = w + step
-            end[end * w < 0] = 0.0
+            passed = end * w < 0
+            end[passed] = 0.0
             change = end - w
-            moves = self._centred(sweep, sweep.moves(change, at))
+            if cut or np.any(passed):
+                moves = sweep.moves(change, at)
+            moves = self._centred(sweep, moves)
             curved = sweep.curved(moves)
             rise = float(gradient[at] @ change) + 0.5 * float(moves @ curved) / sweep.n
             rise += output.l1 * float(np.sum(np.abs(end)) - np.sum(np.abs(w)))
@@ -155,12 +160,15 @@ class DescentSteps(Steps):
 
     def _face_step(
         self, sweep: _Sweep, at: NDArray, slope: NDArray, turns: int
-    ) -> tuple[NDArray[np.float64], int]:
-        """The step after which ``slope``, the gradient with respect to these weights, vanishes."""
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], int]:
+        """The step after which ``slope``, the gradient with respect to these weights, vanishes.
+
+        Also the moves of the rows and the conjugate gradients used.
+        """
         diagonal = sweep.curvature[at] + self.output.l2
         diagonal = np.maximum(diagonal, _FLAT * np.max(diagonal, initial=_TINY))
-        ratio, step = sweep.n / len(sweep.slope), np.empty(len(at))
-        room = np.empty(len(sweep.slope))
+        ratio = sweep.n / len(sweep.slope)
+        step, moves = np.empty(len(at)), np.empty(len(sweep.slope))
         used = _core.face_step(
             *sweep.lists.arguments(),
             at,
@@ -172,9 +180,9 @@ class DescentSteps(Steps):
             turns,
             _FALL,
             step,
-            room,
+            moves,
         )
-        return step, used
+        return step, moves, used
 
     def _centred(self, sweep: _Sweep, moves: NDArray) -> NDArray[np.float64]:
         """The moves of the rows when the intercept goes to where the model is least."""

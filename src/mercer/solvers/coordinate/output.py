@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,25 +14,63 @@ from mercer.problem.certificates import dual_values
 from mercer.problem.constants import best_intercept
 from mercer.solvers.coordinate.columns import Columns
 
-__all__ = ["Iterate", "Output"]
+__all__ = ["Iterate", "Output", "look"]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a look at all columns tells of an iterate."""
+
+    gradient: NDArray[np.float64]
+    lean: float
+    bound: float
+    share: float
 
 
 @dataclass
 class Iterate:
-    """Weights with an intercept, the best for them if the loss is convex, and what follows."""
+    """Weights with an intercept, the best for them if the loss is convex, and what follows.
 
+    What takes a look at all columns follows when it is first asked for, or with ``look``.
+    """
+
+    output: Output
     w: NDArray[np.float64]
     intercept: float
     linear: NDArray[np.float64]  # Z w, without the intercept
     objective: float
-    # s_i ℓ'(y_i, u_i), of sum zero with an intercept if the loss is convex, and the gradient of the
-    # mean loss with respect to the weights and to the intercept, 0 if there is none.
-    slopes: NDArray[np.float64]
-    gradient: NDArray[np.float64]
-    lean: float
-    # A lower bound of the minimum, from the dual point share · slopes; −∞ if F is not convex.
-    bound: float
-    share: float
+    a: NDArray[np.float64]  # ℓ'(y_i, u_i), of mean zero with an intercept if the loss is convex
+    slopes: NDArray[np.float64]  # s_i a_i
+
+    @cached_property
+    def seen(self) -> Seen:
+        """What the columns tell."""
+        return _seen([self])[0]
+
+    @property
+    def gradient(self) -> NDArray[np.float64]:
+        """The gradient of the mean loss with respect to the weights."""
+        return self.seen.gradient
+
+    @property
+    def lean(self) -> float:
+        """The derivative of the mean loss with respect to the intercept, 0 if there is none."""
+        return self.seen.lean
+
+    @property
+    def bound(self) -> float:
+        """A lower bound of the minimum, by the dual point share · a; −∞ if F is not convex."""
+        return self.seen.bound
+
+    @property
+    def share(self) -> float:
+        """The share of a that is the dual point."""
+        return self.seen.share
+
+    @cached_property
+    def active(self) -> NDArray[np.int64]:
+        """Columns that have weights."""
+        return np.flatnonzero(self.w)
 
 
 class Output:
@@ -88,13 +127,8 @@ class Output:
         a = loss.gradient(linear + b, problem.y)
         if problem.fit_intercept and loss.convex:
             a = loss.balance(a, problem.y, problem.row_mean)
-        slopes = a.copy()
-        gradient = problem.mean_rows(slopes)  # which multiplies the slopes by the weights
-        lean = float(gradient[-1]) if problem.fit_intercept else 0.0
-        gradient = problem.weights_of(gradient)
-        bound, share = self._bound(a, gradient) if loss.convex else (-np.inf, 0.0)
-        objective = self.objective(w, linear, b)
-        return Iterate(w, b, linear, objective, slopes, gradient, lean, bound, share)
+        slopes = a if self.weights is None else a * self.weights
+        return Iterate(self, w, b, linear, self.objective(w, linear, b), a, slopes)
 
     def curvature(self, at: Iterate) -> NDArray[np.float64] | None:
         """s_i ℓ''(y_i, u_i), or the curvature of a convex model, or None for ones."""
@@ -120,7 +154,7 @@ class Output:
         of_weights = self.problem.penalty.violation(at.w, at.gradient)
         return float(np.hypot(np.linalg.norm(of_weights), at.lean))
 
-    def _bound(self, a: NDArray, gradient: NDArray) -> tuple[float, float]:
+    def bound(self, a: NDArray, gradient: NDArray) -> tuple[float, float]:
         """The best D(share · a) among a few shares, and its share."""
         problem = self.problem
         steepest = float(np.max(np.abs(gradient), initial=0.0))
@@ -134,3 +168,25 @@ class Output:
             (float(dual_values(problem, a, gradient, np.asarray(share))[0]), share)
             for share in sorted(shares)
         )
+
+
+def _seen(iterates: list[Iterate]) -> list[Seen]:
+    """A look at all columns for outputs that share these and the weights of the rows."""
+    several = len(iterates) > 1
+    rows = np.stack([at.a for at in iterates], axis=1) if several else iterates[0].a.copy()
+    sums = iterates[0].output.problem.mean_rows(rows)  # which multiplies the rows by the weights
+    results = []
+    for at, column in zip(iterates, sums.T if several else [sums], strict=True):
+        output = at.output
+        lean = float(column[-1]) if output.problem.fit_intercept else 0.0
+        gradient = np.ascontiguousarray(output.problem.weights_of(column))
+        bound, share = output.bound(at.a, gradient) if output.loss.convex else (-np.inf, 0.0)
+        results.append(Seen(gradient, lean, bound, share))
+    return results
+
+
+def look(iterates: Iterable[Iterate]) -> None:
+    """Look at all columns once for those iterates for which nobody has yet."""
+    new = [at for at in iterates if "seen" not in vars(at)]
+    for at, seen in zip(new, _seen(new) if new else [], strict=True):
+        at.seen = seen

@@ -17,7 +17,7 @@ from mercer.solvers.base import PERFECT, Clock, Result, Solver, State
 from mercer.solvers.coordinate.columns import Columns, GramPool, columns_of
 from mercer.solvers.coordinate.costs import Work
 from mercer.solvers.coordinate.descent import DescentSteps
-from mercer.solvers.coordinate.output import Iterate, Output
+from mercer.solvers.coordinate.output import Iterate, Output, look
 from mercer.solvers.coordinate.steps import NewtonSteps, Steps, room_for
 
 __all__ = ["CoordinateDescent", "path"]
@@ -66,6 +66,10 @@ class _OutputState:
         """Height of F above a stationary value that a relative violation, its root, stands for."""
         return max(violation**2, _LEAST_EXCESS) * self.at.objective
 
+    def better(self, tol: float) -> Iterate | None:
+        """The iterate after the next step, or None."""
+        return None if self.steps is None else self.steps.step(self.at, self.gap, self.goal(tol))
+
     def move(self, to: Iterate) -> None:
         """Go on from there."""
         self.at, self.bound = to, max(self.bound, to.bound)
@@ -93,9 +97,7 @@ class _State(State):
 
     @property
     def n_nonzero(self) -> int:
-        return sum(
-            int(np.count_nonzero(each.at.w)) + (each.at.intercept != 0) for each in self.outputs
-        )
+        return sum(len(each.at.active) + (each.at.intercept != 0) for each in self.outputs)
 
     def judge(self) -> None:
         """Set ``optimality`` from the outputs."""
@@ -169,7 +171,8 @@ class CoordinateDescent(Solver):
     def share(self, problem: Problem, alphas: list[float], clock: Clock) -> tuple[GramPool]:
         """The columns in float64, and the Gram matrices of working sets."""
         with clock.phase("columns"):
-            return (GramPool(columns_of(problem.design), centred=problem.fit_intercept),)
+            shared = problem.loss.quadratic and problem.n_outputs > 1
+            return (GramPool(columns_of(problem.design), problem.fit_intercept, shared),)
 
     def criterion(self, problem: Problem) -> str:
         return "duality gap" if problem.loss.convex else "stationarity"
@@ -183,15 +186,33 @@ class CoordinateDescent(Solver):
                 _start(problem, columns, k, theta.reshape(problem.shape[0], -1)[:, k])
                 for k in range(problem.n_outputs)
             ]
+            look(each.at for each in outputs)
+            for each in outputs:
+                each.bound = each.at.bound
         state = _State(problem=problem, clock=clock, x=theta, outputs=outputs, pool=pool)
         state.judge()
         return state
 
     def step(self, problem: Problem, state: _State) -> None:
-        each = next(o for o in state.outputs if self._is_open(o))
-        each.steps = steps = self._steps(state, each)
-        better = steps.step(each.at, each.gap, each.goal(self.tol))
-        each.n_iter += 1
+        # Outputs go on together where they share the Gram matrix, else one after the other.
+        at_work = [each for each in state.outputs if self._is_open(each)]
+        at_work = at_work if state.pool.shared else at_work[:1]
+        for each in at_work:
+            each.steps = self._steps(state, each)
+            each.n_iter += 1
+        _hold(at_work)
+        better = [each.better(self.tol) for each in at_work]
+        with state.clock.phase("rows"):
+            look(at for at in better if at is not None)
+        for each, at in zip(at_work, better, strict=True):
+            self._move(each, at)
+        state.judge()
+        if not any(map(self._is_open, state.outputs)) and any(o.stalled for o in state.outputs):
+            state.stalled = f"stalled at the limit of {problem.dtype}"
+
+    def _move(self, each: _OutputState, better: Iterate | None) -> None:
+        """Go on from the iterate, or by steps of the other kind, or not at all."""
+        steps = each.steps
         hands_over = isinstance(steps, DescentSteps) and np.isfinite(steps.budget)
         if isinstance(steps, DescentSteps) and hands_over:
             each.toil = np.inf if better is None else each.toil * (_SLOWER if steps.slow else 1.0)
@@ -199,9 +220,6 @@ class CoordinateDescent(Solver):
             each.stalled = not hands_over
         else:
             each.move(better)
-        state.judge()
-        if not any(map(self._is_open, state.outputs)) and any(o.stalled for o in state.outputs):
-            state.stalled = f"stalled at the limit of {problem.dtype}"
 
     def _steps(self, state: _State, each: _OutputState) -> Steps:
         """The steps that improve an output from where it stands."""
@@ -221,7 +239,7 @@ class CoordinateDescent(Solver):
 
     def _choice(self, each: _OutputState) -> tuple[bool, float]:
         """Whether Newton steps are next; else what sweeps may cost before they are."""
-        n_active = int(np.count_nonzero(each.at.w))
+        n_active = len(each.at.active)
         crowded = 2 * n_active > _LARGEST_GRAM
         if self.method != "auto" or crowded:
             return self.method == "newton", np.inf
@@ -247,6 +265,15 @@ class CoordinateDescent(Solver):
             )
 
 
+def _hold(outputs: list[_OutputState]) -> None:
+    """Have the Gram matrix that several outputs share before they take a step each."""
+    newton = [(each, each.steps) for each in outputs if isinstance(each.steps, NewtonSteps)]
+    if len(newton) > 1:
+        each, steps = newton[0]
+        ids = np.concatenate([steps.candidates(each.at) for each, steps in newton])
+        steps.hold(each.at, each.gap, np.unique(ids))
+
+
 def _start(problem: Problem, columns: Columns, index: int, theta: NDArray) -> _OutputState:
     output = Output(problem, columns, index)
     w = np.array(problem.weights_of(theta), dtype=np.float64)
@@ -254,14 +281,14 @@ def _start(problem: Problem, columns: Columns, index: int, theta: NDArray) -> _O
     if output.loss.convex and np.any(w):  # of the model without weights, F is enough
         at, nothing = output.at(w), np.zeros(problem.n_rows)
         without = output.objective(np.zeros(0), nothing, output.best_intercept(nothing))
-        return _OutputState(output, at, max(_TINY, least, without), at.bound)
+        return _OutputState(output, at, max(_TINY, least, without))
     start = output.at(np.zeros(columns.n_columns))
     without = start.objective if output.loss.convex else float(np.linalg.norm(start.gradient))
     if problem.fit_intercept and not output.loss.convex:
         at = output.at(w, b=float(theta[-1]))
     else:
         at = output.at(w) if np.any(w) else start
-    return _OutputState(output, at, max(_TINY, least, without), at.bound)
+    return _OutputState(output, at, max(_TINY, least, without))
 
 
 def path(problem: Problem, alphas: Iterable[float], solver: Solver | None = None) -> list[Result]:

@@ -71,7 +71,7 @@ class Steps:
         """The working set: columns with weights, and about as many of the steepest others."""
         output = self.output
         norms = output.norms
-        active = np.flatnonzero(at.w)
+        active = at.active
         room = room_for(len(active))
         near = np.flatnonzero(np.abs(at.gradient) > _NEAR * output.l1)
         if len(near) < room + len(active):
@@ -171,6 +171,12 @@ class NewtonSteps(Steps):
             return None
         with self.clock.phase("rows"):
             return self.output.at(_spread(ids, end.w, len(at.w)), end.linear, end.intercept)
+
+    def hold(self, at: Iterate, gap: float, ids: NDArray) -> None:
+        """Have the pool make the Gram matrix of these columns at once."""
+        with self.clock.phase("gram"):
+            self._set_curvature(at, gap)
+            self.pool.hold(ids)
 
     def settle(self, at: Iterate, ids: NDArray, gram: NDArray, goal: float, steps: int) -> Iterate:
         """An iterate at most ``goal`` above the minimum over columns ``ids``, all there are here.
