@@ -132,7 +132,9 @@ def test_many_grids_tell_numbers_at_edges_apart_where_float32_does_not(rng):
 
 
 @pytest.mark.parametrize("sparse_rows", [False, True])
-@pytest.mark.parametrize(("n", "n_grids", "k"), [(3, 7, 1), (700, 33, 1), (2300, 4, 3), (70, 6, 19)])
+@pytest.mark.parametrize(
+    ("n", "n_grids", "k"), [(3, 7, 1), (700, 33, 1), (2300, 4, 3), (70, 6, 19)]
+)
 def test_products_without_codes_are_those_of_codes_bit_for_bit(
     rng, dtype, n, n_grids, k, sparse_rows
 ):
