@@ -111,7 +111,7 @@ void check_codes(const Problem& problem, const Points& points, const std::string
         expect(lookup_codes(std::span<const Dictionary>(empty), points, problem.grids, codes.data(),
                             n_threads) == n * n_grids,
                name + ": unknown codes");
-        check_responses(std::span<const Dictionary>(dictionaries), problem, points, codes,
+        check_responses(std::span<const Dictionary>(dictionaries), problem, points, expected,
                         n_threads, name);
         std::vector<std::uint8_t> narrow(n_grids * n);
         hash_codes(points, problem.grids, 100, narrow.data(), n_threads);
