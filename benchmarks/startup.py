@@ -1,7 +1,7 @@
 """Start-up: ``import mercer``, the command line's help, and a small prediction from a model file.
 
 Every command is a process of its own. Beside each stand those that it cannot be faster than: an
-empty Python, and the packages that a prediction needs (scikit-learn, skops, PyArrow). These import
+empty Python, and the packages that a prediction needs (scikit-learn, PyArrow). These import
 pandas and Dask where they are installed: an environment of mercer[cli] alone says most. With
 ``--build`` a wheel is built from these sources too, in an empty folder; its seconds and the size of
 the core are printed.
@@ -24,7 +24,7 @@ from _side_by_side import Benchmark
 
 ROOT = Path(__file__).resolve().parents[1]
 CLI = "from mercer.cli import main; main()"
-NEEDED = "import sklearn.base, sklearn.pipeline, skops.io, pyarrow.csv"
+NEEDED = "import sklearn.base, sklearn.pipeline, pyarrow.csv"
 
 
 def process(code: str, *arguments: object) -> Callable[[], object]:
@@ -59,7 +59,7 @@ def starts(benchmark: Benchmark, folder: Path) -> None:
         cases[f"mercer predict, ten rows, {name}"] = {
             "mercer": process(CLI, "predict", model, few, "--out", out),
             "Python": empty,
-            "scikit-learn, skops, PyArrow": needed,
+            "scikit-learn, PyArrow": needed,
         }
     benchmark.compare("process", cases)
 

@@ -115,15 +115,28 @@ struct Data {
     }
 };
 
+// Parameters of grids of d inputs, without multipliers.
+inline Grids read_grids(Arrays& arrays, std::size_t d, Doubles inverse_widths_, Doubles shifts_) {
+    const Buffer& inverse_widths = arrays.read(inverse_widths_, "inverse_widths", 2);
+    const Buffer& shifts = arrays.read(shifts_, "shifts", 2);
+    const std::size_t count = inverse_widths.extent(0);
+    inverse_widths.expect_shape({count, d});
+    shifts.expect_shape({count, d});
+    return {inverse_widths.data<const double>(), shifts.data<const double>(), nullptr, count, d};
+}
+inline void read_multipliers(Arrays& arrays, Array<Type::u64> multipliers_, Grids& grids) {
+    const Buffer& multipliers = arrays.read(multipliers_, "multipliers", 2);
+    multipliers.expect_shape({grids.count, grids.d});
+    grids.multipliers = multipliers.data<const std::uint64_t>();
+}
+
 // Parameters of some grids, and room for what each row of the data gets in each grid: a code, or a
 // weight, which takes no multipliers.
 struct GridArguments {
     GridArguments(Arrays& arrays, const Data& data, Doubles inverse_widths, Doubles shifts,
-                  Array<Type::u64> multipliers_, Codes codes)
+                  Array<Type::u64> multipliers, Codes codes)
         : GridArguments(arrays, data, inverse_widths, shifts, arrays.write(codes, "codes", 2)) {
-        const Buffer& multipliers = arrays.read(multipliers_, "multipliers", 2);
-        multipliers.expect_shape({grids.count, grids.d});
-        grids.multipliers = multipliers.data<const std::uint64_t>();
+        read_multipliers(arrays, multipliers, grids);
     }
     GridArguments(Arrays& arrays, const Data& data, Doubles inverse_widths, Doubles shifts,
                   Array<Type::f32> weights)
@@ -132,19 +145,13 @@ struct GridArguments {
     Grids grids;
 
   private:
-    GridArguments(Arrays& arrays, const Data& data, Doubles inverse_widths_, Doubles shifts_,
+    GridArguments(Arrays& arrays, const Data& data, Doubles inverse_widths, Doubles shifts,
                   const Buffer& out_)
         : out(out_) {
-        const Buffer& inverse_widths = arrays.read(inverse_widths_, "inverse_widths", 2);
-        const Buffer& shifts = arrays.read(shifts_, "shifts", 2);
         const auto [n, d] = std::visit(
             [](const auto& points) { return std::pair(points.n, points.d); }, data.points);
-        const std::size_t count = inverse_widths.extent(0);
-        inverse_widths.expect_shape({count, d});
-        shifts.expect_shape({count, d});
-        out.expect_shape({count, n});
-        grids = {inverse_widths.data<const double>(), shifts.data<const double>(), nullptr, count,
-                 d};
+        grids = read_grids(arrays, d, inverse_widths, shifts);
+        out.expect_shape({grids.count, n});
     }
 };
 

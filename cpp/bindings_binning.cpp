@@ -2,6 +2,7 @@
 #include "arguments.hpp"
 #include "binning.hpp"
 #include "products.hpp"
+#include "responses.hpp"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -70,6 +71,44 @@ class BinTable {
                 },
                 given.data.points);
         });
+    }
+
+    std::size_t add_matvec(std::size_t first_grid, AnyRows X, Doubles inverse_widths,
+                           Doubles shifts, Array<Type::u64> multipliers, Floats w_, Floats out_,
+                           Threads n_threads) {
+        Arrays arrays;
+        const Data data(arrays, X);
+        return std::visit(
+            [&]<class Points>(const Points& points) {
+                using T = typename Points::Number;
+                constexpr Type type = sizeof(T) == 4 ? Type::f32 : Type::f64;
+                Grids grids = read_grids(arrays, points.d, inverse_widths, shifts);
+                read_multipliers(arrays, multipliers, grids);
+                slice(first_grid, grids.count);
+                if (first_grid % kPassGrids)
+                    throw std::invalid_argument("first_grid must be a multiple of 4; got " +
+                                                std::to_string(first_grid) + ".");
+                const Buffer& w = arrays.read(w_, "w", {type}, 0);
+                const Buffer& out = arrays.write(out_, "out", {type}, w.ndim());
+                const auto expect_length = [&](const Buffer& buffer, std::size_t length) {
+                    if (w.ndim() == 1)
+                        buffer.expect_shape({length});
+                    else
+                        buffer.expect_shape({length, w.width()});
+                };
+                expect_length(out, points.n);
+                const Released released(arrays);
+                const std::shared_lock nobody_inserts(turns_);
+                std::vector<std::int64_t> offsets{0};
+                for (const Dictionary& dictionary : dictionaries_)
+                    offsets.push_back(offsets.back() +
+                                      static_cast<std::int64_t>(dictionary.size()));
+                expect_length(w, static_cast<std::size_t>(offsets.back()));
+                return add_responses(std::span<const Dictionary>(dictionaries_), offsets.data(),
+                                     points, grids, first_grid, w.data<const T>(), w.width(),
+                                     out.data<T>(), n_threads);
+            },
+            data.points);
     }
 
     // Nothing here calls Python while it holds the table: whoever waits for it holds the
@@ -204,6 +243,14 @@ repeat the call with wider codes.)")
             "multipliers"_a, "codes"_a, "n_threads"_a,
             R"(Write the number of every row's bin in every grid, ``n_bins`` of the grid where it is
 unknown; returns how many are.)")
+        .def("add_matvec", &BinTable::add_matvec, "first_grid"_a, "X"_a, "inverse_widths"_a,
+             "shifts"_a, "multipliers"_a, "w"_a, "out"_a, "n_threads"_a,
+             R"(out (n) += Z w over grids ``first_grid``, a multiple of 4, and on, without codes.
+
+Bit-identical to ``binned_matvec`` of the codes that ``lookup`` writes, with missing
+ones, over all grids, whatever the number of threads. w (D) has a number for every bin
+of all grids of the table, or (D, k); w and ``out`` are of the type of the data. Returns
+how many pairs of row and grid have an unknown bin.)")
         .def_prop_ro("n_bins", &BinTable::n_bins, "Number of bins of each grid (a copy).")
         .def("keys", &BinTable::keys,
              "Keys of all bins, grid after grid, each in the order of its numbers.")

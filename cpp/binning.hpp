@@ -25,7 +25,7 @@ struct KeyRun {
 };
 using KeyConsumer = FunctionRef<const KeyRun&>;
 
-constexpr std::size_t kRunRows = 2048;        // keys of a grid kept until they are consumed
+constexpr std::size_t kRunRows = 1024;        // keys of a grid kept until they are consumed
 constexpr std::size_t kMaxGridBlock = 16;     // grids that pass over a tile while it is near
 constexpr std::size_t kFewRows = 10;          // below this, tiles do not pay
 constexpr std::size_t kChunkBytes = 4 << 20;  // of transposed numbers per thread
@@ -101,12 +101,14 @@ class TileWorker {
     void make_plans(const Tiles<T>& tiles, const Grids& grids, std::size_t first_grid,
                     std::size_t n_grids) {
         for (std::size_t g = 0; g < n_grids; ++g)
-            make_plan(plans_[g], grids, first_grid + g, tiles.low(), tiles.high(), scratch_);
+            make_plan(plans_[g], grids, first_grid + g, tiles.low(), tiles.high(), tiles.held(),
+                      scratch_);
     }
 
     TileGrid<T> on_tile(const Tiles<T>& tiles, std::size_t t, std::size_t g) {
         here_.select(plans_[g], tiles.low(t), tiles.high(t));
-        return {tiles.tile(t),      here_.edges.data(), here_.edges.size(),
+        return {tiles.tile(t),      tiles.rounded(t),   here_.edges.data(),
+                here_.edges.size(), here_.close.data(), here_.close.size(),
                 here_.ramps.data(), here_.ramps.size(), here_.base};
     }
 
@@ -153,7 +155,7 @@ void for_each_run(const DensePoints<T>& points, const Grids& grids, int n_thread
     Tiles<T> tiles(points.d, chunk_rows);
     std::vector<TileWorker<T>> workers(threads, TileWorker<T>(points.d, block, chunk_rows));
     for (std::size_t first = 0; first < points.n; first += chunk_rows) {
-        tiles.load(points, first, std::min(chunk_rows, points.n - first), n_threads);
+        tiles.load(points, first, std::min(chunk_rows, points.n - first), grids.count, n_threads);
         parallel_for((grids.count + block - 1) / block, n_threads, [&](std::size_t b, int thread) {
             const std::size_t g = b * block;
             workers[static_cast<std::size_t>(thread)].run(

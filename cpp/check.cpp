@@ -5,6 +5,7 @@
 #include "kernel_block.hpp"
 #include "products.hpp"
 #include "random.hpp"
+#include "responses.hpp"
 
 #include <cmath>
 #include <cstdio>
@@ -62,6 +63,26 @@ struct Problem {
 };
 
 template <class Points>
+void check_responses(std::span<const Dictionary> dictionaries, const Problem& problem,
+                     const Points& points, const std::vector<std::uint32_t>& codes, int n_threads,
+                     const std::string& name) {
+    using T = typename Points::Number;
+    constexpr std::size_t k = 3;
+    std::vector<std::int64_t> offsets{0};
+    for (const Dictionary& dictionary : dictionaries)
+        offsets.push_back(offsets.back() + static_cast<std::int64_t>(dictionary.size()));
+    const auto draws = uniform(9, static_cast<std::size_t>(offsets.back()) * k);
+    const std::vector<T> w(draws.begin(), draws.end());
+    const BinnedMatrix<std::uint32_t> Z{codes.data(), offsets.data(), dictionaries.size(),
+                                        problem.n, false};
+    std::vector<T> expected(problem.n * k), out(problem.n * k);
+    matvec(Z, w.data(), k, expected.data(), 1.0, n_threads);
+    const std::size_t unknown = add_responses(dictionaries, offsets.data(), points, problem.grids,
+                                              0, w.data(), k, out.data(), n_threads);
+    expect(unknown == 0 && out == expected, name + ": responses without codes");
+}
+
+template <class Points>
 void check_codes(const Problem& problem, const Points& points, const std::string& name) {
     const std::size_t n = problem.n, n_grids = problem.grids.count;
     std::vector<std::uint32_t> expected(n_grids * n);
@@ -90,6 +111,8 @@ void check_codes(const Problem& problem, const Points& points, const std::string
         expect(lookup_codes(std::span<const Dictionary>(empty), points, problem.grids, codes.data(),
                             n_threads) == n * n_grids,
                name + ": unknown codes");
+        check_responses(std::span<const Dictionary>(dictionaries), problem, points, expected,
+                        n_threads, name);
         std::vector<std::uint8_t> narrow(n_grids * n);
         hash_codes(points, problem.grids, 100, narrow.data(), n_threads);
         expect(std::all_of(narrow.begin(), narrow.end(), [](auto code) { return code < 100; }),

@@ -76,7 +76,8 @@ class Dictionary {
         constexpr std::size_t most = 1024;
         std::uint16_t away[most];
         for (std::size_t start = 0, piece; start < keys.size(); start += piece) {
-            piece = std::min(std::clamp<std::size_t>(size(), 64, most), keys.size() - start);
+            piece =
+                std::min(std::clamp<std::size_t>(size() / 64 * 64, 64, most), keys.size() - start);
             const auto part = keys.subspan(start, piece);
             const std::size_t count = code_loops<Code>().find_home(
                 part.data(), part.size(), slots_.data(), bits_, codes + start, away);

@@ -130,18 +130,89 @@ void fold_keys(const std::uint64_t* keys, std::size_t count, std::uint32_t n_col
     }
 }
 
-// Without branches: the loads of many keys are under way at once, however large the table.
+// A bit for each lane that is not 0.
+MERCER_INLINE std::uint64_t nonzero_lanes(Vector<std::uint64_t> v) {
+#if defined(__AVX512F__) && !defined(MERCER_PLAIN_VECTORS)
+    return _mm512_test_epi64_mask((__m512i)v, (__m512i)v);
+#elif defined(__AVX2__) && !defined(MERCER_PLAIN_VECTORS)
+    const __m256i zero = _mm256_cmpeq_epi64((__m256i)v, _mm256_setzero_si256());
+    return static_cast<std::uint64_t>(_mm256_movemask_pd((__m256d)zero) ^ 15);
+#else
+    std::uint64_t lane[lanes<std::uint64_t>], bits = 0;
+    store(lane, v);
+    for (int i = 0; i < lanes<std::uint64_t>; ++i) bits |= std::uint64_t{lane[i] != 0} << i;
+    return bits;
+#endif
+}
+
+// The place of the lowest bit of a number that is not 0.
+MERCER_INLINE std::size_t first_bit(std::uint64_t bits) {
+#if defined(__GNUC__)
+    return static_cast<std::size_t>(__builtin_ctzll(bits));
+#else
+    std::size_t place = 0;
+    while (!(bits >> place & 1)) ++place;
+    return place;
+#endif
+}
+
+// Keeps the compiler from computing this number together with others by vectors.
+MERCER_INLINE void keep_scalar([[maybe_unused]] std::uint64_t& number) {
+#if defined(__GNUC__)
+    __asm__("" : "+r"(number));
+#endif
+}
+
+constexpr std::size_t kHomeKeys = 64;  // looked up together
+
+// The numbers of a block of keys, and a bit for each that is not at home. Hashes and comparisons
+// are made by vectors, the loads one by one, which takes less time than gathering; without
+// branches many are under way at once, however large the table.
+template <class Code>
+MERCER_INLINE std::uint64_t find_block(const std::uint64_t* keys, const std::uint64_t* slots,
+                                       int bits, Code* codes) {
+    constexpr std::size_t step = lanes<std::uint64_t>;
+    std::uint64_t homes[kHomeKeys], rests[kHomeKeys];
+    for (std::size_t i = 0; i < kHomeKeys; i += step) {
+        const Keys hash = load(keys + i) * broadcast(hash_of_key(1));
+        store(homes + i, hash >> (64 - bits));
+        store(rests + i, hash << bits);
+    }
+    for (std::uint64_t& home : homes) {
+        std::uint64_t slot = slots[home];
+        keep_scalar(slot);
+        home = slot;
+    }
+    const Keys one = broadcast<std::uint64_t>(1);
+    const Keys beyond = broadcast(~std::uint64_t{0} << (bits - 1));
+    std::uint64_t away = 0;
+    for (std::size_t i = 0; i < kHomeKeys; i += step) {
+        const Keys numbers = (load(homes + i) ^ load(rests + i)) - one;
+        store(rests + i, numbers);
+        away |= nonzero_lanes(numbers & beyond) << i;
+    }
+    for (std::size_t i = 0; i < kHomeKeys; ++i) codes[i] = static_cast<Code>(rests[i]);
+    return away;
+}
+
 template <class Code>
 std::size_t find_home(const std::uint64_t* keys, std::size_t count, const std::uint64_t* slots,
                       int bits, Code* codes, std::uint16_t* away) {
-    const std::uint64_t most = std::uint64_t{1} << (bits - 1);
     std::size_t n_away = 0;
-    for (std::size_t i = 0; i < count; ++i) {
-        const std::uint64_t hash = hash_of_key(keys[i]);
-        const std::uint64_t number = (slots[hash >> (64 - bits)] ^ (hash << bits)) - 1;
-        codes[i] = static_cast<Code>(number);
-        away[n_away] = static_cast<std::uint16_t>(i);
-        n_away += number >= most;
+    const auto note = [&](std::size_t start, std::uint64_t found) MERCER_INLINE_BODY {
+        for (; found; found &= found - 1)
+            away[n_away++] = static_cast<std::uint16_t>(start + first_bit(found));
+    };
+    std::size_t i = 0;
+    for (; i + kHomeKeys <= count; i += kHomeKeys)
+        note(i, find_block(keys + i, slots, bits, codes + i));
+    if (i < count) {
+        std::uint64_t last_keys[kHomeKeys] = {};
+        Code last_codes[kHomeKeys];
+        for (std::size_t j = i; j < count; ++j) last_keys[j - i] = keys[j];
+        const std::uint64_t found = find_block(last_keys, slots, bits, last_codes);
+        for (std::size_t j = i; j < count; ++j) codes[j] = last_codes[j - i];
+        note(i, found & ~(~std::uint64_t{0} << (count - i)));
     }
     return n_away;
 }

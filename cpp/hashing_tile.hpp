@@ -9,7 +9,8 @@ namespace mercer {
 namespace {
 
 template <class T>
-void fill_tile(const T* numbers, std::size_t rows, std::size_t d, T* tile, T* low, T* high) {
+void fill_tile(const T* numbers, std::size_t rows, std::size_t d, T* tile,
+               [[maybe_unused]] float* rounded, T* low, T* high) {
     constexpr std::size_t line = 64 / sizeof(T);  // rows that fill one cache line of the tile
     for (std::size_t i0 = 0; i0 < kTileRows; i0 += line) {
         const T* row[line];
@@ -26,6 +27,9 @@ void fill_tile(const T* numbers, std::size_t rows, std::size_t d, T* tile, T* lo
             least = smaller(load(column + i), least);
             most = larger(load(column + i), most);
         }
+        if constexpr (sizeof(T) == 8)
+            for (std::size_t i = 0; i < kTileRows; i += step)
+                store_as(rounded + j * kTileRows + i, load(column + i));
         T lane[2][step];
         store(lane[0], least);
         store(lane[1], most);
@@ -43,29 +47,19 @@ constexpr int kBlockVectors = MERCER_VECTOR_BYTES == 64 ? 16 : 8;
 constexpr std::size_t kBlock = kBlockVectors * lanes<double>;
 static_assert(kTileRows % kBlock == 0);
 
-// The keys of a block, its samples side by side.
-template <class T>
-struct BlockKeys;
-template <>
-struct BlockKeys<double> {
-    Keys sum[kBlockVectors];
-};
-// The two halves of keys are kept apart where a comparison of floats makes masks of 32 bits.
-template <>
-struct BlockKeys<float> {
+// The keys of a block, its samples side by side. Their halves are kept apart: a comparison of
+// float32 makes masks of 32 bits.
+struct BlockKeys {
     Halves low[kBlockVectors / 2], high[kBlockVectors / 2];
 };
 
-MERCER_INLINE void start(BlockKeys<float>& keys, std::uint64_t base) {
+MERCER_INLINE void start(BlockKeys& keys, std::uint64_t base) {
     for (Halves& low : keys.low) low = broadcast(static_cast<std::uint32_t>(base));
     for (Halves& high : keys.high) high = broadcast(static_cast<std::uint32_t>(base >> 32));
 }
-MERCER_INLINE void start(BlockKeys<double>& keys, std::uint64_t base) {
-    for (Keys& sum : keys.sum) sum = broadcast(base);
-}
 
 // Counts an edge where it is crossed.
-MERCER_INLINE void add_edge(BlockKeys<float>& keys, const float* x, const Edge<float>& edge) {
+MERCER_INLINE void add_edge(BlockKeys& keys, const float* x, const Edge<float>& edge) {
     const Vector<float> threshold = broadcast(edge.threshold);
     const Halves low = broadcast(static_cast<std::uint32_t>(edge.multiplier));
     const Halves high = broadcast(static_cast<std::uint32_t>(edge.multiplier >> 32));
@@ -75,12 +69,17 @@ MERCER_INLINE void add_edge(BlockKeys<float>& keys, const float* x, const Edge<f
         keys.high[v] = add_where_at_least(keys.high[v], numbers, threshold, high);
     }
 }
-MERCER_INLINE void add_edge(BlockKeys<double>& keys, const double* x, const Edge<double>& edge) {
+MERCER_INLINE void add_edge(BlockKeys& keys, const double* x, const Edge<double>& edge) {
     const Vector<double> threshold = broadcast(edge.threshold);
-    const Keys multiplier = broadcast(edge.multiplier);
-    for (int v = 0; v < kBlockVectors; ++v)
-        keys.sum[v] = add_halves(
-            keys.sum[v], at_least<Keys>(load(x + v * lanes<double>), threshold) & multiplier);
+    const Halves low = broadcast(static_cast<std::uint32_t>(edge.multiplier));
+    const Halves high = broadcast(static_cast<std::uint32_t>(edge.multiplier >> 32));
+    for (int v = 0; v < kBlockVectors / 2; ++v, x += lanes<float>) {
+        const Keys crossed[2] = {at_least<Keys>(load(x), threshold),
+                                 at_least<Keys>(load(x + lanes<double>), threshold)};
+        const Halves mask = low_halves(crossed);
+        keys.low[v] += mask & low;
+        keys.high[v] += mask & high;
+    }
 }
 
 // The codes of a block in float64, one in either half of each lane.
@@ -90,14 +89,6 @@ MERCER_INLINE void exact_codes(const T* x, const Ramp& ramp, Keys* pairs) {
     const Vector<double> shift = broadcast(ramp.shift);
     for (int v = 0; v < kBlockVectors; ++v)
         pairs[v] = paired_codes(widen(x + v * lanes<double>), inverse_width, shift);
-}
-
-MERCER_INLINE void add_ramp(BlockKeys<double>& keys, const double* x, const Ramp& ramp) {
-    const Keys multiplier = broadcast(ramp.multiplier);
-    Keys pairs[kBlockVectors];
-    exact_codes(x, ramp, pairs);
-    for (int v = 0; v < kBlockVectors; ++v)
-        keys.sum[v] = add_halves(keys.sum[v], multiply_halves(pairs[v], multiplier));
 }
 
 // Codes in float32; false if one of them might differ from the code in float64. The nearest integer
@@ -117,9 +108,10 @@ MERCER_INLINE bool quick_codes(const float* x, const Ramp& ramp, Halves* codes) 
     return !any_above(furthest, ramp.margin);
 }
 
-MERCER_INLINE void add_ramp(BlockKeys<float>& keys, const float* x, const Ramp& ramp) {
+template <class T>
+MERCER_INLINE void add_ramp(BlockKeys& keys, const float* rounded, const T* x, const Ramp& ramp) {
     Halves codes[kBlockVectors / 2];
-    if (!quick_codes(x, ramp, codes)) {
+    if (!quick_codes(rounded, ramp, codes)) {
         Keys pairs[kBlockVectors];
         exact_codes(x, ramp, pairs);
         for (int v = 0; v < kBlockVectors / 2; ++v) codes[v] = low_halves(pairs + 2 * v);
@@ -132,10 +124,7 @@ MERCER_INLINE void add_ramp(BlockKeys<float>& keys, const float* x, const Ramp& 
     }
 }
 
-MERCER_INLINE void finish(const BlockKeys<double>& keys, std::uint64_t* out) {
-    for (int v = 0; v < kBlockVectors; ++v) store(out + v * lanes<double>, keys.sum[v]);
-}
-MERCER_INLINE void finish(const BlockKeys<float>& keys, std::uint64_t* out) {
+MERCER_INLINE void finish(const BlockKeys& keys, std::uint64_t* out) {
     std::uint32_t low[kBlock], high[kBlock];
     for (int v = 0; v < kBlockVectors / 2; ++v) {
         store(low + v * lanes<float>, keys.low[v]);
@@ -149,19 +138,23 @@ MERCER_INLINE void finish(const BlockKeys<float>& keys, std::uint64_t* out) {
 template <class T, class Finish>
 MERCER_INLINE void for_each_block(const TileGrid<T>& grid, std::size_t rows, Finish finish) {
     for (std::size_t row = 0; row < rows; row += kBlock) {
-        BlockKeys<T> keys;
+        BlockKeys keys;
         start(keys, grid.base);
         for (std::size_t e = 0; e < grid.n_edges; ++e)
-            add_edge(keys, grid.tile + grid.edges[e].input * kTileRows + row, grid.edges[e]);
-        for (std::size_t r = 0; r < grid.n_ramps; ++r)
-            add_ramp(keys, grid.tile + grid.ramps[r].input * kTileRows + row, grid.ramps[r]);
+            add_edge(keys, grid.rounded + grid.edges[e].input * kTileRows + row, grid.edges[e]);
+        for (std::size_t e = 0; e < grid.n_close; ++e)
+            add_edge(keys, grid.tile + grid.close[e].input * kTileRows + row, grid.close[e]);
+        for (std::size_t r = 0; r < grid.n_ramps; ++r) {
+            const std::size_t at = grid.ramps[r].input * kTileRows + row;
+            add_ramp(keys, grid.rounded + at, grid.tile + at, grid.ramps[r]);
+        }
         finish(keys, row);
     }
 }
 
 template <class T>
 void hash_tile(const TileGrid<T>& grid, std::size_t rows, std::uint64_t* keys) {
-    for_each_block(grid, rows, [&](const BlockKeys<T>& block, std::size_t row) MERCER_INLINE_BODY {
+    for_each_block(grid, rows, [&](const BlockKeys& block, std::size_t row) MERCER_INLINE_BODY {
         finish(block, keys + row);
     });
 }
@@ -174,13 +167,7 @@ inline int exact_log2(std::uint32_t n) {
 }
 
 template <class Code>
-MERCER_INLINE void fold(const BlockKeys<double>& keys, std::uint32_t n_columns, Code* codes) {
-    std::uint64_t block[kBlock];
-    finish(keys, block);
-    fold_keys(block, kBlock, n_columns, codes);
-}
-template <class Code>
-MERCER_INLINE void fold(const BlockKeys<float>& keys, std::uint32_t n_columns, Code* codes) {
+MERCER_INLINE void fold(const BlockKeys& keys, std::uint32_t n_columns, Code* codes) {
     const int bits = exact_log2(n_columns);
     for (int v = 0; v < kBlockVectors / 2; ++v) {
         const Halves mixed = mix_halves(keys.low[v], keys.high[v], broadcast(kMixer));
@@ -200,7 +187,7 @@ MERCER_INLINE void fold(const BlockKeys<float>& keys, std::uint32_t n_columns, C
 
 template <class T, class Code>
 void hash_columns(const TileGrid<T>& grid, std::size_t rows, std::uint32_t n_columns, Code* codes) {
-    for_each_block(grid, rows, [&](const BlockKeys<T>& block, std::size_t row) MERCER_INLINE_BODY {
+    for_each_block(grid, rows, [&](const BlockKeys& block, std::size_t row) MERCER_INLINE_BODY {
         fold(block, n_columns, codes + row);
     });
 }

@@ -56,16 +56,23 @@ using HashRow = std::uint64_t(const double* x, const double* inverse_widths, con
                               const std::uint64_t* multipliers, std::size_t d, std::int32_t* codes);
 
 // Turns `rows` rows of d numbers into a tile: kTileRows numbers per input, the last row repeated as
-// often as it takes; and the smallest and the largest number of each input.
+// often as it takes; and the smallest and the largest number of each input. Of float64 also the
+// tile rounded to float32.
 template <class T>
-using FillTile = void(const T* numbers, std::size_t rows, std::size_t d, T* tile, T* low, T* high);
+using FillTile = void(const T* numbers, std::size_t rows, std::size_t d, T* tile, float* rounded,
+                      T* low, T* high);
 
-// What one grid does to a tile; `base` is the key of a sample that crosses nothing.
+// What one grid does to a tile; `base` is the key of a sample that crosses nothing. Rounding keeps
+// the order of numbers: a rounded one compares with a rounded threshold as they did before, unless
+// the two are equal. Edges of float64 where that may be are `close`, all others compare float32.
 template <class T>
 struct TileGrid {
     const T* tile;
-    const Edge<T>* edges;
+    const float* rounded;  // the tile in float32
+    const Edge<float>* edges;
     std::size_t n_edges;
+    const Edge<T>* close;
+    std::size_t n_close;
     const Ramp* ramps;
     std::size_t n_ramps;
     std::uint64_t base;

@@ -13,6 +13,7 @@
 
 #include "isa.hpp"
 #include "points.hpp"
+#include "rounded.hpp"
 
 namespace mercer {
 
@@ -69,7 +70,8 @@ T smallest_with_code(double code, double inverse_width, double shift, T low, T h
 
 template <class T>
 struct Plan {
-    std::vector<Edge<T>> edges;
+    std::vector<Edge<float>> edges;
+    std::vector<Edge<T>> close;  // edges of float64 that need comparing in it: see TileGrid
     std::vector<Ramp> ramps;
     std::uint64_t base = 0;  // the key of a sample that crosses nothing
 };
@@ -80,18 +82,18 @@ struct PlanScratch {
     std::vector<std::int32_t> low, high;
 };
 
-// Beyond this many edges it is cheaper to compute a code than to count it.
-template <class T>
-constexpr std::int64_t kMaxEdges = sizeof(T) == 4 ? 6 : 3;
+constexpr std::int64_t kMaxEdges = 6;  // beyond these it is cheaper to compute a code than to count
 
+// `held` are the numbers of the chunk.
 template <class T>
 void make_plan(Plan<T>& plan, const Grids& grids, std::size_t g, const double* low,
-               const double* high, PlanScratch& scratch) {
+               const double* high, const RoundedNumbers<T>& held, PlanScratch& scratch) {
     HashRow* const hash_row = exact_loops().hash_row;
     const double* inverse_widths = grids.inverse_widths + g * grids.d;
     const double* shifts = grids.shifts + g * grids.d;
     const std::uint64_t* multipliers = grids.multipliers + g * grids.d;
     plan.edges.clear();
+    plan.close.clear();
     plan.ramps.clear();
     plan.base = hash_row(low, inverse_widths, shifts, multipliers, grids.d, scratch.low.data());
     hash_row(high, inverse_widths, shifts, multipliers, grids.d, scratch.high.data());
@@ -99,7 +101,7 @@ void make_plan(Plan<T>& plan, const Grids& grids, std::size_t g, const double* l
         const std::int64_t first = scratch.low[j], crossed = scratch.high[j] - first;
         if (crossed == 0) continue;
         const auto input = static_cast<std::uint32_t>(j);
-        if (crossed > kMaxEdges<T> || crossed < 0) {
+        if (crossed > kMaxEdges || crossed < 0) {
             plan.ramps.push_back({inverse_widths[j], shifts[j], multipliers[j], input, -1.0f});
             const auto minus_first = 0u - static_cast<std::uint32_t>(scratch.low[j]);
             plan.base = add_packed(plan.base, multiply_packed(minus_first, multipliers[j]));
@@ -109,23 +111,26 @@ void make_plan(Plan<T>& plan, const Grids& grids, std::size_t g, const double* l
         for (std::int64_t code = first + 1; code <= first + crossed; ++code) {
             const T threshold = smallest_with_code(static_cast<double>(code), inverse_widths[j],
                                                    shifts[j], below, static_cast<T>(high[j]));
-            plan.edges.push_back({threshold, input, multipliers[j]});
+            const auto rounded = static_cast<float>(threshold);
+            if (held.may_be(j, rounded))
+                plan.close.push_back({threshold, input, multipliers[j]});
+            else
+                plan.edges.push_back({rounded, input, multipliers[j]});
         }
     }
 }
 
-// The edges that cut one tile. Those below its whole range are crossed by every sample: they go
-// into the base.
-template <class T>
-std::uint64_t select_edges(const Plan<T>& plan, const T* low, const T* high,
-                           std::vector<Edge<T>>& selected) {
-    selected.resize(plan.edges.size());
-    std::uint64_t base = plan.base;
+// The edges that cut one tile, and `base` with the multipliers of those below its whole range:
+// these are crossed by every sample.
+template <class T, class E>
+std::uint64_t select_edges(const std::vector<Edge<E>>& edges, const T* low, const T* high,
+                           std::uint64_t base, std::vector<Edge<E>>& selected) {
+    selected.resize(edges.size());
     std::size_t count = 0;
-    for (const Edge<T>& edge : plan.edges) {
-        const bool passed = edge.threshold <= low[edge.input];
+    for (const Edge<E>& edge : edges) {
+        const bool passed = edge.threshold <= static_cast<E>(low[edge.input]);
         selected[count] = edge;
-        count += !passed && edge.threshold <= high[edge.input];
+        count += !passed && edge.threshold <= static_cast<E>(high[edge.input]);
         base = add_packed(base, passed ? edge.multiplier : 0);
     }
     selected.resize(count);
@@ -133,12 +138,12 @@ std::uint64_t select_edges(const Plan<T>& plan, const T* low, const T* high,
 }
 
 // Half less the error of float32 in x * inverse_width - shift - 1/2 for x between low and high; -1
-// if that is not known to be small. Counted in units of 2^-24, the inverse width and its product
-// with x are off by |x| * inverse_width, the shift by |shift| + 1/2, the difference by both; twice
-// that leaves room for the rounding in float64.
+// if that is not known to be small. Counted in units of 2^-24, x, the inverse width and their
+// product are off by |x| * inverse_width, the shift by |shift| + 1/2, the difference by both; what
+// is more leaves room for the rounding in float64.
 inline float float32_margin(const Ramp& ramp, double low, double high) {
     const double most = std::max(std::abs(low), std::abs(high)) * ramp.inverse_width;
-    const double error = (most + std::abs(ramp.shift) + 1) * 0x1p-22;
+    const double error = (1.25 * most + std::abs(ramp.shift) + 1) * 0x1p-22;
     const bool ordinary = ramp.inverse_width > 0x1p-100 && ramp.inverse_width < 0x1p100;
     return ordinary && error < 0.1 ? static_cast<float>(0.5 - error) : -1.0f;
 }
@@ -147,15 +152,16 @@ inline float float32_margin(const Ramp& ramp, double low, double high) {
 template <class T>
 struct TilePlan {
     void select(const Plan<T>& plan, const T* low, const T* high) {
-        base = select_edges(plan, low, high, edges);
+        base = select_edges(plan.edges, low, high, plan.base, edges);
+        base = select_edges(plan.close, low, high, base, close);
         ramps = plan.ramps;
-        if constexpr (sizeof(T) == 4)
-            for (Ramp& ramp : ramps)
-                ramp.margin = float32_margin(ramp, static_cast<double>(low[ramp.input]),
-                                             static_cast<double>(high[ramp.input]));
+        for (Ramp& ramp : ramps)
+            ramp.margin = float32_margin(ramp, static_cast<double>(low[ramp.input]),
+                                         static_cast<double>(high[ramp.input]));
     }
 
-    std::vector<Edge<T>> edges;
+    std::vector<Edge<float>> edges;
+    std::vector<Edge<T>> close;
     std::vector<Ramp> ramps;
     std::uint64_t base = 0;
 };

@@ -19,6 +19,7 @@ struct BinnedMatrix {
     const std::int64_t* offsets;  // (n_grids + 1), the first column of each grid
     std::size_t n_grids, n;
     bool missing;  // whether codes beyond a grid's columns occur: they stand for no entry
+    std::size_t first_grid = 0;  // that `codes` begin with
 
     std::size_t n_columns() const { return first_column(n_grids); }
     std::size_t first_column(std::size_t g) const { return static_cast<std::size_t>(offsets[g]); }
@@ -78,11 +79,29 @@ Pass<Code, Number> make_pass(const BinnedMatrix<Code>& Z, std::size_t g, std::si
     pass.missing = Z.missing;
     pass.far = Z.mean_bins() * table_step * sizeof(Number) * n_grids > kNearBytes;
     for (std::size_t place = 0; place < n_grids; ++place) {
-        pass.codes[place] = Z.codes + (g + place) * Z.n + first_row;
+        pass.codes[place] = Z.codes + (g + place - Z.first_grid) * Z.n + first_row;
         pass.tables[place] = table(g + place, place);
         pass.n_bins[place] = Z.n_bins(g + place);
     }
     return pass;
+}
+
+// sums (rows, k) += Z w over the grids from start to stop and rows from `first` on, w (D, k);
+// `zeros` are k
+template <class Code, class T>
+void add_matvec(const BinnedMatrix<Code>& Z, std::size_t start, std::size_t stop, std::size_t first,
+                std::size_t rows, const T* w, std::size_t k, const T* zeros, T* sums) {
+    for_each_panel(k, Z.mean_bins(), [&](std::size_t q, std::size_t width) {
+        const std::size_t table_bytes = Z.mean_bins() * width * sizeof(T);
+        for_each_pass(start, stop, table_bytes, [&](std::size_t g, std::size_t count) {
+            auto pass = make_pass<const T>(
+                Z, g, count, first, width, k, [&](std::size_t grid, std::size_t) {
+                    return Z.n_bins(grid) == 0 ? zeros : w + Z.first_column(grid) * k + q;
+                });
+            pass.zeros = zeros;
+            gather(pass, rows, sums + q, k);
+        });
+    });
 }
 
 // out (n, k) = scale * Z w, w (D, k)
@@ -100,18 +119,7 @@ void matvec(const BinnedMatrix<Code>& Z, const T* w, std::size_t k, T* out, doub
         const std::size_t first = t * tile, rows = std::min(tile, Z.n - first);
         T* sums = out + first * k;
         std::fill(sums, sums + rows * k, T(0));
-        for_each_panel(k, Z.mean_bins(), [&](std::size_t q, std::size_t width) {
-            const std::size_t table_bytes = Z.mean_bins() * width * sizeof(T);
-            for_each_pass(0, Z.n_grids, table_bytes, [&](std::size_t g, std::size_t count) {
-                auto pass = make_pass<const T>(
-                    Z, g, count, first, width, k, [&](std::size_t grid, std::size_t) {
-                        return Z.n_bins(grid) == 0 ? zeros.data()
-                                                   : w + Z.first_column(grid) * k + q;
-                    });
-                pass.zeros = zeros.data();
-                gather(pass, rows, sums + q, k);
-            });
-        });
+        add_matvec(Z, 0, Z.n_grids, first, rows, w, k, zeros.data(), sums);
         for (std::size_t i = 0; i < rows * k; ++i) sums[i] *= static_cast<T>(scale);
     });
 }

@@ -176,6 +176,18 @@ def _binning() -> Iterator[Call]:
         }  # fmt: skip
 
     yield Call("BinTable.insert", few, writes, of=_table)
+    for data, k in ((_rows, ()), (csr, (3,))):
+        yield Call(
+            "BinTable.add_matvec",
+            lambda data=data, k=k: {
+                "first_grid": 0, **(data() if data is csr else {"X": data()}), **_grids(D),
+                "w": np.ones((int(_table().n_bins.sum()), *k), _rows().dtype),
+                "out": np.zeros((N, *k), _rows().dtype), "n_threads": 2,
+            },
+            frozenset({"out"}),
+            of=_table,
+            takes_csr=data is csr,
+        )  # fmt: skip
     yield Call("BinTable", lambda: {"n_grids": 3})
     yield Call("BinTable.n_bins", dict, of=lambda: _Property(_table()))
     yield Call("BinTable.keys", dict, of=_table)

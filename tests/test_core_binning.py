@@ -118,6 +118,50 @@ def test_lookup_finds_what_was_inserted_and_counts_the_rest(rng, dtype, code_typ
     np.testing.assert_array_equal(table.n_bins, n_bins)
 
 
+def test_many_grids_tell_numbers_at_edges_apart_where_float32_does_not(rng):
+    """Numbers that round to one float32 lie on both sides of edges."""
+    grids = Grids(rng, 40, 2, 0.3)
+    edges = ((np.arange(-3, 4) + grids.shifts[:, :1]) / grids.inverse_widths[:, :1]).ravel()
+    steps = np.arange(-4, 5) * 2.0**-40
+    X = np.column_stack([np.add.outer(edges, steps).ravel(), np.resize([0.0, -0.0, 1e-300], 2520)])
+    _, codes = inserted(grids, X)
+    expected = [numbers_in_order(keys)[0] for keys in grids.keys(X)]
+    np.testing.assert_array_equal(codes, expected)
+    rounded = [numbers_in_order(keys)[0] for keys in grids.keys(X.astype(np.float32))]
+    assert not np.array_equal(codes, rounded)
+
+
+@pytest.mark.parametrize("sparse_rows", [False, True])
+@pytest.mark.parametrize(
+    ("n", "n_grids", "k"), [(3, 7, 1), (700, 33, 1), (2300, 4, 3), (70, 6, 19)]
+)
+def test_products_without_codes_are_those_of_codes_bit_for_bit(
+    rng, dtype, n, n_grids, k, sparse_rows
+):
+    X, grids = rough_data(rng, n, 4, dtype), Grids(rng, n_grids, 4, 0.3)
+    table, _ = inserted(grids, X[: n // 2 + 1])
+    w = rng.normal(size=(int(table.n_bins.sum()), k)).astype(dtype)
+    w = w[:, 0].copy() if k == 1 else w
+    codes = np.empty((n_grids, n), np.uint16)
+    n_unknown = table.lookup(0, X, *grids.arguments, codes, 1)
+    offsets = np.concatenate([[0], np.cumsum(table.n_bins)])
+    expected, out = np.empty((n, *w.shape[1:]), dtype), np.zeros((n, *w.shape[1:]), dtype)
+    _core.binned_matvec(codes, offsets, w, expected, 1.0, True, 1)
+    rows = buffers(sparse.csr_array(X), np.int32) if sparse_rows else X
+    for n_threads in (1, 3):
+        out[...] = 0
+        assert table.add_matvec(0, rows, *grids.arguments, w, out, n_threads) == n_unknown
+        np.testing.assert_array_equal(out, expected)
+    if n_grids > 4:
+        out[...] = 0
+        for start, stop in ((0, 4), (4, n_grids)):
+            part = [parameters[start:stop] for parameters in grids.arguments]
+            table.add_matvec(start, rows, *part, w, out, 2)
+        np.testing.assert_array_equal(out, expected)
+    with pytest.raises(ValueError, match="first_grid must be a multiple of 4; got 1"):
+        table.add_matvec(1, X, *[part[1:2] for part in grids.arguments], w, out, 1)
+
+
 def test_a_table_comes_back_from_its_keys(rng):
     X, grids = rng.normal(size=(400, 3)), Grids(rng, 5, 3)
     table, codes = inserted(grids, X)

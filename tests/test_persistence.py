@@ -10,6 +10,7 @@ import zipfile
 
 import numpy as np
 import pytest
+import skops.io
 from scipy import sparse
 from sklearn.linear_model import Ridge
 from sklearn.preprocessing import FunctionTransformer
@@ -324,3 +325,38 @@ def test_what_watches_fits_is_no_part_of_a_file(tmp_path):
     again = persistence.load(tmp_path / "m.skops")
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
     assert model._skl_callbacks  # the model itself keeps them
+
+
+def parts_of(value, seen):
+    """What an object is made of, written out; objects met twice by the order of first sight."""
+    if isinstance(value, np.ndarray):
+        return str(value.dtype), value.shape, value.tolist()
+    if isinstance(value, dict):
+        return "dict", [(key, parts_of(item, seen)) for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return type(value).__name__, [parts_of(item, seen) for item in value]
+    if not hasattr(value, "__getstate__") or isinstance(value, (str, int, float, type(None), type)):
+        return type(value).__name__, repr(value)
+    if id(value) in seen:
+        return seen[id(value)]
+    seen[id(value)] = len(seen)
+    return type(value).__name__, parts_of(value.__getstate__(), seen)
+
+
+@pytest.mark.parametrize("name", ["binning", "exact", "automatic", "labels"])
+def test_files_of_mercers_own_parts_are_read_as_skops_reads_them(name, rows, tmp_path, monkeypatch):
+    y = rows[:, 0]
+    if name == "automatic":
+        model = mercer.AutoKernelRegressor(time_budget=0.1, n_jobs=1, random_state=0).fit(rows, y)
+    elif name == "labels":
+        labels = np.array(["no", "yes"], dtype=object)[(y > 0).astype(int)]
+        model = KernelClassifier(n_components=8, random_state=0).fit(rows, labels)
+    else:
+        model = KernelRegressor(name, random_state=0).fit(rows, y)
+    path = tmp_path / "m.skops"
+    persistence.save(model, path, target="y", settings={"rows": 120, "none": None, "pair": (1, 2)})
+    theirs = skops.io.loads(path.read_bytes(), trusted=persistence.trusted_types())
+    monkeypatch.setattr(persistence, "_skops", lambda: pytest.fail("skops was asked"))
+    ours = persistence.load_saved(path)
+    assert parts_of(ours, {}) == parts_of(theirs, {})
+    np.testing.assert_array_equal(ours.model.predict(rows), model.predict(rows))

@@ -93,6 +93,25 @@ class BinTable:
         unknown; returns how many are.
         """
 
+    def add_matvec(
+        self,
+        first_grid: int,
+        X: _Rows,
+        inverse_widths: _Float64s,
+        shifts: _Float64s,
+        multipliers: _Uint64s,
+        w: _Floats,
+        out: _Floats,
+        n_threads: int,
+    ) -> int:
+        """out (n) += Z w over grids ``first_grid``, a multiple of 4, and on, without codes.
+
+        Bit-identical to ``binned_matvec`` of the codes that ``lookup`` writes, with missing
+        ones, over all grids, whatever the number of threads. w (D) has a number for every bin
+        of all grids of the table, or (D, k); w and ``out`` are of the type of the data. Returns
+        how many pairs of row and grid have an unknown bin.
+        """
+
     @property
     def n_bins(self) -> _Int64s:
         """Number of bins of each grid (a copy)."""

@@ -186,12 +186,20 @@ class RandomBinning(FeatureSequence):
     def _product_with(self, X, weights):
         if self.kernel_.taper:
             return super()._product_with(X, weights)
-        codes = self._empty_codes(X, self._layout[1])
-        n_unseen = self._bin(X, codes)
         weights = np.ascontiguousarray(weights, dtype=X.dtype)
-        out = np.empty((X.shape[0], *weights.shape[1:]), dtype=X.dtype)
-        how = self._value, n_unseen > 0, self._threads(codes.size * weights[:1].size)
-        _core.binned_matvec(codes, self._layout[0], weights, out, *how)
+        out = np.zeros((X.shape[0], *weights.shape[1:]), dtype=X.dtype)
+        threads = self._threads(self._n_grids * out.size)
+        if self._is_hashed:
+            codes = self._empty_codes(X, self._layout[1])
+            self._bin(X, codes)
+            offsets = self._layout[0]
+            _core.binned_matvec(codes, offsets, weights, out, self._value, False, threads)
+            return out, 0
+        n_unseen, rows = 0, buffers(X)
+        for start, stop in self._batches(0, self._n_grids):
+            given = rows, *self._parameters(start, stop), weights, out, threads
+            n_unseen += self._table.add_matvec(start, *given)
+        out *= self._value
         return out, n_unseen
 
     def _transform(self, X):
@@ -376,7 +384,8 @@ class RandomBinning(FeatureSequence):
 
     @property
     def _grids_at_once(self) -> int:
-        return max(1, _BATCH_BYTES // (_PARAMETER_BYTES * max(1, self.n_features_in_)))
+        fitting = _BATCH_BYTES // (_PARAMETER_BYTES * max(1, self.n_features_in_))
+        return max(4, fitting // 4 * 4)  # the core sums over grids by fours
 
     def _fit_dictionary(self, X: Data) -> NDArray:
         """Codes of the training data, numbering the boxes of each grid as they are met."""

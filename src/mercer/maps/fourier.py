@@ -24,7 +24,9 @@ __all__ = ["RandomFourier"]
 # fewer inputs the threads of BLAS, which spin for a while after every product, slow ours down.
 _WIDE = 128
 _FEW_DRAWN = 2**17  # numbers of frequencies that are kept beside those of all columns
-_FEW_FEATURES = 5000  # of as many inputs at most: what the core has no threads for
+# Products for which the core starts no threads: half a millisecond of one of them. A cosine takes
+# as long as _COSINE products.
+_FEW_PRODUCTS, _COSINE = 2**24, 16
 
 
 @documented(COSINES)
@@ -146,7 +148,7 @@ class RandomFourier(CosineMap):
     def _write(self, X: Matrix, frequencies: NDArray, phases: NDArray | None, out: NDArray) -> None:
         """Write the features of these frequencies into ``out``: pairs if there are no phases."""
         amplitude = self._amplitude
-        is_little = out.size < _FEW_FEATURES and X.shape[1] <= 10
+        is_little = out.size * (X.shape[1] + _COSINE) < _FEW_PRODUCTS
         threads = 1 if is_little else n_threads(self.n_jobs)
         frequencies = frequencies.astype(X.dtype, copy=False)
         if frequencies.size:

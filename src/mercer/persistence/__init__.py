@@ -21,6 +21,7 @@ from mercer._array import check_memory
 from mercer._files import write_atomically
 from mercer._state import State
 from mercer.persistence.audit import SPARSE, WORTH_PACKING, Damaged, foreign_type, kind_of_file
+from mercer.persistence.reading import Other, read
 
 __all__ = [
     "SavedModel",
@@ -277,7 +278,10 @@ def load_saved(path: str | os.PathLike[str]) -> SavedModel:
             f"{path} holds {foreign}, which mercer does not trust, so nothing of it was loaded."
         )
     try:
-        saved = _skops().loads(content, trusted=sorted(own.met | SPARSE))
+        try:
+            saved = read(content, own.met)
+        except Other:
+            saved = _skops().loads(content, trusted=sorted(own.met | SPARSE))
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # content that does not fit its types
