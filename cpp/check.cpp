@@ -127,7 +127,7 @@ void check_products(std::size_t n, std::size_t n_grids, std::size_t k, bool miss
     const auto draws = uniform(5, codes.size());
     for (std::size_t i = 0; i < codes.size(); ++i)
         codes[i] = static_cast<Code>(draws[i] * static_cast<double>(bins + (missing ? 3 : 0)));
-    const BinnedMatrix<Code> Z{codes.data(), offsets.data(), n_grids, n, missing};
+    const BinnedMatrix Z{codes.data(), sizeof(Code), offsets.data(), n_grids, n, missing};
     const auto w_ = uniform(6, n_grids * bins * k), v_ = uniform(7, n * k);
     const std::vector<T> w(w_.begin(), w_.end()), v(v_.begin(), v_.end());
     std::vector<double> Zw(n * k), Zv(n_grids * bins * k), ZZv(n * k);
