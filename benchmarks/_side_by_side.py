@@ -12,7 +12,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +25,50 @@ from mercer import _core
 REST = 0.2
 
 
-def measure(contenders: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
-    """Median seconds of each contender; every repeat runs all of them in turn.
+@dataclass(frozen=True)
+class Row:
+    """One line of the speed table: the seconds of ours and of a peer for the same work.
+
+    ``ours`` and ``theirs`` hold the seconds of interleaved repeats; ``theirs`` is empty where the
+    peer did not run, and ``note`` says why. ``target`` is how many times faster ours has to be,
+    ``threads`` how many ours had, 0 for as many as it takes by itself. A goal in seconds is a peer
+    that always takes so long.
+    """
+
+    work: str
+    ours: tuple[float, ...]
+    peer: str = ""
+    theirs: tuple[float, ...] = ()
+    target: float | None = None
+    threads: int = 1
+    note: str = ""
+
+    @classmethod
+    def goal(cls, work: str, ours: Iterable[float], seconds: float, threads: int = 1) -> Row:
+        """A row that has to take no more than so many seconds."""
+        return cls(work, tuple(ours), "goal", (seconds,), 1.0, threads)
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times longer the peer took, by medians."""
+        if not self.ours or not self.theirs:
+            return None
+        return statistics.median(self.theirs) / statistics.median(self.ours)
+
+    @property
+    def between(self) -> tuple[float, float] | None:
+        """The least and the largest ratio of the repeats."""
+        if self.ratio is None:
+            return None
+        theirs = self.theirs * len(self.ours) if len(self.theirs) == 1 else self.theirs
+        each = [their / our for our, their in zip(self.ours, theirs, strict=False)]
+        return min(each), max(each)
+
+
+def repeated(
+    contenders: Mapping[str, Callable[[], object]], repeats: int
+) -> dict[str, tuple[float, ...]]:
+    """Seconds of every repeat of each contender; every repeat runs all of them in turn.
 
     Between them is a rest: threads of a BLAS go on spinning for a while after its products.
     """
@@ -39,6 +81,12 @@ def measure(contenders: Mapping[str, Callable[[], object]], repeats: int) -> dic
             start = time.perf_counter()
             run()
             seconds[name].append(time.perf_counter() - start)
+    return {name: tuple(values) for name, values in seconds.items()}
+
+
+def measure(contenders: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, float]:
+    """Median seconds of each contender, of repeats as in ``repeated``."""
+    seconds = repeated(contenders, repeats)
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
@@ -82,12 +130,43 @@ def environment() -> dict[str, object]:
 class Target:
     """How many times faster ours has to be, at equal threads.
 
-    ``pairs`` maps the name of a line to the peer and the one of ours that it is about.
+    ``pairs`` maps the name of a line to the peer and the one of ours that it is about; a number at
+    the end of its name is that of its threads, which are ``threads`` otherwise.
     """
 
     title: str
     ratio: float
     pairs: Mapping[str, tuple[str, str]]
+    threads: int = 1
+
+
+def rows_of(target: Target, case: str, seconds: Mapping[str, tuple[float, ...]]) -> Iterator[Row]:
+    """The lines of one case that a target is about."""
+    for line, (peer, own) in target.pairs.items():
+        if own in seconds:
+            last = own.rpartition(" ")[2]
+            threads = int(last) if last.isdigit() else target.threads
+            work, theirs = f"{target.title}: {case}, {line}", seconds.get(peer, ())
+            note = "" if theirs else f"{peer} did not run"
+            yield Row(work, seconds[own], peer, theirs, target.ratio, threads, note)
+
+
+Cases = Mapping[str, Mapping[str, Callable[[], object]]]
+
+
+def rows_of_cases(
+    cases: Mapping[str, Cases], targets: Iterable[Target], repeats: int
+) -> Iterator[Row]:
+    """Measure the contenders that the targets name, title by title and case by case."""
+    targets = list(targets)
+    for title, of_title in cases.items():
+        about = [target for target in targets if target.title == title]
+        named = {name for target in about for pair in target.pairs.values() for name in pair}
+        for case, contenders in of_title.items():
+            wanted = {name: run for name, run in contenders.items() if name in named}
+            seconds = repeated(wanted, repeats) if wanted else {}
+            for target in about:
+                yield from rows_of(target, case, seconds)
 
 
 class Benchmark:
@@ -114,6 +193,7 @@ class Benchmark:
         self.repeats: int = 3 if options.quick else options.repeats
         self._path: Path | None = options.json
         self._records: list[dict[str, object]] = []
+        self._repeats: dict[tuple[str, str], dict[str, tuple[float, ...]]] = {}
         facts = ", ".join(f"{name} {value}" for name, value in environment().items() if value)
         how = how or f"Milliseconds, medians of {self.repeats} repeats."
         self.write(f"{description}\n{facts}\n{how}")
@@ -122,11 +202,12 @@ class Benchmark:
         sys.stdout.write(text + "\n")
         sys.stdout.flush()
 
-    def compare(self, title: str, cases: Mapping[str, Mapping[str, Callable[[], object]]]) -> None:
+    def compare(self, title: str, cases: Cases) -> None:
         """Measure the contenders of each case and print one row per case."""
         rows = []
         for case, contenders in cases.items():
-            seconds = measure(contenders, self.repeats)
+            self._repeats[title, case] = each = repeated(contenders, self.repeats)
+            seconds = {name: statistics.median(values) for name, values in each.items()}
             ratio = ratios(seconds)
             self._records.append(
                 {"title": title, "case": case, "seconds": seconds, "ratios": ratio}
@@ -139,17 +220,12 @@ class Benchmark:
         """Print one row per case and pair: the target, what was reached, the verdict."""
         rows = []
         for target in targets:
-            for record in self._records:
-                ratio = record["ratios"]
-                if record["title"] != target.title or not isinstance(ratio, dict):
-                    continue
-                for line, (peer, own) in target.pairs.items():
-                    reached = ratio.get(f"{peer} / {own}")
-                    if reached is None:
-                        continue
+            for (title, case), seconds in self._repeats.items():
+                for row in rows_of(target, case, seconds) if title == target.title else ():
+                    reached = row.ratio or 0.0
                     rows.append(
                         {
-                            "target / reached": f"{target.title}: {record['case']}, {line}",
+                            "target / reached": row.work,
                             "target": f"{target.ratio:.0f}x",
                             "reached": f"{reached:.1f}x",
                             "verdict": "reached" if reached >= target.ratio else "missed",

@@ -15,7 +15,7 @@ import statistics
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 from threadpoolctl import threadpool_limits
 
-from _side_by_side import environment, table
+from _side_by_side import Row, environment, table
 from mercer import SparseKernelClassifier, _core, datasets
 from mercer.designs import Dense, Design
 from mercer.losses import Logistic, Loss, Sigmoid, SquaredHinge
@@ -83,12 +83,16 @@ def steps(array: NDArray, halves: NDArray, batch: int, n_steps: int) -> dict[str
     }
 
 
-def bandwidth(n: int, p: int, batches: Sequence[int], repeats: int) -> None:
-    """Updates a second, and the share of the memory's speed that they take."""
+Seconds = dict[str, list[float]]
+
+
+def seconds_of_steps(
+    n: int, p: int, batches: Sequence[int], repeats: int
+) -> Iterator[tuple[int, int, NDArray, Seconds]]:
+    """(Rows of a step, steps, the array, seconds of every repeat of reads and steps)."""
     rng = np.random.default_rng(0)
     array = rng.normal(size=(n, p)).astype(np.float32)
     halves = (array.view(np.uint32) >> 16).astype(np.uint16)
-    lines = []
     for batch in batches:
         n_steps = max(1, n // batch)
         runs: dict[str, Callable] = {
@@ -96,12 +100,19 @@ def bandwidth(n: int, p: int, batches: Sequence[int], repeats: int) -> None:
             "read 2": lambda: read(array, 2),
         }
         runs |= steps(array, halves, batch, n_steps)
-        seconds: dict[str, list[float]] = {name: [] for name in runs}
+        seconds: Seconds = {name: [] for name in runs}
         for _ in range(repeats):
             for name, run in runs.items():
                 start = time.perf_counter()
                 run()
                 seconds[name].append(time.perf_counter() - start)
+        yield batch, n_steps, array, seconds
+
+
+def bandwidth(n: int, p: int, batches: Sequence[int], repeats: int) -> None:
+    """Updates a second, and the share of the memory's speed that they take."""
+    lines = []
+    for batch, n_steps, array, seconds in seconds_of_steps(n, p, batches, repeats):
         t = {name: statistics.median(values) for name, values in seconds.items()}
         passes = n_steps * batch / n
         lines.append(
@@ -187,18 +198,21 @@ def race(title: str, problem: Problem, n_jobs: int, loops: int, repeats: int) ->
 # -- rounds of a working set -----------------------------------------------------------------------
 
 
-def rounds(n_rows: int, tols: Sequence[float], repeats: int) -> None:
-    """Seconds of three rounds of 200 features on cod-rna, and the gap they end with."""
+WAYS = [(name, k) for name in ("async", "cd") for k in (1, 2)]
+
+
+def fits_of_rounds(
+    n_rows: int, tols: Sequence[float], repeats: int
+) -> Iterator[tuple[float, dict, dict]]:
+    """(Tolerance, seconds, gaps) of three rounds of 200 features on cod-rna, by way."""
     data = datasets.load("cod-rna-train")
     X = data.X.toarray() if sparse.issparse(data.X) else np.asarray(data.X)
-    ways = [(name, k) for name in ("async", "cd") for k in (1, 2)]
-    lines = []
     for tol in tols:
-        seconds: dict[tuple[str, int], list[float]] = {way: [] for way in ways}
-        gaps: dict[tuple[str, int], list[float]] = {way: [] for way in ways}
+        seconds: dict[tuple[str, int], list[float]] = {way: [] for way in WAYS}
+        gaps: dict[tuple[str, int], list[float]] = {way: [] for way in WAYS}
         for seed in range(100, 100 + repeats):
             rows = np.random.default_rng(seed).permutation(len(X))[:n_rows]
-            for name, k in ways:
+            for name, k in WAYS:
                 fourier = RandomFourier("gaussian", 0.1)
                 model = SparseKernelClassifier(
                     fourier, solver=name, loss="logistic", alpha=1e-4, n_new=200, max_rounds=3,
@@ -210,12 +224,44 @@ def rounds(n_rows: int, tols: Sequence[float], repeats: int) -> None:
                     model.fit(X[rows], data.y[rows])
                 seconds[name, k].append(time.perf_counter() - start)
                 gaps[name, k].append(model.dual_gap_)
+        yield tol, seconds, gaps
+
+
+def rounds(n_rows: int, tols: Sequence[float], repeats: int) -> None:
+    """Seconds of rounds, and the gap they end with."""
+    lines = []
+    for tol, seconds, gaps in fits_of_rounds(n_rows, tols, repeats):
         line = {f"{n_rows} rows of cod-rna": f"tol {tol:g}"}
-        for name, k in ways:
+        for name, k in WAYS:
             t, gap = statistics.median(seconds[name, k]), max(gaps[name, k])
             line[f"{name}, {k} thr."] = f"{t:.2f} s ({gap:.0e})"
         lines.append(line)
     sys.stdout.write("\n" + table(lines) + "\n")
+
+
+# -- lines of the speed table ----------------------------------------------------------------------
+
+
+def speed_rows(quick: bool = False) -> Iterator[Row]:
+    """Lines of the speed table."""
+    n_rows, repeats = (500, 1) if quick else (45_000, 3)
+    for tol, seconds, _ in fits_of_rounds(n_rows, (1e-2, 1e-3), repeats):
+        t = {way: tuple(values) for way, values in seconds.items()}
+        work = f"AsyDSSKL, three rounds of 200 features, {n_rows} rows of cod-rna, tol {tol:g}"
+        yield Row(work, t["async", 2], "its own one thread", t["async", 1], 1 / 0.6, 2)
+        for k in (1, 2):
+            peer = f"coordinate descent, {k} threads"
+            yield Row(work, t["async", k], peer, t["cd", k], 1 / 3, k)
+    for p, target in ((1024, 0.9), (32, None)):
+        n = (10**6 if quick else 10**8) // p
+        [(_, n_steps, _, found)] = seconds_of_steps(n, p, (32,), repeats)
+        t = {name: tuple(values) for name, values in found.items()}
+        work = f"asynchronous steps on 32 rows of {p} float32"
+        for k in (1, 2):
+            reads = tuple(each * n_steps * 32 / n for each in t[f"read {k}"])
+            own = t[f"{k} thread{'s' * (k > 1)}"]
+            yield Row(work, own, f"reads of the rows, {k} threads", reads, target, k)
+        yield Row(work, t["2 threads"], "its own one thread", t["1 thread"], 1.5, 2)
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import ctypes
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from time import perf_counter
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from _shapes import SHAPES, Grids, Shape, as_csr, binned
-from _side_by_side import Benchmark, Target
+from _side_by_side import Benchmark, Cases, Row, Target, rows_of_cases
 from mercer import KernelRegressor, _core
 from mercer.compare.memory import PeakMemory
 
@@ -71,9 +71,10 @@ def compiled_port() -> Callable[..., None] | None:
     return run
 
 
-def bench_codes(benchmark: Benchmark) -> None:
+def cases_of_codes(quick: bool) -> dict[str, Cases]:
+    """Contenders by title and case; those of plain C++ need a compiler."""
     port = compiled_port()
-    n_grids, shrink = 64, 10 if benchmark.quick else 1
+    n_grids, shrink = 64, 10 if quick else 1
     exact, hashed = {}, {}
     for shape in SHAPES:
         n = shape.n // shrink
@@ -91,8 +92,7 @@ def bench_codes(benchmark: Benchmark) -> None:
             plain = {f"C++ {t}": partial(port, X, grids, wide, t) for t in THREADS}
             exact[title] |= plain
             hashed[title] |= plain
-    benchmark.compare(EXACT, exact)
-    benchmark.compare(HASHED, hashed)
+    return {EXACT: exact, HASHED: hashed}
 
 
 def bench_sparse_codes(benchmark: Benchmark) -> None:
@@ -126,9 +126,10 @@ def many_bins(n: int, n_grids: int, bins: int) -> tuple[NDArray, NDArray]:
     return draws.astype(np.uint16), np.arange(n_grids + 1) * bins
 
 
-def bench_products(benchmark: Benchmark) -> None:
+def cases_of_products(quick: bool) -> dict[str, Cases]:
+    """Contenders by product and matrix."""
     rng = np.random.default_rng(0)
-    shrink, n_grids = 10 if benchmark.quick else 1, 128
+    shrink, n_grids = 10 if quick else 1, 128
     products: dict[str, dict] = {"Z w": {}, "Z' v": {}, "Z (Z' v)": {}}
     matrices = {f"{s.name}-shaped": partial(binned, s, s.n // shrink, n_grids) for s in SHAPES}
     matrices["20 000 bins a grid"] = partial(many_bins, 50_000 // shrink, 32, 20_000)
@@ -156,8 +157,7 @@ def bench_products(benchmark: Benchmark) -> None:
                 arguments = codes, offsets, operand, out, 0.1, False
                 contenders = {f"mercer {t}": partial(function, *arguments, t) for t in THREADS}
                 products[product][name] = contenders | {"SciPy": peer}
-    for product, cases in products.items():
-        benchmark.compare(product, cases)
+    return products
 
 
 def bench_fit(benchmark: Benchmark) -> None:
@@ -189,11 +189,25 @@ def bench_fit(benchmark: Benchmark) -> None:
     )
 
 
+def speed_rows(quick: bool = False) -> Iterator[Row]:
+    """Lines of the speed table."""
+    for cases in (cases_of_codes, cases_of_products):
+        yield from rows_of_cases(cases(quick), TARGETS, 2 if quick else 3)
+
+
+def main() -> None:
+    benchmark = Benchmark(
+        "Random binning: codes and products. 'mercer 2' is two threads; SciPy has one."
+    )
+    for title, cases in cases_of_codes(benchmark.quick).items():
+        benchmark.compare(title, cases)
+    bench_sparse_codes(benchmark)
+    for title, cases in cases_of_products(benchmark.quick).items():
+        benchmark.compare(title, cases)
+    bench_fit(benchmark)
+    benchmark.judge(TARGETS)
+    benchmark.finish()
+
+
 if __name__ == "__main__":
-    run = Benchmark("Random binning: codes and products. 'mercer 2' is two threads; SciPy has one.")
-    bench_codes(run)
-    bench_sparse_codes(run)
-    bench_products(run)
-    bench_fit(run)
-    run.judge(TARGETS)
-    run.finish()
+    main()

@@ -6,17 +6,28 @@ environment as well where it does not choose AVX-512 by itself.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
-from _side_by_side import Benchmark, Target
+from _side_by_side import Benchmark, Row, Target, rows_of_cases
 from mercer import _core
 
 THREADS = (1, 2)
+BLOCKS, PAIRS, PRODUCTS = "cosine block", "pairs of cosine and sine", "gaussian kernel product"
+FLOATS = {
+    name: ("scikit-learn", f"mercer {bits}-bit 2")
+    for name, bits in (("float64", 64), ("float32", 32))
+}
+TARGETS = [
+    Target(BLOCKS, 3.0, {"both threads": ("NumPy", "mercer 2")}),
+    Target("gaussian kernel block", 8.0, FLOATS),
+    Target("laplacian kernel block", 20.0, FLOATS),
+    Target(PRODUCTS, 2.0, FLOATS),
+]
 
 
 def numpy_block(X: NDArray, frequencies: NDArray, phases: NDArray, out: NDArray) -> None:
@@ -74,16 +85,13 @@ def kernel_products(quick: bool) -> dict[str, dict[str, Callable[[], object]]]:
     return cases
 
 
-def main() -> None:
-    benchmark = Benchmark(
-        "Random Fourier features and kernels: product and function in one. 'mercer 2' is two "
-        "threads; NumPy's product uses as many as its BLAS likes, its cosine one."
-    )
+def cosines(quick: bool) -> dict[str, dict[str, dict[str, Callable[[], object]]]]:
+    """Cosines, and pairs of cosines and sines, against NumPy's product and functions."""
     rng = np.random.default_rng(0)
     blocks, pairs = {}, {}
     for dtype in (np.float32, np.float64):
         for n, d, m in [(20_000, 54, 1000), (6_000, 780, 1000), (50_000, 8, 500)]:
-            n = n // 10 if benchmark.quick else n
+            n = n // 10 if quick else n
             X = rng.normal(size=(n, d)).astype(dtype)
             frequencies = rng.normal(size=(m, d)).astype(dtype)
             phases = rng.uniform(0, 2 * np.pi, m).astype(dtype)
@@ -97,17 +105,31 @@ def main() -> None:
                 f"mercer {t}": partial(_core.cosine_pairs, X, frequencies, 0.1, wide, t)
                 for t in THREADS
             } | {"NumPy": partial(numpy_pairs, X, frequencies, wide)}
-    benchmark.compare("cosine block", blocks)
-    targets = [Target("cosine block", 3.0, {"both threads": ("NumPy", "mercer 2")})]
-    benchmark.compare("pairs of cosine and sine", pairs)
-    of_kernel = kernel_blocks(benchmark.quick)
-    for name, ratio in (("gaussian", 8.0), ("laplacian", 20.0)):
-        title = f"{name} kernel block"
-        benchmark.compare(title, {k: v for k, v in of_kernel.items() if k.startswith(name)})
-        pair = ("scikit-learn", "mercer 64-bit 2"), ("scikit-learn", "mercer 32-bit 2")
-        targets.append(Target(title, ratio, {"float64": pair[0], "float32": pair[1]}))
-    benchmark.compare("gaussian kernel product", kernel_products(benchmark.quick))
-    benchmark.judge(targets)
+    return {BLOCKS: blocks, PAIRS: pairs}
+
+
+def all_cases(quick: bool) -> dict[str, dict[str, dict[str, Callable[[], object]]]]:
+    """Contenders by title and case."""
+    cases, of_kernel = cosines(quick), kernel_blocks(quick)
+    for name in ("gaussian", "laplacian"):
+        of_name = {case: runs for case, runs in of_kernel.items() if case.startswith(name)}
+        cases[f"{name} kernel block"] = of_name
+    return cases | {PRODUCTS: kernel_products(quick)}
+
+
+def speed_rows(quick: bool = False) -> Iterator[Row]:
+    """Lines of the speed table."""
+    return rows_of_cases(all_cases(quick), TARGETS, 2 if quick else 5)
+
+
+def main() -> None:
+    benchmark = Benchmark(
+        "Random Fourier features and kernels: product and function in one. 'mercer 2' is two "
+        "threads; NumPy's product uses as many as its BLAS likes, its cosine one."
+    )
+    for title, cases in all_cases(benchmark.quick).items():
+        benchmark.compare(title, cases)
+    benchmark.judge(TARGETS)
     benchmark.finish()
 
 

@@ -31,7 +31,7 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.svm import SVC
 
-from _side_by_side import environment, table
+from _side_by_side import Row, environment, table
 from mercer import DoublySGDClassifier, KernelClassifier, datasets
 from mercer.designs import KernelColumns
 from mercer.kernels import Gaussian
@@ -114,29 +114,37 @@ def libsvm(dual: BoxDual, kernel: Gaussian, C: float, X: NDArray, y: NDArray, ca
     return f"> {seconds:.2f} s"
 
 
+def fits_by_default(
+    problem: tuple[BoxDual, Gaussian, NDArray, NDArray], C: float, jobs: list[int], repeats: int
+) -> tuple[dict[str, list[float]], dict[str, NDArray]]:
+    """Seconds of fits of each solver by its own default stopping, in turn, and its weights."""
+    dual, kernel, X, y = problem
+    solvers: dict[str, Callable[[], NDArray]] = {
+        f"mercer, {k} thread{'s' * (k > 1)}": partial(of_mercer, dual, kernel, X, k) for k in jobs
+    }
+    solvers["SVC"] = partial(of_libsvm, SVC(C=C, gamma=kernel.gamma), X, y)
+    if thundersvm is not None:
+        peer = thundersvm.SVC(C=C, gamma=kernel.gamma, n_jobs=1, max_mem_size=200)
+        solvers["ThunderSVM, 1 thread"] = partial(of_libsvm, peer, X, y)
+    seconds: dict[str, list[float]] = {label: [] for label in solvers}
+    found = {}
+    for _ in range(repeats):
+        for label, fit in solvers.items():
+            start = time.perf_counter()
+            found[label] = fit()
+            seconds[label].append(time.perf_counter() - start)
+    return seconds, found
+
+
 def by_default(
     names: list[str], n: int, seed: int, jobs: list[int], repeats: int
 ) -> Iterator[dict[str, str]]:
-    """Fits of each solver by its own default stopping, in turn."""
+    """A table of fits by default."""
     for name in names:
         gamma, C = DATA[name]
         X, y, _, _ = rows_of(name, n, seed)
         dual, kernel = BoxDual.hinge(y, C), Gaussian(gamma)
-        solvers: dict[str, Callable[[], NDArray]] = {
-            f"mercer, {k} thread{'s' * (k > 1)}": partial(of_mercer, dual, kernel, X, k)
-            for k in jobs
-        }
-        solvers["SVC"] = partial(of_libsvm, SVC(C=C, gamma=gamma), X, y)
-        if thundersvm is not None:
-            peer = thundersvm.SVC(C=C, gamma=gamma, n_jobs=1, max_mem_size=200)
-            solvers["ThunderSVM, 1 thread"] = partial(of_libsvm, peer, X, y)
-        seconds: dict[str, list[float]] = {label: [] for label in solvers}
-        found = {}
-        for _ in range(repeats):
-            for label, fit in solvers.items():
-                start = time.perf_counter()
-                found[label] = fit()
-                seconds[label].append(time.perf_counter() - start)
+        seconds, found = fits_by_default((dual, kernel, X, y), C, jobs, repeats)
         for label, b in found.items():
             sums = KernelColumns(X, kernel, X[b != 0]).matvec(b[b != 0])
             time_of = {key: statistics.median(values) for key, values in seconds.items()}
@@ -246,6 +254,22 @@ def gradients(names: list[str], n: int) -> Iterator[dict[str, str]]:
                 "fit": f"{fitted - start:.2f} s",
                 f"predict {len(y_new)}": f"{done - fitted:.2f} s",
             }
+
+
+def speed_rows(quick: bool = False) -> Iterator[Row]:
+    """Lines of the speed table."""
+    for name, (gamma, C) in DATA.items():
+        X, y, _, _ = rows_of(name, 300 if quick else 10_000, 100)
+        problem = BoxDual.hinge(y, C), Gaussian(gamma), X, y
+        seconds, _ = fits_by_default(problem, C, [1, 2], 1 if quick else 2)
+        work = f"support vector machine, {name}, {len(y)} rows, C = {C:g}"
+        for k in (1, 2):
+            ours = tuple(seconds[f"mercer, {k} thread{'s' * (k > 1)}"])
+            yield Row(work, ours, "SVC", tuple(seconds["SVC"]), 2.0, k)
+        theirs = tuple(seconds.get("ThunderSVM, 1 thread", ()))
+        note = "" if theirs else "ThunderSVM is not installed"
+        ours = tuple(seconds["mercer, 1 thread"])
+        yield Row(work, ours, "ThunderSVM", theirs, None, 1, note)
 
 
 def main() -> None:

@@ -9,13 +9,13 @@ is computed afresh in float64, with n·alpha = 0.01 and the default precondition
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from _side_by_side import Benchmark, measure, table
+from _side_by_side import Benchmark, Row, measure, repeated, table
 from mercer.datasets import load
 from mercer.designs import FixedPointKernel, KernelColumns
 from mercer.kernels import Gaussian, Kernel, Laplacian
@@ -79,6 +79,22 @@ def fit(
     coef = np.asarray(result.coef, dtype=np.float64).reshape(n)
     left = y - design.matvec(coef) - _RIDGE * coef
     return seconds, result.n_iter, float(np.linalg.norm(left) / np.linalg.norm(y))
+
+
+def speed_rows(quick: bool = False) -> Iterator[Row]:
+    """Lines of the speed table."""
+    n, data = (500 if quick else 10_000), "covtype-sample"
+    X, _ = rows_of(data, n, 100)
+    v = np.random.default_rng(100).normal(size=len(X)).astype(np.float32)
+    for name, kernel in KERNELS.items():
+        design = KernelColumns(X, kernel(1.0 / X.shape[1]), n_jobs=1)
+        work = {
+            "16 bits": partial(FixedPointKernel(design).matvec, v),
+            "32 bits": partial(design.held().matvec, v),
+        }
+        seconds = repeated(work, 5)
+        title = f"product with a held {name} matrix in 16 bits, {len(X)} rows of {data}"
+        yield Row(title, seconds["16 bits"], "32 bits", seconds["32 bits"], 1.0)
 
 
 def main() -> None:

@@ -7,17 +7,20 @@ rows, s ℓ' + n alpha a, relative to the best constant model; iterations are Ne
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from _side_by_side import Benchmark
+from _side_by_side import Benchmark, Row, repeated
 from mercer import KernelClassifier, LocalKernelClassifier
 from mercer.datasets import load
 
 SETS = ("cod-rna-train", "letter")
+MOST = 5  # times the seconds of the squared loss that others may take
 LOSSES = ("squared", "logistic", "squared_hinge", "smooth_hinge")
 
 
@@ -40,22 +43,45 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=200)
 
 
-def main() -> None:
-    benchmark = Benchmark(__doc__.splitlines()[0], options)
-    given = benchmark.options
-    settings = {"kernel": "gaussian", "tol": given.tol, "n_jobs": given.threads}
-    makers = {
+def makers(tol: float, n_jobs: int) -> dict[str, Callable[..., Any]]:
+    """Machines by name."""
+    settings = {"kernel": "gaussian", "tol": tol, "n_jobs": n_jobs}
+    return {
         "exact": partial(KernelClassifier, "exact", **settings),
         "local": partial(LocalKernelClassifier, random_state=0, **settings),
     }
+
+
+def losses_for(y: NDArray) -> tuple[str, ...]:
+    return LOSSES if len(np.unique(y)) == 2 else ("squared", "logistic", "multinomial")
+
+
+def speed_rows(quick: bool = False) -> Iterator[Row]:
+    """Lines of the speed table."""
+    cases = [(machine, name, 4000) for machine in ("exact", "local") for name in SETS]
+    for machine, name, n in cases:
+        X, y = rows(name, 300 if quick else n, 200)
+        maker = makers(1e-2, 1)[machine]
+        fits = {loss: partial(maker(loss=loss).fit, X, y) for loss in losses_for(y)}
+        with threadpool_limits(1):
+            seconds = repeated(fits, 2)
+        squared = seconds.pop("squared")
+        for loss, each in seconds.items():
+            work = f"{machine} machine: {name}, {len(y)} rows, {loss}"
+            yield Row(work, each, "the squared loss", squared, 1 / MOST)
+
+
+def main() -> None:
+    benchmark = Benchmark(__doc__.splitlines()[0], options)
+    given = benchmark.options
+    made = makers(given.tol, given.threads)
     for machine in given.machines:
         for name in given.sets:
             for n in [300] if benchmark.quick else given.rows:
                 X, y = rows(name, n, given.seed)
                 if len(y) < n:
                     continue
-                names = LOSSES if len(np.unique(y)) == 2 else ("squared", "logistic", "multinomial")
-                models = {loss: makers[machine](loss=loss) for loss in names}
+                models = {loss: made[machine](loss=loss) for loss in losses_for(y)}
                 fits = {"mercer " * (loss == "squared") + loss: partial(model.fit, X, y)
                         for loss, model in models.items()}  # fmt: skip
                 with threadpool_limits(given.threads):

@@ -7,7 +7,7 @@ its time is that of checks and of Python; that of many rows is the core's.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
-from _side_by_side import Benchmark, measure, table
+from _side_by_side import Benchmark, Row, measure, repeated, table
 from mercer import AutoKernelRegressor, KernelRegressor, LocalKernelRegressor, SparseKernelRegressor
 
 N_CALLS = 200  # of one row in a timing
@@ -48,7 +48,7 @@ def models(n: int, seed: int) -> dict[str, Any]:
     return made | {"XGBoost": XGBRegressor(n_jobs=1, random_state=seed)}
 
 
-def repeated(call: Callable[[], object]) -> None:
+def many_times(call: Callable[[], object]) -> None:
     for _ in range(N_CALLS):
         call()
 
@@ -58,6 +58,25 @@ def options(parser: Any) -> None:
     parser.add_argument("--rows", type=int, default=20_000, help="rows of the fit")
     parser.add_argument("--inputs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=100)
+
+
+def speed_rows(quick: bool = False) -> Iterator[Row]:
+    """Lines of the speed table."""
+    n, n_new, repeats = (1000, 2000, 2) if quick else (20_000, 100_000, 5)
+    (X, y), (new, _) = rows(n, 10, 100), rows(n_new, 10, 101)
+    kinds = {kind: model for kind, model in models(n, 100).items() if kind != "ridge"}
+    for kind, model in kinds.items():
+        count = 2000 if kind.startswith("exact") else n
+        model.fit(X[:count], y[:count])
+    one = {k: partial(many_times, partial(m.predict, new[:1])) for k, m in kinds.items()}
+    for kind, seconds in repeated({k: one[k] for k in GOALS}, repeats).items():
+        each = [t / N_CALLS for t in seconds]
+        yield Row.goal(f"prediction of one row, {kind}", each, 1e-6 * GOALS[kind])
+    many = repeated({k: partial(m.predict, new) for k, m in kinds.items()}, repeats)
+    theirs = many.pop("XGBoost", ())
+    note = "" if theirs else "XGBoost is not installed"
+    for kind, seconds in many.items():
+        yield Row(f"prediction of {n_new} rows, {kind}", seconds, "XGBoost", theirs, note=note)
 
 
 def main() -> None:
@@ -75,7 +94,7 @@ def main() -> None:
         fitted[kind] = kinds[kind].fit(X[:count], y[:count])
         benchmark.keep(f"fit of {kind}", seconds_of_fit=round(time.perf_counter() - start, 3))
     fitted = {kind: fitted[kind] for kind in kinds if kind in fitted}
-    one = {k: partial(repeated, partial(m.predict, new[:1])) for k, m in fitted.items()}
+    one = {k: partial(many_times, partial(m.predict, new[:1])) for k, m in fitted.items()}
     ones = measure(one, benchmark.repeats)
     many = measure({k: partial(m.predict, new) for k, m in fitted.items()}, benchmark.repeats)
     lines = []

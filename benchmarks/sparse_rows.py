@@ -6,6 +6,7 @@ HashingVectorizer, one thread.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
@@ -13,12 +14,17 @@ from scipy import sparse
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.svm import SVC
 
-from _side_by_side import Benchmark, Target
+from _side_by_side import Benchmark, Row, Target, rows_of_cases
 from mercer.kernels import Gaussian
 from mercer.maps import HashedNGrams
 from mercer.solvers import BoxDual, PairwiseCD
 
 THREADS = (1, 2)
+MACHINES, GRAMS = "support vectors", "hashed n-grams"
+TARGETS = [
+    Target(MACHINES, 1.0, {"one thread": ("SVC", "mercer 1")}),
+    Target(GRAMS, 3.0, {f"{t} threads": ("HashingVectorizer", f"mercer {t}") for t in THREADS}),
+]
 
 
 def texts(n: int) -> list[str]:
@@ -39,31 +45,38 @@ def rows(n: int, d: int, per_row: int) -> tuple[sparse.csr_array, np.ndarray]:
     return X, y
 
 
-def main() -> None:
-    benchmark = Benchmark("Sparse data; 'mercer 2' is two threads, the peers have one.")
-    cases = {}
+def all_cases(quick: bool) -> dict[str, dict[str, dict[str, Callable[[], object]]]]:
+    """Contenders by title and case."""
+    machines = {}
     for n, d, per_row in [(4000, 300, 12), (4000, 50_000, 150)]:
-        X, y = rows(n // 10 if benchmark.quick else n, d, per_row)
+        X, y = rows(n // 10 if quick else n, d, per_row)
         case = {"SVC": partial(SVC(C=10.0, gamma=1.0, cache_size=500).fit, X, y)}
         for t in THREADS:
             solver = PairwiseCD(tol=1e-3, n_jobs=t, cache_size=500)
             case[f"mercer {t}"] = partial(solver.solve, BoxDual.hinge(y, 10.0), Gaussian(1.0), X)
-        cases[f"{X.shape[0]} rows of {d} inputs, {per_row} stored"] = case
-    benchmark.compare("support vectors", cases)
-    cases = {}
-    documents = texts(300 if benchmark.quick else 3000)
+        machines[f"{X.shape[0]} rows of {d} inputs, {per_row} stored"] = case
+    grams = {}
+    documents = texts(50 if quick else 3000)
     for analyzer, orders in (("word", (1,)), ("word", (1, 2, 3)), ("char", (3,))):
         settings = {"analyzer": analyzer, "ngram_range": (orders[0], orders[-1])}
         case = {"HashingVectorizer": partial(HashingVectorizer(**settings).transform, documents)}
         for t in THREADS:
             ours = HashedNGrams(2**20, orders, analyzer=analyzer, random_state=0, n_jobs=t)
             case[f"mercer {t}"] = partial(ours.fit(documents[:5]).transform, documents)
-        cases[f"{analyzer}s, runs of {', '.join(map(str, orders))}"] = case
-    benchmark.compare("hashed n-grams", cases)
-    pairs = {"one thread": ("HashingVectorizer", "mercer 1")}
-    targets = [Target("hashed n-grams", 3.0, pairs | {"two": ("HashingVectorizer", "mercer 2")})]
-    targets.append(Target("support vectors", 1.0, {"one thread": ("SVC", "mercer 1")}))
-    benchmark.judge(targets)
+        grams[f"{analyzer}s, runs of {', '.join(map(str, orders))}"] = case
+    return {MACHINES: machines, GRAMS: grams}
+
+
+def speed_rows(quick: bool = False) -> Iterator[Row]:
+    """Lines of the speed table."""
+    return rows_of_cases(all_cases(quick), TARGETS, 2 if quick else 5)
+
+
+def main() -> None:
+    benchmark = Benchmark("Sparse data; 'mercer 2' is two threads, the peers have one.")
+    for title, cases in all_cases(benchmark.quick).items():
+        benchmark.compare(title, cases)
+    benchmark.judge(TARGETS)
     benchmark.finish()
 
 

@@ -9,21 +9,24 @@ the core are printed.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from _side_by_side import Benchmark
+from _side_by_side import Benchmark, Row, repeated
 
 ROOT = Path(__file__).resolve().parents[1]
 CLI = "from mercer.cli import main; main()"
+BUILD = "pip wheel, from nothing"
+GOALS = {"import": 0.35, "help": 0.15, "predict": 0.6}  # seconds
 NEEDED = "import sklearn.base, sklearn.pipeline, pyarrow.csv"
 
 
@@ -41,7 +44,8 @@ def write_rows(path: Path, n: int) -> None:
     np.savetxt(path, rows, delimiter=",", header="a,b,c,d,e,y", comments="")
 
 
-def starts(benchmark: Benchmark, folder: Path) -> None:
+def commands(folder: Path) -> dict[str, dict[str, Callable[[], object]]]:
+    """Processes by what they do."""
     many, few, out = folder / "many.csv", folder / "few.csv", folder / "predicted.csv"
     write_rows(many, 500)
     write_rows(few, 10)
@@ -61,10 +65,11 @@ def starts(benchmark: Benchmark, folder: Path) -> None:
             "Python": empty,
             "scikit-learn, PyArrow": needed,
         }
-    benchmark.compare("process", cases)
+    return cases
 
 
-def build(benchmark: Benchmark, folder: Path) -> None:
+def build(folder: Path) -> tuple[float, dict[str, float]]:
+    """Seconds of a build of the wheel, and its size and that of the core in MB."""
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", ROOT, "-w", folder]
     start = time.perf_counter()
     subprocess.run([*command, f"-Cbuild-dir={folder / 'build'}"], check=True)
@@ -73,8 +78,22 @@ def build(benchmark: Benchmark, folder: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         core = next(m for m in archive.infolist() if m.filename.startswith("mercer/_core."))
     sizes = {"wheel": wheel.stat().st_size, "core": core.file_size}
-    megabytes = {f"{name}, MB": round(size / 1e6, 2) for name, size in sizes.items()}
-    benchmark.note("pip wheel, from nothing", seconds=round(seconds, 1), **megabytes)
+    return seconds, {f"{name}, MB": round(size / 1e6, 2) for name, size in sizes.items()}
+
+
+def speed_rows(quick: bool = False) -> Iterator[Row]:
+    """Lines of the speed table."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, processes in commands(Path(folder)).items():
+            seconds = repeated({"mercer": processes["mercer"]}, 2 if quick else 5)["mercer"]
+            yield Row.goal(name, seconds, next(t for key, t in GOALS.items() if key in name))
+    if quick:
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        if shutil.which("c++") is None:
+            yield Row(BUILD, (), "goal", (30.0,), 1.0, 0, "there is no compiler")
+        else:
+            yield Row.goal(BUILD, [build(Path(folder))[0]], 30.0, threads=0)
 
 
 def main() -> None:
@@ -83,9 +102,10 @@ def main() -> None:
         lambda parser: parser.add_argument("--build", action="store_true", help="build it too"),
     )
     with tempfile.TemporaryDirectory() as folder:
-        starts(benchmark, Path(folder))
+        benchmark.compare("process", commands(Path(folder)))
         if benchmark.options.build:
-            build(benchmark, Path(folder))
+            seconds, megabytes = build(Path(folder))
+            benchmark.note(BUILD, seconds=round(seconds, 1), **megabytes)
     benchmark.finish()
 
 

@@ -1,5 +1,5 @@
 // Checks of arguments that several functions of the Python module share: rows of data, parameters
-// of grids, operands of products. For the bindings alone.
+// of grids, operands of products. For the bindings alone; defined in arguments.cpp.
 #pragma once
 
 #include "arrays.hpp"
@@ -69,111 +69,35 @@ struct AnyRows : nb::object {
 };
 
 struct Data {
-    Data(Arrays& arrays, AnyRows X) {
-        if (PyTuple_Check(X.ptr()))
-            set_sparse(arrays, X);
-        else
-            set_dense(arrays.read(Floats{X}, "X", 2));
-    }
+    Data(Arrays& arrays, AnyRows X);
     AnyPoints points;
-
-  private:
-    void set_dense(const Buffer& numbers) {
-        with_float(numbers.type(), [&](auto zero) {
-            using T = decltype(zero);
-            points = DensePoints<T>{numbers.data<const T>(), numbers.extent(0), numbers.extent(1)};
-        });
-    }
-    void set_sparse(Arrays& arrays, AnyRows X) {
-        const Py_ssize_t n_parts = PyTuple_Size(X.ptr());
-        const auto part = [&](Py_ssize_t i) { return nb::handle(PyTuple_GetItem(X.ptr(), i)); };
-        std::size_t d = 0;
-        if (n_parts != 4)
-            throw WrongType("X must be an array or (data, indices, indptr, d); got a tuple of " +
-                            std::to_string(n_parts) + ".");
-        if (!nb::try_cast<std::size_t>(part(3), d))
-            throw WrongType("d must be an integer of at least 0, below 2^64; got another object.");
-        const Buffer& numbers = arrays.read(Floats{part(0)}, "data", 1);
-        const Buffer& indices = arrays.read(AnyRows::Indices{part(1)}, "indices", 1);
-        const Buffer& indptr = arrays.read(part(2), "indptr", {indices.type()}, 1);
-        indices.expect_shape({numbers.extent(0)});
-        with_float(numbers.type(), [&](auto zero) {
-            using T = decltype(zero);
-            if (indices.type() == Type::i32)
-                set_csr<T, std::int32_t>(numbers, indices, indptr, d);
-            else
-                set_csr<T, std::int64_t>(numbers, indices, indptr, d);
-        });
-    }
-    template <class T, class Index>
-    void set_csr(const Buffer& numbers, const Buffer& indices, const Buffer& indptr,
-                 std::size_t d) {
-        end_of<Index>(indptr, numbers.extent(0), "stored values");
-        expect_below<Index>(indices, d, "the number of columns");
-        points = SparsePoints<T, Index>{numbers.data<const T>(), indices.data<const Index>(),
-                                        indptr.data<const Index>(), indptr.extent(0) - 1, d};
-    }
 };
 
 // Parameters of grids of d inputs, without multipliers.
-inline Grids read_grids(Arrays& arrays, std::size_t d, Doubles inverse_widths_, Doubles shifts_) {
-    const Buffer& inverse_widths = arrays.read(inverse_widths_, "inverse_widths", 2);
-    const Buffer& shifts = arrays.read(shifts_, "shifts", 2);
-    const std::size_t count = inverse_widths.extent(0);
-    inverse_widths.expect_shape({count, d});
-    shifts.expect_shape({count, d});
-    return {inverse_widths.data<const double>(), shifts.data<const double>(), nullptr, count, d};
-}
-inline void read_multipliers(Arrays& arrays, Array<Type::u64> multipliers_, Grids& grids) {
-    const Buffer& multipliers = arrays.read(multipliers_, "multipliers", 2);
-    multipliers.expect_shape({grids.count, grids.d});
-    grids.multipliers = multipliers.data<const std::uint64_t>();
-}
+Grids read_grids(Arrays& arrays, std::size_t d, Doubles inverse_widths, Doubles shifts);
+void read_multipliers(Arrays& arrays, Array<Type::u64> multipliers, Grids& grids);
 
 // Parameters of some grids, and room for what each row of the data gets in each grid: a code, or a
 // weight, which takes no multipliers.
 struct GridArguments {
     GridArguments(Arrays& arrays, const Data& data, Doubles inverse_widths, Doubles shifts,
-                  Array<Type::u64> multipliers, Codes codes)
-        : GridArguments(arrays, data, inverse_widths, shifts, arrays.write(codes, "codes", 2)) {
-        read_multipliers(arrays, multipliers, grids);
-    }
+                  Array<Type::u64> multipliers, Codes codes);
     GridArguments(Arrays& arrays, const Data& data, Doubles inverse_widths, Doubles shifts,
-                  Array<Type::f32> weights)
-        : GridArguments(arrays, data, inverse_widths, shifts, arrays.write(weights, "out", 2)) {}
+                  Array<Type::f32> weights);
     const Buffer& out;
     Grids grids;
 
   private:
     GridArguments(Arrays& arrays, const Data& data, Doubles inverse_widths, Doubles shifts,
-                  const Buffer& out_)
-        : out(out_) {
-        const auto [n, d] = std::visit(
-            [](const auto& points) { return std::pair(points.n, points.d); }, data.points);
-        grids = read_grids(arrays, d, inverse_widths, shifts);
-        out.expect_shape({grids.count, n});
-    }
+                  const Buffer& out);
 };
 
 // The first column of each grid, and after the last one the number of columns.
-inline const std::int64_t* read_offsets(Arrays& arrays, Integers offsets_, std::size_t n_grids) {
-    const Buffer& offsets = arrays.read(offsets_, "offsets", 1);
-    offsets.expect_shape({n_grids + 1});
-    end_of<std::int64_t>(offsets, std::numeric_limits<std::int64_t>::max(), "columns");
-    const auto* starts = offsets.data<const std::int64_t>();
-    for (std::size_t g = 0; g < n_grids; ++g)  // sizes of tables would overflow
-        if ((starts[g + 1] - starts[g]) >> 32)
-            offsets.fail("must give a grid less than 2^32 columns",
-                         std::to_string(starts[g + 1] - starts[g]));
-    return starts;
-}
+const std::int64_t* read_offsets(Arrays& arrays, Integers offsets, std::size_t n_grids);
 
 // Codes of rows in grids.
 struct BinArguments {
-    BinArguments(Arrays& arrays, Codes codes_, Integers offsets)
-        : codes(arrays.read(codes_, "codes", 2)), n_grids(codes.extent(0)), n(codes.extent(1)),
-          starts(read_offsets(arrays, offsets, n_grids)),
-          n_columns(static_cast<std::size_t>(starts[n_grids])) {}
+    BinArguments(Arrays& arrays, Codes codes, Integers offsets);
     const Buffer& codes;
     std::size_t n_grids, n;
     const std::int64_t* starts;  // n_grids + 1
@@ -184,31 +108,20 @@ enum class Product { matvec, rmatvec, gram };
 
 // A binned matrix, what it is multiplied with (a vector or k of them) and room for the product.
 struct ProductArguments {
-    ProductArguments(Product product, Codes codes, Integers offsets, Floats operand_, Floats out_)
-        : bins(arrays, codes, offsets),
-          operand(arrays.read(operand_, product == Product::matvec ? "w" : "v", 0)),
-          out(arrays.write(out_, "out", {operand.type()}, operand.ndim())), k(operand.width()) {
-        expect_length(operand, product == Product::matvec ? bins.n_columns : bins.n);
-        expect_length(out, product == Product::rmatvec ? bins.n_columns : bins.n);
-    }
-    // Calls f(codes, operand, out), pointers to the types that they have, without the interpreter.
+    ProductArguments(Product product, Codes codes, Integers offsets, Floats operand, Floats out);
+    // Calls f(codes, bytes of a code, operand, out), the latter two pointers to the type that they
+    // have, without the interpreter.
     template <class F>
     void run(F f) const {
-        with_code(bins.codes.type(), [&](auto code) {
-            with_float(operand.type(), [&](auto zero) {
-                using Code = decltype(code);
-                using T = decltype(zero);
-                const Released released(arrays);
-                f(bins.codes.data<const Code>(), operand.data<const T>(), out.data<T>());
-            });
+        const Type type = bins.codes.type();
+        const std::size_t code_bytes = type == Type::u8 ? 1 : type == Type::u16 ? 2 : 4;
+        with_float(operand.type(), [&](auto zero) {
+            using T = decltype(zero);
+            const Released released(arrays);
+            f(bins.codes.data<const void>(), code_bytes, operand.data<const T>(), out.data<T>());
         });
     }
-    void expect_length(const Buffer& buffer, std::size_t length) const {
-        if (buffer.ndim() == 1)
-            buffer.expect_shape({length});
-        else
-            buffer.expect_shape({length, k});
-    }
+    void expect_length(const Buffer& buffer, std::size_t length) const;
     Arrays arrays;
     BinArguments bins;
     const Buffer &operand, &out;

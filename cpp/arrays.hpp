@@ -1,6 +1,6 @@
 // What every function of the Python module checks of its arguments: that an array which is written
 // is no other's, that indices stay where they belong, that threads are neither none nor too many.
-// For the bindings alone.
+// For the bindings alone; defined in arguments.cpp, once for all of them.
 #pragma once
 
 #include "buffer.hpp"
@@ -82,13 +82,9 @@ class Arrays {
         return array.is_none() ? nullptr : numbers(array, name, length);
     }
     const Buffer& read(nb::handle object, const char* name, std::initializer_list<Type> accepted,
-                       int ndim) {
-        return held_.emplace_back(object.ptr(), name, accepted, ndim, false);
-    }
+                       int ndim);
     const Buffer& write(nb::handle object, const char* name, std::initializer_list<Type> accepted,
-                        int ndim) {
-        return held_.emplace_back(object.ptr(), name, accepted, ndim, true);
-    }
+                        int ndim);
     // One axis of `length` numbers of a type known to the caller, or null for None.
     template <class T>
     const T* optional(nb::handle object, const char* name, Type type, std::size_t length) {
@@ -98,10 +94,7 @@ class Arrays {
         return buffer.data<const T>();
     }
     // None that is written shares memory with another one.
-    void expect_apart() const {
-        for (auto one = held_.begin(); one != held_.end(); ++one)
-            for (auto other = held_.begin(); other != one; ++other) one->expect_apart_from(*other);
-    }
+    void expect_apart() const;
 
   private:
     std::deque<Buffer> held_;  // which stay where they are
@@ -120,64 +113,23 @@ class Released {
 // Where parts begin, and after the last one where it ends: from 0 to at most `most`, never falling.
 // Returns the end.
 template <class Index>
-std::size_t end_of(const Buffer& starts, std::size_t most, const char* of_what) {
-    const auto* at = starts.data<const Index>();
-    const std::size_t count = starts.extent(0);
-    if (count == 0) starts.fail("must have at least one entry", "none");
-    bool rising = at[0] == 0;
-    for (std::size_t k = 0; k + 1 < count; ++k) rising &= at[k] <= at[k + 1];
-    const auto end = static_cast<std::size_t>(at[count - 1]);
-    if (!rising || end > most)
-        starts.fail(std::string("must rise from 0 to the number of ") + of_what,
-                    rising ? std::to_string(end) : "another order");
-    return end;
-}
+std::size_t end_of(const Buffer& starts, std::size_t most, const char* of_what);
 
 template <class Index>
-void expect_below(const Buffer& indices, std::size_t bound, const char* bound_name) {
-    const auto* first = indices.data<const Index>();
-    const auto* last = first + indices.extent(0) * indices.width();
-    const auto beyond = [bound](Index i) { return static_cast<std::uint64_t>(i) >= bound; };
-    bool inside = true;
-    for (const auto* i = first; i < last; ++i) inside &= !beyond(*i);
-    if (!inside)
-        indices.fail(std::string("must be below ") + bound_name,
-                     std::to_string(*std::find_if(first, last, beyond)));
-}
+void expect_below(const Buffer& indices, std::size_t bound, const char* bound_name);
 
 // Compressed rows or columns: `part` says which, and below what number its indices ascend.
 template <class Index>
-void expect_lists(const Buffer& starts, const Buffer& indices, std::size_t bound,
-                  const char* part) {
-    const std::size_t count = indices.extent(0);
-    constexpr std::size_t anywhere = std::numeric_limits<std::size_t>::max();
-    if (const std::size_t end = end_of<std::int64_t>(starts, anywhere, "entries"); end != count)
-        starts.fail("must end with the number of entries", std::to_string(end));
-    const auto* first = starts.data<const std::int64_t>();
-    const auto* index = indices.data<const Index>();
-    for (std::size_t k = 0; k + 1 < starts.extent(0); ++k)
-        for (auto e = first[k]; e < first[k + 1]; ++e)
-            if (static_cast<std::uint64_t>(index[e]) >= bound ||
-                (e > first[k] && index[e - 1] >= index[e]))
-                indices.fail(std::string("must ascend within a ") + part, std::to_string(index[e]));
-}
+void expect_lists(const Buffer& starts, const Buffer& indices, std::size_t bound, const char* part);
 
-inline void expect_not_negative(double value, const char* name) {
-    if (!(value >= 0.0))
-        throw std::invalid_argument(std::string(name) + " must be at least 0; got " +
-                                    std::to_string(value) + ".");
-}
+void expect_not_negative(double value, const char* name);
 
 // A number of threads. Each has memory of its own, so that there are never more than `most`.
 class Threads {
   public:
     static constexpr int most = 1024;
     Threads() = default;
-    explicit Threads(int count) : count_(std::min(count, most)) {
-        if (count < 1)
-            throw std::invalid_argument("n_threads must be at least 1; got " +
-                                        std::to_string(count) + ".");
-    }
+    explicit Threads(int count);
     operator int() const { return count_; }
 
   private:

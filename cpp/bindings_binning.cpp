@@ -202,8 +202,8 @@ void binned_product(Codes codes_, Integers offsets, Floats operand, Floats out, 
     const ProductArguments arguments(product, codes_, offsets, operand, out);
     const BinArguments& bins = arguments.bins;
     const std::size_t k = arguments.k;
-    arguments.run([&]<class Code, class T>(const Code* codes, const T* from, T* to) {
-        const BinnedMatrix<Code> Z{codes, bins.starts, bins.n_grids, bins.n, missing};
+    arguments.run([&]<class T>(const void* codes, std::size_t code_bytes, const T* from, T* to) {
+        const BinnedMatrix Z{codes, code_bytes, bins.starts, bins.n_grids, bins.n, missing};
         if constexpr (product == Product::matvec)
             matvec(Z, from, k, to, scale, n_threads);
         else if constexpr (product == Product::rmatvec)

@@ -181,20 +181,17 @@ class ObjectiveArguments {
     double* w() const { return w_.data<double>(); }
     double* slopes() const { return slopes_.data<double>(); }
     // Calls f with the view; responses that were kept are written back.
-    template <class F>
-    auto run(const Steps& steps, int n_threads, F f) {
-        return steps.visit([&](const auto& view) {
-            const Released released(arrays);
-            if constexpr (is_kept<std::decay_t<decltype(view)>>) {
-                const Kept<std::decay_t<decltype(view)>> kept(view, *margins_, n_threads <= 1);
-                auto result = f(kept);
-                for (std::size_t i = 0; i < margins_->size(); ++i)
-                    u_->data<double>()[i] = (*margins_)[i];
-                return result;
-            } else {
-                return f(view);
-            }
+    void run(const Steps& steps, int n_threads, FunctionRef<const View&> f) {
+        const Released released(arrays);
+        steps.visit([&](const auto& of) {
+            using Of = std::decay_t<decltype(of)>;
+            if constexpr (is_kept<Of>)
+                f(ViewOf(Kept<Of>(of, *margins_, n_threads <= 1)));
+            else
+                f(ViewOf(of));
         });
+        for (std::size_t i = 0; margins_ && i < margins_->size(); ++i)
+            u_->data<double>()[i] = (*margins_)[i];
     }
     Arrays arrays;
     Objective objective;
@@ -209,10 +206,9 @@ void slopes(const Steps& steps, Doubles y, Doubles weights, const std::string& l
             Doubles rows) {
     ObjectiveArguments arguments(steps, y, weights, loss, parameter, w, slopes, u);
     const double* curvature = arguments.arrays.optional(rows, "rows", steps.n());
-    arguments.run(steps, n_threads, [&](const auto& view) {
+    arguments.run(steps, n_threads, [&](const View& view) {
         snapshot_slopes(view, arguments.objective, arguments.w(), curvature, arguments.slopes(),
                         n_threads);
-        return 0;
     });
 }
 
@@ -247,8 +243,9 @@ walk_steps(const Steps& steps, Doubles y, Doubles weights, const std::string& lo
     const Snapshot snapshot{arguments.slopes(), arrays.numbers(gradient, "gradient", q),
                             arrays.numbers(lengths, "steps", q), curvature ? &*curvature : nullptr};
     const Course course{key, slot, first, count, batch, width, supports ? &*supports : nullptr};
-    const Walked walked = arguments.run(steps, n_threads, [&](const auto& view) {
-        return walk(view, arguments.objective, snapshot, course, arguments.w(), n_threads);
+    Walked walked{};
+    arguments.run(steps, n_threads, [&](const View& view) {
+        walked = walk(view, arguments.objective, snapshot, course, arguments.w(), n_threads);
     });
     return {walked.moves, walked.finite};
 }

@@ -47,9 +47,9 @@ void weighted_product(Codes codes_, Array<Type::f32> values_, Integers offsets, 
     values.expect_shape({bins.n_grids, bins.n});
     if (power < 0 || power > 2)
         throw std::invalid_argument("power must be 0, 1 or 2; got " + std::to_string(power) + ".");
-    arguments.run([&]<class Code, class T>(const Code* codes, const T* from, T* to) {
-        const WeightedMatrix<Code> Z{codes, values.data<const float>(), bins.starts, bins.n_grids,
-                                     bins.n};
+    arguments.run([&]<class T>(const void* codes, std::size_t code_bytes, const T* from, T* to) {
+        const WeightedMatrix Z{codes,       code_bytes,   values.data<const float>(),
+                               bins.starts, bins.n_grids, bins.n};
         if constexpr (product == Product::matvec)
             weighted_matvec(Z, from, k, to, n_threads);
         else if constexpr (product == Product::rmatvec)

@@ -73,8 +73,8 @@ void check_responses(std::span<const Dictionary> dictionaries, const Problem& pr
         offsets.push_back(offsets.back() + static_cast<std::int64_t>(dictionary.size()));
     const auto draws = uniform(9, static_cast<std::size_t>(offsets.back()) * k);
     const std::vector<T> w(draws.begin(), draws.end());
-    const BinnedMatrix<std::uint32_t> Z{codes.data(), offsets.data(), dictionaries.size(),
-                                        problem.n, false};
+    const BinnedMatrix Z{
+        codes.data(), sizeof(std::uint32_t), offsets.data(), dictionaries.size(), problem.n, false};
     std::vector<T> expected(problem.n * k), out(problem.n * k);
     matvec(Z, w.data(), k, expected.data(), 1.0, n_threads);
     const std::size_t unknown = add_responses(dictionaries, offsets.data(), points, problem.grids,
@@ -150,7 +150,7 @@ void check_products(std::size_t n, std::size_t n_grids, std::size_t k, bool miss
     const auto draws = uniform(5, codes.size());
     for (std::size_t i = 0; i < codes.size(); ++i)
         codes[i] = static_cast<Code>(draws[i] * static_cast<double>(bins + (missing ? 3 : 0)));
-    const BinnedMatrix<Code> Z{codes.data(), offsets.data(), n_grids, n, missing};
+    const BinnedMatrix Z{codes.data(), sizeof(Code), offsets.data(), n_grids, n, missing};
     const auto w_ = uniform(6, n_grids * bins * k), v_ = uniform(7, n * k);
     const std::vector<T> w(w_.begin(), w_.end()), v(v_.begin(), v_.end());
     std::vector<double> Zw(n * k), Zv(n_grids * bins * k), ZZv(n * k);

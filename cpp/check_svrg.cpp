@@ -120,9 +120,10 @@ struct Task {
     }
     // Three inner loops on a view. What F is after each of them must be less; with several threads,
     // what it is in the end: how far a loop gets then depends on which of them have a core.
-    template <class View>
-    bool falls(const View& view, Margins* kept, const Course& course, int threads,
+    template <class Of>
+    bool falls(const Of& of, Margins* kept, const Course& course, int threads,
                std::vector<double>& w, bool curved = false) const {
+        const ViewOf view(of);
         w.assign(q, 0.0);
         std::vector<double> gradient, slopes(Z.n);
         const double first = value(w, gradient);

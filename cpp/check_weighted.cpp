@@ -72,7 +72,7 @@ bool products_are_right(std::size_t n, std::size_t n_grids, std::size_t k) {
     for (std::size_t i = 0; i < codes.size(); ++i)
         codes[i] = static_cast<Code>(draws[i] * (bins + 2));
     const std::vector<float> values(entries.begin(), entries.end());
-    const WeightedMatrix<Code> Z{codes.data(), values.data(), offsets.data(), n_grids, n};
+    const WeightedMatrix Z{codes.data(), sizeof(Code), values.data(), offsets.data(), n_grids, n};
     const std::size_t D = Z.first_column(n_grids);
     const auto w_ = uniform(6, D * k), v_ = uniform(7, n * k);
     const std::vector<T> w(w_.begin(), w_.end()), v(v_.begin(), v_.end());

@@ -73,5 +73,13 @@ template <class Code>
 const CodeLoops<Code>& code_loops() {
     return exact_loops().coded.of<Code>();
 }
+// Those of codes of so many bytes.
+inline const SumLoops& sum_loops(std::size_t code_bytes) {
+    switch (code_bytes) {
+    case 1: return exact_loops().coded.u8.sums;
+    case 2: return exact_loops().coded.u16.sums;
+    default: return exact_loops().coded.u32.sums;
+    }
+}
 
 }  // namespace mercer

@@ -113,25 +113,25 @@ static inline std::uint64_t hash_of_key(std::uint64_t key) {
 // `twofold` tables, of width 1, even rows of Z are scattered to the first of two numbers per bin
 // and odd ones to the second: equal codes in turn would wait for each other's sums.
 constexpr std::size_t kPassGrids = 4;
-template <class Code, class Number>
+template <class Number>
 struct Pass {
     std::size_t n_grids;  // 4, 2 or 1
     std::size_t width, table_step;
     bool missing;
     bool twofold;
-    bool far;  // whether the tables are too large for a near cache
-    const Code* codes[kPassGrids];
+    bool far;                       // whether the tables are too large for a near cache
+    const void* codes[kPassGrids];  // of the type that the loop is of
     Number* tables[kPassGrids];
     std::size_t n_bins[kPassGrids];
     Number* zeros;
 };
 
 // sums[i * step + q] += table[code of row i][q], over the grids of the pass
-template <class Code, class T>
-using Gather = void(const Pass<Code, const T>& pass, std::size_t rows, T* sums, std::size_t step);
+template <class T>
+using Gather = void(const Pass<const T>& pass, std::size_t rows, T* sums, std::size_t step);
 // table[code of row i][q] += numbers[i * step + q], in float64
-template <class Code, class T>
-using Scatter = void(const Pass<Code, double>& pass, std::size_t rows, const T* numbers,
+template <class T>
+using Scatter = void(const Pass<double>& pass, std::size_t rows, const T* numbers,
                      std::size_t step);
 
 template <class T>
@@ -145,14 +145,18 @@ struct BinningLoops {
     HashSparse<T, std::int64_t>* hash_sparse_64;
 };
 
+struct SumLoops {
+    Gather<float>* gather_f32;
+    Gather<double>* gather_f64;
+    Scatter<float>* scatter_f32;
+    Scatter<double>* scatter_f64;
+};
+
 template <class Code>
 struct CodeLoops {
     FoldKeys<Code>* fold;
     FindHome<Code>* find_home;
-    Gather<Code, float>* gather_f32;
-    Gather<Code, double>* gather_f64;
-    Scatter<Code, float>* scatter_f32;
-    Scatter<Code, double>* scatter_f64;
+    SumLoops sums;
 };
 
 struct ExactLoops {

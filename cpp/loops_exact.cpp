@@ -20,9 +20,10 @@ constexpr BinningLoops<T> binning = {fill_tile<T>,
                                      hash_sparse<T, std::int32_t>,
                                      hash_sparse<T, std::int64_t>};
 template <class Code>
-constexpr CodeLoops<Code> coded = {fold_keys<Code>,      find_home<Code>,
-                                   gather<Code, float>,  gather<Code, double>,
-                                   scatter<Code, float>, scatter<Code, double>};
+constexpr CodeLoops<Code> coded = {
+    fold_keys<Code>,
+    find_home<Code>,
+    {gather<Code, float>, gather<Code, double>, scatter<Code, float>, scatter<Code, double>}};
 
 }  // namespace
 

@@ -85,15 +85,15 @@ void weigh_sparse(const T* values, const Index* inputs, const Index* row_starts,
     }
 }
 
-template <int n_grids, bool single, class Code, class T>
-MERCER_INLINE void gather_rows(const WeightedPass<Code>& pass, const T* const* tables,
+template <class Code, int n_grids, bool single, class T>
+MERCER_INLINE void gather_rows(const WeightedPass& pass, const T* const* tables,
                                std::size_t table_step, std::size_t rows, T* sums,
                                std::size_t step) {
     for (std::size_t i = 0; i < rows; ++i) {
         T value[n_grids];
         const T* bin[n_grids];
         for (int g = 0; g < n_grids; ++g) {
-            const std::size_t code = pass.codes[g][i];
+            const std::size_t code = static_cast<const Code*>(pass.codes[g])[i];
             const bool known = code < pass.n_bins[g];
             value[g] = known ? static_cast<T>(pass.values[g][i]) : T(0);
             bin[g] = tables[g] + (known ? code : 0) * table_step;
@@ -107,14 +107,14 @@ MERCER_INLINE void gather_rows(const WeightedPass<Code>& pass, const T* const* t
     }
 }
 
-template <int n_grids, bool single, int power, class Code, class T>
-MERCER_INLINE void scatter_rows(const WeightedPass<Code>& pass, double* const* tables,
-                                std::size_t rows, const T* numbers, std::size_t step) {
+template <class Code, int n_grids, bool single, int power, class T>
+MERCER_INLINE void scatter_rows(const WeightedPass& pass, double* const* tables, std::size_t rows,
+                                const T* numbers, std::size_t step) {
     const std::size_t width = single ? 1 : pass.width;
     for (std::size_t i = 0; i < rows; ++i) {
         const T* from = numbers + i * step;
         for (int g = 0; g < n_grids; ++g) {
-            const std::size_t code = pass.codes[g][i];
+            const std::size_t code = static_cast<const Code*>(pass.codes[g])[i];
             const bool known = code < pass.n_bins[g];
             const double entry = power == 0 ? 1.0 : static_cast<double>(pass.values[g][i]);
             const double value = known ? (power == 2 ? entry * entry : entry) : 0.0;
@@ -124,8 +124,8 @@ MERCER_INLINE void scatter_rows(const WeightedPass<Code>& pass, double* const* t
     }
 }
 
-template <class Code, class F>
-MERCER_INLINE void specialise(const WeightedPass<Code>& pass, bool single, F f) {
+template <class F>
+MERCER_INLINE void specialise(const WeightedPass& pass, bool single, F f) {
     const auto with_grids = [&](auto n_grids) {
         single ? f(n_grids, Constant<1>()) : f(n_grids, Constant<0>());
     };
@@ -134,29 +134,29 @@ MERCER_INLINE void specialise(const WeightedPass<Code>& pass, bool single, F f) 
 }
 
 template <class Code, class T>
-void gather(const WeightedPass<Code>& pass, const T* const* tables, std::size_t table_step,
+void gather(const WeightedPass& pass, const T* const* tables, std::size_t table_step,
             std::size_t rows, T* sums, std::size_t step) {
     specialise(pass, pass.width == 1, [&](auto n_grids, auto single) {
-        gather_rows<n_grids(), single() != 0>(pass, tables, table_step, rows, sums, step);
+        gather_rows<Code, n_grids(), single() != 0>(pass, tables, table_step, rows, sums, step);
     });
 }
 
 template <class Code, class T>
-void scatter(const WeightedPass<Code>& pass, double* const* tables, std::size_t rows,
-             const T* numbers, std::size_t step, int power) {
+void scatter(const WeightedPass& pass, double* const* tables, std::size_t rows, const T* numbers,
+             std::size_t step, int power) {
     specialise(pass, pass.width == 1, [&](auto n_grids, auto single) {
         if (power == 0)
-            scatter_rows<n_grids(), single() != 0, 0>(pass, tables, rows, numbers, step);
+            scatter_rows<Code, n_grids(), single() != 0, 0>(pass, tables, rows, numbers, step);
         else if (power == 1)
-            scatter_rows<n_grids(), single() != 0, 1>(pass, tables, rows, numbers, step);
+            scatter_rows<Code, n_grids(), single() != 0, 1>(pass, tables, rows, numbers, step);
         else
-            scatter_rows<n_grids(), single() != 0, 2>(pass, tables, rows, numbers, step);
+            scatter_rows<Code, n_grids(), single() != 0, 2>(pass, tables, rows, numbers, step);
     });
 }
 
 template <class Code>
-constexpr WeightedCodeLoops<Code> coded = {gather<Code, float>, gather<Code, double>,
-                                           scatter<Code, float>, scatter<Code, double>};
+constexpr WeightedSumLoops coded = {gather<Code, float>, gather<Code, double>, scatter<Code, float>,
+                                    scatter<Code, double>};
 
 }  // namespace
 

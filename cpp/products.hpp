@@ -12,10 +12,9 @@
 
 namespace mercer {
 
-template <class C>
 struct BinnedMatrix {
-    using Code = C;
-    const C* codes;               // (n_grids, n)
+    const void* codes;            // (n_grids, n), unsigned integers
+    std::size_t code_bytes;       // 1, 2 or 4
     const std::int64_t* offsets;  // (n_grids + 1), the first column of each grid
     std::size_t n_grids, n;
     bool missing;  // whether codes beyond a grid's columns occur: they stand for no entry
@@ -32,19 +31,21 @@ struct BinnedMatrix {
     }
 };
 
-template <class Code, class T>
-void gather(const Pass<Code, const T>& pass, std::size_t rows, T* sums, std::size_t step) {
+template <class T>
+void gather(const BinnedMatrix& Z, const Pass<const T>& pass, std::size_t rows, T* sums,
+            std::size_t step) {
     if constexpr (sizeof(T) == 4)
-        code_loops<Code>().gather_f32(pass, rows, sums, step);
+        sum_loops(Z.code_bytes).gather_f32(pass, rows, sums, step);
     else
-        code_loops<Code>().gather_f64(pass, rows, sums, step);
+        sum_loops(Z.code_bytes).gather_f64(pass, rows, sums, step);
 }
-template <class Code, class T>
-void scatter(const Pass<Code, double>& pass, std::size_t rows, const T* numbers, std::size_t step) {
+template <class T>
+void scatter(const BinnedMatrix& Z, const Pass<double>& pass, std::size_t rows, const T* numbers,
+             std::size_t step) {
     if constexpr (sizeof(T) == 4)
-        code_loops<Code>().scatter_f32(pass, rows, numbers, step);
+        sum_loops(Z.code_bytes).scatter_f32(pass, rows, numbers, step);
     else
-        code_loops<Code>().scatter_f64(pass, rows, numbers, step);
+        sum_loops(Z.code_bytes).scatter_f64(pass, rows, numbers, step);
 }
 
 // Splits k columns into panels: all at once if a table of so many rows stays in a near cache, which
@@ -68,18 +69,19 @@ void for_each_pass(std::size_t first_grid, std::size_t last_grid, std::size_t ta
 }
 
 // A pass over the grids from g on; `table(grid, place)` is where the bins of a grid lie.
-template <class Number, class Code, class Table>
-Pass<Code, Number> make_pass(const BinnedMatrix<Code>& Z, std::size_t g, std::size_t n_grids,
-                             std::size_t first_row, std::size_t width, std::size_t table_step,
-                             Table table) {
-    Pass<Code, Number> pass{};
+template <class Number, class Table>
+Pass<Number> make_pass(const BinnedMatrix& Z, std::size_t g, std::size_t n_grids,
+                       std::size_t first_row, std::size_t width, std::size_t table_step,
+                       Table table) {
+    Pass<Number> pass{};
+    const auto* codes = static_cast<const unsigned char*>(Z.codes);
     pass.n_grids = n_grids;
     pass.width = width;
     pass.table_step = table_step;
     pass.missing = Z.missing;
     pass.far = Z.mean_bins() * table_step * sizeof(Number) * n_grids > kNearBytes;
     for (std::size_t place = 0; place < n_grids; ++place) {
-        pass.codes[place] = Z.codes + (g + place - Z.first_grid) * Z.n + first_row;
+        pass.codes[place] = codes + ((g + place - Z.first_grid) * Z.n + first_row) * Z.code_bytes;
         pass.tables[place] = table(g + place, place);
         pass.n_bins[place] = Z.n_bins(g + place);
     }
@@ -88,8 +90,8 @@ Pass<Code, Number> make_pass(const BinnedMatrix<Code>& Z, std::size_t g, std::si
 
 // sums (rows, k) += Z w over the grids from start to stop and rows from `first` on, w (D, k);
 // `zeros` are k
-template <class Code, class T>
-void add_matvec(const BinnedMatrix<Code>& Z, std::size_t start, std::size_t stop, std::size_t first,
+template <class T>
+void add_matvec(const BinnedMatrix& Z, std::size_t start, std::size_t stop, std::size_t first,
                 std::size_t rows, const T* w, std::size_t k, const T* zeros, T* sums) {
     for_each_panel(k, Z.mean_bins(), [&](std::size_t q, std::size_t width) {
         const std::size_t table_bytes = Z.mean_bins() * width * sizeof(T);
@@ -99,15 +101,14 @@ void add_matvec(const BinnedMatrix<Code>& Z, std::size_t start, std::size_t stop
                     return Z.n_bins(grid) == 0 ? zeros : w + Z.first_column(grid) * k + q;
                 });
             pass.zeros = zeros;
-            gather(pass, rows, sums + q, k);
+            gather(Z, pass, rows, sums + q, k);
         });
     });
 }
 
 // out (n, k) = scale * Z w, w (D, k)
-template <class Code, class T>
-void matvec(const BinnedMatrix<Code>& Z, const T* w, std::size_t k, T* out, double scale,
-            int n_threads) {
+template <class T>
+void matvec(const BinnedMatrix& Z, const T* w, std::size_t k, T* out, double scale, int n_threads) {
     if (Z.n == 0 || k == 0) return;
     if (Z.n * Z.n_grids * k < 100000) n_threads = 1;
     // Tiles so long that the weights, which every tile reads, cost little beside the codes.
@@ -136,8 +137,7 @@ constexpr std::size_t padded(std::size_t width) {
 template <class T>
 class BinTables {
   public:
-    template <class Code>
-    BinTables(const BinnedMatrix<Code>& Z, std::size_t k) {
+    BinTables(const BinnedMatrix& Z, std::size_t k) {
         for_each_panel(k, Z.mean_bins(), [&](std::size_t, std::size_t width) {
             room_ =
                 std::max(room_, (Z.most_bins() + 1) * std::max<std::size_t>(padded<T>(width), 2));
@@ -161,14 +161,13 @@ constexpr std::size_t kTwofoldBins = 512;  // as many sums, twice, stay in the n
 // The sums over rows that fall into the bins of a few grids, in float64 whatever T.
 class BinSums {
   public:
-    template <class Code>
-    BinSums(const BinnedMatrix<Code>& Z, std::size_t k) : sums_(Z, k) {}
+    BinSums(const BinnedMatrix& Z, std::size_t k) : sums_(Z, k) {}
 
     double* table(std::size_t place) { return sums_.table(place); }
 
-    template <class Code, class T>
-    void fill(const BinnedMatrix<Code>& Z, std::size_t g, std::size_t n_grids, const T* v,
-              std::size_t k, std::size_t width) {
+    template <class T>
+    void fill(const BinnedMatrix& Z, std::size_t g, std::size_t n_grids, const T* v, std::size_t k,
+              std::size_t width) {
         const std::size_t step = padded<double>(width);
         const bool twofold = width == 1 && Z.mean_bins() < kTwofoldBins;
         auto pass = make_pass<double>(
@@ -177,7 +176,7 @@ class BinSums {
                 return table(place);
             });
         pass.twofold = twofold;
-        scatter(pass, Z.n, v, k);
+        scatter(Z, pass, Z.n, v, k);
         for (std::size_t place = 0; twofold && place < n_grids; ++place)
             for (std::size_t b = 0; b < Z.n_bins(g + place); ++b)
                 table(place)[b] = table(place)[2 * b] + table(place)[2 * b + 1];
@@ -188,8 +187,8 @@ class BinSums {
 };
 
 // out (D, k) = scale * Z' v, v (n, k)
-template <class Code, class T>
-void rmatvec(const BinnedMatrix<Code>& Z, const T* v, std::size_t k, T* out, double scale,
+template <class T>
+void rmatvec(const BinnedMatrix& Z, const T* v, std::size_t k, T* out, double scale,
              int n_threads) {
     if (k == 0 || Z.n_grids == 0) return;
     if (Z.n * Z.n_grids * k < 100000) n_threads = 1;
@@ -218,8 +217,8 @@ void rmatvec(const BinnedMatrix<Code>& Z, const T* v, std::size_t k, T* out, dou
 
 // part (n, k) = Z Z' v over the grids from start to stop, each pass scattered and gathered while
 // its codes are near.
-template <class Code, class T>
-void add_gram_product(const BinnedMatrix<Code>& Z, std::size_t start, std::size_t stop, const T* v,
+template <class T>
+void add_gram_product(const BinnedMatrix& Z, std::size_t start, std::size_t stop, const T* v,
                       std::size_t k, T* part) {
     BinSums sums(Z, k);
     BinTables<T> rounded(Z, k);
@@ -240,15 +239,15 @@ void add_gram_product(const BinnedMatrix<Code>& Z, std::size_t start, std::size_
                     return target;
                 });
             pass.zeros = zeros.data();
-            gather(pass, Z.n, part + q, k);
+            gather(Z, pass, Z.n, part + q, k);
         });
     });
 }
 
 // out (n, k) = scale * Z Z' v. The grids of a thread depend on n_threads alone, so that the result
 // does too.
-template <class Code, class T>
-void gram_matvec(const BinnedMatrix<Code>& Z, const T* v, std::size_t k, T* out, double scale,
+template <class T>
+void gram_matvec(const BinnedMatrix& Z, const T* v, std::size_t k, T* out, double scale,
                  int n_threads) {
     if (Z.n == 0 || k == 0) return;
     if (Z.n * Z.n_grids * k < 100000) n_threads = 1;

@@ -48,8 +48,8 @@ std::size_t add_responses(std::span<const Dictionary> dictionaries, const std::i
             const std::size_t rows = run.keys.size();
             n_missing += dictionaries[grid].lookup(run.keys, codes.data() + place * rows);
             if (place + 1 < kPassGrids && grid + 1 < stop) return;
-            const BinnedMatrix<Code> Z{codes.data(), offsets,       dictionaries.size(),
-                                       rows,         n_missing > 0, grid - place};
+            const BinnedMatrix Z{codes.data(), sizeof(Code),  offsets,     dictionaries.size(),
+                                 rows,         n_missing > 0, grid - place};
             add_matvec(Z, grid - place, grid + 1, 0, rows, w, k, zeros.data(),
                        out + (first + run.first_row) * k);
             n_unknown += n_missing;

@@ -15,7 +15,6 @@
 namespace mercer {
 
 // One thread's view of the weights, and its steps.
-template <class View>
 class Walker {
   public:
     Walker(const View& view, const Objective& objective, const Snapshot& snapshot,
@@ -23,7 +22,7 @@ class Walker {
            std::size_t look)
         : view_(view), objective_(objective), snapshot_(snapshot), course_(course), logs_(logs),
           thread_(thread), n_threads_(n_threads), look_(look), w_(w, w + objective.q),
-          narrow_(objective.q), seen_(static_cast<std::size_t>(n_threads)),
+          narrow_(view.single ? objective.q : 0), seen_(static_cast<std::size_t>(n_threads)),
           whole_(course.batch >= view.n), batch_(whole_ ? view.n : course.batch), u_(batch_),
           y_(batch_), slope_(batch_), v_(course.width) {
         if (snapshot.curvature) {
@@ -128,7 +127,7 @@ class Walker {
     // slope_ = factor * weight_i (loss'(now) - loss'(snapshot)) for the rows of a batch.
     void slopes(const Batch& batch, double factor) {
         const double intercept = objective_.q > view_.p ? w_[view_.p] : 0.0;
-        view_.responses(batch, narrow_.data(), intercept, u_.data());
+        view_.responses(batch, w_.data(), narrow_.data(), intercept, u_.data());
         for (std::size_t r = 0; r < batch.count; ++r) y_[r] = objective_.y[batch.rows[r]];
         objective_.slopes(u_.data(), y_.data(), batch.count, objective_.parameter, slope_.data());
         for (std::size_t r = 0; r < batch.count; ++r) {
@@ -156,7 +155,7 @@ class Walker {
         if (by == 0.0) return true;
         w_[j] += by;
         narrow(j);
-        view_.moved(j, by);
+        if (view_.keeps) view_.moved(j, by);
         logs_[thread_].note(j, by);
         ++moves_;
         return std::isfinite(by) && std::isfinite(w_[j]);
@@ -171,7 +170,7 @@ class Walker {
                 });
     }
     void narrow(std::size_t j) {
-        narrow_[j] = static_cast<typename View::Weight>(w_[j]);
+        if (view_.single) narrow_[j] = static_cast<float>(w_[j]);
         if (snapshot_.curvature)
             moved_[j] = static_cast<float>(w_[j] - snapshot_.curvature->anchor[j]);
     }
@@ -184,7 +183,7 @@ class Walker {
     int thread_, n_threads_;
     std::size_t look_;  // steps between two looks at what others did
     std::vector<double> w_;
-    std::vector<typename View::Weight> narrow_;  // what rows are multiplied with
+    std::vector<float> narrow_;  // w_ for views that are single
     std::vector<std::size_t> seen_;
     bool whole_;
     std::size_t batch_;
@@ -197,9 +196,8 @@ class Walker {
 };
 
 // Takes the steps of a course, n_threads at a time, and adds them to w (q).
-template <class View>
-Walked walk(const View& view, const Objective& objective, const Snapshot& snapshot,
-            const Course& course, double* w, int n_threads) {
+inline Walked walk(const View& view, const Objective& objective, const Snapshot& snapshot,
+                   const Course& course, double* w, int n_threads) {
     const auto logs = std::make_unique<Log[]>(static_cast<std::size_t>(n_threads));
     // Rows that are known before can be fetched. A look at the logs of others has its price, but
     // what a thread does not know yet it corrects twice.
@@ -209,8 +207,7 @@ Walked walk(const View& view, const Objective& objective, const Snapshot& snapsh
     std::atomic<std::size_t> next{0}, moves{0};
     std::atomic<bool> finite{true};
     on_threads(n_threads, [&](int thread) {
-        Walker<View> walker(view, objective, snapshot, course, w, logs.get(), thread, n_threads,
-                            look);
+        Walker walker(view, objective, snapshot, course, w, logs.get(), thread, n_threads, look);
         while (finite.load(std::memory_order_relaxed)) {
             const std::size_t from = next.fetch_add(stride, std::memory_order_relaxed);
             if (from >= course.count) break;
@@ -228,20 +225,18 @@ Walked walk(const View& view, const Objective& objective, const Snapshot& snapsh
 
 // slopes_i = weight_i loss'(y_i, u_i), less rows_i u_i if there are such, for the response u_i of
 // row i at w, computed as steps compute it.
-template <class View>
-void snapshot_slopes(const View& view, const Objective& objective, const double* w,
-                     const double* rows_curvature, double* slopes, int n_threads) {
+inline void snapshot_slopes(const View& view, const Objective& objective, const double* w,
+                            const double* rows_curvature, double* slopes, int n_threads) {
     constexpr std::size_t size = 64;
-    std::vector<typename View::Weight> narrow(objective.q);
-    for (std::size_t j = 0; j < objective.q; ++j)
-        narrow[j] = static_cast<typename View::Weight>(w[j]);
+    std::vector<float> narrow(view.single ? objective.q : 0);
+    for (std::size_t j = 0; j < narrow.size(); ++j) narrow[j] = static_cast<float>(w[j]);
     const double intercept = objective.q > view.p ? w[view.p] : 0.0;
     parallel_for((view.n + size - 1) / size, n_threads, [&](std::size_t block, int) {
         const std::size_t first = block * size, count = std::min(size, view.n - first);
         std::uint32_t rows[size];
         double u[size];
         for (std::size_t r = 0; r < count; ++r) rows[r] = static_cast<std::uint32_t>(first + r);
-        view.responses({rows, count, count}, narrow.data(), intercept, u);
+        view.responses({rows, count, count}, w, narrow.data(), intercept, u);
         objective.slopes(u, objective.y + first, count, objective.parameter, slopes + first);
         if (objective.weights)
             for (std::size_t r = 0; r < count; ++r)

@@ -34,6 +34,50 @@ struct Batch {
     std::size_t count, known;
 };
 
+// A view of any kind: steps are compiled once for all of them. `w` are the weights, `narrow` the
+// same in float32, which views that are `single` read.
+class View {
+  public:
+    View(std::size_t n_, std::size_t p_, bool single_, bool keeps_)
+        : n(n_), p(p_), single(single_), keeps(keeps_) {}
+    View(const View&) = delete;
+    virtual ~View() = default;
+    virtual std::size_t row_bytes() const = 0;
+    virtual void responses(const Batch& batch, const double* w, const float* narrow,
+                           double intercept, double* out) const = 0;
+    virtual void add(const Batch& batch, const double* factors, std::size_t from, std::size_t width,
+                     double* v) const = 0;
+    virtual void moved(std::size_t j, double change) const = 0;
+    const std::size_t n, p;
+    const bool single;
+    const bool keeps;  // whether responses are kept, so that moves are told
+};
+
+template <class Of>
+class ViewOf final : public View {
+  public:
+    static constexpr bool is_single = std::is_same_v<typename Of::Weight, float>;
+    explicit ViewOf(const Of& of) : View(of.n, of.p, is_single, Of::keeps), of_(of) {}
+    std::size_t row_bytes() const override { return of_.row_bytes(); }
+    void responses(const Batch& batch, const double* w, const float* narrow, double intercept,
+                   double* out) const override {
+        if constexpr (is_single)
+            of_.responses(batch, narrow, intercept, out);
+        else
+            of_.responses(batch, w, intercept, out);
+    }
+    void add(const Batch& batch, const double* factors, std::size_t from, std::size_t width,
+             double* v) const override {
+        of_.add(batch, factors, from, width, v);
+    }
+    void moved(std::size_t j, double change) const override {
+        if constexpr (Of::keeps) of_.moved(j, change);
+    }
+
+  private:
+    const Of& of_;
+};
+
 template <class T>
 struct DenseRows {
     using Weight = std::conditional_t<std::is_same_v<T, double>, double, float>;
@@ -63,7 +107,6 @@ struct DenseRows {
             loops().add(rows, factors + first, count, width, v);
         }
     }
-    void moved(std::size_t, double) const {}
 
   private:
     static constexpr std::size_t group = 32;
@@ -110,7 +153,6 @@ struct SparseRows {
                     factors[r] * static_cast<double>(values[c - columns]);
         }
     }
-    void moved(std::size_t, double) const {}
 
   private:
     static bool below(std::int32_t column, std::size_t bound) {
@@ -155,7 +197,6 @@ struct CodeRows {
             }
         }
     }
-    void moved(std::size_t, double) const {}
 };
 
 using Margins = std::vector<std::atomic<double>>;

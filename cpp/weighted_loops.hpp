@@ -43,30 +43,28 @@ using WeighSparse = void(const T* values, const Index* inputs, const Index* row_
 
 // One pass over the entries of a few grids. A code of n_bins or more stands for no entry.
 constexpr std::size_t kWeightedGrids = 4;
-template <class Code>
 struct WeightedPass {
     std::size_t n_grids;  // 4 or 1
     std::size_t width;
-    const Code* codes[kWeightedGrids];
+    const void* codes[kWeightedGrids];  // of the type that the loop is of
     const float* values[kWeightedGrids];
     std::size_t n_bins[kWeightedGrids];  // at least 1
 };
 
 // sums[i * step + q] += value * table[code * step + q] over the grids of the pass
-template <class Code, class T>
-using WeightedGather = void(const WeightedPass<Code>& pass, const T* const* tables,
+template <class T>
+using WeightedGather = void(const WeightedPass& pass, const T* const* tables,
                             std::size_t table_step, std::size_t rows, T* sums, std::size_t step);
 // table[code * width + q] += value^power * numbers[i * step + q], in float64; power 0, 1 or 2
-template <class Code, class T>
-using WeightedScatter = void(const WeightedPass<Code>& pass, double* const* tables,
-                             std::size_t rows, const T* numbers, std::size_t step, int power);
+template <class T>
+using WeightedScatter = void(const WeightedPass& pass, double* const* tables, std::size_t rows,
+                             const T* numbers, std::size_t step, int power);
 
-template <class Code>
-struct WeightedCodeLoops {
-    WeightedGather<Code, float>* gather_f32;
-    WeightedGather<Code, double>* gather_f64;
-    WeightedScatter<Code, float>* scatter_f32;
-    WeightedScatter<Code, double>* scatter_f64;
+struct WeightedSumLoops {
+    WeightedGather<float>* gather_f32;
+    WeightedGather<double>* gather_f64;
+    WeightedScatter<float>* scatter_f32;
+    WeightedScatter<double>* scatter_f64;
 };
 
 struct WeightedLoops {
@@ -76,7 +74,7 @@ struct WeightedLoops {
     WeighSparse<float, std::int64_t>* sparse_f32_64;
     WeighSparse<double, std::int32_t>* sparse_f64_32;
     WeighSparse<double, std::int64_t>* sparse_f64_64;
-    ByWidth<WeightedCodeLoops> coded;
+    WeightedSumLoops u8, u16, u32;  // of codes of these types
 };
 
 }  // namespace mercer

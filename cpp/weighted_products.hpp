@@ -13,10 +13,9 @@
 
 namespace mercer {
 
-template <class C>
 struct WeightedMatrix {
-    using Code = C;
-    const C* codes;               // (n_grids, n)
+    const void* codes;            // (n_grids, n), unsigned integers
+    std::size_t code_bytes;       // 1, 2 or 4
     const float* values;          // (n_grids, n)
     const std::int64_t* offsets;  // (n_grids + 1), the first column of each grid
     std::size_t n_grids, n;
@@ -30,25 +29,28 @@ struct WeightedMatrix {
     }
 };
 
-template <class Code>
-const WeightedCodeLoops<Code>& weighted_code_loops() {
-    return weighted_loops().coded.of<Code>();
+inline const WeightedSumLoops& weighted_sum_loops(const WeightedMatrix& Z) {
+    switch (Z.code_bytes) {
+    case 1: return weighted_loops().u8;
+    case 2: return weighted_loops().u16;
+    default: return weighted_loops().u32;
+    }
 }
 
 // Calls f(pass, g) for passes over the grids from start to stop, those without columns left out.
-template <class Code, class F>
-void for_each_weighted_pass(const WeightedMatrix<Code>& Z, std::size_t start, std::size_t stop,
+template <class F>
+void for_each_weighted_pass(const WeightedMatrix& Z, std::size_t start, std::size_t stop,
                             std::size_t first_row, std::size_t width, F f) {
     for (std::size_t g = start; g < stop;) {
         std::size_t count = stop - g < kWeightedGrids ? 1 : kWeightedGrids;
         for (std::size_t place = 0; place < count; ++place)
             if (Z.n_bins(g + place) == 0) count = 1;
-        WeightedPass<Code> pass{};
+        WeightedPass pass{};
         pass.n_grids = count;
         pass.width = width;
         for (std::size_t place = 0; place < count; ++place) {
             const std::size_t at = (g + place) * Z.n + first_row;
-            pass.codes[place] = Z.codes + at;
+            pass.codes[place] = static_cast<const unsigned char*>(Z.codes) + at * Z.code_bytes;
             pass.values[place] = Z.values + at;
             pass.n_bins[place] = Z.n_bins(g + place);
         }
@@ -65,19 +67,18 @@ void for_each_weighted_panel(std::size_t k, std::size_t most_bins, F f) {
     for (std::size_t q = 0; q < k; q += width) f(q, std::min(width, k - q));
 }
 
-template <class Code, class T>
-void weighted_gather(const WeightedPass<Code>& pass, const T* const* tables, std::size_t table_step,
-                     std::size_t rows, T* sums, std::size_t step) {
+template <class T>
+void weighted_gather(const WeightedMatrix& Z, const WeightedPass& pass, const T* const* tables,
+                     std::size_t table_step, std::size_t rows, T* sums, std::size_t step) {
     if constexpr (sizeof(T) == 4)
-        weighted_code_loops<Code>().gather_f32(pass, tables, table_step, rows, sums, step);
+        weighted_sum_loops(Z).gather_f32(pass, tables, table_step, rows, sums, step);
     else
-        weighted_code_loops<Code>().gather_f64(pass, tables, table_step, rows, sums, step);
+        weighted_sum_loops(Z).gather_f64(pass, tables, table_step, rows, sums, step);
 }
 
 // out (n, k) = Z w, w (D, k)
-template <class Code, class T>
-void weighted_matvec(const WeightedMatrix<Code>& Z, const T* w, std::size_t k, T* out,
-                     int n_threads) {
+template <class T>
+void weighted_matvec(const WeightedMatrix& Z, const T* w, std::size_t k, T* out, int n_threads) {
     if (Z.n == 0 || k == 0) return;
     if (Z.n * Z.n_grids * k < 100000) n_threads = 1;
     const auto threads = static_cast<std::size_t>(std::max(n_threads, 1));
@@ -92,7 +93,7 @@ void weighted_matvec(const WeightedMatrix<Code>& Z, const T* w, std::size_t k, T
                 const T* tables[kWeightedGrids];
                 for (std::size_t place = 0; place < pass.n_grids; ++place)
                     tables[place] = w + Z.first_column(g + place) * k + q;
-                weighted_gather(pass, tables, k, rows, sums + q, k);
+                weighted_gather(Z, pass, tables, k, rows, sums + q, k);
             });
         });
     });
@@ -101,8 +102,7 @@ void weighted_matvec(const WeightedMatrix<Code>& Z, const T* w, std::size_t k, T
 // The sums over rows that fall into the bins of a few grids, in float64.
 class WeightedSums {
   public:
-    template <class Code>
-    WeightedSums(const WeightedMatrix<Code>& Z, std::size_t k) {
+    WeightedSums(const WeightedMatrix& Z, std::size_t k) {
         for_each_weighted_panel(k, Z.most_bins(), [&](std::size_t, std::size_t width) {
             room_ = std::max(room_, Z.most_bins() * width);
         });
@@ -111,18 +111,18 @@ class WeightedSums {
     std::size_t room() const { return room_; }
     double* table(std::size_t place) { return sums_.data() + place * room_; }
 
-    template <class Code, class T>
-    void fill(const WeightedPass<Code>& pass, std::size_t rows, const T* v, std::size_t k,
-              int power) {
+    template <class T>
+    void fill(const WeightedMatrix& Z, const WeightedPass& pass, std::size_t rows, const T* v,
+              std::size_t k, int power) {
         double* tables[kWeightedGrids];
         for (std::size_t place = 0; place < pass.n_grids; ++place) {
             tables[place] = table(place);
             std::fill_n(tables[place], pass.n_bins[place] * pass.width, 0.0);
         }
         if constexpr (sizeof(T) == 4)
-            weighted_code_loops<Code>().scatter_f32(pass, tables, rows, v, k, power);
+            weighted_sum_loops(Z).scatter_f32(pass, tables, rows, v, k, power);
         else
-            weighted_code_loops<Code>().scatter_f64(pass, tables, rows, v, k, power);
+            weighted_sum_loops(Z).scatter_f64(pass, tables, rows, v, k, power);
     }
 
   private:
@@ -131,8 +131,8 @@ class WeightedSums {
 };
 
 // out (D, k) = P' v, v (n, k), P being Z with every entry raised to `power`: 0, 1 or 2.
-template <class Code, class T>
-void weighted_rmatvec(const WeightedMatrix<Code>& Z, const T* v, std::size_t k, T* out, int power,
+template <class T>
+void weighted_rmatvec(const WeightedMatrix& Z, const T* v, std::size_t k, T* out, int power,
                       int n_threads) {
     if (k == 0) return;
     if (Z.n * Z.n_grids * k < 100000) n_threads = 1;
@@ -145,7 +145,7 @@ void weighted_rmatvec(const WeightedMatrix<Code>& Z, const T* v, std::size_t k, 
         const std::size_t stop = std::min(start + kWeightedGrids, Z.n_grids);
         for_each_weighted_panel(k, Z.most_bins(), [&](std::size_t q, std::size_t width) {
             for_each_weighted_pass(Z, start, stop, 0, width, [&](auto& pass, std::size_t g) {
-                mine.fill(pass, Z.n, v + q, k, power);
+                mine.fill(Z, pass, Z.n, v + q, k, power);
                 for (std::size_t place = 0; place < pass.n_grids; ++place) {
                     const double* table = mine.table(place);
                     T* bin = out + Z.first_column(g + place) * k + q;
@@ -159,8 +159,8 @@ void weighted_rmatvec(const WeightedMatrix<Code>& Z, const T* v, std::size_t k, 
 
 // out (n, k) = Z Z' v, each pass scattered and gathered while its entries are near. The
 // grids of a thread depend on n_threads alone, so that the result does too.
-template <class Code, class T>
-void weighted_gram_matvec(const WeightedMatrix<Code>& Z, const T* v, std::size_t k, T* out,
+template <class T>
+void weighted_gram_matvec(const WeightedMatrix& Z, const T* v, std::size_t k, T* out,
                           int n_threads) {
     if (Z.n == 0 || k == 0) return;
     if (Z.n * Z.n_grids * k < 100000) n_threads = 1;
@@ -182,7 +182,7 @@ void weighted_gram_matvec(const WeightedMatrix<Code>& Z, const T* v, std::size_t
         std::vector<T> rounded(kWeightedGrids * sums.room());
         for_each_weighted_panel(k, Z.most_bins(), [&](std::size_t q, std::size_t width) {
             for_each_weighted_pass(Z, start, stop, 0, width, [&](auto& pass, std::size_t) {
-                sums.fill(pass, Z.n, v + q, k, 1);
+                sums.fill(Z, pass, Z.n, v + q, k, 1);
                 const T* tables[kWeightedGrids];
                 for (std::size_t place = 0; place < pass.n_grids; ++place) {
                     T* table = rounded.data() + place * sums.room();
@@ -191,7 +191,7 @@ void weighted_gram_matvec(const WeightedMatrix<Code>& Z, const T* v, std::size_t
                                    [](double sum) { return static_cast<T>(sum); });
                     tables[place] = table;
                 }
-                weighted_gather(pass, tables, width, Z.n, parts[me].data() + q, k);
+                weighted_gather(Z, pass, tables, width, Z.n, parts[me].data() + q, k);
             });
         });
     });

@@ -1,4 +1,4 @@
-"""The directives ``record-table`` and ``record-summary``: stored benchmark runs on a page."""
+"""Directives that put stored benchmark runs on a page."""
 
 from __future__ import annotations
 
@@ -19,13 +19,7 @@ class RecordTable(Directive):
 
     def run(self) -> list[nodes.Node]:
         read = records_read.seconds_of if "seconds" in self.options else records_read.table_of
-        header, body = read(self.arguments[0])
-        lines = [".. list-table::", "   :header-rows: 1", "   :class: record", ""]
-        for row in [header, *body]:
-            lines += [
-                f"   {'* -' if not place else '  -'} {cell}" for place, cell in enumerate(row)
-            ]
-        return _parsed(self, lines)
+        return _parsed(self, _table(*read(self.arguments[0])))
 
 
 class RecordSummary(Directive):
@@ -37,6 +31,24 @@ class RecordSummary(Directive):
         return _parsed(self, [records_read.summary(self.arguments[0])])
 
 
+class RecordSpeed(Directive):
+    """The speed table: a sentence on it, and every part under its name."""
+
+    def run(self) -> list[nodes.Node]:
+        lines = [records_read.speed_summary()]
+        for part in dict.fromkeys(row["part"] for row in records_read.speed_rows()):
+            lines += ["", f"``benchmarks/{part}.py``", ""]
+            lines += _table(*records_read.speed_table(part))
+        return _parsed(self, lines)
+
+
+def _table(header: list[str], body: list[list[str]]) -> list[str]:
+    lines = [".. list-table::", "   :header-rows: 1", "   :class: record", ""]
+    for row in [header, *body]:
+        lines += [f"   {'* -' if not place else '  -'} {cell}" for place, cell in enumerate(row)]
+    return lines
+
+
 def _parsed(directive: Directive, lines: list[str]) -> list[nodes.Node]:
     holder = nodes.container()
     directive.state.nested_parse(StringList(lines, source="records"), 0, holder)
@@ -46,4 +58,5 @@ def _parsed(directive: Directive, lines: list[str]) -> list[nodes.Node]:
 def setup(app: Sphinx) -> dict[str, bool]:
     app.add_directive("record-table", RecordTable)
     app.add_directive("record-summary", RecordSummary)
+    app.add_directive("record-speed", RecordSpeed)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

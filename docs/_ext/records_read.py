@@ -80,6 +80,70 @@ def summary(name: str) -> str:
     )
 
 
+def speed_rows() -> list[dict[str, Any]]:
+    """The last stored row of every line of the speed table that a quiet machine measured."""
+    path = RECORDS / "speed.jsonl"
+    rows: dict[tuple[str, str, int], dict[str, Any]] = {}
+    for line in path.read_text(encoding="utf-8").splitlines() if path.exists() else ():
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue  # cut short: benchmarks/run.py names it
+        if not row["busy"] and row["peer"]:
+            rows[row["work"], row["peer"], row["threads"]] = row
+    return list(rows.values())
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds in a unit that suits them."""
+    if seconds is None:
+        return "–"
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds / 1e-6:.3g} µs"
+
+
+def speed_table(part: str) -> tuple[list[str], list[list[str]]]:
+    """Header and rows of one part of the speed table; a ratio that reaches its target is bold."""
+    body = []
+    for row in speed_rows():
+        if row["part"] != part:
+            continue
+        ratio, target = row["ratio"], row["target"]
+        reached = ratio is not None and target is not None and ratio >= target
+        told = "–" if ratio is None else f"{ratio:.{2 if ratio < 10 else 3}g}×"
+        body.append(
+            [
+                row["work"],
+                str(row["threads"] or "any"),
+                duration(row["seconds"]),
+                f"{row['peer']}, {duration(row['peer_seconds'])}",
+                f"**{told}**" if reached else told,
+                "" if target is None else f"{target:.2g}×",
+            ]
+        )
+    return ["work", "threads", "mercer", "peer", "ratio", "target"], body
+
+
+def speed_summary() -> str:
+    """One sentence on the whole speed table."""
+    rows = speed_rows()
+    aimed = [row for row in rows if row["ratio"] is not None and row["target"] is not None]
+    if not aimed:
+        return "No run of the speed table is stored yet."
+    reached = sum(row["ratio"] >= row["target"] for row in aimed)
+    dates = sorted(row["date"][:10] for row in rows)
+    versions = dict(sorted(rows[-1]["versions"].items()))
+    return (
+        f"{len(rows)} rows of {dates[0]} to {dates[-1]}; {reached} of {len(aimed)} reach their "
+        f"targets. {rows[-1]['machine']}, {rows[-1]['cores']} cores, "
+        f"{rows[-1]['instruction_set']}; "
+        + ", ".join(f"{name} {version}" for name, version in versions.items())
+        + "."
+    )
+
+
 def draw_errors(name: str) -> None:
     """Errors of all contenders relative to the lowest, a line per table."""
     import matplotlib.pyplot as plt
