@@ -32,7 +32,7 @@ from mercer.solvers.krylov import (
     is_rough_enough,
     with_cached_kernel,
 )
-from mercer.solvers.preconditioners import POWERS, of_diagonal, of_machine
+from mercer.solvers.preconditioners import POWERS, given, of_diagonal, of_machine
 
 __all__ = ["ConjugateGradient"]
 
@@ -128,6 +128,7 @@ class ConjugateGradient(Solver):
     random_state: RandomStateLike = 0
 
     name: ClassVar[str] = "cg"
+    follows_design: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset(
         {"a quadratic loss", "a penalty of linear gradient"}
     )
@@ -178,7 +179,9 @@ class ConjugateGradient(Solver):
             machine = with_cached_kernel(problem, self.hold, rough)
         with clock.phase("precondition"):
             inverse = self.preconditioner
-            if not callable(inverse):
+            if callable(inverse):
+                inverse = given(inverse)
+            else:
                 rank, key = self.rank, key_from(self.random_state)
                 inverse = of_machine(machine, inverse, rank, key, alphas)
         return machine, inverse
@@ -310,7 +313,7 @@ class ConjugateGradient(Solver):
         with state.clock.phase("vectors"):
             slope = state.space.dot(state.residual, steepest)
             if restart:
-                state.direction = np.array(steepest)
+                state.direction = np.copy(steepest)
             else:
                 usable = state.slope > 0
                 ratio = np.divide(slope, state.slope, out=np.zeros_like(slope), where=usable)
@@ -361,7 +364,7 @@ class ConjugateGradient(Solver):
         space = state.space
         if isinstance(space, RidgeSpace):
             if state.optimality > self.tol and not state.stalled:
-                state.x, state.space = state.coef, self._by_columns(problem)
+                state.x, state.space = space.theta(state.x), self._by_columns(problem)
                 state.optimality = problem.at(state.x).optimality
             return
         # Where columns are nearly dependent and entries float32, weights of landmarks grow until
@@ -395,7 +398,7 @@ class ConjugateGradient(Solver):
         if kind is None:
             return RidgeSpace(problem, problem, lambda residual: residual)
         if callable(kind):
-            return RidgeSpace(problem, problem, kind)
+            return RidgeSpace(problem, problem, given(kind))
         # The last look of a solution by rows is at columns that seldom go on: made when asked for.
         inverse = cache(partial(of_diagonal, problem, kind))
         return RidgeSpace(problem, problem, lambda residual: inverse()(residual))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._device_array import on_host
 from mercer.designs import FixedPointKernel, KernelColumns
 from mercer.equations import Equations, KernelEquations, RowSpace
 from mercer.problem import Point, Problem
@@ -54,13 +55,13 @@ class KrylovState(State):
     @property
     def coef(self) -> NDArray:
         """θ; that of the first strength."""
-        return self.space.theta(self.x)
+        return on_host(self.space.theta(self.x))
 
     @property
     def coefs(self) -> list[NDArray]:
         """θ of every strength."""
         n_strengths = 1 if isinstance(self.space, RidgeSpace) else self.space.n_groups
-        return [self.space.theta(self.x, number) for number in range(n_strengths)]
+        return [on_host(self.space.theta(self.x, number)) for number in range(n_strengths)]
 
     @property
     def objective(self) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import Index, format_bytes, row_chunks
 from mercer._device import Device
+from mercer._device_array import like_kind
 from mercer._rows import PreparedRows
 from mercer.designs.kernel import KernelColumns, column_numbers
 from mercer.designs.on_device.entries import KernelOf, Rows, exact_float32, prepared_rows, tile
@@ -149,14 +150,13 @@ class DeviceKernel(KernelColumns):
         self, vector: Any, points: PreparedRows, landmarks: PreparedRows, name: str
     ) -> Any:
         """``k(points, landmarks) @ vector``: a tensor on the device if the vector is one."""
-        is_tensor = type(vector).__module__ == "torch"
-        if not is_tensor:
+        if isinstance(vector, np.ndarray):
             vector = self._vector(vector, len(landmarks), name)
         on_device = self.device.array(vector)
         flat = on_device.reshape(len(landmarks), -1)
         sums = self._device_product(flat, points, landmarks).to(on_device.dtype)
         sums = sums.reshape(len(points), *on_device.shape[1:])
-        return sums if is_tensor else self.device.host(sums)
+        return like_kind(sums, vector, self.device)
 
     def _device_product(self, w: Any, points: PreparedRows, landmarks: PreparedRows) -> Any:
         """The same of a tensor (m, k), summed up in float64."""
@@ -220,8 +220,13 @@ class DeviceKernel(KernelColumns):
 
     def block_on_device(self, columns: ArrayLike) -> Any:
         """``block`` as a tensor (n, b) on the device."""
-        rows = self._right.taken(column_numbers(columns, self.shape[1]))
-        return self._of(self._left, rows).toarray_on_device()
+        chosen = column_numbers(columns, self.shape[1])
+        self._all_rows(self._left)  # sent once, for all blocks
+        part, every = self._right.taken(chosen), self._all_rows(self._right)
+        other = self._of(self._left, part)
+        if every is not None:
+            other._resident[id(part)] = every[self.device.array(chosen)]
+        return other.toarray_on_device()
 
     def toarray_on_device(self) -> Any:
         """``toarray`` as a tensor (n, p) on the device."""
