@@ -151,10 +151,14 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     # -- numbers of columns ----------------------------------------------------------------------
 
-    def sum(self, axis: int | None = None, dtype: DTypeLike = None, keepdims: bool = False) -> Any:
+    def sum(
+        self, axis: int | None = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    ) -> Any:
         return self._reduced("sum", axis, keepdims, dtype)
 
-    def mean(self, axis: int | None = None, dtype: DTypeLike = None, keepdims: bool = False) -> Any:
+    def mean(
+        self, axis: int | None = None, dtype: DTypeLike | None = None, keepdims: bool = False
+    ) -> Any:
         return self._reduced("mean", axis, keepdims, dtype)
 
     def max(self, axis: int | None = None, keepdims: bool = False, initial: Any = None) -> Any:
@@ -163,6 +167,9 @@ class DeviceArray(NDArrayOperatorsMixin):
     def min(self, axis: int | None = None, keepdims: bool = False, initial: Any = None) -> Any:
         return self._reduced("amin", axis, keepdims)
 
+    def argmax(self, axis: int) -> Any:
+        return self._wrapped(self.tensor.argmax(dim=axis))
+
     def any(self, axis: int | None = None, keepdims: bool = False) -> Any:
         return self._reduced("any", axis, keepdims)
 
@@ -170,7 +177,7 @@ class DeviceArray(NDArrayOperatorsMixin):
         return self._reduced("all", axis, keepdims)
 
     def _reduced(
-        self, name: str, axis: int | None, keepdims: bool = False, dtype: DTypeLike = None
+        self, name: str, axis: int | None, keepdims: bool = False, dtype: DTypeLike | None = None
     ) -> Any:
         """A reduction: over the entries a NumPy array or number, otherwise one on the device."""
         tensor = self.tensor if dtype is None else self.tensor.to(self._kind(dtype))
@@ -179,6 +186,10 @@ class DeviceArray(NDArrayOperatorsMixin):
         return self.device.host(reduced)[()] if 0 in axes else self._wrapped(reduced)
 
     # -- protocols -------------------------------------------------------------------------------
+
+    def __array_namespace__(self, **_: Any) -> Any:
+        """The module NumPy, whose functions take this array; SciPy asks for it."""
+        return np
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out, where = kwargs.pop("out", (None,))[0], kwargs.pop("where", True)
@@ -245,7 +256,7 @@ class _Flags:
     writeable = True
 
 
-def _einsum(one: DeviceArray, subscripts: str, *arrays: Any, dtype: DTypeLike = None) -> Any:
+def _einsum(one: DeviceArray, subscripts: str, *arrays: Any, dtype: DTypeLike | None = None) -> Any:
     tensors = [one._operand(array) for array in arrays]
     if dtype is not None:
         tensors = [tensor.to(one._kind(dtype)) for tensor in tensors]
@@ -281,7 +292,7 @@ def _qr(one: DeviceArray, array: DeviceArray) -> tuple[DeviceArray, DeviceArray]
 
 
 def _like(value: float) -> Callable[..., DeviceArray]:
-    def make(one: DeviceArray, array: Any, dtype: DTypeLike = None) -> DeviceArray:
+    def make(one: DeviceArray, array: Any, dtype: DTypeLike | None = None) -> DeviceArray:
         return one._filled(array.shape, value, array.dtype if dtype is None else dtype)
 
     return make
@@ -324,7 +335,7 @@ def _row(array: Any) -> Any:
     return array if np.ndim(array) > 1 else array[None]
 
 
-def placed(values: Any, device: Device | None, dtype: DTypeLike = None) -> Any:
+def placed(values: Any, device: Device | None, dtype: DTypeLike | None = None) -> Any:
     """An array where vectors of a device live: itself, in a ``dtype`` if given, for None."""
     if device is None:
         return values if dtype is None else np.asarray(values, dtype=dtype)
@@ -367,7 +378,7 @@ def every_row(row: NDArray, like: Any) -> Any:
     return np.broadcast_to(placed(row, device_of(like)), like.shape)
 
 
-def contiguous(values: Any, dtype: DTypeLike = None) -> Any:
+def contiguous(values: Any, dtype: DTypeLike | None = None) -> Any:
     """``np.ascontiguousarray``, also of arrays on a device."""
     if not isinstance(values, DeviceArray):
         return np.ascontiguousarray(values, dtype=dtype)

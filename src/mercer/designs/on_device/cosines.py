@@ -168,6 +168,14 @@ class DeviceCosines(Design):
         other.shape = (len(other.X), self.shape[1])
         return other
 
+    def with_rows(self, rows: Any) -> DeviceCosines:
+        """The design of other rows, a tensor (m, d) on the device."""
+        other = object.__new__(DeviceCosines)
+        other.__dict__.update(self.__dict__)
+        other._rows = rows.to(self._phases.dtype)
+        other.shape = (len(rows), self.shape[1])
+        return other
+
     def sources(self) -> list[Data]:
         return [self.X]
 

@@ -96,6 +96,14 @@ class DeviceKernel(KernelColumns):
         """``rows`` of a selection; the matrix of one that holds it is not looked at."""
         return self._of(self._left.taken(index), self._right)
 
+    def with_rows(self, rows: Any) -> DeviceKernel:
+        """The design of other rows against the same landmarks: a tensor (m, d) on the device."""
+        self._all_rows(self._right)  # sent by this design, which knows how
+        left: Any = _TensorRows(rows)
+        other = self._of(left, self._right)
+        other._resident[id(left)] = prepared_rows(self._kernel_of, rows.to(self.tensor_type))
+        return other
+
     # -- rows ------------------------------------------------------------------------------------
 
     def _rows(self, rows: PreparedRows, part: slice) -> Rows:
@@ -307,6 +315,16 @@ class DeviceMatrix(DeviceKernel):
     @property
     def nbytes(self) -> int:
         return int(self.matrix.nbytes)
+
+
+class _TensorRows:
+    """Stands for rows that are on the device."""
+
+    def __init__(self, tensor: Any):
+        self.tensor = tensor
+
+    def __len__(self) -> int:
+        return len(self.tensor)
 
 
 def may_be_fused(device: Device, w: Any) -> bool:
