@@ -153,6 +153,57 @@ def test_own_preconditioners_see_arrays_of_numpy(rng):
     assert model.converged_
 
 
+# -- accuracy ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("wrong", ["fused", "float32", "fused and float32"])
+@pytest.mark.parametrize("how", ["scaled", "noisy", "negative"])
+def test_wrong_products_give_way_to_better_ones(wrong, how, rng, monkeypatch):
+    """The true residual tells on products that are made wrong on purpose."""
+    from mercer.designs.on_device import kernel as module
+
+    X = rng.normal(size=(N, 3)).astype(np.float32)
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=N)
+    settings = exact(solver=solvers.ConjugateGradient(1e-3, preconditioner=None))
+    host = KernelRegressor(**settings).fit(X, y)
+    product = module.DeviceKernel._device_product
+    made = {"fused": 0, "float32": 0, "float64": 0}
+    noise = torch.as_tensor(rng.normal(size=(N, 1)))
+
+    def spoilt(right):
+        factors = {"scaled": 50.0 * right, "noisy": right + 30.0 * noise[: len(right)], "negative": -right}
+        return factors[how]
+
+    def wrong_product(self, w, points, landmarks):
+        kind = "float64" if w.dtype == torch.float64 else "fused" if self.fused else "float32"
+        made[kind] += 1
+        right = product(self, w, points, landmarks)
+        return spoilt(right) if kind in wrong else right
+
+    monkeypatch.setattr(module.DeviceKernel, "_device_product", wrong_product)
+    monkeypatch.setattr(module.DeviceKernel, "held", lambda self, budget=None: self)
+    model = KernelRegressor(**settings, device=CPU).fit(X, y)
+    assert model.converged_
+    assert model.optimality_ <= 1e-3
+    np.testing.assert_allclose(model.predict(X), host.predict(X), atol=0.02)
+    if "fused" in wrong:
+        assert made["float32"] > 0
+    else:
+        assert made["float32"] == 0
+
+
+def test_right_products_are_kept(rng, monkeypatch):
+    from mercer.solvers.krylov import MachineSpace
+
+    def refuse(self, state):
+        raise AssertionError("there is no need of better products")
+
+    monkeypatch.setattr(MachineSpace, "refine", refuse)
+    X = rng.normal(size=(N, 3)).astype(np.float32)
+    solver = solvers.ConjugateGradient(1e-3)
+    assert KernelRegressor(**exact(solver=solver), device=CPU).fit(X, X[:, 0]).converged_
+
+
 # -- arrays ------------------------------------------------------------------------------------
 
 

@@ -36,7 +36,8 @@ class AnyArrays:
     rows. Labels that are no numbers are NumPy arrays, as by scikit-learn's own estimators.
     """
 
-    # Whether predictions take rows as a DeviceArray.
+    # Whether predictions take rows as a DeviceArray: the methods themselves, or in the place of
+    # ``transform`` one of the name ``_transform_on_device``.
     _predicts_on_device: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -61,7 +62,11 @@ def of_any_kind(method: Callable[..., Any]) -> Callable[..., Any]:
         if stays and device is not None and device == _device_of(X):
             rows = DeviceArray(_tensor(X, device), device)
         with _in_force(device):
-            result = method(self, _to_host(X) if rows is None else rows, *args, **kwargs)
+            if rows is None:
+                result = method(self, _to_host(X), *args, **kwargs)
+            else:
+                there = getattr(self, f"_{method.__name__}_on_device", None)
+                result = method(self, rows) if there is None else there(rows)
         return _like(result, X)
 
     return predicted

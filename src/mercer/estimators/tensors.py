@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer._array import row_chunks
 from mercer._device_array import DeviceArray, on_host, placed, zeros
-from mercer.designs.on_device.rows import design_of
+from mercer.designs.tensors import design_of
 
 __all__ = ["device_responses", "labels_of"]
 

@@ -38,6 +38,7 @@ __all__ = ["ConjugateGradient"]
 
 _COLUMNS_PER_ROW = 4  # from which pairs of vectors by rows are cheaper than vectors by columns
 _STRIKES = 3  # true residuals without progress after which a group of columns is given up
+_WORSE = 10.0  # true residual, in units of the least, from which products are not believed
 _OF_ROWS, _OF_LANDMARKS = ("leaves", "rpcholesky"), ("falkon",)
 
 # With a tol of a hundredth or more, the diagonal takes 1.2 to 3 times less time than its fourth
@@ -333,6 +334,13 @@ class ConjugateGradient(Solver):
         better = relative <= 0.5 * state.best
         state.best = np.where(better, relative, state.best)
         state.strikes = np.where(better, 0, state.strikes + struck)
+        spent = state.lost | (state.strikes >= _STRIKES) | (relative > _WORSE * state.best)
+        if np.any(spent & (relative > self.tol)) and space.refine(state):
+            state.lost[:], state.strikes[:] = False, 0.0
+            with state.clock.phase("products"):
+                true, state.values = space.look(state.x)
+            relative = space.relative(true, state.x, every)
+            strayed, state.best = np.ones_like(strayed), relative.copy()
         state.lost |= state.strikes >= _STRIKES
         state.relative = relative
         at_work = state.at_work

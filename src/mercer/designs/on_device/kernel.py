@@ -58,6 +58,8 @@ class DeviceKernel(KernelColumns):
     array([1.3679, 1.3679])
     """
 
+    fused: bool = True  # whether products with float32 vectors may be made by Triton
+
     def __init__(
         self,
         X: Any,
@@ -169,7 +171,7 @@ class DeviceKernel(KernelColumns):
     def _device_product(self, w: Any, points: PreparedRows, landmarks: PreparedRows) -> Any:
         """The same of a tensor (m, k), summed up in float64."""
         torch = self.device.torch
-        if may_be_fused(self.device, w):
+        if self.fused and may_be_fused(self.device, w):
             from mercer.designs.on_device.fused import fused_product  # with Triton
 
             left, right = self._all_rows(points), self._all_rows(landmarks)
