@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
+import mercer
 from mercer import KernelClassifier, KernelRegressor, maps, solvers
 from mercer._device import Device
 from mercer._device_array import DeviceArray, contiguous, inner, on_host, placed
@@ -153,6 +154,104 @@ def test_own_preconditioners_see_arrays_of_numpy(rng):
     assert model.converged_
 
 
+# -- rows that do not fit ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["rows", "landmarks"])
+def test_rows_that_do_not_fit_are_sent_as_often_as_tiles_need_them(own, rng, monkeypatch):
+    from mercer.designs.on_device import kernel as module
+
+    X = rng.normal(size=(250, 3))
+    landmarks = None if own else X[:150]
+    with mercer.config_context(device=CPU):
+        design = mercer.designs.kernel_columns(X, mercer.kernels.Laplacian(0.5), landmarks)
+    w = rng.normal(size=(design.shape[1], 2))
+    whole = design.matvec(w)
+    monkeypatch.setattr(module, "_SIDE", 100)
+    monkeypatch.setattr(Device, "free_memory", lambda self: 4096)
+    sizes = []
+
+    def counted(device, pieces):
+        for piece in pieces:
+            sizes.append(len(piece))
+            yield device.array(piece)
+
+    monkeypatch.setattr(module, "sent_ahead", counted)
+    with mercer.config_context(device=CPU):
+        pieces = mercer.designs.kernel_columns(X, mercer.kernels.Laplacian(0.5), landmarks)
+    np.testing.assert_allclose(pieces.matvec(w), whole, rtol=1e-12)
+    # Tiles of 100 rows and columns: pairs of the same rows are made once, from one piece.
+    assert sorted(sizes) == sorted([100, 100, 50] + ([100, 50, 50] if own else [100, 50] * 3))
+
+
+def test_cosines_of_rows_that_do_not_fit_are_the_same(rng, monkeypatch):
+    X = rng.normal(size=(250, 3))
+    map_ = maps.RandomFourier("gaussian", n_components=40, random_state=0).fit(X)
+    w = rng.normal(size=40)
+    with mercer.config_context(device=CPU):
+        whole = map_.design(X)
+        monkeypatch.setattr(Device, "free_memory", lambda self: 4096)
+        pieces = map_.design(X)
+    assert isinstance(pieces._rows, np.ndarray)
+    np.testing.assert_allclose(pieces.matvec(w), whole.matvec(w), rtol=1e-12)
+    some = np.array([7, 3])
+    np.testing.assert_allclose(pieces.rows(some).matvec(w), whole.rows(some).matvec(w))
+
+
+def test_the_next_piece_is_under_way_when_one_is_given_out(rng, monkeypatch):
+    """Streams and events of a GPU that only writes down what it is asked for."""
+    from contextlib import contextmanager
+    from types import SimpleNamespace
+
+    from mercer.designs.on_device import pieces as module
+
+    log = []
+
+    class Event:
+        def record(self, stream):
+            log.append("copy")
+
+        def synchronize(self):
+            log.append("wait for the buffer")
+
+    @contextmanager
+    def stream(_):
+        yield
+
+    current = SimpleNamespace(wait_event=lambda event: log.append("wait for the copy"))
+    cuda = SimpleNamespace(
+        Stream=lambda name: "copies",
+        Event=Event,
+        stream=stream,
+        current_stream=lambda name: current,
+    )
+
+    class Tensor(torch.Tensor):
+        def record_stream(self, stream):
+            assert stream is current
+
+        def to(self, name, non_blocking):
+            assert non_blocking
+            return self.clone()
+
+    def empty(size, dtype, pin_memory):
+        assert pin_memory
+        return torch.empty(size, dtype=dtype).as_subclass(Tensor)
+
+    fake = SimpleNamespace(cuda=cuda, empty=empty, float64=torch.float64)
+    monkeypatch.setattr(Device, "torch", fake)
+    arrays = [rng.normal(size=(size, 2)) for size in (3, 5, 2, 4)]
+    received = []
+    for tensor in module.sent_ahead(Device("cuda:0"), arrays):
+        log.append("work")
+        received.append(tensor.as_subclass(torch.Tensor).numpy())
+    for found, expected in zip(received, arrays, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    turn = ["wait for the buffer", "copy", "wait for the copy", "work"]
+    begin, end = ["copy", "copy", "wait for the copy", "work"], ["wait for the copy", "work"]
+    assert log == [*begin, *turn, *turn, *end]
+
+
 # -- accuracy ----------------------------------------------------------------------------------
 
 
@@ -171,8 +270,9 @@ def test_wrong_products_give_way_to_better_ones(wrong, how, rng, monkeypatch):
     noise = torch.as_tensor(rng.normal(size=(N, 1)))
 
     def spoilt(right):
-        factors = {"scaled": 50.0 * right, "noisy": right + 30.0 * noise[: len(right)], "negative": -right}
-        return factors[how]
+        if how == "noisy":
+            return right + 30.0 * noise[: len(right)]
+        return {"scaled": 50.0, "negative": -1.0}[how] * right
 
     def wrong_product(self, w, points, landmarks):
         kind = "float64" if w.dtype == torch.float64 else "fused" if self.fused else "float32"

@@ -19,6 +19,7 @@ __all__ = ["DeviceCosines"]
 
 # Numbers of a tile on the processor, whose caches hold it, and the share of the free memory of a
 # GPU that a tile may take with what is made on the way.
+_ROWS_SHARE = 0.3  # of the device's memory, up to which all rows stay there
 _TILE, _TILE_SHARE, _TILE_COPIES = 2**20, 0.1, 3
 
 
@@ -62,7 +63,9 @@ class DeviceCosines(Design):
         self.X, self.device, self.amplitude = X, device, float(amplitude)
         self.dtype, self.n_threads = float_dtype(X.dtype), n_threads(n_jobs)
         self.shape = (X.shape[0], len(frequencies))
-        self._rows = device.array(X)
+        free = device.free_memory()
+        fits = free is None or self.dtype.itemsize * X.size <= _ROWS_SHARE * free
+        self._rows: Any = device.array(X) if fits else X  # else sent tile by tile
         self._directions = device.array(frequencies, self.dtype).T
         self._phases = device.array(phases, self.dtype)
 
@@ -76,7 +79,9 @@ class DeviceCosines(Design):
         torch = self.device.torch
         with exact_float32(torch):
             angles = torch.addmm(
-                self._phases[columns], self._rows[rows], self._directions[:, columns]
+                self._phases[columns],
+                self.device.array(self._rows[rows], self.dtype),
+                self._directions[:, columns],
             )
         return angles.cos_().mul_(self.amplitude)
 
@@ -99,7 +104,7 @@ class DeviceCosines(Design):
         return self.device.array(vector, self.dtype)
 
     def _given_back(self, product: Any, given: Any) -> Any:
-        return like_kind(product.to(self._rows.dtype), given, self.device)
+        return like_kind(product.to(self._phases.dtype), given, self.device)
 
     def matvec(self, w: Any) -> Any:
         torch = self.device.torch
@@ -163,8 +168,11 @@ class DeviceCosines(Design):
         other = object.__new__(DeviceCosines)
         other.__dict__.update(self.__dict__)
         other.X = self.X[index]
-        places = index if isinstance(index, slice) else self.device.array(np.asarray(index))
-        other._rows = self._rows[places]
+        if isinstance(self._rows, np.ndarray):
+            other._rows = other.X
+        else:
+            places = index if isinstance(index, slice) else self.device.array(np.asarray(index))
+            other._rows = self._rows[places]
         other.shape = (len(other.X), self.shape[1])
         return other
 

@@ -16,6 +16,7 @@ from mercer._device_array import like_kind
 from mercer._rows import PreparedRows
 from mercer.designs.kernel import KernelColumns, column_numbers
 from mercer.designs.on_device.entries import KernelOf, Rows, exact_float32, prepared_rows, tile
+from mercer.designs.on_device.pieces import sent_ahead
 
 __all__ = ["DeviceKernel", "DeviceMatrix"]
 
@@ -113,6 +114,16 @@ class DeviceKernel(KernelColumns):
         every = self._all_rows(rows)
         return self._sent(rows[part]) if every is None else every[part]
 
+    def _pieces(self, rows: PreparedRows, parts: list[slice]) -> Iterator[tuple[slice, Rows]]:
+        """Parts of some rows on the device, in turn, sent ahead where they do not stay there."""
+        every = self._all_rows(rows)
+        if every is not None:
+            yield from ((part, every[part]) for part in parts)
+            return
+        pieces = (np.asarray(rows[part], dtype=self.dtype) for part in parts)
+        for part, sent in zip(parts, sent_ahead(self.device, pieces), strict=True):
+            yield part, prepared_rows(self._kernel_of, sent)
+
     def _all_rows(self, rows: PreparedRows) -> Rows | None:
         """All of some rows on the device, where they fit, and stay there."""
         if id(rows) not in self._resident:
@@ -140,12 +151,12 @@ class DeviceKernel(KernelColumns):
     ) -> Iterator[tuple[slice, slice, Any]]:
         """(rows, columns, entries): a tile at a time, those of pairs of the same rows once."""
         side, same = self._side(), points is landmarks
-        for rows in row_chunks(len(points), 1.0, side):
-            left = self._rows(points, rows)
-            for columns in row_chunks(len(landmarks), 1.0, side):
-                if same and columns.start < rows.start:
-                    continue
-                right = left if same and rows == columns else self._rows(landmarks, columns)
+        for rows, left in self._pieces(points, list(row_chunks(len(points), 1.0, side))):
+            others = list(row_chunks(len(landmarks), 1.0, side))
+            if same:
+                yield rows, rows, tile(self.device, self._kernel_of, left, left)
+                others = [columns for columns in others if columns.start > rows.start]
+            for columns, right in self._pieces(landmarks, others):
                 yield rows, columns, tile(self.device, self._kernel_of, left, right)
 
     # -- products --------------------------------------------------------------------------------
