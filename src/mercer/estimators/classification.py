@@ -138,7 +138,8 @@ class Classification(ClassifierMixin, FeatureModel):
         -------
         ndarray of shape (n_samples,)
         """
-        labels: NDArray = labels_of(self.classes_, winners(self._responses(X)))
+        places = winners(self._responses(X))
+        labels: NDArray = labels_of(self.classes_, places)
         return labels
 
     @_OfLossesWithProba
