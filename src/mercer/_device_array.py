@@ -11,6 +11,7 @@ stays on the device. Nothing becomes a NumPy array by itself: ``on_host`` is ask
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,7 @@ _NAMES = {
     "power": "pow",
     "subtract": "sub",
 }
+_sent: dict[tuple[int, str], tuple[Any, Any]] = {}  # places on devices, while their arrays live
 _IN_PLACE = {"add": "add_", "subtract": "sub_", "multiply": "mul_", "divide": "div_"}
 
 
@@ -145,8 +147,7 @@ class DeviceArray(NDArrayOperatorsMixin):
             return tuple(map(self._key, key))
         if isinstance(key, (list, np.ndarray)):
             key = np.asarray(key)
-            places = np.flatnonzero(key) if key.dtype == bool else key
-            return self.device.array(places)
+            return _places(self.device, np.flatnonzero(key) if key.dtype == bool else key)
         return key.tensor if isinstance(key, DeviceArray) else key
 
     # -- numbers of columns ----------------------------------------------------------------------
@@ -248,6 +249,18 @@ class DeviceArray(NDArrayOperatorsMixin):
             kind = self.device.torch.promote_types(kind, tensor.dtype)
         tensors = [tensor.to(kind) for tensor in tensors]
         return self._wrapped(getattr(self.device.torch, name)(tensors, dim=axis))
+
+
+def _places(device: Device, key: NDArray) -> Any:
+    """Places on a device; those of arrays that nobody writes to, such as blocks, are sent once."""
+    if key.flags.writeable:
+        return device.array(key)
+    name = id(key), device.name
+    known = _sent.get(name)
+    if known is None or known[0]() is not key:
+        forget = weakref.ref(key, lambda _: _sent.pop(name, None))
+        known = _sent[name] = forget, device.array(key).clone()
+    return known[1]
 
 
 class _Flags:

@@ -33,6 +33,11 @@ class DevicePart(RowPart):
             for J in blocks:
                 self.columns(J)
 
+    def locate(self, J: NDArray) -> tuple[Any, NDArray]:
+        if self.rows.start == 0 and self.rows.stop > J.max(initial=-1):
+            return slice(None), J
+        return super().locate(J)
+
     def gram(self, J: NDArray, exact: bool = False) -> Any:
         block = self.columns(J)
         total = zeros((len(J), len(J)), np.float64, block)

@@ -170,6 +170,8 @@ class BlockCoordinateDescent(Solver):
             subspace=Subspace(system, _DEPTH) if self._accelerates(system) else None,
         )
         resumed = self._resumed(state, start)
+        for J in state.blocks:
+            J.flags.writeable = False  # a device is told of them once
         # A trace by blocks shows the cost of every block: none is generated beforehand.
         system.cache((1 - _FACTORS) * room, None if self.trace == "block" else state.blocks)
         # Only columns that are cached from the start count: a resumed fit has no others.
