@@ -17,7 +17,7 @@ from mercer._words import shown
 if TYPE_CHECKING:  # settings are looked at by commands that need no numbers
     from numpy.typing import DTypeLike, NDArray
 
-__all__ = ["Device", "describe_devices", "device_named"]
+__all__ = ["Device", "describe_devices", "device_named", "exact_float32"]
 
 _RULE = "device must be None, 'cpu', 'cuda', 'cuda:<number>' or a torch.device"
 
@@ -49,6 +49,7 @@ class Device:
         import numpy as np
 
         torch = self.torch
+        values = getattr(values, "tensor", values)  # of a DeviceArray
         if isinstance(values, np.ndarray):
             values = np.ascontiguousarray(values)
             with _no_warning_of_read_only(values):
@@ -132,3 +133,14 @@ def _no_warning_of_read_only(values: NDArray) -> Iterator[None]:
         if not values.flags.writeable:
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
         yield
+
+
+@contextmanager
+def exact_float32(torch: Any) -> Iterator[None]:
+    """Products of float32 matrices in float32, whatever shorter type the program allows them."""
+    allowed = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("highest")
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(allowed)

@@ -16,6 +16,7 @@ from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
 from mercer._array import Matrix
+from mercer._array_api import AnyArrays
 from mercer._documentation import Linked
 
 __all__ = ["Checked", "State", "holds_once"]
@@ -30,7 +31,7 @@ _MOST_PARTS = 64  # objects and dictionaries within a fitted object that a snaps
 _snapshots: weakref.WeakKeyDictionary[Checked, Snapshot] = weakref.WeakKeyDictionary()
 
 
-class Checked(Linked):
+class Checked(AnyArrays, Linked):
     """An estimator whose fitted attributes fit each other, or that refuses to be used.
 
     A subclass says what its attributes have to be in ``_check_state``. That is asked when the

@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import available_memory
+from mercer._device_array import contiguous, copied, on_host
 from mercer._rows import Data
 from mercer.designs import Design
 from mercer.equations.block import EquationBlock
+from mercer.equations.on_device import row_part
 from mercer.equations.parts import RowPart
 from mercer.equations.solves import BlockSolves
 from mercer.problem import Problem
@@ -158,18 +160,20 @@ class Equations:
         """Drop all strengths but those numbered, with their columns."""
         columns = (np.asarray(index)[:, None] * self.width + np.arange(self.width)).ravel()
         self.state, self.journal = (
-            {name: np.ascontiguousarray(array[:, columns]) for name, array in arrays.items()}
+            {name: contiguous(array[:, columns]) for name, array in arrays.items()}
             for arrays in (self.state, self.journal)
         )
         self.alphas = self.alphas[index]
 
     def saved(self) -> dict[str, NDArray]:
         """All arrays that later steps depend on, to the last bit; not copied."""
-        return dict(self.state)
+        return {name: on_host(array) for name, array in self.state.items()}
 
     def restore(self, saved: dict[str, NDArray]) -> None:
         """Go where ``saved`` was, to the last bit."""
-        self.state = {name: np.array(saved[name]) for name in self.state}
+        self.state = {
+            name: copied(saved[name], np.float64, self.problem.device) for name in self.state
+        }
 
     def cache(self, n_bytes: float, blocks: list[NDArray] | None = None) -> None:
         """Allow generated columns so many bytes of memory.
@@ -183,7 +187,8 @@ class Equations:
 
     def available_memory(self) -> int | None:
         """Bytes that can be taken on each machine, or None where the system does not tell."""
-        return available_memory()
+        device = self.problem.device
+        return available_memory() if device is None else device.free_memory()
 
     def solves(self, budget: float) -> BlockSolves:
         """Solves blocks of these equations, caching what serves again in so many bytes."""
@@ -217,7 +222,7 @@ class Equations:
     def data(self) -> tuple[list[Data], NDArray, NDArray | None]:
         """All data, to the last bit: what designs are made of, targets and weights."""
         sources = [source for design in self._designs() for source in design.sources()]
-        return sources, self.problem.y, self.problem.weights
+        return sources, on_host(self.problem.y), on_host(self.problem.weights)
 
     def examples(self) -> NDArray:
         """A few rows of the lazy designs, which stand for kernels, maps and scalers.
@@ -308,10 +313,10 @@ def _split(problem: Problem) -> list[RowPart]:
     """The rows of a problem in parts of about the same size."""
     edges = np.linspace(0, problem.n_rows, problem.n_workers + 1).astype(int)
     if problem.n_workers == 1:
-        return [RowPart(problem.design, slice(0, problem.n_rows), problem.weights)]
+        return [row_part(problem.design, slice(0, problem.n_rows), problem.weights, problem.device)]
     parts = []
     for first, last in pairwise(edges.tolist()):
         rows = slice(first, last)
         weights = None if problem.weights is None else problem.weights[rows]
-        parts.append(RowPart(problem.design.rows(rows), rows, weights))
+        parts.append(row_part(problem.design.rows(rows), rows, weights, problem.device))
     return parts

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer._device_array import inner, on_host, zeros
 from mercer.equations.base import Arrays, Equations, Functions
 from mercer.equations.block import EquationBlock
 from mercer.problem import Problem
@@ -71,7 +72,7 @@ class KernelEquations(Equations):
 
     def from_theta(self, theta: NDArray) -> NDArray[np.float64]:
         columns = theta.reshape(len(theta), -1).astype(np.float64)
-        x = np.zeros(self.shape)
+        x = zeros(self.shape, np.float64, theta)
         weights = self.problem.weights_of(columns)
         if self._root is not None:
             weights = np.divide(
@@ -80,12 +81,12 @@ class KernelEquations(Equations):
         for index in range(len(self.alphas)):
             x[:, self.of(index)][:, : self.n_outputs] = weights
             if self.problem.fit_intercept:
-                self._centre[index] = columns[-1]
+                self._centre[index] = on_host(columns[-1])
         return x
 
     def theta(self, x: NDArray[np.float64], index: int = 0) -> NDArray:
         shift = self._shift(x, index)
-        theta = np.empty((self.problem.shape[0], self.n_outputs))
+        theta = zeros((self.problem.shape[0], self.n_outputs), np.float64, x)
         self.problem.weights_of(theta)[...] = self._scaled(
             self._combined(x[:, self.of(index)], shift)
         )
@@ -107,7 +108,7 @@ class KernelEquations(Equations):
         for centre in self._centre:
             columns.append(self._scaled(self.y - centre))
             if self.problem.fit_intercept:
-                columns.append(self._scaled(np.ones((self.n_rows, 1))))
+                columns.append(self._scaled(np.ones_like(self.y[:, :1])))
         return np.hstack(columns)
 
     def residual(self, x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -137,7 +138,7 @@ class KernelEquations(Equations):
     # -- at the current point ----------------------------------------------------------------
 
     def start(self, x: NDArray[np.float64], blocks: list[NDArray] | None = None) -> None:
-        self.state = {"x": np.array(x, dtype=np.float64)}
+        self.state = {"x": x.astype(np.float64)}
         scaled = self._scaled(self.x)
         residual = self.rhs() - self.n_rows * self.strengths() * self.x
         for m, part in enumerate(self.parts):
@@ -158,14 +159,14 @@ class KernelEquations(Equations):
             for part in self.parts:
                 part.columns(J)
         with self.phase("reduce"):
-            rhs = np.empty((len(J), self.shape[1]))
+            rhs = zeros((len(J), self.shape[1]), np.float64, self.y)
             self._send("right-hand sides", rhs.size * several)
             for rows, (inside, local) in zip(self._rows(self.state), places, strict=True):
                 rhs[inside] = rows[local]
         block = EquationBlock(J, J, rhs)
         if gram:
             with self.phase("gram"):
-                matrix = np.empty((len(J), len(J)))
+                matrix = zeros((len(J), len(J)), np.float64, self.y)
                 self._send("gram", matrix.size * several)
                 for part, (inside, local) in zip(self.parts, places, strict=True):
                     matrix[inside] = part.columns(J)[local]
@@ -222,11 +223,11 @@ class KernelEquations(Equations):
 
     def pairing(self, left: Arrays, right: Arrays, index: int) -> NDArray[np.float64]:
         rows = zip(self.parts, self._rows(right), strict=True)
-        return self._sum([-left["x"][part.rows].T @ change for part, change in rows], "energy")
+        return self._sum([-inner(left["x"][part.rows], change) for part, change in rows], "energy")
 
     def slope(self, directions: Arrays, index: int) -> NDArray[np.float64]:
         rows, x, columns = self._rows(self.state), directions["x"], self.of(index)
-        slopes = [x[p.rows].T @ r[:, columns] for p, r in zip(self.parts, rows, strict=True)]
+        slopes = [inner(x[p.rows], r[:, columns]) for p, r in zip(self.parts, rows, strict=True)]
         return self._sum(slopes, "energy")
 
     @property
@@ -234,13 +235,13 @@ class KernelEquations(Equations):
         return self.n_rows
 
     def functions(self, anchors: NDArray, blocks: list[NDArray] | None) -> Functions:
-        columns = np.concatenate([part.design.block(anchors) for part in self.parts])
+        columns = np.concatenate([part.block(anchors) for part in self.parts])
         self._send("functions", columns.size * self._n_levels)
         x = np.linalg.qr(self._scaled(columns.astype(np.float64)))[0]
         single = self._scaled(x).astype(self.problem.dtype)
         product = np.concatenate([part.matvec(single, blocks) for part in self.parts])
         product = self._scaled(product)
-        energies, turn = np.linalg.eigh(x.T @ product)
+        energies, turn = np.linalg.eigh(inner(x, product))
         product = product @ turn
         rows = {f"rows{m}": -product[part.rows] for m, part in enumerate(self.parts)}
         return Functions({"x": x @ turn, **rows}, energies, float(self.n_rows))

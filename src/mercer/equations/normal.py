@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer._device_array import inner, on_host, placed, zeros
 from mercer.equations.base import Arrays, Equations, Functions
 from mercer.equations.block import EquationBlock
+from mercer.equations.on_device import row_part
 from mercer.equations.parts import RowPart
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
@@ -51,7 +53,8 @@ class NormalEquations(Equations):
         self._matrix: RowPart | None = None
         self._jitter = 1.0
         if isinstance(penalty, RKHSNorm):
-            self._matrix = RowPart(penalty.matrix, slice(0, penalty.matrix.shape[0]), None)
+            every = slice(0, penalty.matrix.shape[0])
+            self._matrix = row_part(penalty.matrix, every, None, problem.device)
             self._jitter = penalty.jitter
         n_columns = problem.design.shape[1]
         mean = problem.row_mean(self.y) if problem.fit_intercept else np.zeros(self.n_outputs)
@@ -108,7 +111,7 @@ class NormalEquations(Equations):
     # -- at the current point ----------------------------------------------------------------
 
     def start(self, x: NDArray[np.float64], blocks: list[NDArray] | None = None) -> None:
-        self.state = {"x": np.array(x, dtype=np.float64)}
+        self.state = {"x": x.astype(np.float64)}
         for m, part in enumerate(self.parts):
             y = np.tile(self.y[part.rows], (1, len(self.alphas)))
             self.state[f"rows{m}"] = y - self._forward(part, self.x, blocks)
@@ -151,7 +154,7 @@ class NormalEquations(Equations):
         sums = [part.project(J, v) for part, v in zip(self.parts, vectors, strict=True)]
         if not met:
             target = self._sum([each[:, n_columns:] for each in sums], "scale") / self.n_rows
-            self._of_target[J] = np.square(target)
+            self._of_target[J] = on_host(np.square(target))
             self._met[J] = True
         return self._sum([each[:, :n_columns] for each in sums], kind) / self.n_rows
 
@@ -163,10 +166,11 @@ class NormalEquations(Equations):
         if not self.problem.fit_intercept:
             return gram
         b = len(J)
-        ones = [part.weighted(np.ones((part.n_rows, 1))) for part in self.parts]
+        ones = [part.weighted(np.ones_like(self.y[part.rows, :1])) for part in self.parts]
         projected = [p.project(J, v) for p, v in zip(self.parts, ones, strict=True)]
         sums = self._sum(projected, "intercept")
-        matrix = np.ones((b + 1, b + 1))
+        matrix = zeros((b + 1, b + 1), np.float64, gram)
+        matrix[b, b] = 1.0
         matrix[:b, :b] = gram
         matrix[:b, b] = matrix[b, :b] = sums[:, 0] / self.n_rows
         return matrix
@@ -175,7 +179,7 @@ class NormalEquations(Equations):
         b, r = len(J), len(J) + self.problem.fit_intercept
         if self._matrix is None:
             return np.where(np.arange(r) < b, 1.0, 0.0)
-        penalty = np.zeros((r, r))
+        penalty = zeros((r, r), np.float64, self.y)
         penalty[:b, :b] = self._matrix.columns(J)[J]
         penalty[np.arange(b), np.arange(b)] += self._jitter
         return penalty
@@ -194,7 +198,7 @@ class NormalEquations(Equations):
                 self._change("of_matrix", slice(None), self._matrix.product(J, delta[:b]))
 
     def current_residual(self, blocks: list[NDArray]) -> NDArray[np.float64]:
-        residual = np.empty(self.shape)
+        residual = zeros(self.shape, np.float64, self.x)
         for J in blocks:
             rows, rhs = self._residual_of(J, "residual")
             residual[rows] = rhs
@@ -226,8 +230,8 @@ class NormalEquations(Equations):
 
     def pairing(self, left: Arrays, right: Arrays, index: int) -> NDArray[np.float64]:
         pairs = zip(self._rows(left), self._weighted(right), strict=True)
-        sums = self._sum([change.T @ weighted for change, weighted in pairs], "energy")
-        norms = self._norms(left).T @ self.problem.weights_of(right["x"])
+        sums = self._sum([inner(change, weighted) for change, weighted in pairs], "energy")
+        norms = inner(self._norms(left), self.problem.weights_of(right["x"]))
         return sums / self.n_rows + self.alphas[index] * norms
 
     def slope(self, directions: Arrays, index: int) -> NDArray[np.float64]:
@@ -247,13 +251,14 @@ class NormalEquations(Equations):
     def functions(self, anchors: NDArray, blocks: list[NDArray] | None) -> Functions:
         if self._matrix is None:
             w = np.concatenate([_features(part, anchors) for part in self.parts]).T
+            w = placed(w, self.problem.device)
             rows = [part.matvec(w.astype(self.problem.dtype), blocks) for part in self.parts]
         else:
-            w = np.zeros((self._matrix.n_rows, len(anchors)))
+            w = zeros((self._matrix.n_rows, len(anchors)), np.float64, self.y)
             w[anchors, np.arange(len(anchors))] = 1.0
-            rows = [part.design.block(anchors).astype(np.float64) for part in self.parts]
+            rows = [part.block(anchors).astype(np.float64) for part in self.parts]
         self._send("functions", w.size * self._n_levels)
-        x = np.zeros((self.shape[0], w.shape[1]))
+        x = zeros((self.shape[0], w.shape[1]), np.float64, w)
         self.problem.weights_of(x)[...] = w
         if self.problem.fit_intercept:
             sums = [p.weighted(v).sum(axis=0) for p, v in zip(self.parts, rows, strict=True)]
@@ -261,12 +266,12 @@ class NormalEquations(Equations):
             rows = [v + x[-1] for v in rows]
         arrays = {"x": x, **{f"rows{m}": -v for m, v in enumerate(rows)}}
         if self._matrix is not None:
-            arrays["of_matrix"] = self._matrix.design.block(anchors).astype(np.float64)
-        grams = [v.T @ p.weighted(v) for p, v in zip(self.parts, rows, strict=True)]
+            arrays["of_matrix"] = self._matrix.block(anchors).astype(np.float64)
+        grams = [inner(v, p.weighted(v)) for p, v in zip(self.parts, rows, strict=True)]
         of_rows = self._sum(grams, "functions") / self.n_rows
         # Smaller energies of float32 kernels are rounding that division would blow up.
         least = 30.0 * float(np.finfo(self.problem.dtype).eps) * len(anchors)
-        energies, turn = _diagonalised(of_rows, w.T @ self._norms(arrays), least)
+        energies, turn = _diagonalised(of_rows, inner(w, self._norms(arrays)), least)
         return Functions({name: array @ turn for name, array in arrays.items()}, energies)
 
     # -- rows --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._device_array import zeros
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.designs.kernel_rows import times
 
@@ -35,13 +36,17 @@ class RowPart:
         if self._last is not None and self._last[0] == key:
             return self._last[1]
         self._last = None
-        block = self.design.block(J)
+        block = self.block(J)
         if not self.design.nbytes and block.nbytes <= self.budget:
             self._cache[key] = block
             self.budget -= block.nbytes
         else:
             self._last = (key, block)
         return block
+
+    def block(self, J: NDArray) -> NDArray:
+        """Columns J of the design."""
+        return self.design.block(J)
 
     def fill_symmetric(self, blocks: list[NDArray]) -> None:
         """Generate and cache all of a symmetric design, each pair of rows once, if it fits."""
@@ -87,7 +92,7 @@ class RowPart:
     def matvec(self, w: NDArray, blocks: list[NDArray] | None = None) -> NDArray[np.float64]:
         """Z w, from cached columns if all of ``blocks`` are cached."""
         if not np.any(w):
-            return np.zeros((self.n_rows, w.shape[1]))
+            return zeros((self.n_rows, w.shape[1]), np.float64, w)
         if blocks and all(J.tobytes() in self._cache for J in blocks):
             total = np.zeros((self.n_rows, w.shape[1]))
             for J in blocks:

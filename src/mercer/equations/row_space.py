@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._device_array import zeros
 from mercer.problem import Point, Problem
 from mercer.problem.rows import add_scaled, as_rows
 
@@ -13,13 +14,13 @@ __all__ = ["RowSpace", "point_of_rows"]
 
 def point_of_rows(problem: Problem, a: NDArray) -> Point:
     """The weights Zᵀa with the intercept that is best for them under a quadratic loss."""
-    theta = np.zeros(problem.shape, dtype=problem.dtype)
+    theta = zeros(problem.shape, problem.dtype, problem.y)
     weights = problem.weights_of(theta)
     weights[...] = problem.design.rmatvec(a.astype(problem.dtype))
     if np.any(weights):
         responses = problem.design.matvec(weights)
     else:
-        responses = np.zeros(problem.y.shape, dtype=problem.dtype)
+        responses = zeros(problem.y.shape, problem.dtype, problem.y)
     if problem.fit_intercept:
         theta[-1] = problem.row_mean(problem.y - responses)
         responses += theta[-1]
@@ -51,7 +52,7 @@ class RowSpace:
 
     def initial(self) -> NDArray:
         """w = 0."""
-        return np.zeros((2, *self._target.shape), dtype=self.dtype)
+        return zeros((2, *self._target.shape), self.dtype, self._target)
 
     def lift(self, x: NDArray) -> NDArray:
         """θ of x, with the best intercept."""

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._device_array import DeviceArray
 from mercer.equations.block import EquationBlock
 from mercer.equations.factor import Factor
+from mercer.equations.on_device import DeviceFactor
 
 __all__ = ["BlockSolves"]
 
@@ -61,7 +63,8 @@ class BlockSolves:
 
     def _factor(self, block: EquationBlock, alpha: float) -> Any:
         """The factor of the matrix of a block."""
-        return Factor(block.matrix(alpha))
+        matrix = block.matrix(alpha)
+        return DeviceFactor(matrix) if isinstance(matrix, DeviceArray) else Factor(matrix)
 
     def _solution(self, factor: Any, rhs: NDArray[np.float64]) -> Any:
         """What solves the equations of a factor."""

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_consistent_length, validate_data
 
 from mercer import maps
 from mercer._callbacks import CallbackSupportMixin
+from mercer._device_array import DeviceArray
 from mercer._progress import Iterations, is_heard
 from mercer._rows import Data, PreparedRows
 from mercer._sparse import sound
@@ -24,6 +25,7 @@ from mercer.estimators.device import on_device, on_device_if_there
 from mercer.estimators.inputs import float_types, numbers
 from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler
 from mercer.estimators.state import check_coefficients, check_map
+from mercer.estimators.tensors import device_responses
 from mercer.kernels.text import checked_texts
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
@@ -228,7 +230,9 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
     # -- prediction --------------------------------------------------------------------------
 
     def _responses(self, X: Any) -> NDArray:
-        """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k)."""
+        """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k), where the rows are."""
+        if isinstance(X, DeviceArray):
+            return device_responses(self, X)
         return self._responses_of(self._checked(X))
 
     def _responses_of(self, X: Any) -> NDArray:

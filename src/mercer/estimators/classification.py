@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer import losses
+from mercer._array_api import of_any_kind
 from mercer._callbacks import with_callbacks
 from mercer._state import State
 from mercer._validation import float_type, name_from
@@ -30,6 +31,7 @@ from mercer.estimators.targets import (
     signs,
     winners,
 )
+from mercer.estimators.tensors import labels_of
 from mercer.losses import Loss
 
 __all__ = ["Classification", "KernelClassifier"]
@@ -43,7 +45,7 @@ class _OfLossesWithProba:
     """
 
     def __init__(self, method: Callable[..., NDArray]):
-        self._method = method
+        self._method = of_any_kind(method)
         self.__doc__ = method.__doc__
 
     def __get__(self, model: Any, owner: type) -> Callable[..., NDArray]:
@@ -136,8 +138,9 @@ class Classification(ClassifierMixin, FeatureModel):
         -------
         ndarray of shape (n_samples,)
         """
-        labels = winners(self._responses(X))
-        return self.classes_[labels]
+        places = winners(self._responses(X))
+        labels: NDArray = labels_of(self.classes_, places)
+        return labels
 
     @_OfLossesWithProba
     def predict_proba(self, X: Any) -> NDArray:
@@ -157,7 +160,7 @@ class Classification(ClassifierMixin, FeatureModel):
         responses = self._responses(X)
         positive = self._loss_.proba(responses)
         if responses.ndim == 1:
-            return np.column_stack([1 - positive, positive])
+            return np.stack([1 - positive, positive], axis=1)
         total = positive.sum(axis=1, keepdims=True)
         # Where every one-vs-all probability underflows, the classes are equally likely.
         safe = np.where(total > 0, total, 1)

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -73,6 +73,8 @@ class KernelMachine(FeatureModel):
     validation_fraction: float = 0.2
     device: Any = None
     path_: dict[str, NDArray] = field(init=False)
+
+    _predicts_on_device: ClassVar[bool] = True
 
     def _fit_rows(self, rows: Rows, loss: Loss, listener: Listener | None) -> None:
         design, continues, thetas = self._prepare(rows, loss)

@@ -23,10 +23,11 @@ from mercer._array import Matrix, available_memory, check_memory, is_little, row
 from mercer._random import RandomStateLike, key_from
 from mercer._rows import Data, PreparedRows, is_large
 from mercer._sparse import sound
-from mercer._state import Checked, State
+from mercer._state import State
 from mercer._validation import FLOATS, column_indices, float_type, is_plain, scale_of_distance
 from mercer._words import shown
 from mercer.designs import Dense, Design, Lazy
+from mercer.designs.tensors import CheckedOnDevice
 from mercer.kernels.base import Gamma
 from mercer.maps.drawn import LAST_KEY, Memory
 
@@ -43,7 +44,7 @@ class _Draws(Memory):
         self.random_state, self.key = random_state, key
 
 
-class FeatureMap(Checked, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A map z from inputs to D features whose inner products approximate a kernel.
 
     A map says three things: ``_fit(X)`` fixes its parameters and sets ``n_features_out_``,

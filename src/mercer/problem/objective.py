@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mercer._device import Device
+from mercer._device_array import copied, device_of, on_host, zeros
 from mercer.designs import Design
 from mercer.losses import Loss
 from mercer.penalties import Penalty
@@ -60,7 +62,7 @@ class Point:
 
     def __init__(self, problem: Problem, theta: ArrayLike, responses: NDArray | None = None):
         self.problem = problem
-        self.theta = np.array(theta, dtype=problem.dtype)
+        self.theta = copied(theta, problem.dtype, problem.device)
         if self.theta.shape != problem.shape:
             raise ValueError(f"theta must have shape {problem.shape}; got {self.theta.shape}.")
         responses = problem._forward(self.theta) if responses is None else responses.view()
@@ -276,9 +278,14 @@ class Problem:
         }
         return frozenset(name for name, offered in offers.items() if offered)
 
+    @property
+    def device(self) -> Device | None:
+        """Where targets, weights and vectors are; None for NumPy arrays."""
+        return device_of(self.y)
+
     def initial(self) -> NDArray:
         """θ without weights, and with the intercept that suits a constant model."""
-        theta = np.zeros(self.shape, dtype=self.dtype)
+        theta = zeros(self.shape, self.dtype, self.y)
         if self.fit_intercept:
             theta[-1] = self.loss.start(self.y, self.row_mean)
         return theta
@@ -406,8 +413,8 @@ class Problem:
         """The problem with the convex surrogate of its loss."""
         if self.loss.surrogate is None:
             raise ValueError(f"loss {self.loss.name!r} is convex and has no surrogate.")
-        given = (self.penalty, self.weights, self.fit_intercept)
-        return Problem(self.design, self.y, self.loss.surrogate, *given)
+        given = (self.penalty, on_host(self.weights), self.fit_intercept)
+        return Problem(self.design, on_host(self.y), self.loss.surrogate, *given)
 
     def _curvature_product(self, curvature: Any, v: NDArray, outputs: NDArray | None) -> NDArray:
         """∇²F v for the curvature of a point, or for ones if it is None."""
@@ -438,7 +445,7 @@ class Problem:
         if np.any(w):
             responses = self.design.matvec(w)
         else:
-            responses = np.zeros((self.design.shape[0], *theta.shape[1:]), dtype=self.dtype)
+            responses = zeros((self.design.shape[0], *theta.shape[1:]), self.dtype, theta)
         if self.fit_intercept:
             responses += theta[-1]
         return responses
@@ -452,7 +459,7 @@ class Problem:
     def mean_rows(self, v: NDArray) -> NDArray:
         """(1/n) Σ s_i v_i (z_i, 1): the transpose of ``_forward``, averaged; v is overwritten."""
         v = self._weighted(v)
-        out = np.empty((self.shape[0], *v.shape[1:]), dtype=self.dtype)
+        out = zeros((self.shape[0], *v.shape[1:]), self.dtype, v)
         np.multiply(self.design.rmatvec(v), 1.0 / self.n_rows, out=self.weights_of(out))
         if self.fit_intercept:
             out[-1] = np.sum(v, axis=0, dtype=np.float64) / self.n_rows

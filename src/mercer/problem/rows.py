@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import row_chunks
+from mercer._device_array import DeviceArray
 from mercer._weights import checked_weights
 from mercer.designs import Dense, Design
 
@@ -46,6 +47,8 @@ def as_rows(weights: NDArray, like: NDArray) -> NDArray:
 
 def pieces(array: NDArray) -> Iterator[slice]:
     """Slices of rows small enough for temporaries of their size to stay in the cache."""
+    if isinstance(array, DeviceArray):  # where a piece is a start of a loop
+        return iter((slice(0, len(array)),))
     return row_chunks(len(array), float(array[:1].nbytes), _PIECE)
 
 

@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
+from mercer._device_array import copied, on_host
 from mercer._validation import number_at_least_0, positive_integer
 from mercer.problem import Problem
+from mercer.problem.place import at_design
 
 __all__ = ["NEAR", "PERFECT", "Clock", "OutOfRange", "Result", "Solver", "State", "TraceRow"]
 
@@ -140,7 +142,7 @@ class State:
     @property
     def coef(self) -> NDArray:
         """θ."""
-        return self.x
+        return on_host(self.x)
 
     @property
     def objective(self) -> float:
@@ -179,6 +181,7 @@ class Solver:
 
     name: ClassVar[str] = ""
     requires: ClassVar[frozenset[str]] = frozenset()
+    follows_design: ClassVar[bool] = False  # to the device where the design lives
 
     def __post_init__(self) -> None:
         number_at_least_0(self.tol, "tol")
@@ -233,7 +236,7 @@ class Solver:
             If it stops, by itself, short of ``tol``.
         """
         self._check(problem)
-        return self._path(problem, [problem.penalty.alpha], start, callback)[0]
+        return self._path(self._placed(problem), [problem.penalty.alpha], start, callback)[0]
 
     def solve_path(
         self, problem: Problem, alphas: Iterable[float], callback: Callback = None
@@ -260,7 +263,12 @@ class Solver:
             last one.
         """
         self._check(problem)
-        return self._path(problem, [float(alpha) for alpha in alphas], None, callback)
+        strengths = [float(alpha) for alpha in alphas]
+        return self._path(self._placed(problem), strengths, None, callback)
+
+    def _placed(self, problem: Problem) -> Problem:
+        """The problem with its vectors where the solver works on them."""
+        return at_design(problem) if self.follows_design else problem
 
     def _path(
         self, problem: Problem, alphas: list[float], start: ArrayLike | None, callback: Callback
@@ -295,7 +303,7 @@ class Solver:
         stopped = interrupted = False
         if start is None and problem.loss.surrogate is not None:
             # Without weights a loss that is not convex may be flat: begin where a convex one ends.
-            easier = problem.easier()
+            easier = self._placed(problem.easier())
             with clock.phase("start"), warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 convex = self._minimise(easier, None, None, Clock(), shared)
@@ -318,7 +326,7 @@ class Solver:
         converged = bool(state.optimality <= self.tol and state.distance <= NEAR)
         if not (converged or stopped or interrupted):
             self._warn(state)
-        coef, criterion = np.array(state.coef), self.criterion(problem)
+        coef, criterion = np.array(on_host(state.coef)), self.criterion(problem)
         return Result(
             coef, state.iteration, converged, state.optimality, trace, interrupted, criterion
         )
@@ -379,10 +387,10 @@ def start_of(problem: Problem, start: ArrayLike | None) -> NDArray:
     """A new array of the θ to begin with."""
     if start is None:
         return problem.initial()
-    theta = np.array(start, dtype=problem.dtype)
+    theta = copied(start, problem.dtype, problem.device)
     if theta.shape != problem.shape:
         raise ValueError(f"start must have shape {problem.shape}; got {theta.shape}.")
-    if not np.all(np.isfinite(theta)):
+    if not np.all(np.isfinite(start)):
         raise ValueError("start must be finite; it holds NaN or infinity.")
     return theta
 

@@ -32,12 +32,13 @@ from mercer.solvers.krylov import (
     is_rough_enough,
     with_cached_kernel,
 )
-from mercer.solvers.preconditioners import POWERS, of_diagonal, of_machine
+from mercer.solvers.preconditioners import POWERS, given, of_diagonal, of_machine
 
 __all__ = ["ConjugateGradient"]
 
 _COLUMNS_PER_ROW = 4  # from which pairs of vectors by rows are cheaper than vectors by columns
 _STRIKES = 3  # true residuals without progress after which a group of columns is given up
+_WORSE = 10.0  # true residual, in units of the least, from which products are not believed
 _OF_ROWS, _OF_LANDMARKS = ("leaves", "rpcholesky"), ("falkon",)
 
 # With a tol of a hundredth or more, the diagonal takes 1.2 to 3 times less time than its fourth
@@ -128,6 +129,7 @@ class ConjugateGradient(Solver):
     random_state: RandomStateLike = 0
 
     name: ClassVar[str] = "cg"
+    follows_design: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset(
         {"a quadratic loss", "a penalty of linear gradient"}
     )
@@ -178,7 +180,9 @@ class ConjugateGradient(Solver):
             machine = with_cached_kernel(problem, self.hold, rough)
         with clock.phase("precondition"):
             inverse = self.preconditioner
-            if not callable(inverse):
+            if callable(inverse):
+                inverse = given(inverse)
+            else:
                 rank, key = self.rank, key_from(self.random_state)
                 inverse = of_machine(machine, inverse, rank, key, alphas)
         return machine, inverse
@@ -310,7 +314,7 @@ class ConjugateGradient(Solver):
         with state.clock.phase("vectors"):
             slope = state.space.dot(state.residual, steepest)
             if restart:
-                state.direction = np.array(steepest)
+                state.direction = np.copy(steepest)
             else:
                 usable = state.slope > 0
                 ratio = np.divide(slope, state.slope, out=np.zeros_like(slope), where=usable)
@@ -330,6 +334,13 @@ class ConjugateGradient(Solver):
         better = relative <= 0.5 * state.best
         state.best = np.where(better, relative, state.best)
         state.strikes = np.where(better, 0, state.strikes + struck)
+        spent = state.lost | (state.strikes >= _STRIKES) | (relative > _WORSE * state.best)
+        if np.any(spent & (relative > self.tol)) and space.refine(state):
+            state.lost[:], state.strikes[:] = False, 0.0
+            with state.clock.phase("products"):
+                true, state.values = space.look(state.x)
+            relative = space.relative(true, state.x, every)
+            strayed, state.best = np.ones_like(strayed), relative.copy()
         state.lost |= state.strikes >= _STRIKES
         state.relative = relative
         at_work = state.at_work
@@ -361,7 +372,7 @@ class ConjugateGradient(Solver):
         space = state.space
         if isinstance(space, RidgeSpace):
             if state.optimality > self.tol and not state.stalled:
-                state.x, state.space = state.coef, self._by_columns(problem)
+                state.x, state.space = space.theta(state.x), self._by_columns(problem)
                 state.optimality = problem.at(state.x).optimality
             return
         # Where columns are nearly dependent and entries float32, weights of landmarks grow until
@@ -395,7 +406,7 @@ class ConjugateGradient(Solver):
         if kind is None:
             return RidgeSpace(problem, problem, lambda residual: residual)
         if callable(kind):
-            return RidgeSpace(problem, problem, kind)
+            return RidgeSpace(problem, problem, given(kind))
         # The last look of a solution by rows is at columns that seldom go on: made when asked for.
         inverse = cache(partial(of_diagonal, problem, kind))
         return RidgeSpace(problem, problem, lambda residual: inverse()(residual))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._device_array import on_host
 from mercer.designs import FixedPointKernel, KernelColumns
 from mercer.equations import Equations, KernelEquations, RowSpace
 from mercer.problem import Point, Problem
@@ -54,13 +55,13 @@ class KrylovState(State):
     @property
     def coef(self) -> NDArray:
         """θ; that of the first strength."""
-        return self.space.theta(self.x)
+        return on_host(self.space.theta(self.x))
 
     @property
     def coefs(self) -> list[NDArray]:
         """θ of every strength."""
         n_strengths = 1 if isinstance(self.space, RidgeSpace) else self.space.n_groups
-        return [self.space.theta(self.x, number) for number in range(n_strengths)]
+        return [on_host(self.space.theta(self.x, number)) for number in range(n_strengths)]
 
     @property
     def objective(self) -> float:
@@ -160,6 +161,10 @@ class RidgeSpace(_Groups):
     def precondition(self, state: KrylovState) -> NDArray:
         """M⁻¹ times the residual."""
         return self._inverse(state.residual)
+
+    def refine(self, state: KrylovState) -> bool:
+        """Whether later products are more exact than those before; no, as they are exact enough."""
+        return False
 
     def near(self, state: KrylovState, tol: float) -> float | None:
         """The true relative residual where less than all of it tells; None, as it does not here."""
@@ -281,6 +286,27 @@ class MachineSpace(_Groups):
                 columns = self.equations.of(group)
                 state.kept[group] = float(relative[group]), state.x[:, columns].copy()
         return missed, missed | idle
+
+    def refine(self, state: KrylovState) -> bool:
+        """Go back to the least true residual, and on with products of the next better precision.
+
+        On a device these are products fused by Triton, sums in float32, and sums in float64, which
+        true residuals are made of. False if there is no better one.
+        """
+        if self.equations.problem.device is None or self._of_products == self.dtype:
+            return False
+        designs: list[Any] = [part.design for part in self.equations.parts]
+        if any(design.fused for design in designs):
+            for design in designs:
+                design.fused = False
+        else:
+            self._of_products = self.dtype
+        for group in range(self.n_groups):
+            columns = self.equations.of(group)
+            least, x = state.kept.get(group, (np.inf, None))
+            state.x[:, columns] = x if least < state.first else self.start[:, columns]
+        self._energy = np.full(self.n_groups, np.inf)
+        return True
 
 
 def with_cached_kernel(problem: Problem, hold: bool | str, rough: bool = False) -> Problem:

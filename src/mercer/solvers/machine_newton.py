@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from mercer._blas import cholesky_in_place
+from mercer._device_array import contiguous, every_row, on_host, zeros
 from mercer.designs import FixedPointKernel, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows
@@ -32,7 +33,7 @@ from mercer.losses import Loss
 from mercer.problem import Problem
 from mercer.solvers.base import Clock, State, check_range
 from mercer.solvers.krylov import is_rough_enough, with_cached_kernel
-from mercer.solvers.preconditioners import pivots_of, rank_for
+from mercer.solvers.preconditioners import pivots_of, pivots_on_device, rank_for
 
 __all__ = ["MachineNewton", "MachineState", "is_by_rows", "suits_rows"]
 
@@ -87,10 +88,18 @@ class MachineState(State):
         """θ."""
         problem = self.problem
         theta = np.empty((problem.shape[0], problem.n_outputs), dtype=problem.dtype)
-        problem.weights_of(theta)[...] = self.coefficients
+        problem.weights_of(theta)[...] = on_host(self.coefficients)
         if problem.fit_intercept:
             theta[-1] = self.intercept
         return theta.reshape(problem.shape)
+
+    @property
+    def n_nonzero(self) -> int:
+        """Non-zero entries of θ."""
+        counted = np.count_nonzero(self.coefficients.astype(self.problem.dtype, copy=False))
+        if self.problem.fit_intercept:
+            counted += np.count_nonzero(self.intercept)
+        return int(counted)
 
     @property
     def objective(self) -> float:
@@ -114,14 +123,14 @@ class MachineNewton:
         self._tol, self._forcing, self._max_inner = tol, forcing, max_inner
         self._dtype = np.dtype(problem.dtype)  # of products within a step
         self._is_fine = tol < _COARSE and self._dtype != np.float64
-        self._factor: NDArray | None = None  # F, FᵀF being about K
+        self._factor: Any = None  # F, FᵀF being about K
         self._rank = 0  # most rows of F
         self._last: tuple[Any, Rows, Inverse] | None = None  # preconditioner: of what, of which D
         self._n_inner = 0  # iterations of the last step
         diagonal = 0.0 if self._kernel is None else float(np.mean(self._kernel.diagonal()))
         self._is_hard = problem.loss.lipschitz * diagonal > _HARD * least_alpha
         self._y = problem.y.reshape(problem.n_rows, -1).astype(np.float64)
-        weights = np.ones(problem.n_rows) if problem.weights is None else problem.weights
+        weights = np.ones_like(self._y[:, 0]) if problem.weights is None else problem.weights
         self._weights = weights[:, None]
         self._reference = self._of_constant(problem)
 
@@ -145,7 +154,7 @@ class MachineNewton:
             machine=self,
             coefficients=a,
             linear=np.zeros_like(a),
-            intercept=both[-1] if problem.fit_intercept else np.zeros(a.shape[1]),
+            intercept=on_host(both[-1]) if problem.fit_intercept else np.zeros(a.shape[1]),
             slopes=a,
             values=np.zeros(1),
             relative=np.full(len(self._reference), np.inf),
@@ -207,7 +216,7 @@ class MachineNewton:
         goal = forcing * np.sqrt(_sums(problem, np.square(residual)))
         goal = np.maximum(goal, 0.5 * self._tol * self._reference[at_work])
         shift = -curvature.shift(slopes.sum(axis=0))
-        change = (residual - curvature.times(np.broadcast_to(shift, residual.shape))) / ridge
+        change = (residual - curvature.times(every_row(shift, residual))) / ridge
         linear = self._product(change)
 
         def rises() -> NDArray[np.bool_]:
@@ -219,7 +228,7 @@ class MachineNewton:
         shift = shift - curvature.mean(linear)
         full: list[NDArray[np.float64]] = []
         for part in (change, linear, shift):
-            full.append(np.zeros((*part.shape[:-1], state.coefficients.shape[1])))
+            full.append(zeros((*part.shape[:-1], state.coefficients.shape[1]), np.float64, part))
             full[-1][..., columns] = part
         return full[0], full[1], full[2]
 
@@ -280,8 +289,13 @@ class MachineNewton:
             with suppress(np.linalg.LinAlgError, MemoryError):
                 self._make_factor(problem)
                 if self._factor is not None and self._kernel is not None:
-                    threads = self._kernel.n_threads
-                    inverse = _Reweighted(self._factor, scale, ridge, threads)
+                    if self._kernel.device is not None:
+                        from mercer.solvers.on_device import reweighted  # which few need
+
+                        inverse = reweighted(self._factor, scale, ridge)
+                    else:
+                        threads = self._kernel.n_threads
+                        inverse = _Reweighted(self._factor, scale, ridge, threads)
         self._last = None if inverse is None else (now, scale, inverse)
         return inverse or (lambda residual, places: residual)
 
@@ -293,7 +307,8 @@ class MachineNewton:
         rank = self._rank * _MORE or int(np.ceil(_SHARE_OF_RANK * rank_for(n)))
         if self._rank < n:
             self._rank = min(rank, n)
-            self._factor = pivots_of(self._kernel, self._rank, 0, None, self._least_shift)
+            pivots = pivots_of if self._kernel.device is None else pivots_on_device
+            self._factor = pivots(self._kernel, self._rank, 0, None, self._least_shift)
             if len(self._factor) < self._rank:  # as good as any
                 self._rank = n
 
@@ -301,7 +316,7 @@ class MachineNewton:
 
     def _product(self, v: Rows) -> Rows:
         """K v, for the equations of a step: maybe rounded."""
-        product = self._design.matvec(np.ascontiguousarray(v, dtype=self._dtype))
+        product = self._design.matvec(contiguous(v, self._dtype))
         return product.astype(np.float64, copy=False)
 
     def _slopes(self, problem: Problem, u: Rows) -> Rows:
@@ -383,7 +398,7 @@ class _Curvature:
             # Where the loss is linear, a step of any length does; that of unit curvature is tried.
             self._of_constants = 1.0 / np.where(total > _FLAT * n, total, n)
         else:
-            units = [np.broadcast_to(np.eye(1, k, c), (n, k)) for c in range(k)]
+            units = [every_row(np.eye(1, k, c), self.scale) for c in range(k)]
             total = np.stack([self.times(unit).sum(axis=0) for unit in units])
             self._of_constants = np.linalg.pinv(total, rcond=_FLAT, hermitian=True)
 
@@ -424,7 +439,7 @@ class _Curvature:
         """v less its part within Rᵀ 1, which the intercept takes, and within rows."""
         v = v if self._projection is None else self._projection(v)
         shift = self.shift(self.root(v).sum(axis=0))
-        return v - self.transposed(np.broadcast_to(shift, v.shape)) if self._has_intercept else v
+        return v - self.transposed(every_row(shift, v)) if self._has_intercept else v
 
 
 class _Reweighted:

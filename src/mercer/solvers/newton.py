@@ -97,6 +97,7 @@ class NewtonCG(Solver):
     max_inner: int = 500
 
     name: ClassVar[str] = "newton-cg"
+    follows_design: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset(
         {"a penalty of linear gradient", "a smooth loss"}
     )

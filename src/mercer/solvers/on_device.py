@@ -1,22 +1,24 @@
 """Preconditioners of kernel machines whose kernel is made on a device.
 
-They are those of ``preconditioners``, with their matrices on the device; vectors come from the
-host and go back there.
+They are those of ``preconditioners``, with their matrices on the device; vectors are there or on
+the host, and so are the products with them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from mercer._array import row_chunks
+from mercer._device import Device, exact_float32
+from mercer._device_array import DeviceArray, like_kind
 from mercer.designs.on_device import DeviceKernel
-from mercer.designs.on_device.entries import exact_float32
 from mercer.maps.landmarks import GrowingFactor
 
-__all__ = ["DeviceFactor", "DeviceLowRank", "DeviceRestricted"]
+__all__ = ["DeviceFactor", "DeviceLowRank", "DeviceRestricted", "reweighted"]
 
 
 class DeviceFactor(GrowingFactor):
@@ -97,18 +99,20 @@ class DeviceLowRank:
 
     Parameters
     ----------
-    factor : DeviceFactor
+    factor : tensor of shape (rank, n)
+        F.
+    device : Device
     """
 
-    def __init__(self, factor: DeviceFactor):
-        self.device, self._factor = factor.device, factor.tensor
-        self._gram = _gram(factor.device.torch, self._factor)
+    def __init__(self, factor: Any, device: Device):
+        self.device, self._factor = device, factor
+        self._gram = _gram(device.torch, factor)
         # Rounding of FᵀF hides smaller shifts.
         trace = float(self._gram.diagonal().sum())
         self._least = max(float(np.finfo(np.float64).eps) * trace, 1e-300)
         self._of_shifts: dict[float, Any] = {}
 
-    def __call__(self, v: NDArray[np.float64], shifts: NDArray[np.float64]) -> NDArray[np.float64]:
+    def __call__(self, v: Any, shifts: NDArray[np.float64]) -> Any:
         """The inverse times v (n, C), with a shift (C,) for every column."""
         shifts = np.maximum(shifts, self._least)
         on_device = self.device.array(v, np.float64)
@@ -121,7 +125,7 @@ class DeviceLowRank:
                 inner = self.device.torch.cholesky_solve(inner, self._triangle(float(shift)))
                 own -= (self._factor.T @ inner.to(self._factor.dtype)).double()
             out[:, columns] = own / float(shift)
-        return self.device.host(out)
+        return like_kind(out, v, self.device)
 
     def _triangle(self, shift: float) -> Any:
         """The Cholesky factor of F Fᵀ + shift I, kept."""
@@ -157,17 +161,15 @@ class DeviceRestricted:
         self._triangle = lower.T
         self._last: tuple[float, Any] | None = None
 
-    def __call__(
-        self, v: NDArray[np.float64], strengths: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def __call__(self, v: Any, strengths: NDArray[np.float64]) -> Any:
         """The inverse times v (p + 1, C), with a strength (C,) for every column."""
-        out = np.empty(v.shape)
+        on_device = self.device.array(v, np.float64)
+        out = self.device.torch.empty_like(on_device)
         for alpha in np.unique(strengths):
-            columns = strengths == alpha
+            columns = self.device.array(np.flatnonzero(strengths == alpha))
             inverse = self._inverse(float(alpha))
-            own = self.device.array(v[:, columns], np.float64)
-            out[:, columns] = self.device.host(inverse @ (inverse.T @ own))
-        return out
+            out[:, columns] = inverse @ (inverse.T @ on_device[:, columns])
+        return like_kind(out, v, self.device)
 
     def _inverse(self, alpha: float) -> Any:
         """R⁻¹ of one strength; the last one is cached."""
@@ -191,6 +193,38 @@ class DeviceRestricted:
         inverse = torch.linalg.solve_triangular(upper, identity, upper=True)
         self._last = (alpha, inverse)
         return inverse
+
+
+def reweighted(factor: Any, scale: Any, ridge: float) -> Callable[..., Any]:
+    """(D FᵀF D + ridge I)⁻¹, up to a factor, for the scale D (n, k) of each output, on a device.
+
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If a weighted factor has no inverse.
+    """
+    device = scale.device
+    torch, eps = device.torch, float(np.finfo(str(factor.dtype).removeprefix("torch.")).eps)
+    triangles = []
+    for column in scale.tensor.T:
+        inner = _gram(torch, factor * column.to(factor.dtype))
+        # Raised by what rounding may have taken.
+        inner.diagonal().add_(ridge + eps * float(inner.diagonal().sum()))
+        triangle, failed = torch.linalg.cholesky_ex(inner)
+        if int(failed):
+            raise np.linalg.LinAlgError("the weighted factor has no inverse.")
+        triangles.append(triangle)
+
+    def inverse(v: DeviceArray, places: NDArray[np.int64]) -> DeviceArray:
+        own = scale[:, places].tensor
+        with exact_float32(torch):
+            sums = (factor @ (own * v.tensor).to(factor.dtype)).double()
+            for column, place in enumerate(places.tolist()):
+                part = sums[:, column : column + 1]
+                sums[:, column : column + 1] = torch.cholesky_solve(part, triangles[place])
+            return DeviceArray(v.tensor - own * (factor.T @ sums.to(factor.dtype)), device)
+
+    return inverse
 
 
 def _gram(torch: Any, factor: Any) -> Any:

@@ -15,6 +15,7 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from mercer._array import available_memory, check_memory, row_chunks
+from mercer._device_array import device_of, on_host, placed
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows
@@ -29,9 +30,11 @@ __all__ = [
     "POWERS",
     "LowRank",
     "Restricted",
+    "given",
     "of_diagonal",
     "of_machine",
     "pivots_of",
+    "pivots_on_device",
     "rank_for",
 ]
 
@@ -62,7 +65,17 @@ def of_diagonal(problem: Problem, kind: str) -> Callable[[NDArray], NDArray]:
     inverse = np.ones_like(diagonal)
     np.power(diagonal, -POWERS[kind], out=inverse, where=diagonal > 0)
     inverse = inverse.astype(problem.dtype)
+    inverse = placed(inverse, problem.device)
     return lambda residual: inverse * residual
+
+
+def given(inverse: Callable[..., NDArray]) -> Callable[..., Any]:
+    """A function of NumPy arrays that takes vectors on a device, too."""
+
+    def applied(residual: Any, *strengths: NDArray[np.float64]) -> Any:
+        return placed(inverse(on_host(residual), *strengths), device_of(residual))
+
+    return applied
 
 
 def of_machine(
@@ -84,7 +97,7 @@ def of_machine(
             return DeviceRestricted(matrix, jitter, problem.fit_intercept, problem.design.dtype)
         return Restricted(matrix, jitter, problem.fit_intercept, problem.design.dtype)
     n, design = problem.n_rows, penalty.matrix
-    root = None if problem.weights is None else np.sqrt(problem.weights)
+    root = None if problem.weights is None else np.sqrt(on_host(problem.weights))
     if design.device is not None:
         low_rank = _on_device(design, kind, rank, key, root, n * min(alphas))
         return lambda residual, strengths: low_rank(residual, n * strengths)
@@ -194,7 +207,7 @@ def _on_device(
     design: Any, kind: str, rank: int | str, key: int, root: NDArray | None, shift: float
 ) -> Any:
     """The preconditioner of a low rank, and of a shift per column, on the device of a design."""
-    from mercer.solvers.on_device import DeviceFactor, DeviceLowRank  # which few need
+    from mercer.solvers.on_device import DeviceLowRank  # which few need
 
     if kind == "leaves":
         raise ValueError(
@@ -203,9 +216,18 @@ def _on_device(
         )
     n = design.shape[0]
     most = rank_for(n, design.device.free_memory()) if rank == "auto" else min(int(rank), n)
-    factor = DeviceFactor(design, _diagonal(design, root), root, most)
+    return DeviceLowRank(pivots_on_device(design, most, key, root, shift), design.device)
+
+
+def pivots_on_device(
+    design: Any, rank: int, key: int, root: NDArray | None = None, shift: float = 0.0
+) -> Any:
+    """``pivots_of`` as a tensor on the device of a design."""
+    from mercer.solvers.on_device import DeviceFactor  # which few need
+
+    factor = DeviceFactor(design, _diagonal(design, root), root, rank)
     _grow(factor, design, key, root, shift)
-    return DeviceLowRank(factor)
+    return factor.tensor
 
 
 def suits_leaves(

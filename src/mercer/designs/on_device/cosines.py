@@ -9,16 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import Index, n_threads, row_chunks
-from mercer._device import Device
+from mercer._device import Device, exact_float32
+from mercer._device_array import like_kind
 from mercer._rows import Data
 from mercer._validation import column_indices
 from mercer.designs.base import Design, check_gram, float_dtype
-from mercer.designs.on_device.entries import exact_float32
 
 __all__ = ["DeviceCosines"]
 
 # Numbers of a tile on the processor, whose caches hold it, and the share of the free memory of a
 # GPU that a tile may take with what is made on the way.
+_ROWS_SHARE = 0.3  # of the device's memory, up to which all rows stay there
 _TILE, _TILE_SHARE, _TILE_COPIES = 2**20, 0.1, 3
 
 
@@ -48,6 +49,7 @@ class DeviceCosines(Design):
     """
 
     shuffled = True
+    device: Device
 
     def __init__(
         self,
@@ -61,7 +63,9 @@ class DeviceCosines(Design):
         self.X, self.device, self.amplitude = X, device, float(amplitude)
         self.dtype, self.n_threads = float_dtype(X.dtype), n_threads(n_jobs)
         self.shape = (X.shape[0], len(frequencies))
-        self._rows = device.array(X)
+        free = device.free_memory()
+        fits = free is None or self.dtype.itemsize * X.size <= _ROWS_SHARE * free
+        self._rows: Any = device.array(X) if fits else X  # else sent tile by tile
         self._directions = device.array(frequencies, self.dtype).T
         self._phases = device.array(phases, self.dtype)
 
@@ -75,7 +79,9 @@ class DeviceCosines(Design):
         torch = self.device.torch
         with exact_float32(torch):
             angles = torch.addmm(
-                self._phases[columns], self._rows[rows], self._directions[:, columns]
+                self._phases[columns],
+                self.device.array(self._rows[rows], self.dtype),
+                self._directions[:, columns],
             )
         return angles.cos_().mul_(self.amplitude)
 
@@ -91,40 +97,38 @@ class DeviceCosines(Design):
         for rows in self._chunks():
             yield rows, self._tile(rows, slice(None))
 
-    def _sent(self, vector: Any, length: int, name: str) -> tuple[Any, bool]:
-        """A vector on the device, and whether it came as a tensor."""
-        if type(vector).__module__ == "torch":
-            return self.device.array(vector, self.dtype), True
-        return self.device.array(self._check(vector, length, name)), False
+    def _sent(self, vector: Any, length: int, name: str) -> Any:
+        """A vector on the device."""
+        if isinstance(vector, np.ndarray):
+            vector = self._check(vector, length, name)
+        return self.device.array(vector, self.dtype)
 
-    def _given_back(self, product: Any, is_tensor: bool) -> Any:
-        product = product.to(self._rows.dtype)
-        return product if is_tensor else self.device.host(product)
+    def _given_back(self, product: Any, given: Any) -> Any:
+        return like_kind(product.to(self._phases.dtype), given, self.device)
 
     def matvec(self, w: Any) -> Any:
         torch = self.device.torch
-        vector, is_tensor = self._sent(w, self.shape[1], "w")
+        vector = self._sent(w, self.shape[1], "w")
         out = torch.empty(
             (self.shape[0], *vector.shape[1:]), dtype=vector.dtype, device=self.device.name
         )
         with exact_float32(torch):
             for rows, entries in self._tiles():
                 out[rows] = entries @ vector
-        return self._given_back(out, is_tensor)
+        return self._given_back(out, w)
 
     def rmatvec(self, v: Any) -> Any:
         torch = self.device.torch
-        vector, is_tensor = self._sent(v, self.shape[0], "v")
+        vector = self._sent(v, self.shape[0], "v")
         total = self._zeros((self.shape[1], *vector.shape[1:]))
         with exact_float32(torch):
             for rows, entries in self._tiles():
                 total += (entries.T @ vector[rows]).double()
-        return self._given_back(total, is_tensor)
+        return self._given_back(total, v)
 
     def gram_matvec(self, v: Any) -> Any:
-        vector, is_tensor = self._sent(v, self.shape[0], "v")
-        product = self.matvec(self.rmatvec(vector))
-        return product if is_tensor else self.device.host(product)
+        vector = self._sent(v, self.shape[0], "v")
+        return self._given_back(self.matvec(self.rmatvec(vector)), v)
 
     def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
         total = self._zeros((self.shape[1],))
@@ -147,21 +151,37 @@ class DeviceCosines(Design):
         return self.device.host(total)
 
     def block(self, columns: ArrayLike) -> NDArray:
+        return self.device.host(self.block_on_device(columns))
+
+    def block_on_device(self, columns: ArrayLike) -> Any:
+        """``block`` as a tensor (n, b) on the device."""
         columns = np.asarray(columns)
         chosen = np.flatnonzero(columns) if columns.dtype == bool else columns
         there = self.device.array(column_indices(chosen, self.shape[1]))
-        out = np.empty((self.shape[0], len(there)), dtype=self.dtype)
+        shape = (self.shape[0], len(there))
+        out = self.device.torch.empty(shape, dtype=self._phases.dtype, device=self.device.name)
         for rows in self._chunks():
-            out[rows] = self.device.host(self._tile(rows, there))
+            out[rows] = self._tile(rows, there)
         return out
 
     def rows(self, index: Index) -> DeviceCosines:
         other = object.__new__(DeviceCosines)
         other.__dict__.update(self.__dict__)
         other.X = self.X[index]
-        places = index if isinstance(index, slice) else self.device.array(np.asarray(index))
-        other._rows = self._rows[places]
+        if isinstance(self._rows, np.ndarray):
+            other._rows = other.X
+        else:
+            places = index if isinstance(index, slice) else self.device.array(np.asarray(index))
+            other._rows = self._rows[places]
         other.shape = (len(other.X), self.shape[1])
+        return other
+
+    def with_rows(self, rows: Any) -> DeviceCosines:
+        """The design of other rows, a tensor (m, d) on the device."""
+        other = object.__new__(DeviceCosines)
+        other.__dict__.update(self.__dict__)
+        other._rows = rows.to(self._phases.dtype)
+        other.shape = (len(rows), self.shape[1])
         return other
 
     def sources(self) -> list[Data]:

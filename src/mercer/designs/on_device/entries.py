@@ -6,14 +6,13 @@ right to 2e-5, those of float64 rows to a few units in the last place.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from mercer._device import Device
+from mercer._device import Device, exact_float32
 
 __all__ = ["CANCELLED", "ROOT_SHARE", "KernelOf", "Rows", "exact_float32", "prepared_rows", "tile"]
 
@@ -148,14 +147,3 @@ _PROFILES: dict[str, Callable[[Any, float], Any]] = {
     "rational": lambda squares, parameter: squares.add_(1.0).reciprocal_(),
     "rational_power": lambda squares, a: squares.div_(a).log1p_().mul_(-a).exp_(),
 }
-
-
-@contextmanager
-def exact_float32(torch: Any) -> Iterator[None]:
-    """Products of float32 matrices in float32, whatever shorter type the program allows them."""
-    allowed = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
-    try:
-        yield
-    finally:
-        torch.set_float32_matmul_precision(allowed)

@@ -12,9 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import Index, format_bytes, row_chunks
 from mercer._device import Device
+from mercer._device_array import like_kind
 from mercer._rows import PreparedRows
 from mercer.designs.kernel import KernelColumns, column_numbers
 from mercer.designs.on_device.entries import KernelOf, Rows, exact_float32, prepared_rows, tile
+from mercer.designs.on_device.pieces import sent_ahead
 
 __all__ = ["DeviceKernel", "DeviceMatrix"]
 
@@ -57,6 +59,8 @@ class DeviceKernel(KernelColumns):
     array([1.3679, 1.3679])
     """
 
+    fused: bool = True  # whether products with float32 vectors may be made by Triton
+
     def __init__(
         self,
         X: Any,
@@ -95,12 +99,30 @@ class DeviceKernel(KernelColumns):
         """``rows`` of a selection; the matrix of one that holds it is not looked at."""
         return self._of(self._left.taken(index), self._right)
 
+    def with_rows(self, rows: Any) -> DeviceKernel:
+        """The design of other rows against the same landmarks: a tensor (m, d) on the device."""
+        self._all_rows(self._right)  # sent by this design, which knows how
+        left: Any = _TensorRows(rows)
+        other = self._of(left, self._right)
+        other._resident[id(left)] = prepared_rows(self._kernel_of, rows.to(self.tensor_type))
+        return other
+
     # -- rows ------------------------------------------------------------------------------------
 
     def _rows(self, rows: PreparedRows, part: slice) -> Rows:
         """Some rows on the device, of all of them where these stay there."""
         every = self._all_rows(rows)
         return self._sent(rows[part]) if every is None else every[part]
+
+    def _pieces(self, rows: PreparedRows, parts: list[slice]) -> Iterator[tuple[slice, Rows]]:
+        """Parts of some rows on the device, in turn, sent ahead where they do not stay there."""
+        every = self._all_rows(rows)
+        if every is not None:
+            yield from ((part, every[part]) for part in parts)
+            return
+        pieces = (np.asarray(rows[part], dtype=self.dtype) for part in parts)
+        for part, sent in zip(parts, sent_ahead(self.device, pieces), strict=True):
+            yield part, prepared_rows(self._kernel_of, sent)
 
     def _all_rows(self, rows: PreparedRows) -> Rows | None:
         """All of some rows on the device, where they fit, and stay there."""
@@ -129,12 +151,12 @@ class DeviceKernel(KernelColumns):
     ) -> Iterator[tuple[slice, slice, Any]]:
         """(rows, columns, entries): a tile at a time, those of pairs of the same rows once."""
         side, same = self._side(), points is landmarks
-        for rows in row_chunks(len(points), 1.0, side):
-            left = self._rows(points, rows)
-            for columns in row_chunks(len(landmarks), 1.0, side):
-                if same and columns.start < rows.start:
-                    continue
-                right = left if same and rows == columns else self._rows(landmarks, columns)
+        for rows, left in self._pieces(points, list(row_chunks(len(points), 1.0, side))):
+            others = list(row_chunks(len(landmarks), 1.0, side))
+            if same:
+                yield rows, rows, tile(self.device, self._kernel_of, left, left)
+                others = [columns for columns in others if columns.start > rows.start]
+            for columns, right in self._pieces(landmarks, others):
                 yield rows, columns, tile(self.device, self._kernel_of, left, right)
 
     # -- products --------------------------------------------------------------------------------
@@ -149,19 +171,18 @@ class DeviceKernel(KernelColumns):
         self, vector: Any, points: PreparedRows, landmarks: PreparedRows, name: str
     ) -> Any:
         """``k(points, landmarks) @ vector``: a tensor on the device if the vector is one."""
-        is_tensor = type(vector).__module__ == "torch"
-        if not is_tensor:
+        if isinstance(vector, np.ndarray):
             vector = self._vector(vector, len(landmarks), name)
         on_device = self.device.array(vector)
         flat = on_device.reshape(len(landmarks), -1)
         sums = self._device_product(flat, points, landmarks).to(on_device.dtype)
         sums = sums.reshape(len(points), *on_device.shape[1:])
-        return sums if is_tensor else self.device.host(sums)
+        return like_kind(sums, vector, self.device)
 
     def _device_product(self, w: Any, points: PreparedRows, landmarks: PreparedRows) -> Any:
         """The same of a tensor (m, k), summed up in float64."""
         torch = self.device.torch
-        if may_be_fused(self.device, w):
+        if self.fused and may_be_fused(self.device, w):
             from mercer.designs.on_device.fused import fused_product  # with Triton
 
             left, right = self._all_rows(points), self._all_rows(landmarks)
@@ -220,8 +241,13 @@ class DeviceKernel(KernelColumns):
 
     def block_on_device(self, columns: ArrayLike) -> Any:
         """``block`` as a tensor (n, b) on the device."""
-        rows = self._right.taken(column_numbers(columns, self.shape[1]))
-        return self._of(self._left, rows).toarray_on_device()
+        chosen = column_numbers(columns, self.shape[1])
+        self._all_rows(self._left)  # sent once, for all blocks
+        part, every = self._right.taken(chosen), self._all_rows(self._right)
+        other = self._of(self._left, part)
+        if every is not None:
+            other._resident[id(part)] = every[self.device.array(chosen)]
+        return other.toarray_on_device()
 
     def toarray_on_device(self) -> Any:
         """``toarray`` as a tensor (n, p) on the device."""
@@ -302,6 +328,16 @@ class DeviceMatrix(DeviceKernel):
     @property
     def nbytes(self) -> int:
         return int(self.matrix.nbytes)
+
+
+class _TensorRows:
+    """Stands for rows that are on the device."""
+
+    def __init__(self, tensor: Any):
+        self.tensor = tensor
+
+    def __len__(self) -> int:
+        return len(self.tensor)
 
 
 def may_be_fused(device: Device, w: Any) -> bool:

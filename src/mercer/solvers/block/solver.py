@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import check_setting
+from mercer._device_array import on_host
 from mercer._random import RandomStateLike, key_from
 from mercer._validation import flag, is_name, name_from, positive_integer
 from mercer.equations import Equations, equations
@@ -109,6 +110,7 @@ class BlockCoordinateDescent(Solver):
     random_state: RandomStateLike = 0
 
     name: ClassVar[str] = "block"
+    follows_design: ClassVar[bool] = True
     requires: ClassVar[frozenset[str]] = frozenset({"a linear system"})
 
     def __post_init__(self) -> None:
@@ -168,6 +170,8 @@ class BlockCoordinateDescent(Solver):
             subspace=Subspace(system, _DEPTH) if self._accelerates(system) else None,
         )
         resumed = self._resumed(state, start)
+        for J in state.blocks:
+            J.flags.writeable = False  # a device is told of them once
         # A trace by blocks shows the cost of every block: none is generated beforehand.
         system.cache((1 - _FACTORS) * room, None if self.trace == "block" else state.blocks)
         # Only columns that are cached from the start count: a resumed fit has no others.
@@ -315,7 +319,7 @@ class BlockCoordinateDescent(Solver):
             return
         for place in np.flatnonzero(~stays):
             theta = state.system.theta(state.system.x, int(place))
-            state.finished[int(state.index[place])] = theta
+            state.finished[int(state.index[place])] = on_host(theta)
         state.keep(np.flatnonzero(stays))
 
     def _resumed(self, state: BlockState, start: ArrayLike | None) -> bool:
@@ -331,7 +335,7 @@ class BlockCoordinateDescent(Solver):
             "random_state": None if self.random_state is None else state.key,
         }
         system = state.system
-        mark = mark_of(system, state.alphas, None if start is None else state.x, settings)
+        mark = mark_of(system, state.alphas, None if start is None else on_host(state.x), settings)
         state.checkpoint = Checkpoint(self.checkpoint, mark, state.system.examples())
 
         def restore(arrays: dict[str, NDArray], facts: dict[str, Any]) -> None:

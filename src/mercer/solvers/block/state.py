@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._device_array import on_host
 from mercer.equations import BlockSolves, Equations
 from mercer.solvers.base import State, TraceRow, add_rows
 from mercer.solvers.block.checkpoint import Checkpoint
@@ -49,7 +50,7 @@ class BlockState(State):
         """θ of every strength."""
         places = {int(number): place for place, number in enumerate(self.index)}
         return [
-            self.system.theta(self.system.x, places[number])
+            on_host(self.system.theta(self.system.x, places[number]))
             if number in places
             else self.finished[number]
             for number in range(len(self.alphas))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mercer._device_array import contiguous, on_host, placed
 from mercer.equations import Equations, Functions
 
 __all__ = ["Subspace"]
@@ -79,13 +80,13 @@ class Subspace:
         """Drop all other columns."""
         for change in self.changes:
             for name in change:
-                change[name] = np.ascontiguousarray(change[name][:, columns])
+                change[name] = contiguous(change[name][:, columns])
 
     def arrays(self) -> dict[str, NDArray]:
         """All arrays, by age and name."""
         every = [*self.changes, self.system.journal]
         return {
-            f"{age}.{name}": array
+            f"{age}.{name}": on_host(array)
             for age, change in enumerate(every)
             for name, array in change.items()
         }
@@ -95,7 +96,7 @@ class Subspace:
         every: dict[int, dict[str, NDArray]] = {}
         for key, array in arrays.items():
             age, name = key.split(".")
-            every.setdefault(int(age), {})[name] = array
+            every.setdefault(int(age), {})[name] = placed(array, self.system.problem.device)
         *self.changes, self.system.journal = [every[age] for age in sorted(every)]
 
 
