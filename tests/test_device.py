@@ -310,9 +310,9 @@ def test_a_model_predicts_where_its_device_is_not(rng, monkeypatch):
 def test_maps_without_a_design_on_devices_are_refused(rng):
     X = rng.normal(size=(60, 2))
     with pytest.raises(ValueError, match=r"^device must be None or 'cpu' for this feature_map"):
-        KernelRegressor("binning", device=CPU).fit(X, X[:, 0])
-    with mercer.config_context(device=CPU):  # which others than kernels do not look at
-        assert KernelRegressor("binning").fit(X, X[:, 0]).device_ == "cpu"
+        KernelRegressor("tree", device=CPU).fit(X, X[:, 0])
+    with mercer.config_context(device=CPU):  # which maps without a design there do not look at
+        assert KernelRegressor("tree").fit(X, X[:, 0]).device_ == "cpu"
 
 
 # -- leaves ------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from mercer._state import State
 from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
 from mercer.maps._documentation import SHARED, documented
-from mercer.maps.codes import buffers, in_bytes
+from mercer.maps.codes import binning_device, buffers, in_bytes, warn_spread
 from mercer.maps.members import FeatureSequence
 
 __all__ = ["RandomBinning"]
@@ -30,9 +30,7 @@ _BATCH_BYTES = 64 * 2**20  # bytes of parameters of the grids that a pass draws 
 _PIECE_BYTES = 32 * 2**20  # bytes of rows that are prepared and binned together
 _MAX_HASHED = 2**31  # columns of a grid of hashed boxes
 _MANY_MISSING = 1 / 3  # share of unknown boxes from which a warning says so
-_SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
 _FEW_CODES = 50_000  # for which the core starts no threads
-_MUCH_SPREAD = 10.0  # factor of that variance from which a warning says so
 
 
 @documented(SHARED)
@@ -132,11 +130,15 @@ class RandomBinning(FeatureSequence):
         flag(self.scale, "scale")
         n_hashed = self._hashed_bins()
         self.kernel_ = self._resolved_kernel(X)
-        _warn_spread(self.kernel_.taper, X.shape[1])
+        warn_spread(self.kernel_.taper, X.shape[1])
         self.key_ = self._drawn_key()
         code_type = np.dtype(np.uint16) if n_hashed is None else np.min_scalar_type(n_hashed - 1)
-        self._check_room(n_grids, X, code_type)
         self.n_bins_ = np.full(n_grids, n_hashed or 0, dtype=np.int64)
+        if binning_device(X, self.kernel_.taper) is not None:
+            design = self._design_there(X, n_hashed is None)
+            self.occupancy_ = design.occupancy()
+            return design
+        self._check_room(n_grids, X, code_type)
         if n_hashed is None:
             design = self._number_boxes(X)
         else:
@@ -179,12 +181,14 @@ class RandomBinning(FeatureSequence):
             )
 
     def _design(self, X):
+        if binning_device(X, self.kernel_.taper) is not None:
+            return self._design_there(X)
         codes = self._empty_codes(X, self._layout[1])
         n_unseen = self._bin(X, codes)
         return self._binned(X, codes, n_unseen)
 
     def _product_with(self, X, weights):
-        if self.kernel_.taper:
+        if self.kernel_.taper or binning_device(X, 0.0) is not None:
             return super()._product_with(X, weights)
         codes = self._empty_codes(X, self._layout[1])
         n_unseen = self._bin(X, codes)
@@ -193,6 +197,12 @@ class RandomBinning(FeatureSequence):
         how = self._value, n_unseen > 0, self._threads(codes.size * weights[:1].size)
         _core.binned_matvec(codes, self._layout[0], weights, out, *how)
         return out, n_unseen
+
+    def _design_there(self, X: Data, is_new: bool = False) -> Any:
+        """The design on the device in force; with ``is_new``, it numbers the boxes of X."""
+        from mercer.maps.bins_on_device import design_on  # which few need
+
+        return design_on(binning_device(X, 0.0), self, X, is_new)
 
     def _transform(self, X):
         design = self._design(X)
@@ -485,16 +495,3 @@ class RandomBinning(FeatureSequence):
             table = _core.BinTable.from_keys(keys, state.get("n_bins_"))
             state = {k: v for k, v in state.items() if k != "_bin_keys_"} | {"_table": table}
         super().__setstate__(state)
-
-
-def _warn_spread(taper: float, n_inputs: int) -> None:
-    """Warn if weights of points in bins with faded edges vary more than the kernel."""
-    exponent = _SPREAD * taper * n_inputs
-    if exponent > np.log(_MUCH_SPREAD):
-        times = f"{np.exp(exponent):.0f}" if exponent < np.log(1000) else "over 1000"
-        warnings.warn(
-            f"bins with faded edges (taper={taper:g}) on {n_inputs} inputs need about {times} "
-            "times as many grids as plain bins; the Laplacian kernel or a smaller taper helps.",
-            UserWarning,
-            stacklevel=4,
-        )

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import Matrix
-from mercer._rows import is_sparse
+from mercer._config import device_in_force
+from mercer._device import Device
+from mercer._rows import Data, is_sparse
 
-__all__ = ["buffers", "in_bytes"]
+__all__ = ["binning_device", "buffers", "in_bytes", "warn_spread"]
+
+_SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
+_MUCH_SPREAD = 10.0  # factor of that variance from which a warning says so
+
+
+def binning_device(X: Data, taper: float) -> Device | None:
+    """The device in force, if it bins these rows; None for the processor."""
+    device = device_in_force()
+    return None if device is None or taper or is_sparse(X) else device
 
 
 def buffers(X: Matrix) -> Any:
@@ -34,3 +46,16 @@ def in_bytes(codes: NDArray) -> NDArray:
     del narrow
     codes.resize((codes.size + 1) // 2, refcheck=False)  # nobody else has seen this array
     return codes.view(np.uint8)[: n_grids * n].reshape(n_grids, n)
+
+
+def warn_spread(taper: float, n_inputs: int) -> None:
+    """Warn if weights of points in bins with faded edges vary more than the kernel."""
+    exponent = _SPREAD * taper * n_inputs
+    if exponent > np.log(_MUCH_SPREAD):
+        times = f"{np.exp(exponent):.0f}" if exponent < np.log(1000) else "over 1000"
+        warnings.warn(
+            f"bins with faded edges (taper={taper:g}) on {n_inputs} inputs need about {times} "
+            "times as many grids as plain bins; the Laplacian kernel or a smaller taper helps.",
+            UserWarning,
+            stacklevel=4,
+        )

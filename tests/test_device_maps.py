@@ -1,0 +1,247 @@
+"""Feature maps on a device, here on the processor by way of PyTorch, and the laws of designs."""
+
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import mercer
+from mercer import KernelClassifier, KernelRegressor, kernels, maps
+from mercer._device import Device
+from mercer.designs.on_device import DeviceBinned, bins
+from test_maps_base import MapLaws
+
+torch = pytest.importorskip("torch")
+
+CPU = torch.device("cpu")
+pytestmark = pytest.mark.rounding
+
+
+@pytest.fixture
+def there():
+    """The device in force."""
+    with mercer.config_context(device=CPU):
+        yield
+
+
+def binning(n_components=20, gamma=1.0, **settings):
+    return maps.RandomBinning(
+        gamma=gamma, n_components=n_components, **{"random_state": 0, **settings}
+    )
+
+
+# -- binning -------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.* of the bins of these rows were not met at fit")
+@pytest.mark.parametrize("how", ["exact", 100, 70_000])
+@pytest.mark.parametrize("n", [3, 900])
+def test_codes_are_those_of_the_processor(how, n, dtype, rng):
+    X, new = rng.normal(size=(n, 4)).astype(dtype), rng.normal(size=(200, 4)).astype(dtype)
+    X[1] = -0.0
+    X[2] = np.finfo(dtype).max
+    host, there = binning(bins=how), binning(bins=how)
+    expected, expected_new = host.fit_design(X), host.design(new)
+    with mercer.config_context(device=CPU):
+        design, found = there.fit_design(X), there.design(new)
+        crossed = host.design(new)
+    assert isinstance(design, DeviceBinned)
+    for one, other in [(design, expected), (found, expected_new), (crossed, expected_new)]:
+        np.testing.assert_array_equal(one.on_host().codes, other.codes)
+        np.testing.assert_array_equal(one.offsets, other.offsets)
+        assert one.n_missing == other.n_missing
+        assert one.rows(slice(1, 3)).n_missing == other.rows(slice(1, 3)).n_missing
+    np.testing.assert_array_equal(there.design(new).codes, expected_new.codes)
+    if how == "exact":
+        np.testing.assert_array_equal(there._table.keys(), host._table.keys())
+        assert expected_new.n_missing
+    for name in ("largest", "counts", "n_bins"):
+        occupancy = getattr(there.occupancy_, name)
+        np.testing.assert_array_equal(occupancy, getattr(host.occupancy_, name))
+
+
+@pytest.mark.parametrize("n_bins", [1, 256, 257, 65_535, 65_536])
+def test_codes_are_as_narrow_as_their_numbers(n_bins):
+    X = np.repeat(np.arange(float(n_bins)), 2)[:, None]
+    map_ = binning(2, 50.0)
+    expected = binning(2, 50.0).fit_design(X)
+    with mercer.config_context(device=CPU):
+        design = map_.fit_design(X)
+        again = map_.design(X)
+    assert map_.n_bins_.max() == n_bins
+    assert design.codes.element_size() == expected.codes.itemsize
+    for one in (design, again):
+        np.testing.assert_array_equal(one.on_host().codes, expected.codes)
+
+
+def test_rows_that_do_not_fit_are_binned_in_pieces(rng, monkeypatch):
+    X = rng.normal(size=(700, 5))
+    expected = binning().fit_design(X)
+    monkeypatch.setattr("mercer.maps.bins_on_device._ROWS_SHARE", 0.01)
+    monkeypatch.setattr(bins, "_KEYS", 1000)
+    monkeypatch.setattr(Device, "free_memory", lambda self: 300_000)
+    sent, array = [], Device.array
+    monkeypatch.setattr(
+        Device, "array", lambda self, x, *a: [sent.append(np.shape(x)), array(self, x, *a)][1]
+    )
+    with mercer.config_context(device=CPU):
+        design = binning().fit_design(X)
+    np.testing.assert_array_equal(design.on_host().codes, expected.codes)
+    assert 1 < max(n for n, d in [s for s in sent if len(s) == 2] if d == 5) < 100
+    with (
+        mercer.config_context(device=CPU),
+        pytest.raises(MemoryError, match=r"into 900 grids needs .* n_components=\d+ would fit\.$"),
+    ):
+        binning(900).fit_design(X)
+
+
+def test_sums_have_the_same_bits_in_any_order(rng, dtype):
+    X = rng.normal(size=(500, 2)).astype(dtype)
+    v = (rng.normal(size=(500, 2)) * 10.0 ** rng.integers(-8, 8, size=(500, 2))).astype(dtype)
+    order = rng.permutation(500)
+    with mercer.config_context(device=CPU):
+        design = binning(gamma=0.2).fit_design(X)
+    sums, shuffled = design.rmatvec(v), design.rows(order).rmatvec(v[order])
+    np.testing.assert_array_equal(sums, shuffled)
+    atol = np.abs(v).max() * (2e-7 if dtype == np.float32 else 1e-14)
+    np.testing.assert_allclose(sums, design.on_host().rmatvec(v), rtol=2e-7, atol=atol)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-260, 1e-160, 1e300, np.nan, np.inf])
+def test_sums_of_numbers_of_any_size(size):
+    with mercer.config_context(device=CPU):
+        design = binning(3, 0.1).fit_design(np.linspace(0, 1, 9)[:, None])
+    v = np.column_stack([np.linspace(-1, 1, 9), np.full(9, size)])
+    sums = design.rmatvec(v)
+    expected = design.on_host().rmatvec(v)
+    np.testing.assert_allclose(sums[:, 0], expected[:, 0], atol=1e-15)
+    if np.isfinite(size):
+        np.testing.assert_allclose(sums[:, 1], expected[:, 1], rtol=1e-15)
+    else:
+        assert not np.isfinite(sums[:, 1]).any()
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"solver": "cg", "tol": 1e-7},
+        {"solver": "cg", "tol": 1e-7, "feature_map": binning(40, 0.5, bins=64)},
+        {"solver": "cholesky"},
+        {"solver": "block", "tol": 1e-7},
+        {"solver": "newton-cg", "tol": 1e-7},
+    ],
+    ids=["cg", "hashed", "cholesky", "block", "newton-cg"],
+)
+def test_models_of_binning_are_those_of_the_processor(settings, dtype, rng):
+    X, new = rng.normal(size=(400, 3)).astype(dtype), rng.normal(size=(50, 3)).astype(dtype)
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=400)
+    settings = {"feature_map": binning(40, 0.5), "alpha": 1e-2} | settings
+    host = KernelRegressor(**settings).fit(X, y)
+    model = KernelRegressor(**settings, device=CPU).fit(X, y)
+    assert model.device_ == "cpu"
+    assert abs(host.n_iter_ - model.n_iter_) <= 1
+    atol = 1e-4 if dtype == np.float64 else 1e-3
+    np.testing.assert_allclose(model.map_coef_, host.map_coef_, atol=atol)
+    np.testing.assert_allclose(model.predict(new), host.predict(new), atol=atol)
+    elsewhere = pickle.loads(pickle.dumps(model)).set_params(device=None)
+    np.testing.assert_allclose(elsewhere.predict(new), host.predict(new), atol=atol)
+    np.testing.assert_allclose(
+        host.set_params(device=CPU).predict(new), model.predict(new), atol=atol
+    )
+
+
+def test_classes_are_told_apart_by_binning_on_a_device(rng):
+    X = rng.normal(size=(400, 3))
+    y = np.where(X[:, 0] * X[:, 1] > 0, "one", "other")
+    settings = {"feature_map": binning(40, 0.5), "tol": 1e-8, "loss": "logistic", "alpha": 1e-2}
+    host = KernelClassifier(**settings).fit(X, y)
+    model = KernelClassifier(**settings, device=CPU).fit(X, y)
+    np.testing.assert_allclose(model.predict_proba(X), host.predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("kernel", ["smooth", kernels.Laplacian(0.5)])
+def test_what_no_device_bins_is_refused(kernel, rng):
+    from scipy import sparse
+
+    X = rng.normal(size=(60, 2))
+    rows = X if kernel == "smooth" else sparse.csr_array(X)
+    model = KernelRegressor(maps.RandomBinning(kernel, n_components=4, random_state=0))
+    with mercer.config_context(device=CPU):
+        assert type(model.fit(rows, X[:, 0]).feature_map_.design(rows)) is not DeviceBinned
+    with pytest.raises(ValueError, match=r"binning without faded edges.*not sparse"):
+        model.set_params(device=CPU).fit(rows, X[:, 0])
+
+
+def test_solvers_of_single_columns_are_refused_by_name(rng):
+    X = rng.normal(size=(60, 2))
+    model = KernelRegressor(binning(4), penalty="l1", device=CPU)
+    with pytest.raises(ValueError, match="holds its columns; got DeviceBinned"):
+        model.fit(X, X[:, 0])
+
+
+def test_bins_of_triton_are_those_of_the_core():
+    """Triton's interpreter is chosen before Triton is imported, so in a process of its own."""
+    pytest.importorskip("triton")
+    script = Path(__file__).with_name("_fused_bins.py")
+    run = subprocess.run(
+        [sys.executable, "-W", "error::UserWarning", str(script)],
+        env=os.environ | {"TRITON_INTERPRET": "1"},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == ["3", "designs"]
+
+
+def test_kernels_are_made_for_a_gpu_that_is_not_there():
+    """Triton compiles for any GPU; codes keep every rounding of the core, without fused steps."""
+    triton = pytest.importorskip("triton")
+    if "TRITON_INTERPRET" in os.environ or "nvidia" not in triton.backends.backends:
+        pytest.skip("Triton compiles for no GPU of NVIDIA here.")
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    from mercer.designs.on_device import fused_bins
+
+    def compiled(kernel, types, **constants):
+        names = kernel.arg_names
+        signature = dict.fromkeys(names, "i32") | types | dict.fromkeys(constants, "constexpr")
+        source = ASTSource(fn=kernel, signature=signature, constexprs=constants)
+        made = triton.compile(
+            source, target=GPUTarget("cuda", 90, 32), options={"enable_fp_fusion": False}
+        )
+        return made.asm["ptx"]
+
+    halves = {"inverse_widths": "*fp64", "shifts": "*fp64", "low": "*i32", "high": "*i32"}
+    for hashed, codes in ((True, "*i16"), (False, "*i64")):
+        types = {"x": "*fp32", "out": codes} | halves
+        ptx = compiled(fused_bins._bin, types, ROWS=256, GRIDS=16, HASHED=hashed)
+        assert "mul.rn.f64" in ptx
+        assert "fma.rn.f64" not in ptx
+    types = {"codes": "*i16", "starts": "*i64"}
+    sizes = {"ROWS": 256, "WIDTH": 2, "MASK": 0xFFFF}
+    compiled(fused_bins._gather, types | {"w": "*fp32", "out": "*fp32"}, **sizes)
+    ptx = compiled(fused_bins._scatter, types | {"v": "*i64", "out": "*i64"}, **sizes)
+    assert "atom" in ptx or "red." in ptx
+
+
+# -- laws ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("there")
+class TestBinningThere(MapLaws):
+    may_be_lazy = False
+
+    def make(self, **settings):
+        return maps.RandomBinning(gamma=0.3, n_components=7, random_state=1, **settings)
+
+
+@pytest.mark.usefixtures("there")
+class TestHashedBinningThere(MapLaws):
+    may_be_lazy = False
+
+    def make(self, **settings):
+        return maps.RandomBinning(gamma=0.3, n_components=7, bins=16, random_state=1, **settings)
