@@ -8,11 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import mercer
 from mercer import KernelClassifier, KernelRegressor, kernels, maps
 from mercer._device import Device
-from mercer.designs.on_device import DeviceBinned, bins
+from mercer.designs import Dense
+from mercer.designs.on_device import DeviceBinned, DeviceFeatures, bins
+from test_embedding import EmbeddingLaws
 from test_maps_base import MapLaws
 
 torch = pytest.importorskip("torch")
@@ -176,11 +179,15 @@ def test_what_no_device_bins_is_refused(kernel, rng):
         model.set_params(device=CPU).fit(rows, X[:, 0])
 
 
-def test_solvers_of_single_columns_are_refused_by_name(rng):
-    X = rng.normal(size=(60, 2))
-    model = KernelRegressor(binning(4), penalty="l1", device=CPU)
-    with pytest.raises(ValueError, match="holds its columns; got DeviceBinned"):
-        model.fit(X, X[:, 0])
+@pytest.mark.parametrize(
+    "map_", [binning(9), maps.SubspaceEmbedding(n_components=9)], ids=["binning", "tefm"]
+)
+def test_coordinate_descent_takes_what_a_device_has_made(map_, rng):
+    X = rng.normal(size=(80, 2))
+    settings = {"feature_map": map_, "penalty": "l1", "alpha": 1e-2, "random_state": 0, "tol": 1e-4}
+    host = KernelRegressor(**settings).fit(X, X[:, 0])
+    model = KernelRegressor(**settings, device=CPU).fit(X, X[:, 0])
+    np.testing.assert_allclose(model.predict(X), host.predict(X), atol=1e-3)
 
 
 def test_bins_of_triton_are_those_of_the_core():
@@ -228,20 +235,185 @@ def test_kernels_are_made_for_a_gpu_that_is_not_there():
     assert "atom" in ptx or "red." in ptx
 
 
+# -- features of a base ----------------------------------------------------------------------------
+
+OF_A_BASE = {
+    "whitened": maps.Nystroem("matern", 0.3, n_components=40, random_state=0),
+    "tefm": maps.SubspaceEmbedding(n_components=20, gamma=0.3, random_state=0),
+    "tefm-srht": maps.SubspaceEmbedding(n_components=20, gamma=0.3, sketch="srht", random_state=0),
+    "tefm of landmarks": maps.SubspaceEmbedding(
+        maps.Nystroem("gaussian", 0.3, n_components=60, random_state=0),
+        n_components=20,
+        random_state=0,
+    ),
+    "compact of binning": maps.CompactFeatures(binning(30, 0.3), n_components=64, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", OF_A_BASE)
+def test_features_are_those_of_the_processor(name, dtype, rng):
+    X, new = rng.normal(size=(400, 3)).astype(dtype), rng.normal(size=(90, 3)).astype(dtype)
+    host, there = clone(OF_A_BASE[name]), clone(OF_A_BASE[name])
+    expected = host.fit_design(X)
+    with mercer.config_context(device=CPU):
+        design = there.fit_design(X)
+        crossed = host.design(new)
+    assert isinstance(design, DeviceFeatures)
+    assert design.dtype == dtype
+    atol = 1e-9 if dtype == np.float64 else 2e-4
+    # Directions of a subspace may turn by rounding; inner products do not.
+    found, wanted = (one.toarray().astype(np.float64) for one in (design, expected))
+    np.testing.assert_allclose(found @ found.T, wanted @ wanted.T, atol=atol)
+    np.testing.assert_allclose(crossed.toarray(), host.transform(new), atol=atol)
+
+
+@pytest.mark.parametrize("solver", ["auto", "cg"])
+@pytest.mark.parametrize("name", ["tefm", "compact of binning"])
+def test_models_of_features_are_those_of_the_processor(name, solver, rng):
+    X, new = rng.normal(size=(400, 3)), rng.normal(size=(50, 3))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=400)
+    settings = {"feature_map": OF_A_BASE[name], "alpha": 1e-2, "solver": solver, "tol": 1e-8}
+    host = KernelRegressor(**settings).fit(X, y)
+    model = KernelRegressor(**settings, device=CPU).fit(X, y)
+    assert isinstance(model.feature_map_, type(OF_A_BASE[name]))
+    np.testing.assert_allclose(model.predict(new), host.predict(new), atol=1e-5)
+    elsewhere = pickle.loads(pickle.dumps(model)).set_params(device=None)
+    np.testing.assert_allclose(elsewhere.predict(new), host.predict(new), atol=1e-5)
+
+
+def test_kernels_that_no_device_has_are_whitened_on_the_processor(rng):
+    X = rng.normal(size=(60, 2))
+    map_ = maps.Nystroem(lambda x, y: np.exp(-abs(x[:, None] - y).sum(2)), n_components=9)
+    with mercer.config_context(device=CPU):
+        assert type(map_.fit(X).design(X)) is Dense
+
+
+def test_large_rows_that_are_scaled_go_to_the_device(rng, monkeypatch):
+    monkeypatch.setattr("mercer._rows._LARGE", 0)
+    X = rng.normal(size=(60, 2))
+    model = KernelRegressor("fourier", n_components=20, random_state=0, device=CPU)
+    host = KernelRegressor("fourier", n_components=20, random_state=0)
+    predicted = model.fit(X, X[:, 0]).predict(X)
+    np.testing.assert_allclose(predicted, host.fit(X, X[:, 0]).predict(X), atol=1e-6)
+
+
 # -- laws ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("there")
-class TestBinningThere(MapLaws):
+class LawsThere(MapLaws):
     may_be_lazy = False
 
+
+class TestBinningThere(LawsThere):
     def make(self, **settings):
-        return maps.RandomBinning(gamma=0.3, n_components=7, random_state=1, **settings)
+        return binning(7, 0.3, **settings)
 
 
-@pytest.mark.usefixtures("there")
-class TestHashedBinningThere(MapLaws):
-    may_be_lazy = False
-
+class TestHashedBinningThere(LawsThere):
     def make(self, **settings):
-        return maps.RandomBinning(gamma=0.3, n_components=7, bins=16, random_state=1, **settings)
+        return binning(7, 0.3, bins=16, **settings)
+
+
+class TestWhitenedLandmarksThere(LawsThere):
+    def make(self, **settings):
+        return maps.Nystroem("laplacian", 0.3, n_components=7, random_state=0, **settings)
+
+
+class TestFourierThere(LawsThere):
+    def make(self, **settings):
+        return maps.RandomFourier(gamma=0.3, n_components=12, random_state=0, **settings)
+
+
+class TestEmbeddingThere(EmbeddingLaws, LawsThere):
+    def make(self, **settings):
+        return maps.SubspaceEmbedding(n_components=6, gamma=0.3, random_state=1, **settings)
+
+
+class TestCompactFeaturesOfBinningThere(LawsThere):
+    def make(self, **settings):
+        return maps.CompactFeatures("binning", 5, gamma=0.3, n_base=4, random_state=1, **settings)
+
+
+DESIGNS = {
+    "kernel": maps.Nystroem("exponential", 0.3, n_components=19, whiten=False, random_state=0),
+    "exact": maps.ExactKernel("cauchy", 0.3),
+    "cosines": maps.RandomFourier(gamma=0.3, n_components=19, random_state=0),
+    "whitened": maps.Nystroem("gaussian", 0.3, n_components=19, random_state=0),
+    "embedding": maps.SubspaceEmbedding(n_components=19, gamma=0.3, random_state=0),
+    "compact": maps.CompactFeatures("binning", 19, gamma=0.3, n_base=9, random_state=0),
+    "binning": binning(9, 0.1),
+    "hashed": binning(9, 0.3, bins=4),
+}
+
+
+@pytest.fixture(params=[*DESIGNS, "matrix", "remade"])
+def design(request, rng, dtype, monkeypatch):
+    """A design on a device of 300 rows, of which the map has met 200."""
+    if request.param == "remade":
+        monkeypatch.setattr("mercer.designs.on_device.features._HELD_SHARE", 0.0)
+        monkeypatch.setattr("mercer.designs.on_device.tiles._TILE", 1000)
+    X = rng.normal(size=(300, 3)).astype(dtype)
+    map_ = DESIGNS[{"matrix": "kernel", "remade": "whitened"}.get(request.param, request.param)]
+    with mercer.config_context(device=CPU):
+        made = map_.fit(X[:200]).design(X)
+    return made.held() if request.param == "matrix" else made
+
+
+def vectors_of(kind, shape, dtype):
+    array = np.random.default_rng(1).normal(size=shape).astype(dtype)
+    return array if kind == "arrays" else torch.as_tensor(array)
+
+
+@pytest.mark.parametrize("kind", ["arrays", "tensors"])
+@pytest.mark.parametrize("k", [(), (1,), (5,)])
+def test_products_are_those_of_the_entries_and_adjoint(design, k, kind):
+    Z, dtype = design.toarray().astype(np.float64), design.dtype
+    w, v = vectors_of(kind, (Z.shape[1], *k), dtype), vectors_of(kind, (300, *k), dtype)
+    Zw, Zv, Kv = design.matvec(w), design.rmatvec(v), design.gram_matvec(v)
+    for made in (Zw, Zv, Kv):
+        assert type(made) is type(w)
+        assert str(made.dtype).removeprefix("torch.") == dtype.name
+    w, v, Zw, Zv, Kv = (np.asarray(one, dtype=np.float64) for one in (w, v, Zw, Zv, Kv))
+    eps = 2e-5 if dtype == np.float32 else 1e-13
+    size = max(1.0, np.abs(Z.T @ Z).max())
+    np.testing.assert_allclose(Zw, Z @ w, atol=eps * np.abs(Z).sum(axis=1).max() + eps)
+    np.testing.assert_allclose(Zv, Z.T @ v, atol=eps * size)
+    np.testing.assert_allclose(Kv, Z @ (Z.T @ v), atol=10 * eps * size)
+    np.testing.assert_allclose((Zw * v).sum(), (w * Zv).sum(), atol=300 * eps * size)
+
+
+def test_columns_norms_and_gram_are_those_of_the_entries(design, rng):
+    Z, D = design.toarray().astype(np.float64), design.shape[1]
+    eps = 2e-5 if design.dtype == np.float32 else 1e-13
+    weights, J = rng.uniform(size=300), [3, 0, D - 1]
+    np.testing.assert_allclose(design.block(J), Z[:, J], atol=eps)
+    np.testing.assert_allclose(np.asarray(design.block_on_device(J)), Z[:, J], atol=eps)
+    np.testing.assert_allclose(design.tocsr().toarray(), Z, atol=eps)
+    for given, W in ((None, np.ones(300)), (weights, weights)):
+        squares, gram = design.column_sqnorms(given), design.gram(given)
+        assert squares.dtype == gram.dtype == np.float64
+        np.testing.assert_allclose(squares, W @ Z**2, rtol=10 * eps, atol=300 * eps)
+        np.testing.assert_allclose(gram, (Z.T * W) @ Z, rtol=10 * eps, atol=300 * eps)
+
+
+@pytest.mark.parametrize("index", [slice(5, 20), np.array([3, 3, 1]), np.arange(300) % 2 == 0])
+def test_rows_are_rows_of_the_entries(design, index):
+    part, Z = design.rows(index), design.toarray()
+    eps = 2e-5 if design.dtype == np.float32 else 1e-13
+    np.testing.assert_allclose(part.toarray(), Z[index], atol=eps)
+    w = np.linspace(-1, 1, Z.shape[1])
+    np.testing.assert_allclose(part.matvec(w), Z[index] @ w, atol=20 * eps)
+
+
+def test_no_rows_is_a_design_there_too(design):
+    empty, D = design.rows(slice(0, 0)), design.shape[1]
+    assert empty.matvec(np.ones(D)).shape == (0,)
+    np.testing.assert_array_equal(empty.rmatvec(np.ones(0)), np.zeros(D))
+
+
+def test_vectors_of_a_wrong_length_are_refused(design):
+    with pytest.raises(ValueError, match=r"w must have \d+ rows"):
+        design.matvec(np.ones(4))
+    with pytest.raises(ValueError, match="v must have 300 rows"):
+        design.rmatvec(np.ones((4, 2)))

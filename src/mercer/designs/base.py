@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
 from mercer._array import Index, Matrix, check_memory, row_chunks
+from mercer._device import Device
 from mercer._rows import Data
 
 __all__ = ["Design", "check_gram", "float_dtype", "transposed_product"]
@@ -34,6 +35,8 @@ class Design:
         over all rows; 0 for maps without such features.
     shuffled : bool
         Whether columns are in random order already, and neighbours are made together.
+    device : Device or None
+        Where vectors that products take and return may live beside the processor.
     """
 
     shape: tuple[int, int]
@@ -41,6 +44,7 @@ class Design:
     n_threads: int = 1
     n_missing: int = 0
     shuffled: bool = False
+    device: Device | None = None
 
     def matvec(self, w: NDArray) -> NDArray:
         """``Z @ w`` for w of shape (D,) or (D, k)."""

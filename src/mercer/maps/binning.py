@@ -14,13 +14,15 @@ from sklearn.base import clone
 
 from mercer import _core, kernels
 from mercer._array import Matrix, check_setting, chunk_bytes, n_threads, row_chunks
+from mercer._config import device_in_force
+from mercer._device import Device
 from mercer._random import RandomStateLike, Slot, Streams
-from mercer._rows import Data, PreparedRows
+from mercer._rows import Data, PreparedRows, is_sparse
 from mercer._state import State
 from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
 from mercer.maps._documentation import SHARED, documented
-from mercer.maps.codes import binning_device, buffers, in_bytes, warn_spread
+from mercer.maps.codes import buffers, in_bytes, warn_spread
 from mercer.maps.members import FeatureSequence
 
 __all__ = ["RandomBinning"]
@@ -132,19 +134,13 @@ class RandomBinning(FeatureSequence):
         self.kernel_ = self._resolved_kernel(X)
         warn_spread(self.kernel_.taper, X.shape[1])
         self.key_ = self._drawn_key()
-        code_type = np.dtype(np.uint16) if n_hashed is None else np.min_scalar_type(n_hashed - 1)
         self.n_bins_ = np.full(n_grids, n_hashed or 0, dtype=np.int64)
-        if binning_device(X, self.kernel_.taper) is not None:
-            design = self._design_there(X, n_hashed is None)
-            self.occupancy_ = design.occupancy()
-            return design
-        self._check_room(n_grids, X, code_type)
-        if n_hashed is None:
-            design = self._number_boxes(X)
+        if n_hashed is not None:
+            design = self._design(X)
+        elif (device := self._device_for(X)) is not None:
+            design = self._design_on(device, X, is_new=True)
         else:
-            codes = self._empty_codes(X, code_type)
-            self._bin(X, codes)
-            design = self._binned(X, codes, n_missing=0)
+            design = self._number_boxes(X)
         self.occupancy_ = design.occupancy()
         return design
 
@@ -181,14 +177,14 @@ class RandomBinning(FeatureSequence):
             )
 
     def _design(self, X):
-        if binning_device(X, self.kernel_.taper) is not None:
-            return self._design_there(X)
+        if (device := self._device_for(X)) is not None:
+            return self._design_on(device, X)
         codes = self._empty_codes(X, self._layout[1])
         n_unseen = self._bin(X, codes)
         return self._binned(X, codes, n_unseen)
 
     def _product_with(self, X, weights):
-        if self.kernel_.taper or binning_device(X, 0.0) is not None:
+        if self.kernel_.taper or self._device_for(X) is not None:
             return super()._product_with(X, weights)
         codes = self._empty_codes(X, self._layout[1])
         n_unseen = self._bin(X, codes)
@@ -198,11 +194,14 @@ class RandomBinning(FeatureSequence):
         _core.binned_matvec(codes, self._layout[0], weights, out, *how)
         return out, n_unseen
 
-    def _design_there(self, X: Data, is_new: bool = False) -> Any:
-        """The design on the device in force; with ``is_new``, it numbers the boxes of X."""
+    def _device_for(self, X):
+        return None if self.kernel_.taper or is_sparse(X) else device_in_force()
+
+    def _design_on(self, device: Device, X: Data, is_new: bool = False) -> Any:
+        """The design on a device; with ``is_new``, it numbers the boxes of X."""
         from mercer.maps.bins_on_device import design_on  # which few need
 
-        return design_on(binning_device(X, 0.0), self, X, is_new)
+        return design_on(device, self, X, is_new)
 
     def _transform(self, X):
         design = self._design(X)

@@ -9,20 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import Matrix
-from mercer._config import device_in_force
-from mercer._device import Device
-from mercer._rows import Data, is_sparse
+from mercer._rows import is_sparse
 
-__all__ = ["binning_device", "buffers", "in_bytes", "warn_spread"]
+__all__ = ["buffers", "in_bytes", "warn_spread"]
 
 _SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
 _MUCH_SPREAD = 10.0  # factor of that variance from which a warning says so
-
-
-def binning_device(X: Data, taper: float) -> Device | None:
-    """The device in force, if it bins these rows; None for the processor."""
-    device = device_in_force()
-    return None if device is None or taper or is_sparse(X) else device
 
 
 def buffers(X: Matrix) -> Any:

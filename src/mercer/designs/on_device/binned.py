@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,26 +10,23 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 
-from mercer._array import Index, n_threads, row_chunks
+from mercer._array import Index, n_threads
 from mercer._device import Device
 from mercer._rows import Data
 from mercer._validation import column_indices
-from mercer.designs.base import Design, check_gram, float_dtype
+from mercer.designs.base import float_dtype
 from mercer.designs.binned import Binned
 from mercer.designs.occupancy import Occupancy
 from mercer.designs.on_device.bins import is_fused, wide_codes
-from mercer.designs.on_device.vectors import like_kind
+from mercer.designs.on_device.tiles import DeviceTiles
 
 __all__ = ["DeviceBinned"]
 
-# Entries that are written out at a time on the processor, and the share of the free memory of a GPU
-# for them.
-_ENTRIES, _ENTRIES_SHARE = 2**20, 0.05
 _SUM_BITS = 62  # of the largest sum of whole numbers
 _LEAST_EXPONENT = -900  # of numbers that are told from zero, so that no power of two overflows
 
 
-class DeviceBinned(Design):
+class DeviceBinned(DeviceTiles):
     """One code per row and grid on a device: one column of every grid is non-zero in a row.
 
     It is a :class:`mercer.designs.Binned` whose codes live on a device, and nothing else does. A
@@ -95,7 +93,7 @@ class DeviceBinned(Design):
 
     def matvec(self, w: Any) -> Any:
         vector = self._sent(w, self.shape[1], "w")
-        flat = vector.reshape(self.shape[1], -1)
+        flat = vector.reshape(self.shape[1], math.prod(vector.shape[1:]))
         if is_fused(self.device):
             from mercer.designs.on_device.fused_bins import fused_matvec  # with Triton
 
@@ -107,23 +105,19 @@ class DeviceBinned(Design):
                 padded = self.device.torch.nn.functional.pad(flat[columns], (0, 0, 0, 1))
                 out += padded[places]
         out *= self.scale
-        return like_kind(out.reshape(self.shape[0], *vector.shape[1:]), w, self.device)
+        return self._given_back(out.reshape(self.shape[0], *vector.shape[1:]), w)
 
     def rmatvec(self, v: Any) -> Any:
         vector = self._sent(v, self.shape[0], "v")
-        sums = self._sums(vector.reshape(self.shape[0], -1)).mul_(self.scale)
-        sums = sums.to(vector.dtype).reshape(self.shape[1], *vector.shape[1:])
-        return like_kind(sums, v, self.device)
-
-    def gram_matvec(self, v: Any) -> Any:
-        vector = self._sent(v, self.shape[0], "v")
-        return like_kind(self.matvec(self.rmatvec(vector)), v, self.device)
+        sums = self._sums(vector.reshape(self.shape[0], math.prod(vector.shape[1:]))).mul_(
+            self.scale
+        )
+        return self._given_back(sums.reshape(self.shape[1], *vector.shape[1:]), v)
 
     def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
-        if weights is None:
-            return self.counts() * self.scale**2
-        own = self.device.array(weights, np.float64)[:, None]
-        return self.device.host(self._sums(own)[:, 0].mul_(self.scale**2))
+        ones = np.ones(self.shape[0]) if weights is None else weights
+        sums = self._sums(self.device.array(ones, np.float64)[:, None])
+        return self.device.host(sums[:, 0].mul_(self.scale**2))
 
     def counts(self) -> NDArray[np.int64]:
         """Number of rows in every column, of shape (D,)."""
@@ -138,22 +132,7 @@ class DeviceBinned(Design):
         counts, n_bins = np.unique(sizes[sizes > 0], return_counts=True)
         return Occupancy(np.array(largest), counts, n_bins, n_rows=self.shape[0])
 
-    def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:
-        torch, n_columns = self.device.torch, self.shape[1]
-        check_gram(n_columns)
-        total = torch.zeros((n_columns, n_columns), dtype=torch.float64, device=self.codes.device)
-        for rows in self._chunks():
-            entries = self.rows(rows).toarray_on_device().double()
-            weighted = entries
-            if weights is not None:
-                weighted = entries * self.device.array(weights[rows], np.float64)[:, None]
-            total.addmm_(entries.T, weighted)
-        return self.device.host(total)
-
     # -- entries ---------------------------------------------------------------------------------
-
-    def block(self, columns: ArrayLike) -> NDArray:
-        return self.device.host(self.block_on_device(columns))
 
     def block_on_device(self, columns: ArrayLike) -> Any:
         """``block`` as a tensor (n, b) on the device."""
@@ -161,7 +140,8 @@ class DeviceBinned(Design):
         chosen = np.flatnonzero(columns) if columns.dtype == bool else columns
         chosen = column_indices(chosen, self.shape[1])
         grids = np.searchsorted(self.offsets, chosen, side="right") - 1
-        out = self._zeros(self.shape[0], len(chosen))
+        torch = self.device.torch
+        out = torch.zeros((self.shape[0], len(chosen)), dtype=self._kind, device=self.device.name)
         for grid in np.unique(grids):
             places = np.flatnonzero(grids == grid)
             local = self.device.array(chosen[places] - self.offsets[grid])
@@ -169,12 +149,17 @@ class DeviceBinned(Design):
             out[:, self.device.array(places)] = there.to(out.dtype) * self.scale
         return out
 
+    def _tile(self, rows: slice, columns: Any) -> Any:
+        return self.rows(rows).toarray_on_device()[:, columns]
+
     def toarray(self) -> NDArray:
         return self.on_host().toarray()
 
     def toarray_on_device(self) -> Any:
         """``toarray`` as a tensor (n, D) on the device."""
-        out = self._zeros(self.shape[0], self.shape[1] + 1)  # one for codes without a column
+        # One more for codes without a column.
+        shape = self.shape[0], self.shape[1] + 1
+        out = self.device.torch.zeros(shape, dtype=self._kind, device=self.device.name)
         for grid in range(self.n_grids):
             first, stop = self.offsets[grid : grid + 2]
             codes = wide_codes(self.codes[grid])
@@ -201,8 +186,7 @@ class DeviceBinned(Design):
         )
 
     def rows(self, index: Index) -> DeviceBinned:
-        places = index if isinstance(index, slice) else self.device.array(np.asarray(index))
-        codes = self.codes[:, places]
+        codes = self.codes[:, self._places(index)]
         other = object.__new__(DeviceBinned)
         n_missing = 0 if self._n_missing == 0 else None
         shape = int(codes.shape[1]), self.shape[1]
@@ -217,12 +201,6 @@ class DeviceBinned(Design):
         return int(self.codes.numel() * self.codes.element_size()) + self.offsets.nbytes
 
     # -- on the device ---------------------------------------------------------------------------
-
-    def _sent(self, vector: Any, length: int, name: str) -> Any:
-        """A vector on the device in the dtype of the design."""
-        if isinstance(vector, np.ndarray) or not hasattr(vector, "dtype"):
-            vector = self._check(vector, length, name)
-        return self.device.array(vector, self.dtype)
 
     def _grids(self) -> Iterator[tuple[slice, Any]]:
         """Columns of every grid, and the places (n,) of rows in them, the one beyond if missing."""
@@ -261,14 +239,3 @@ class DeviceBinned(Design):
                 own = v.new_zeros(n_columns + 1).index_add_(0, places, column)
                 out[columns, k] = own[:n_columns]
         return out
-
-    def _zeros(self, *shape: int) -> Any:
-        torch = self.device.torch
-        kind = getattr(torch, self.dtype.name)
-        return torch.zeros(shape, dtype=kind, device=self.codes.device)
-
-    def _chunks(self) -> Iterator[slice]:
-        """Slices of rows whose entries are written out together."""
-        free = self.device.free_memory() if self.device.is_gpu else None
-        entries = _ENTRIES if free is None else _ENTRIES_SHARE * free / 24.0
-        return row_chunks(self.shape[0], float(self.shape[1]), max(1, int(entries)))

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from mercer._array import Index, n_threads, row_chunks
+from mercer._array import Index, n_threads
 from mercer._device import Device
 from mercer._rows import Data
-from mercer._validation import column_indices
-from mercer.designs.base import Design, check_gram, float_dtype
+from mercer.designs.base import float_dtype
 from mercer.designs.on_device.entries import exact_float32
+from mercer.designs.on_device.tiles import DeviceTiles
 
 __all__ = ["DeviceCosines"]
 
-# Numbers of a tile on the processor, whose caches hold it, and the share of the free memory of a
-# GPU that a tile may take with what is made on the way.
-_TILE, _TILE_SHARE, _TILE_COPIES = 2**20, 0.1, 3
 
-
-class DeviceCosines(Design):
+class DeviceCosines(DeviceTiles):
     """The matrix amplitude * cos(X Wᵀ + b), made on a device in tiles of rows.
 
     Parameters
@@ -79,98 +73,13 @@ class DeviceCosines(Design):
             )
         return angles.cos_().mul_(self.amplitude)
 
-    def _chunks(self) -> Iterator[slice]:
-        """Slices of rows whose entries are a tile."""
-        free = self.device.free_memory() if self.device.is_gpu else None
-        numbers = float(_TILE)
-        if free is not None:
-            numbers = _TILE_SHARE * free / (_TILE_COPIES * self.dtype.itemsize)
-        return row_chunks(self.shape[0], float(self.shape[1]), max(1, int(numbers)))
-
-    def _tiles(self) -> Iterator[tuple[slice, Any]]:
-        for rows in self._chunks():
-            yield rows, self._tile(rows, slice(None))
-
-    def _sent(self, vector: Any, length: int, name: str) -> tuple[Any, bool]:
-        """A vector on the device, and whether it came as a tensor."""
-        if type(vector).__module__ == "torch":
-            return self.device.array(vector, self.dtype), True
-        return self.device.array(self._check(vector, length, name)), False
-
-    def _given_back(self, product: Any, is_tensor: bool) -> Any:
-        product = product.to(self._rows.dtype)
-        return product if is_tensor else self.device.host(product)
-
-    def matvec(self, w: Any) -> Any:
-        torch = self.device.torch
-        vector, is_tensor = self._sent(w, self.shape[1], "w")
-        out = torch.empty(
-            (self.shape[0], *vector.shape[1:]), dtype=vector.dtype, device=self.device.name
-        )
-        with exact_float32(torch):
-            for rows, entries in self._tiles():
-                out[rows] = entries @ vector
-        return self._given_back(out, is_tensor)
-
-    def rmatvec(self, v: Any) -> Any:
-        torch = self.device.torch
-        vector, is_tensor = self._sent(v, self.shape[0], "v")
-        total = self._zeros((self.shape[1], *vector.shape[1:]))
-        with exact_float32(torch):
-            for rows, entries in self._tiles():
-                total += (entries.T @ vector[rows]).double()
-        return self._given_back(total, is_tensor)
-
-    def gram_matvec(self, v: Any) -> Any:
-        vector, is_tensor = self._sent(v, self.shape[0], "v")
-        product = self.matvec(self.rmatvec(vector))
-        return product if is_tensor else self.device.host(product)
-
-    def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:
-        total = self._zeros((self.shape[1],))
-        for rows, entries in self._tiles():
-            squares = entries.double().square_()
-            if weights is not None:
-                squares *= self.device.array(weights[rows], np.float64)[:, None]
-            total += squares.sum(dim=0)
-        return self.device.host(total)
-
-    def gram(self, weights: NDArray | None = None) -> NDArray[np.float64]:
-        check_gram(self.shape[1])
-        total = self._zeros((self.shape[1], self.shape[1]))
-        for rows, entries in self._tiles():
-            wide = entries.double()
-            weighted = wide
-            if weights is not None:
-                weighted = wide * self.device.array(weights[rows], np.float64)[:, None]
-            total.addmm_(wide.T, weighted)
-        return self.device.host(total)
-
-    def block(self, columns: ArrayLike) -> NDArray:
-        columns = np.asarray(columns)
-        chosen = np.flatnonzero(columns) if columns.dtype == bool else columns
-        there = self.device.array(column_indices(chosen, self.shape[1]))
-        out = np.empty((self.shape[0], len(there)), dtype=self.dtype)
-        for rows in self._chunks():
-            out[rows] = self.device.host(self._tile(rows, there))
-        return out
-
     def rows(self, index: Index) -> DeviceCosines:
         other = object.__new__(DeviceCosines)
         other.__dict__.update(self.__dict__)
         other.X = self.X[index]
-        places = index if isinstance(index, slice) else self.device.array(np.asarray(index))
-        other._rows = self._rows[places]
+        other._rows = self._rows[self._places(index)]
         other.shape = (len(other.X), self.shape[1])
         return other
 
     def sources(self) -> list[Data]:
         return [self.X]
-
-    @property
-    def nbytes(self) -> int:
-        return 0
-
-    def _zeros(self, shape: tuple[int, ...]) -> Any:
-        torch = self.device.torch
-        return torch.zeros(shape, dtype=torch.float64, device=self.device.name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -153,7 +154,7 @@ class DeviceKernel(KernelColumns):
         if not is_tensor:
             vector = self._vector(vector, len(landmarks), name)
         on_device = self.device.array(vector)
-        flat = on_device.reshape(len(landmarks), -1)
+        flat = on_device.reshape(len(landmarks), math.prod(on_device.shape[1:]))
         sums = self._device_product(flat, points, landmarks).to(on_device.dtype)
         sums = sums.reshape(len(points), *on_device.shape[1:])
         return sums if is_tensor else self.device.host(sums)
