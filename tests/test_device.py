@@ -171,9 +171,9 @@ def test_fused_products_are_right():
     ids=["phases", "pairs", "fastfood"],
 )
 def test_cosines_are_those_of_the_processor(map_, dtype, rng, monkeypatch):
-    from mercer.designs.on_device import cosines
+    from mercer.designs.on_device import tiles
 
-    monkeypatch.setattr(cosines, "_TILE", 1000)
+    monkeypatch.setattr(tiles, "_TILE", 1000)
     X = rng.normal(size=(150, 3)).astype(dtype)
     host = map_.fit(X).design(X)
     with mercer.config_context(device=CPU):
