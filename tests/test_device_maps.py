@@ -11,7 +11,14 @@ import pytest
 from sklearn.base import clone
 
 import mercer
-from mercer import KernelClassifier, KernelRegressor, kernels, maps
+from mercer import (
+    KernelClassifier,
+    KernelRegressor,
+    LocalKernelClassifier,
+    LocalKernelRegressor,
+    kernels,
+    maps,
+)
 from mercer._device import Device
 from mercer.designs import Dense
 from mercer.designs.on_device import DeviceBinned, DeviceFeatures, bins
@@ -295,6 +302,37 @@ def test_large_rows_that_are_scaled_go_to_the_device(rng, monkeypatch):
     host = KernelRegressor("fourier", n_components=20, random_state=0)
     predicted = model.fit(X, X[:, 0]).predict(X)
     np.testing.assert_allclose(predicted, host.fit(X, X[:, 0]).predict(X), atol=1e-6)
+
+
+# -- leaves ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_leaves_of_other_losses_are_solved_as_on_the_processor(loss, weighted, dtype, rng):
+    X, new = rng.normal(size=(400, 3)).astype(dtype), rng.normal(size=(60, 3)).astype(dtype)
+    y = X[:, 0] * X[:, 1] + 0.2 * rng.normal(size=400) > 0
+    weights = rng.uniform(0.5, 2, size=400) if weighted else None
+    settings = {"loss": loss, "alpha": 1e-3, "random_state": 0}
+    settings |= {"tol": 1e-6, "n_trees": 2, "leaf_size": 90}
+    host = LocalKernelClassifier(**settings).fit(X, y, weights)
+    with pytest.MonkeyPatch.context() as patch:  # nothing is left to the processor
+        patch.setattr("mercer.solvers.local._Leaves._by_newton", None)
+        model = LocalKernelClassifier(**settings, device=CPU).fit(X, y, weights)
+    assert model.converged_
+    assert model.optimality_ <= 1e-6
+    atol = 1e-4 if dtype == np.float64 else 1e-3
+    found, expected = model.decision_function(new), host.decision_function(new)
+    np.testing.assert_allclose(found, expected, atol=atol * np.abs(expected).max())
+
+
+def test_leaves_of_several_outputs_are_solved_one_by_one(rng):
+    X = rng.normal(size=(200, 2))
+    y = np.stack([np.sin(X[:, 0]), X[:, 1]], axis=1) + rng.standard_t(2, size=(200, 2))
+    settings = {"loss": "huber", "leaf_size": 60, "alpha": 1e-2, "random_state": 0, "tol": 1e-7}
+    host = LocalKernelRegressor(**settings).fit(X, y)
+    model = LocalKernelRegressor(**settings, device=CPU).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), host.predict(X), atol=1e-4)
 
 
 # -- laws ------------------------------------------------------------------------------------------

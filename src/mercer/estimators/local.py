@@ -27,7 +27,7 @@ from mercer.estimators.selection import checked_path, held_out, mean_loss, respo
 from mercer.estimators.targets import unit_of
 from mercer.losses import Loss
 from mercer.maps import LocalKernel
-from mercer.solvers.local import LeafProgress, LocalSolution, solve_leaves
+from mercer.solvers.local import LeafProgress, LocalSolution, solve_leaves, suits_device
 from mercer.solvers.out_of_core import FileProgress, FileSolution, solve_through_files
 
 __all__ = ["LocalKernelClassifier", "LocalKernelMachine", "LocalKernelRegressor"]
@@ -182,19 +182,19 @@ class LocalKernelMachine(FeatureModel):
         self._adopt_solution(solution, theta, float(solution.optimality[0]))
 
     def _device_for(self, loss: Loss, is_far: bool) -> str:
-        """Where leaves are solved: the device in force, for the squared loss of rows that are here.
+        """Where leaves are solved: the device in force, for most losses of rows that are here.
 
         A ValueError if ``device`` asks for one and there is none for this fit.
         """
         device = device_in_force()
         if device is None:
             return "cpu"
-        if loss.quadratic and not is_far:
+        if suits_device(loss) and not is_far:
             return device.name
         if self.device is not None:
             raise ValueError(
-                "device must be None or 'cpu' for other losses than the squared one, and over "
-                f"many machines; got {shown(self.device)}."
+                "device must be None or 'cpu' for losses that have a kink, are joint or not "
+                f"convex, and over many machines; got {shown(self.device)}."
             )
         return "cpu"
 

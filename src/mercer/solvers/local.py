@@ -139,6 +139,11 @@ def solve_leaves(
     return work.solution(stopped, interrupted)
 
 
+def suits_device(loss: Loss) -> bool:
+    """Whether leaves can be solved on a device for a loss."""
+    return loss.quadratic or (suits_rows(loss) and not loss.joint)
+
+
 class _Leaves:
     """The leaves of a map, their equations, and what is solved of them."""
 
@@ -165,10 +170,11 @@ class _Leaves:
         self._core: InCore | None = None
         self._on_device: Any = None
         device = device_in_force()
-        if device is not None and loss.quadratic:
+        if device is not None and suits_device(loss):
             from mercer.solvers.device_leaves import DeviceLeaves  # which few need
 
-            self._on_device = DeviceLeaves(device, map_, target, weights, fit_intercept, _TOL)
+            how = (None,) if loss.quadratic else (loss, tol, max_iter)
+            self._on_device = DeviceLeaves(device, map_, target, weights, fit_intercept, _TOL, *how)
         elif loss.quadratic and isinstance(self.X, np.ndarray) and self.X.dtype == np.float32:
             self._core = in_core(map_.kernel_, PreparedRows(self.X))
         if fit_intercept:
@@ -204,8 +210,9 @@ class _Leaves:
             self.coef[:, self.members.places(leaf)] = coef
             self.coef[:, self._constant(leaf)] = constants
             self.optimality[:, leaf] = residual
-            if residual.max() > _ACCURATE:
+            if not residual.max() <= (_ACCURATE if self.loss.quadratic else self.tol):
                 left.append(leaf)
+        self.n_iter = max(self.n_iter, self._on_device.n_iter)
         return left
 
     def _in_core(self, leaves: range, core: InCore) -> list[int]:

@@ -70,7 +70,6 @@ def fused_product(kernel: KernelOf, left: Rows, right: Rows, w: Any) -> Any:
             COLUMNS=_COLUMNS,
             INPUTS=_INPUTS,
             FLUSH=_FLUSH,
-            enable_fp_fusion=True,
         )
         out[:, first : first + _MOST_WEIGHTS] = sums[:, : weights.shape[1]]
     return out
