@@ -363,7 +363,7 @@ def test_leaves_without_a_factor_in_float32_are_solved_on_the_processor(rng):
 def test_leaves_of_other_losses_are_refused_by_name_and_left_to_the_processor(rng):
     X = rng.normal(size=(200, 2))
     y = X[:, 0] > 0
-    model = LocalKernelClassifier(loss="hinge", leaf_size=60, random_state=0)
+    model = LocalKernelClassifier(loss="sigmoid", leaf_size=60, random_state=0)
     with mercer.config_context(device=CPU):
         assert model.fit(X, y).device_ == "cpu"
     with pytest.raises(ValueError, match="for losses that have a kink, are joint or not convex"):

@@ -69,10 +69,10 @@ LOCAL = SHARED | entries(
     validation_fraction : float, default=0.2
         Share of the rows held out, above 0 and below 1.
     device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None, default=None
-        Where leaves are solved for the squared loss, many of them at once: "cuda" for a GPU by way
-        of PyTorch, of the extra ``mercer[gpu]``. None means what :func:`mercer.config_context`
-        says, the processor as a rule. A model predicts on the device of its fit where the machine
-        has it, and else on the processor.
+        Where leaves are solved, many of them at once: "cuda" for a GPU by way of PyTorch, of the
+        extra ``mercer[gpu]``, for losses that are convex, without a kink and not joint. None means
+        what :func:`mercer.config_context` says, the processor as a rule. A model predicts on the
+        device of its fit where the machine has it, and else on the processor.
     feature_map_ : LocalKernel
         As fitted: cuts, the rows of the leaves, and the kernel with its ``gamma`` as a number.
     map_coef_ : ndarray of shape (D,) or (n_outputs, D)

@@ -48,12 +48,11 @@ class DeviceLeaves:
     fit_intercept : bool
     tol : float
         Relative residual of the equations at which no more refinement is needed.
-    loss : Loss or None, default=None
-        None stands for the squared loss.
-    loss_tol : float, default=1e-6
-        The same of the gradient of another loss.
-    max_iter : int, default=100
-        Steps of Newton's method.
+    loss : Loss
+    loss_tol : float
+        The same of the gradient of another loss than the squared one.
+    max_iter : int
+        Steps of Newton's method, at most.
     """
 
     def __init__(
@@ -64,9 +63,9 @@ class DeviceLeaves:
         weights: NDArray | None,
         fit_intercept: bool,
         tol: float,
-        loss: Loss | None = None,
-        loss_tol: float = 1e-6,
-        max_iter: int = 100,
+        loss: Loss,
+        loss_tol: float,
+        max_iter: int,
     ):
         self.loss, self.loss_tol, self.max_iter = loss, loss_tol, max_iter
         self.n_iter = 1
@@ -83,7 +82,7 @@ class DeviceLeaves:
         """(leaf, coefficients (q, m, k), constants (q, k), residuals (q,)) of every leaf."""
         for together in self._together(leaves):
             group = self._group(together)
-            solver = self._solved if self.loss is None else self._minimised
+            solver = self._solved if self.loss.quadratic else self._minimised
             solved = [solver(group, ridge) for ridge in ridges]
             for place, leaf in enumerate(together):
                 size = len(self.members.of(leaf))

@@ -173,8 +173,8 @@ class _Leaves:
         if device is not None and suits_device(loss):
             from mercer.solvers.device_leaves import DeviceLeaves  # which few need
 
-            how = (None,) if loss.quadratic else (loss, tol, max_iter)
-            self._on_device = DeviceLeaves(device, map_, target, weights, fit_intercept, _TOL, *how)
+            given = target, weights, fit_intercept, _TOL, loss, tol, max_iter
+            self._on_device = DeviceLeaves(device, map_, *given)
         elif loss.quadratic and isinstance(self.X, np.ndarray) and self.X.dtype == np.float32:
             self._core = in_core(map_.kernel_, PreparedRows(self.X))
         if fit_intercept:
