@@ -171,9 +171,9 @@ def test_fused_products_are_right():
     ids=["phases", "pairs", "fastfood"],
 )
 def test_cosines_are_those_of_the_processor(map_, dtype, rng, monkeypatch):
-    from mercer.designs.on_device import cosines
+    from mercer.designs.on_device import tiles
 
-    monkeypatch.setattr(cosines, "_TILE", 1000)
+    monkeypatch.setattr(tiles, "_TILE", 1000)
     X = rng.normal(size=(150, 3)).astype(dtype)
     host = map_.fit(X).design(X)
     with mercer.config_context(device=CPU):
@@ -310,9 +310,9 @@ def test_a_model_predicts_where_its_device_is_not(rng, monkeypatch):
 def test_maps_without_a_design_on_devices_are_refused(rng):
     X = rng.normal(size=(60, 2))
     with pytest.raises(ValueError, match=r"^device must be None or 'cpu' for this feature_map"):
-        KernelRegressor("binning", device=CPU).fit(X, X[:, 0])
-    with mercer.config_context(device=CPU):  # which others than kernels do not look at
-        assert KernelRegressor("binning").fit(X, X[:, 0]).device_ == "cpu"
+        KernelRegressor("tree", device=CPU).fit(X, X[:, 0])
+    with mercer.config_context(device=CPU):  # which maps without a design there do not look at
+        assert KernelRegressor("tree").fit(X, X[:, 0]).device_ == "cpu"
 
 
 # -- leaves ------------------------------------------------------------------------------------
@@ -363,10 +363,10 @@ def test_leaves_without_a_factor_in_float32_are_solved_on_the_processor(rng):
 def test_leaves_of_other_losses_are_refused_by_name_and_left_to_the_processor(rng):
     X = rng.normal(size=(200, 2))
     y = X[:, 0] > 0
-    model = LocalKernelClassifier(loss="logistic", leaf_size=60, random_state=0)
+    model = LocalKernelClassifier(loss="sigmoid", leaf_size=60, random_state=0)
     with mercer.config_context(device=CPU):
         assert model.fit(X, y).device_ == "cpu"
-    with pytest.raises(ValueError, match="for other losses than the squared one"):
+    with pytest.raises(ValueError, match="for losses that have a kink, are joint or not convex"):
         model.set_params(device=CPU).fit(X, y)
 
 

@@ -27,7 +27,7 @@ from mercer.estimators.selection import checked_path, held_out, mean_loss, respo
 from mercer.estimators.targets import unit_of
 from mercer.losses import Loss
 from mercer.maps import LocalKernel
-from mercer.solvers.local import LeafProgress, LocalSolution, solve_leaves
+from mercer.solvers.local import LeafProgress, LocalSolution, solve_leaves, suits_device
 from mercer.solvers.out_of_core import FileProgress, FileSolution, solve_through_files
 
 __all__ = ["LocalKernelClassifier", "LocalKernelMachine", "LocalKernelRegressor"]
@@ -69,10 +69,10 @@ LOCAL = SHARED | entries(
     validation_fraction : float, default=0.2
         Share of the rows held out, above 0 and below 1.
     device : {"cpu", "cuda", "cuda:<number>"}, torch.device or None, default=None
-        Where leaves are solved for the squared loss, many of them at once: "cuda" for a GPU by way
-        of PyTorch, of the extra ``mercer[gpu]``. None means what :func:`mercer.config_context`
-        says, the processor as a rule. A model predicts on the device of its fit where the machine
-        has it, and else on the processor.
+        Where leaves are solved, many of them at once: "cuda" for a GPU by way of PyTorch, of the
+        extra ``mercer[gpu]``, for losses that are convex, without a kink and not joint. None means
+        what :func:`mercer.config_context` says, the processor as a rule. A model predicts on the
+        device of its fit where the machine has it, and else on the processor.
     feature_map_ : LocalKernel
         As fitted: cuts, the rows of the leaves, and the kernel with its ``gamma`` as a number.
     map_coef_ : ndarray of shape (D,) or (n_outputs, D)
@@ -182,19 +182,19 @@ class LocalKernelMachine(FeatureModel):
         self._adopt_solution(solution, theta, float(solution.optimality[0]))
 
     def _device_for(self, loss: Loss, is_far: bool) -> str:
-        """Where leaves are solved: the device in force, for the squared loss of rows that are here.
+        """Where leaves are solved: the device in force, for most losses of rows that are here.
 
         A ValueError if ``device`` asks for one and there is none for this fit.
         """
         device = device_in_force()
         if device is None:
             return "cpu"
-        if loss.quadratic and not is_far:
+        if suits_device(loss) and not is_far:
             return device.name
         if self.device is not None:
             raise ValueError(
-                "device must be None or 'cpu' for other losses than the squared one, and over "
-                f"many machines; got {shown(self.device)}."
+                "device must be None or 'cpu' for losses that have a kink, are joint or not "
+                f"convex, and over many machines; got {shown(self.device)}."
             )
         return "cpu"
 

@@ -20,6 +20,7 @@ from sklearn.utils.validation import validate_data
 
 from mercer import kernels
 from mercer._array import Matrix, available_memory, check_memory, is_little, row_chunks
+from mercer._device import Device
 from mercer._random import RandomStateLike, key_from
 from mercer._rows import Data, PreparedRows, is_large
 from mercer._sparse import sound
@@ -49,10 +50,9 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     A map says three things: ``_fit(X)`` fixes its parameters and sets ``n_features_out_``,
     ``_block(X, columns)`` regenerates some columns, and ``_transform(X)`` gives all, where that
-    takes less time than a block of them. It may also
-    say which design suits it (``_design``) and how to fit and build one in a single pass
-    (``_fit_design``). Data reach these methods checked: finite, C-ordered or canonical CSR, float32
-    or float64.
+    takes less time than a block of them. It may also say which design suits it (``_design``), and
+    where (``_device_for``), and how to fit and build one in a single pass (``_fit_design``). Data
+    reach these methods checked: finite, C-ordered or canonical CSR, float32 or float64.
 
     A fitted map computes from its fitted attributes; its settings say what the next fit will do,
     and changing them changes nothing before (``n_jobs`` apart). ``_check_state`` checks fitted
@@ -132,8 +132,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Parameters
         ----------
         X : as for ``transform``
-        columns : array of int of shape (b,)
-            In any order, each at least 0 and below D.
+        columns : array of int of shape (b,), each at least 0 and below D, in any order
 
         Returns
         -------
@@ -158,7 +157,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
         Parameters
         ----------
-        X : array or CSR of shape (n, d)
+        X : as for ``transform``
         prepare : callable, optional
             Applied to the rows of a piece before the map, such as a scaler's ``transform``.
 
@@ -289,8 +288,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """Warn if rows lack so many of their features that predictions suffer.
 
         ``transform`` and ``design`` call it; callers of ``designs`` call it once for all pieces,
-        with ``n_missing`` (as of the design) over all ``n_rows``. Only maps whose features can be
-        missing ever warn.
+        with ``n_missing`` of the designs and all ``n_rows``. Few maps have features to miss.
         """
 
     def stated_kernel(self) -> Any:
@@ -342,6 +340,9 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
     def _fit_design(self, X: Data) -> Design:
         self._fit(X)
         return self._design(X)
+
+    def _device_for(self, X: Data) -> Device | None:
+        """The device in force if this map has a design of X there."""
 
     @property
     def _goes_by_rows(self) -> bool:

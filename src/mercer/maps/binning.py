@@ -14,13 +14,15 @@ from sklearn.base import clone
 
 from mercer import _core, kernels
 from mercer._array import Matrix, check_setting, chunk_bytes, n_threads, row_chunks
+from mercer._config import device_in_force
+from mercer._device import Device
 from mercer._random import RandomStateLike, Slot, Streams
-from mercer._rows import Data, PreparedRows
+from mercer._rows import Data, PreparedRows, is_sparse
 from mercer._state import State
 from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
 from mercer.maps._documentation import SHARED, documented
-from mercer.maps.codes import buffers, in_bytes
+from mercer.maps.codes import buffers, in_bytes, warn_spread
 from mercer.maps.members import FeatureSequence
 
 __all__ = ["RandomBinning"]
@@ -30,9 +32,7 @@ _BATCH_BYTES = 64 * 2**20  # bytes of parameters of the grids that a pass draws 
 _PIECE_BYTES = 32 * 2**20  # bytes of rows that are prepared and binned together
 _MAX_HASHED = 2**31  # columns of a grid of hashed boxes
 _MANY_MISSING = 1 / 3  # share of unknown boxes from which a warning says so
-_SPREAD = 0.4  # faded edges multiply the variance of a grid by about exp(_SPREAD * taper * d)
 _FEW_CODES = 50_000  # for which the core starts no threads
-_MUCH_SPREAD = 10.0  # factor of that variance from which a warning says so
 
 
 @documented(SHARED)
@@ -132,17 +132,15 @@ class RandomBinning(FeatureSequence):
         flag(self.scale, "scale")
         n_hashed = self._hashed_bins()
         self.kernel_ = self._resolved_kernel(X)
-        _warn_spread(self.kernel_.taper, X.shape[1])
+        warn_spread(self.kernel_.taper, X.shape[1])
         self.key_ = self._drawn_key()
-        code_type = np.dtype(np.uint16) if n_hashed is None else np.min_scalar_type(n_hashed - 1)
-        self._check_room(n_grids, X, code_type)
         self.n_bins_ = np.full(n_grids, n_hashed or 0, dtype=np.int64)
-        if n_hashed is None:
-            design = self._number_boxes(X)
+        if n_hashed is not None:
+            design = self._design(X)
+        elif (device := self._device_for(X)) is not None:
+            design = self._design_on(device, X, is_new=True)
         else:
-            codes = self._empty_codes(X, code_type)
-            self._bin(X, codes)
-            design = self._binned(X, codes, n_missing=0)
+            design = self._number_boxes(X)
         self.occupancy_ = design.occupancy()
         return design
 
@@ -179,12 +177,14 @@ class RandomBinning(FeatureSequence):
             )
 
     def _design(self, X):
+        if (device := self._device_for(X)) is not None:
+            return self._design_on(device, X)
         codes = self._empty_codes(X, self._layout[1])
         n_unseen = self._bin(X, codes)
         return self._binned(X, codes, n_unseen)
 
     def _product_with(self, X, weights):
-        if self.kernel_.taper:
+        if self.kernel_.taper or self._device_for(X) is not None:
             return super()._product_with(X, weights)
         weights = np.ascontiguousarray(weights, dtype=X.dtype)
         out = np.zeros((X.shape[0], *weights.shape[1:]), dtype=X.dtype)
@@ -201,6 +201,15 @@ class RandomBinning(FeatureSequence):
             n_unseen += self._table.add_matvec(start, *given)
         out *= self._value
         return out, n_unseen
+
+    def _device_for(self, X):
+        return None if self.kernel_.taper or is_sparse(X) else device_in_force()
+
+    def _design_on(self, device: Device, X: Data, is_new: bool = False) -> Any:
+        """The design on a device; with ``is_new``, it numbers the boxes of X."""
+        from mercer.maps.bins_on_device import design_on  # which few need
+
+        return design_on(device, self, X, is_new)
 
     def _transform(self, X):
         design = self._design(X)
@@ -494,16 +503,3 @@ class RandomBinning(FeatureSequence):
             table = _core.BinTable.from_keys(keys, state.get("n_bins_"))
             state = {k: v for k, v in state.items() if k != "_bin_keys_"} | {"_table": table}
         super().__setstate__(state)
-
-
-def _warn_spread(taper: float, n_inputs: int) -> None:
-    """Warn if weights of points in bins with faded edges vary more than the kernel."""
-    exponent = _SPREAD * taper * n_inputs
-    if exponent > np.log(_MUCH_SPREAD):
-        times = f"{np.exp(exponent):.0f}" if exponent < np.log(1000) else "over 1000"
-        warnings.warn(
-            f"bins with faded edges (taper={taper:g}) on {n_inputs} inputs need about {times} "
-            "times as many grids as plain bins; the Laplacian kernel or a smaller taper helps.",
-            UserWarning,
-            stacklevel=4,
-        )

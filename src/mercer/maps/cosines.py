@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import Matrix, n_threads
 from mercer._config import device_in_force
+from mercer._device import Device
 from mercer._random import RandomStateLike, Slot, Streams
-from mercer._rows import Data, is_sparse
+from mercer._rows import Data, PreparedRows, is_sparse
 from mercer._state import State
 from mercer._validation import column_indices, flag, name_from, positive_integer
 from mercer.designs import Design
@@ -95,15 +96,20 @@ class CosineMap(Endless):
         return True
 
     def _design(self, X: Data) -> Design:
-        device = device_in_force()
-        if device is None or not isinstance(X, np.ndarray):
+        device = self._device_for(X)
+        if device is None:
             return super()._design(X)
+        if isinstance(X, PreparedRows):
+            X = X.together()
         from mercer.designs.on_device import DeviceCosines  # which few need
 
         frequencies, phases = self.parameters(np.arange(self.n_features_out_))
         highest = float(np.abs(frequencies).max(initial=1.0))
         check_reach(X, float(np.finfo(X.dtype).max) / X.shape[1] / highest)
         return DeviceCosines(X, frequencies, phases, self._amplitude, device, self.n_jobs)
+
+    def _device_for(self, X: Data) -> Device | None:
+        return None if is_sparse(X) else device_in_force()
 
     def _features_of(self, X: Matrix, streams: NDArray[np.int64]) -> NDArray:
         raise NotImplementedError

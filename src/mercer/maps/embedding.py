@@ -134,7 +134,10 @@ class SubspaceEmbedding(Nested):
                 sketch.add(total, piece, start + rows.start)
             return total
         for _, piece in pieces:
-            total += piece.rmatvec(piece.matvec(basis))
+            device = piece.device
+            there = basis if device is None else device.array(basis)  # and what is made of it
+            product = piece.rmatvec(piece.matvec(there))
+            total += product if device is None else device.host(product)
         return total
 
     def _checked_power(self) -> int:

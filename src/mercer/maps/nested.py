@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from mercer import kernels, maps
 from mercer._array import CHUNK_BYTES, Matrix, chunk_bytes, n_threads, row_chunks
+from mercer._device import Device
 from mercer._random import RandomStateLike, Slot, Streams
 from mercer._rows import Data
 from mercer._state import State
@@ -119,7 +120,7 @@ class Nested(FeatureMap):
 
     def _fit_design(self, X: Data) -> Design:
         pieces = self._fit_pieces(X)
-        if isinstance(pieces, list):
+        if isinstance(pieces, list) and self._device_for(X) is None:
             return self._projected(pieces, X)
         return self._design(X)
 
@@ -216,7 +217,15 @@ class Nested(FeatureMap):
             out[rows] = piece.matvec(projection)
         return out
 
+    def _device_for(self, X: Data) -> Device | None:
+        return self.base_._device_for(X)
+
     def _design(self, X: Data) -> Design:
+        if self._device_for(X) is not None:
+            from mercer.designs.on_device import DeviceFeatures  # which few need
+
+            matrix = self._columns(np.arange(self.n_features_out_))
+            return DeviceFeatures(self.base_._design(X), matrix, float_type(X))
         if self._is_too_large(X):
             return Lazy(X, self, self.n_features_out_, float_type(X), n_jobs=self.n_jobs)
         return self._projected(_Pieces(self.base_, X, self.n_features_out_), X)

@@ -13,11 +13,14 @@ from scipy import linalg
 from scipy.linalg import blas
 
 from mercer._array import Matrix, check_setting, n_threads, row_chunks
+from mercer._config import device_in_force
+from mercer._device import Device
 from mercer._random import RandomStateLike
-from mercer._rows import Data
+from mercer._rows import Data, PreparedRows
 from mercer._state import State
 from mercer._validation import flag, float_type, matrix, name_from, positive_integer
 from mercer.designs import Design, kernel_columns
+from mercer.designs.kernel_rows import in_core
 from mercer.kernels import Kernel
 from mercer.kernels.text import checked_texts
 from mercer.maps import landmarks as choices
@@ -260,7 +263,22 @@ default="gaussian"
     def _design(self, X: Data) -> Design:
         if self.normalization_ is None:
             return kernel_columns(X, self.kernel_, self.landmarks_, n_jobs=self.n_jobs)
-        return super()._design(X)
+        device = self._device_for(X)
+        if device is None:
+            return super()._design(X)
+        from mercer.designs.on_device import DeviceFeatures, DeviceKernel  # which few need
+
+        kind = np.float32 if _is_tame(X, self.landmarks_, self.normalization_) else np.float64
+        given = X, self.kernel_, self.landmarks_, kind
+        base = DeviceKernel(*given, n_jobs=self.n_jobs, device=device)
+        return DeviceFeatures(base, self.normalization_, X.dtype)
+
+    def _device_for(self, X: Data) -> Device | None:
+        device = device_in_force()
+        if device is None or self.takes_text:
+            return None
+        rows = X if isinstance(X, PreparedRows) else PreparedRows(X)
+        return None if in_core(self.kernel_, rows) is None else device
 
     def _transform(self, X: Matrix) -> NDArray:
         self._check_transformed_memory(X)

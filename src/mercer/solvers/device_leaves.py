@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer._device import Device
-from mercer.designs.on_device.entries import exact_float32, tile
+from mercer._device import Device, exact_float32
+from mercer.designs.on_device.entries import tile
 from mercer.designs.on_device.leaves import kernel_on, rows_on
+from mercer.losses import Loss
 from mercer.maps.local import LocalKernel
 
 __all__ = ["DeviceLeaves"]
 
 _SHARE = 0.3  # of the device's memory for the matrices of leaves that are solved together
 _STEPS = 4  # of refinement, at most, of factors in float32
+_FLAT = 1e-10  # the least curvature of a row, so that its share of the ridge is a number
+_HALVINGS = 30  # of a step of Newton's method, before a leaf stays where it is
 
 
 @dataclass
@@ -32,7 +36,7 @@ class _Group:
 
 
 class DeviceLeaves:
-    """Solves leaves for the squared loss on a device.
+    """Solves leaves on a device: for the squared loss, and by Newton's method for others.
 
     Parameters
     ----------
@@ -44,6 +48,11 @@ class DeviceLeaves:
     fit_intercept : bool
     tol : float
         Relative residual of the equations at which no more refinement is needed.
+    loss : Loss
+    loss_tol : float
+        The same of the gradient of another loss than the squared one.
+    max_iter : int
+        Steps of Newton's method, at most.
     """
 
     def __init__(
@@ -54,7 +63,12 @@ class DeviceLeaves:
         weights: NDArray | None,
         fit_intercept: bool,
         tol: float,
+        loss: Loss,
+        loss_tol: float,
+        max_iter: int,
     ):
+        self.loss, self.loss_tol, self.max_iter = loss, loss_tol, max_iter
+        self.n_iter = 1
         self.device, self.members, self.tol = device, map_.members_, tol
         self.fit_intercept = fit_intercept
         self._kernel = kernel_on(device, map_.kernel_, map_.landmarks_)
@@ -68,7 +82,8 @@ class DeviceLeaves:
         """(leaf, coefficients (q, m, k), constants (q, k), residuals (q,)) of every leaf."""
         for together in self._together(leaves):
             group = self._group(together)
-            solved = [self._solved(group, ridge) for ridge in ridges]
+            solver = self._solved if self.loss.quadratic else self._minimised
+            solved = [solver(group, ridge) for ridge in ridges]
             for place, leaf in enumerate(together):
                 size = len(self.members.of(leaf))
                 coef = np.stack([one[0][place, :size] for one in solved])
@@ -134,6 +149,82 @@ class DeviceLeaves:
         residual[failed > 0] = np.inf
         host = self.device.host
         return host(coef), host(constants), host(residual)
+
+    def _minimised(self, group: _Group, ridge: float) -> tuple[NDArray, NDArray, NDArray]:
+        """The same for another loss, an output after the other."""
+        outputs = [
+            self._by_newton(replace(group, target=group.target[:, :, k : k + 1]), ridge)
+            for k in range(group.target.shape[2])
+        ]
+        coefs, constants, residuals = zip(*outputs, strict=True)
+        return np.dstack(coefs), np.column_stack(constants), np.max(residuals, axis=0)
+
+    def _by_newton(self, group: _Group, ridge: float) -> tuple[NDArray, NDArray, NDArray]:
+        """Coefficients (b, m), constants (b,) and relative gradients (b,) of one output.
+
+        A step solves the equations of the squared loss with the targets f - l'/l'' and the weights
+        l'' of Newton's method, and is halved where the objective would not fall.
+        """
+        host, loss = self.device.host, self.loss
+        y, is_row = host(group.target[:, :, 0]), host(group.is_row) > 0
+        y = np.where(is_row, y, 1.0)  # a target that every loss understands
+        weights = 1.0 / np.where(is_row, host(group.ridge_shares), np.inf)
+        a, c = np.zeros(y.shape), np.zeros(len(y))
+        if self.fit_intercept:
+            for leaf, (own, there, w) in enumerate(zip(y, is_row, weights, strict=True)):
+                average = partial(np.average, axis=0, weights=w[there])
+                c[leaf] = loss.start(own[there][:, None], average)[0]
+        smooth = np.zeros(y.shape)  # K a
+        first = None
+        for step in range(self.max_iter + 1):
+            f = smooth + c[:, None]
+            slopes = loss.gradient(f, y)
+            gradient = np.linalg.norm(weights * slopes + ridge * a, axis=1)
+            first = np.where(gradient > 0, gradient, 1.0) if first is None else first
+            residual = gradient / first
+            if step == self.max_iter or (residual <= self.loss_tol).all():
+                break
+            curved = np.maximum(loss.hessian(f, y), _FLAT)
+            shares = np.where(is_row, 1.0 / np.where(is_row, weights * curved, 1.0), 0.0)
+            there = self.device.array(shares, np.float64)
+            target = self.device.array(np.where(is_row, f - slopes / curved, 0.0)[:, :, None])
+            new, new_c, _ = self._solved(replace(group, ridge_shares=there, target=target), ridge)
+            new_smooth = host(group.wide @ self.device.array(new))[:, :, 0]
+            ways = (new[:, :, 0] - a, new_smooth - smooth, new_c[:, 0] - c)
+            lengths = self._lengths(y, weights, ridge, (a, smooth, c), ways)
+            a = a + lengths[:, None] * ways[0]
+            smooth = smooth + lengths[:, None] * ways[1]
+            c = c + lengths * ways[2]
+            if not lengths.any():
+                break
+        self.n_iter = max(self.n_iter, step)
+        return a, c, residual
+
+    def _lengths(
+        self, y: NDArray, weights: NDArray, ridge: float, at: tuple, ways: tuple
+    ) -> NDArray[np.float64]:
+        """A length (b,) of the step of every leaf at which the objective does not rise, or 0."""
+        for way in ways:
+            way[~np.isfinite(way)] = 0.0
+
+        def objective(t: NDArray) -> NDArray:
+            a, smooth, c = (
+                x + (t[:, None] if x.ndim == 2 else t) * way
+                for x, way in zip(at, ways, strict=True)
+            )
+            with np.errstate(over="ignore", invalid="ignore"):
+                losses = (weights * self.loss.value(smooth + c[:, None], y)).sum(axis=1)
+            return losses + 0.5 * ridge * (a * smooth).sum(axis=1)
+
+        t = np.ones(len(y))
+        most = objective(np.zeros(len(y)))
+        most += 1e-13 * np.abs(most)
+        for _ in range(_HALVINGS):
+            falls = objective(t) <= most
+            if falls.all():
+                return t
+            t[~falls] *= 0.5
+        return np.where(objective(t) <= most, t, 0.0)
 
     @staticmethod
     def _of_constant_model(group: _Group) -> Any:

@@ -141,6 +141,11 @@ def solve_leaves(
     return work.solution(stopped, interrupted)
 
 
+def suits_device(loss: Loss) -> bool:
+    """Whether leaves can be solved on a device for a loss."""
+    return loss.quadratic or (suits_rows(loss) and not loss.joint)
+
+
 class _Leaves:
     """The leaves of a map, their equations, and what is solved of them."""
 
@@ -167,10 +172,11 @@ class _Leaves:
         self._core: InCore | None = None
         self._on_device: Any = None
         device = device_in_force()
-        if device is not None and loss.quadratic:
+        if device is not None and suits_device(loss):
             from mercer.solvers.device_leaves import DeviceLeaves  # which few need
 
-            self._on_device = DeviceLeaves(device, map_, target, weights, fit_intercept, _TOL)
+            given = target, weights, fit_intercept, _TOL, loss, tol, max_iter
+            self._on_device = DeviceLeaves(device, map_, *given)
         elif (
             (loss.quadratic or type(loss) in _NEWTON)
             and isinstance(self.X, np.ndarray)
@@ -210,8 +216,9 @@ class _Leaves:
             self.coef[:, self.members.places(leaf)] = coef
             self.coef[:, self._constant(leaf)] = constants
             self.optimality[:, leaf] = residual
-            if residual.max() > _ACCURATE:
+            if not residual.max() <= (_ACCURATE if self.loss.quadratic else self.tol):
                 left.append(leaf)
+        self.n_iter = max(self.n_iter, self._on_device.n_iter)
         return left
 
     def _in_core(self, leaves: range, core: InCore) -> list[int]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from mercer._device import Device, exact_float32
 
-__all__ = ["CANCELLED", "ROOT_SHARE", "KernelOf", "Rows", "exact_float32", "prepared_rows", "tile"]
+__all__ = ["CANCELLED", "ROOT_SHARE", "KernelOf", "Rows", "prepared_rows", "tile"]
 
 TOO_LARGE = "X is too large for this kernel: squared distances overflow; rescale it."
 

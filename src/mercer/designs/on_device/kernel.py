@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -11,11 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer._array import Index, format_bytes, row_chunks
-from mercer._device import Device
+from mercer._device import Device, exact_float32
 from mercer._device_array import like_kind
 from mercer._rows import PreparedRows
 from mercer.designs.kernel import KernelColumns, column_numbers
-from mercer.designs.on_device.entries import KernelOf, Rows, exact_float32, prepared_rows, tile
+from mercer.designs.on_device.entries import KernelOf, Rows, prepared_rows, tile
 from mercer.designs.on_device.pieces import sent_ahead
 
 __all__ = ["DeviceKernel", "DeviceMatrix"]
@@ -174,7 +175,7 @@ class DeviceKernel(KernelColumns):
         if isinstance(vector, np.ndarray):
             vector = self._vector(vector, len(landmarks), name)
         on_device = self.device.array(vector)
-        flat = on_device.reshape(len(landmarks), -1)
+        flat = on_device.reshape(len(landmarks), math.prod(on_device.shape[1:]))
         sums = self._device_product(flat, points, landmarks).to(on_device.dtype)
         sums = sums.reshape(len(points), *on_device.shape[1:])
         return like_kind(sums, vector, self.device)

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._array import row_chunks
-from mercer._device import Device
+from mercer._device import Device, exact_float32
 from mercer._rows import PreparedRows
 from mercer.designs.kernel_rows import in_core
-from mercer.designs.on_device.entries import KernelOf, Rows, exact_float32, prepared_rows, tile
+from mercer.designs.on_device.entries import KernelOf, Rows, prepared_rows, tile
 from mercer.kernels import Kernel
 
 __all__ = ["kernel_on", "leaf_products", "rows_on"]

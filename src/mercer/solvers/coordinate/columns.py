@@ -108,7 +108,8 @@ class BinColumns(Columns):
 
 
 def columns_of(design: Design) -> Columns:
-    """The columns of a design that holds them."""
+    """The columns of a design that holds them; those of one on a device come to the processor."""
+    design = design.on_host() if hasattr(design, "on_host") else design
     if isinstance(design, Binned) and not isinstance(design, Weighted):
         return BinColumns(design)
     if isinstance(design, Dense):

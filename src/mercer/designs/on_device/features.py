@@ -1,0 +1,97 @@
+"""Features on a device that are a linear function of those of another design there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import DTypeLike, NDArray
+
+from mercer._array import Index
+from mercer._rows import Data
+from mercer.designs.base import float_dtype
+from mercer.designs.dense import Dense
+from mercer.designs.on_device.tiles import DeviceTiles
+
+__all__ = ["DeviceFeatures"]
+
+_HELD_SHARE = 0.5  # of the free memory, up to which features stay on the device
+
+
+class DeviceFeatures(DeviceTiles):
+    """The features of a base times a matrix, made and held on a device.
+
+    Whitened landmarks are the kernel against landmarks times their normalization, the features of
+    ``SubspaceEmbedding`` and ``CompactFeatures`` those of a base times a projection. Features are
+    made once where they fit into half of the free memory, and in every product where they do not.
+
+    Parameters
+    ----------
+    base : DeviceKernel, DeviceCosines, DeviceBinned or DeviceFeatures
+        A design of n rows and p columns.
+    matrix : ndarray of shape (p, D)
+    dtype : dtype
+        float32 or float64, of features and products; those of the base are made in its own.
+
+    Examples
+    --------
+    >>> import mercer
+    >>> from mercer.maps import Nystroem
+    >>> with mercer.config_context(device="cuda"):  # doctest: +SKIP
+    ...     Nystroem(gamma=1.0, n_components=2).fit_design([[0.0], [9.0]])
+    <DeviceFeatures design 2 x 2, float64>
+    """
+
+    def __init__(self, base: Any, matrix: NDArray, dtype: DTypeLike):
+        self.base, self.device, self.dtype = base, base.device, float_dtype(dtype)
+        self.shape = (base.shape[0], matrix.shape[1])
+        self.n_threads = base.n_threads
+        self._matrix = self.device.array(matrix, base.dtype)
+        self._held: Any = None
+        free = self.device.free_memory()
+        needed = float(self.shape[0]) * self.shape[1] * (base.dtype.itemsize + self.dtype.itemsize)
+        self._is_held = free is None or needed <= _HELD_SHARE * free
+
+    @property
+    def n_missing(self) -> int:  # type: ignore[override]
+        """Features of the base that rows lack."""
+        return int(self.base.n_missing)
+
+    def toarray_on_device(self) -> Any:
+        """``toarray`` as a tensor (n, D) on the device; held where it fits."""
+        if self._held is not None:
+            return self._held
+        entries = self.base.matvec(self._matrix).to(self._kind)
+        if self._is_held:
+            self._held = entries
+        return entries
+
+    def _tile(self, rows: slice, columns: Any) -> Any:
+        if self._is_held:
+            return self.toarray_on_device()[rows][:, columns]
+        return self.base.rows(rows).matvec(self._matrix[:, columns].contiguous()).to(self._kind)
+
+    def _row_numbers(self) -> float:
+        return float(self.shape[1] + (0 if self._is_held else self.base.shape[1]))
+
+    def toarray(self) -> NDArray:
+        return self.device.host(self.toarray_on_device())
+
+    def on_host(self) -> Dense:
+        """This design on the processor."""
+        return Dense(self.toarray(), self.n_threads)
+
+    def rows(self, index: Index) -> DeviceFeatures:
+        other = object.__new__(DeviceFeatures)
+        other.__dict__.update(self.__dict__, base=self.base.rows(index))
+        other.shape = (other.base.shape[0], self.shape[1])
+        if self._is_held:
+            other._held = self.toarray_on_device()[self._places(index)]
+        return other
+
+    def sources(self) -> list[Data]:
+        sources: list[Data] = self.base.sources()
+        return sources
+
+    @property
+    def nbytes(self) -> int:
+        return 0 if self._held is None else int(self._held.nbytes)
