@@ -64,4 +64,8 @@ fused._PROGRAMS, fused._FLUSH = 1, 1
 for k in (1, 3):
     check(KERNELS[0], 20, k)
     check(KERNELS[1], 2, k)
+
+with mercer.config_context(device=torch.device("cpu")):
+    nothing = kernel_columns(np.zeros((0, 3), np.float32), KERNELS[0], np.zeros((5, 3), np.float32))
+assert nothing.matvec(np.ones((5, 1), np.float32)).shape == (0, 1)
 sys.stdout.write(f"{count + 11} products\n")

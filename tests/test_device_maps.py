@@ -153,7 +153,7 @@ def test_models_of_binning_are_those_of_the_processor(settings, dtype, rng):
     host = KernelRegressor(**settings).fit(X, y)
     model = KernelRegressor(**settings, device=CPU).fit(X, y)
     assert model.device_ == "cpu"
-    assert abs(host.n_iter_ - model.n_iter_) <= 1
+    assert model.n_iter_ <= host.n_iter_ + 1
     atol = 1e-4 if dtype == np.float64 else 1e-3
     np.testing.assert_allclose(model.map_coef_, host.map_coef_, atol=atol)
     np.testing.assert_allclose(model.predict(new), host.predict(new), atol=atol)

@@ -41,7 +41,9 @@ def fused_product(kernel: KernelOf, left: Rows, right: Rows, w: Any) -> Any:
     Rows and weights are of float32, on one device. Rows are repeated up to whole tiles, so that no
     load looks where they end; the weights of repeated ones are zero.
     """
-    out = w.new_empty((len(left), w.shape[1]), dtype=kernel.scale.dtype)
+    out = w.new_zeros((len(left), w.shape[1]), dtype=kernel.scale.dtype)
+    if not (len(left) and len(right)):
+        return out
     for first in range(0, w.shape[1], _MOST_WEIGHTS):
         columns = slice(first, first + _MOST_WEIGHTS)
         out[:, columns] = _of_few_columns(kernel, left, right, w[:, columns])

@@ -132,7 +132,8 @@ class DeviceKernel(KernelColumns):
             n_bytes = (2.0 * len(self._kernel_of.scale) + 1.0) * self.dtype.itemsize * len(rows)
             if free is not None and n_bytes > _ROWS_SHARE * free:
                 return None
-            pieces = [self._sent(rows[piece]) for piece in self._chunks(len(rows), 0)]
+            parts = list(self._chunks(len(rows), 0)) or [slice(0, 0)]
+            pieces = [self._sent(rows[part]) for part in parts]
             self._resident[id(rows)] = _joined(self.device.torch, pieces)
         return self._resident[id(rows)]
 
