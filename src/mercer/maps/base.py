@@ -288,8 +288,7 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """Warn if rows lack so many of their features that predictions suffer.
 
         ``transform`` and ``design`` call it; callers of ``designs`` call it once for all pieces,
-        with ``n_missing`` of the designs and all ``n_rows``. Few maps have features to miss.
-        """
+        with ``n_missing`` of the designs and all ``n_rows``."""
 
     def stated_kernel(self) -> Any:
         """The kernel that the settings name, not yet resolved; None if they name none."""

@@ -206,7 +206,6 @@ class RandomBinning(FeatureSequence):
         return None if self.kernel_.taper or is_sparse(X) else device_in_force()
 
     def _design_on(self, device: Device, X: Data, is_new: bool = False) -> Any:
-        """The design on a device; with ``is_new``, it numbers the boxes of X."""
         from mercer.maps.bins_on_device import design_on  # which few need
 
         return design_on(device, self, X, is_new)
@@ -438,13 +437,8 @@ class RandomBinning(FeatureSequence):
         """Refuse codes of X that would not fit."""
         n = X.shape[0]
         cell = float(n) * (np.dtype(dtype).itemsize + self._value_bytes)
-        check_setting(
-            "n_components",
-            n_grids,
-            lambda count: cell * count,
-            f"binning {n} rows into {n_grids} grids",
-            "use fewer rows",
-        )
+        what = f"binning {n} rows into {n_grids} grids", "use fewer rows"
+        check_setting("n_components", n_grids, lambda count: cell * count, *what)
 
     def _passes(
         self, X: Matrix, first: int, out: NDArray
