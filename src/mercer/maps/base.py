@@ -285,10 +285,10 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         return self, coef
 
     def warn_missing(self, n_missing: int, n_rows: int) -> None:
-        """Warn if rows lack so many of their features that predictions suffer.
+        """Warn if rows lack so many features that predictions suffer, which few maps let happen.
 
-        ``transform`` and ``design`` call it; callers of ``designs`` call it once for all pieces,
-        with ``n_missing`` of the designs and all ``n_rows``."""
+        Callers of ``designs`` do it once, with ``n_missing`` of all pieces and all ``n_rows``.
+        """
 
     def stated_kernel(self) -> Any:
         """The kernel that the settings name, not yet resolved; None if they name none."""
