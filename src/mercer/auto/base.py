@@ -32,7 +32,7 @@ from mercer.auto.goals import Classes, Numbers
 from mercer.auto.importance import permutation_importances
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel
-from mercer.auto.parts import MOST_DENSE, scale_rows
+from mercer.auto.parts import MOST_DENSE, last_scale_rows
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
 from mercer.auto.search import Search
@@ -239,7 +239,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             kernel=settings.kernel if settings.scales == "machine" else None,
             metric=METRICS[settings.kernel],
             target=self._target_kind,
-            max_rows=scale_rows(n),
+            max_rows=last_scale_rows(n),
             random_state=seed,
         )
         alpha = settings.ridge / n

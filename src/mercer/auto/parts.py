@@ -23,6 +23,7 @@ __all__ = [
     "MOST_DENSE",
     "LeafPart",
     "Part",
+    "last_scale_rows",
     "leaf_parts",
     "scale_rows",
     "splits",
@@ -36,6 +37,7 @@ _FEW_ROWS, _FOLDS = 1000, 5  # so few rows are held out in turn
 # Rows that scales are learned from: of at most _MANY_ROWS, and beyond, where it is one of
 # _SCALE_SHARE rows, so that the time for it stays in proportion.
 _SCALE_ROWS, _MOST_SCALE_ROWS, _MANY_ROWS, _SCALE_SHARE = 1200, 10_000, 20_000, 8
+_LAST_SCALE_ROWS = 8000  # of the last fit, or all
 _MOST_BALANCED = 2000  # groups whose classes are balanced one by one, which takes time
 _HELD_SHARE = 0.3  # of the rows that two leaves share, held out of both
 
@@ -240,7 +242,7 @@ def spread_out(leaves: list[LeafPart], n_rows: int) -> LeafPart:
 
 
 def scale_rows(n: int) -> int:
-    """Of n rows, those that scales of the inputs are learned from.
+    """Of n rows, those that the scales of trials are learned from.
 
     Scales of few rows are noisy, those of classes above all: on 245 509 flights, whether they are
     late, errors of models in the scales of 1200 rows went from .184 to .201 with the draw of these
@@ -249,6 +251,16 @@ def scale_rows(n: int) -> int:
     if n <= _MANY_ROWS:
         return _SCALE_ROWS
     return min(max(_SCALE_ROWS, n // _SCALE_SHARE), _MOST_SCALE_ROWS)
+
+
+def last_scale_rows(n: int) -> int:
+    """The same of the last fit, which learns scales once and can afford more rows.
+
+    Against those of 1200 rows, errors were 6 to 15 % lower on covtype and ijcnn1, three splits of
+    17 000 to 20 000 rows each, up to 3 % lower on susy and blogfeedback, and the same within their
+    noise on eight tables more; the fit takes about a tenth of a second longer.
+    """
+    return max(scale_rows(n), _LAST_SCALE_ROWS)
 
 
 def splits(
