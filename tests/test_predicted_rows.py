@@ -158,7 +158,7 @@ def test_rows_are_scaled_to_the_bits_of_the_scaler(dtype):
 
 
 def test_memory_is_asked_for_where_little_of_it_may_be_taken():
-    model, (X, _) = fitted("binned"), data()
+    model, (X, _) = fitted("faded"), data()
     with (
         mercer.config_context(max_memory=30),
         pytest.raises(MemoryError, match=r"1 rows .* needs .* are available"),
@@ -167,7 +167,7 @@ def test_memory_is_asked_for_where_little_of_it_may_be_taken():
 
 
 def test_free_memory_is_not_looked_up_for_a_row(monkeypatch):
-    model, (X, _) = fitted("binned"), data()
+    model, (X, _) = fitted("faded"), data()
     expected = model.predict(X[:1])
     monkeypatch.setattr("mercer._array.available_memory", lambda: 0)
     with pytest.raises(MemoryError):

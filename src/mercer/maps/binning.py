@@ -133,11 +133,14 @@ class RandomBinning(FeatureSequence):
         n_hashed = self._hashed_bins()
         self.kernel_ = self._resolved_kernel(X)
         warn_spread(self.kernel_.taper, X.shape[1])
-        self.key_ = self._drawn_key()
+        self.key_, device = self._drawn_key(), self._device_for(X)
+        if device is None:
+            code_type = np.uint16 if n_hashed is None else np.min_scalar_type(n_hashed - 1)
+            self._check_room(n_grids, X, code_type)
         self.n_bins_ = np.full(n_grids, n_hashed or 0, dtype=np.int64)
         if n_hashed is not None:
             design = self._design(X)
-        elif (device := self._device_for(X)) is not None:
+        elif device is not None:
             design = self._design_on(device, X, is_new=True)
         else:
             design = self._number_boxes(X)
@@ -188,16 +191,14 @@ class RandomBinning(FeatureSequence):
             return super()._product_with(X, weights)
         weights = np.ascontiguousarray(weights, dtype=X.dtype)
         out = np.zeros((X.shape[0], *weights.shape[1:]), dtype=X.dtype)
-        threads = self._threads(self._n_grids * out.size)
+        n_unseen, threads = 0, self._threads(self._n_grids * out.size)
         if self._is_hashed:
             codes = self._empty_codes(X, self._layout[1])
             self._bin(X, codes)
-            offsets = self._layout[0]
-            _core.binned_matvec(codes, offsets, weights, out, self._value, False, threads)
-            return out, 0
-        n_unseen, rows = 0, buffers(X)
+            _core.binned_matvec(codes, self._layout[0], weights, out, self._value, False, threads)
+            return out, n_unseen
         for start, stop in self._batches(0, self._n_grids):
-            given = rows, *self._parameters(start, stop), weights, out, threads
+            given = buffers(X), *self._parameters(start, stop), weights, out, threads
             n_unseen += self._table.add_matvec(start, *given)
         out *= self._value
         return out, n_unseen
