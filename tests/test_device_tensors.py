@@ -22,7 +22,7 @@ def test_what_comes_in_as_a_tensor_comes_out_as_one():
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     parts = run.stdout.splitlines()
-    assert len(parts) == 15
+    assert len(parts) == 18
     assert parts[-1] == "settings"
 
 

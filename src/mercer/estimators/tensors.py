@@ -32,11 +32,14 @@ def device_responses(model: Any, X: DeviceArray) -> Any:
     dtype = X.dtype if weights.dtype == np.float32 else np.dtype(np.float64)
     there = placed(np.ascontiguousarray(weights), X.device)
     out = zeros((len(X), *weights.shape[1:]), X.dtype, X)
+    n_missing = 0
     for rows in row_chunks(len(X), X.shape[1], _NUMBERS):
         design = design_of(feature_map, _scaled(scaler, X[rows]), dtype)
         if design is None:
             return model._responses(on_host(X))
         out[rows] = design.matvec(there) + model._intercept_
+        n_missing += design.n_missing
+    feature_map.warn_missing(n_missing, len(X))
     return out
 
 

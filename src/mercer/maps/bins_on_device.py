@@ -9,7 +9,7 @@ import numpy as np
 
 from mercer._array import format_bytes, largest_fitting, row_chunks
 from mercer._device import Device
-from mercer._rows import Data, bytes_per_row
+from mercer._rows import bytes_per_row
 from mercer.designs.on_device import DeviceBinned, bins
 
 if TYPE_CHECKING:  # which imports this module
@@ -23,8 +23,10 @@ _ROWS_SHARE = 0.3  # the same for rows, which stay there if they fit
 _MOST_GRIDS = 32  # whose keys are made together
 
 
-def design_on(device: Device, map_: RandomBinning, X: Data, is_new: bool) -> DeviceBinned:
+def design_on(device: Device, map_: RandomBinning, X: Any, is_new: bool) -> DeviceBinned:
     """The design of X on a device; with ``is_new``, the boxes of X become those of the map.
+
+    X is data on the processor, or a tensor (n, d) on the device.
 
     Raises
     ------
@@ -33,14 +35,15 @@ def design_on(device: Device, map_: RandomBinning, X: Data, is_new: bool) -> Dev
     """
     work = _Binning(device, map_, X)
     codes, n_missing = work.numbered() if is_new else work.coded()
-    layout = map_._offsets, map_._value, X.dtype, device
-    return DeviceBinned(codes, *layout, n_missing=n_missing, n_jobs=map_.n_jobs)
+    dtype = str(X.dtype).removeprefix("torch.")
+    layout = map_._offsets, map_._value, dtype, device, n_missing, map_.n_jobs
+    return DeviceBinned(codes, *layout, lambda rows: design_on(device, map_, rows, False))
 
 
 class _Binning:
     """The rows of X in passes over some grids at a time."""
 
-    def __init__(self, device: Device, map_: RandomBinning, X: Data):
+    def __init__(self, device: Device, map_: RandomBinning, X: Any):
         self.device, self.map, self.X = device, map_, X
         self.free = device.free_memory() or np.inf
         self._kept: list[tuple[slice, Any]] | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,8 @@ class DeviceBinned(DeviceTiles):
         asked for.
     n_jobs : int or None, default=None
         Threads of what is not done on the device.
+    of_rows : callable, optional
+        Makes the design of other rows, a tensor (m, d) on the device.
 
     Examples
     --------
@@ -71,13 +73,21 @@ class DeviceBinned(DeviceTiles):
         device: Device,
         n_missing: int | None = None,
         n_jobs: int | None = None,
+        of_rows: Callable[[Any], DeviceBinned] | None = None,
     ):
+        self._of_rows = of_rows
         self.codes, self.device, self.scale = codes, device, float(scale)
         self.offsets = np.ascontiguousarray(offsets, dtype=np.int64)
         self.shape = (int(codes.shape[1]), int(self.offsets[-1]))
         self.dtype, self.n_threads = float_dtype(dtype), n_threads(n_jobs)
         self._n_missing = n_missing
         self._starts = device.array(self.offsets)
+
+    def with_rows(self, rows: Any) -> DeviceBinned:
+        """The design of other rows, a tensor (m, d) on the device."""
+        if self._of_rows is None:
+            raise NotImplementedError("this design does not know how its codes were made.")
+        return self._of_rows(rows)
 
     @property
     def n_grids(self) -> int:

@@ -47,9 +47,11 @@ class DeviceFeatures(DeviceTiles):
         self.n_threads = base.n_threads
         self._matrix = self.device.array(matrix, base.dtype)
         self._held: Any = None
-        free = self.device.free_memory()
-        needed = float(self.shape[0]) * self.shape[1] * (base.dtype.itemsize + self.dtype.itemsize)
-        self._is_held = free is None or needed <= _HELD_SHARE * free
+        self._is_held = self._fits()
+
+    def _fits(self) -> bool:
+        free, cell = self.device.free_memory(), self.base.dtype.itemsize + self.dtype.itemsize
+        return free is None or float(self.shape[0]) * self.shape[1] * cell <= _HELD_SHARE * free
 
     @property
     def n_missing(self) -> int:  # type: ignore[override]
@@ -86,6 +88,14 @@ class DeviceFeatures(DeviceTiles):
         other.shape = (other.base.shape[0], self.shape[1])
         if self._is_held:
             other._held = self.toarray_on_device()[self._places(index)]
+        return other
+
+    def with_rows(self, rows: Any) -> DeviceFeatures:
+        """The design of other rows, a tensor (m, d) on the device."""
+        other = object.__new__(DeviceFeatures)
+        other.__dict__.update(self.__dict__, base=self.base.with_rows(rows), _held=None)
+        other.shape = (len(rows), self.shape[1])
+        other._is_held = other._fits()
         return other
 
     def sources(self) -> list[Data]:
