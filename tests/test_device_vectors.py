@@ -193,7 +193,17 @@ def test_cosines_of_rows_that_do_not_fit_are_the_same(rng, monkeypatch):
         monkeypatch.setattr(Device, "free_memory", lambda self: 4096)
         pieces = map_.design(X)
     assert isinstance(pieces._rows, np.ndarray)
+    monkeypatch.setattr("mercer.designs.on_device.tiles._TILE", 4000)
+    sizes = []
+
+    def counted(device, pieces):
+        for piece in pieces:
+            sizes.append(len(piece))
+            yield device.array(piece)
+
+    monkeypatch.setattr("mercer.designs.on_device.cosines.sent_ahead", counted)
     np.testing.assert_allclose(pieces.matvec(w), whole.matvec(w), rtol=1e-12)
+    assert sizes == [100, 100, 50]
     some = np.array([7, 3])
     np.testing.assert_allclose(pieces.rows(some).matvec(w), whole.rows(some).matvec(w))
 

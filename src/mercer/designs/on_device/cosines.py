@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from mercer._array import Index, n_threads
 from mercer._device import Device, exact_float32
 from mercer._rows import Data
 from mercer.designs.base import float_dtype
+from mercer.designs.on_device.pieces import sent_ahead
 from mercer.designs.on_device.tiles import DeviceTiles
 
 __all__ = ["DeviceCosines"]
@@ -59,7 +61,7 @@ class DeviceCosines(DeviceTiles):
         self.shape = (X.shape[0], len(frequencies))
         free = device.free_memory()
         fits = free is None or self.dtype.itemsize * X.size <= _ROWS_SHARE * free
-        self._rows: Any = device.array(X) if fits else X  # else sent tile by tile
+        self._rows: Any = device.array(X) if fits else X  # else sent ahead, tile by tile
         self._directions = device.array(frequencies, self.dtype).T
         self._phases = device.array(phases, self.dtype)
 
@@ -70,14 +72,22 @@ class DeviceCosines(DeviceTiles):
 
     def _tile(self, rows: Any, columns: Any) -> Any:
         """Entries of some rows and columns, a tensor."""
+        return self._cosines(self.device.array(self._rows[rows], self.dtype), columns)
+
+    def _cosines(self, rows: Any, columns: Any) -> Any:
         torch = self.device.torch
         with exact_float32(torch):
-            angles = torch.addmm(
-                self._phases[columns],
-                self.device.array(self._rows[rows], self.dtype),
-                self._directions[:, columns],
-            )
+            angles = torch.addmm(self._phases[columns], rows, self._directions[:, columns])
         return angles.cos_().mul_(self.amplitude)
+
+    def _tiles(self) -> Iterator[tuple[slice, Any]]:
+        if not isinstance(self._rows, np.ndarray):
+            yield from super()._tiles()
+            return
+        chunks = list(self._chunks())
+        pieces = (np.asarray(self._rows[rows], dtype=self.dtype) for rows in chunks)
+        for rows, sent in zip(chunks, sent_ahead(self.device, pieces), strict=True):
+            yield rows, self._cosines(sent, slice(None))
 
     def rows(self, index: Index) -> DeviceCosines:
         other = object.__new__(DeviceCosines)
