@@ -135,7 +135,8 @@ def _room(group: Path) -> int | None:
 def _kilobytes(file: str, name: str) -> int | None:
     """The number behind a name in a table of the system, in bytes."""
     try:
-        with open(_ROOT / file, "rb", buffering=0) as table:  # asked for by every transform
+        # Asked for by every transform: a path of strings, as pathlib interns every part of its own.
+        with open(os.path.join(_ROOT, file), "rb", buffering=0) as table:
             _, behind, rest = (b"\n" + (table.read() or b"")).partition(f"\n{name}".encode())
         return int(rest.split(maxsplit=1)[0]) * 1024 if behind else None
     except OSError:
