@@ -263,7 +263,7 @@ def shown(line: dict[str, Any]) -> dict[str, str]:
         "peer's": number["peer_seconds"],
         "ratio": number["ratio"],
         "target": number["target"],
-        "": line["note"] or verdict,
+        "": ", ".join(filter(None, [verdict, line["note"]])),
     }
 
 

@@ -12,19 +12,19 @@ from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
 
 
-def machine(n, p=None):
+def machine(n, p=None, alpha=0.1):
     """A machine whose kernel nobody looks at."""
     X = np.zeros((n, 1), dtype=np.float32)
     design = KernelColumns(X, KERNEL, landmarks=None if p is None else X[:p])
     matrix = design if p is None else design.landmark_design()
-    return Problem(design, np.zeros(n), Squared(), RKHSNorm(0.1, matrix))
+    return Problem(design, np.zeros(n), Squared(), RKHSNorm(alpha, matrix))
 
 
 @pytest.mark.parametrize(
     ("n", "p", "name"),
     [
-        (8000, None, "cholesky"),
-        (8001, None, "cg"),
+        (2000, None, "cholesky"),
+        (2001, None, "cg"),
         (100_000, None, "cg"),
         (20_000, 4000, "cholesky"),
         (20_000, 4001, "block"),
@@ -34,6 +34,14 @@ def machine(n, p=None):
 def test_machines_get_a_solver_by_their_size(monkeypatch, n, p, name):
     monkeypatch.setattr(solvers, "available_memory", lambda: 16e9)
     assert solvers.auto(machine(n, p)).name == name
+
+
+@pytest.mark.parametrize(
+    ("n", "alpha", "name"), [(8000, 2e-8, "cg"), (8000, 1e-8, "cholesky"), (8001, 1e-8, "cg")]
+)
+def test_machines_with_next_to_no_ridge_are_solved_directly_for_longer(n, alpha, name, monkeypatch):
+    monkeypatch.setattr(solvers, "available_memory", lambda: 16e9)
+    assert solvers.auto(machine(n, alpha=alpha)).name == name  # n alpha about 1e-4, k(x, x) = 1
 
 
 @pytest.mark.parametrize(("make", "name"), [(exact, "cg"), (restricted, "block")])

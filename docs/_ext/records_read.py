@@ -118,7 +118,8 @@ def speed_table(part: str) -> tuple[list[str], list[list[str]]]:
                 row["work"],
                 str(row["threads"] or "any"),
                 duration(row["seconds"]),
-                f"{row['peer']}, {duration(row['peer_seconds'])}",
+                f"{row['peer']}, {duration(row['peer_seconds'])}"
+                + (f" ({row['note']})" if row["note"] else ""),
                 f"**{told}**" if reached else told,
                 "" if target is None else f"{target:.2g}×",
             ]

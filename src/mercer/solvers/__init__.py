@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from mercer._array import available_memory
 from mercer._validation import name_from
 from mercer.designs import Dense, Lazy
@@ -68,6 +70,9 @@ SOLVERS: dict[str, type[Solver]] = {
 
 _DIRECT_SIDE = 4000  # largest matrix to factorise unasked: seconds, and 128 MB
 _ALL_ROWS = 8000  # the same for the kernel matrix of all rows, which is made but once
+# Iterations take less time than the factor beyond so many rows (a tenth of it at 4000, a fiftieth
+# at 8000), unless the ridge is below this share of the kernel's diagonal.
+_FEW_ROWS, _LEAST_RIDGE = 2000, 1e-4
 _SMALL = 2**22  # entries below which any design is as good as dense
 
 
@@ -85,10 +90,11 @@ def auto(problem: Problem, tol: float = 1e-4, max_iter: int = 1000) -> Solver:
     - Ridge problems get the direct solver where the smaller side of the design is at most 4000, the
       design is dense or small itself, and the matrix fits; block descent where columns are made
       anew for every product, as those of a ``Lazy`` design; else conjugate gradients.
-    - Kernel machines (``RKHSNorm``) get the direct solver up to 8000 rows, or 4000 landmarks, where
-      the matrix fits. More rows get preconditioned conjugate gradients, which reach the same
-      residual in fewer looks at the kernel than block descent; more landmarks get block descent,
-      which is about done when the factors of their preconditioner are made.
+    - Kernel machines (``RKHSNorm``) get the direct solver up to 2000 rows, or 8000 where the ridge,
+      n alpha, is below 1e-4 times the mean of the kernel's diagonal, or 4000 landmarks, where the
+      matrix fits. More rows get preconditioned conjugate gradients, which reach the same residual
+      in fewer looks at the kernel than block descent; more landmarks get block descent, which is
+      about done when the factors of their preconditioner are made.
     """
     if not problem.loss.smooth:
         return Smoothing(tol=tol, max_iter=max_iter)
@@ -113,9 +119,18 @@ def _for_ridge(problem: Problem) -> type[Solver]:
 def _for_machines(problem: Problem) -> type[Solver]:
     n, n_landmarks = problem.design.shape
     if spans_all_rows(problem):
-        return Cholesky if n <= _ALL_ROWS and _fits(16 * n**2) else ConjugateGradient
+        few = n <= _FEW_ROWS or (n <= _ALL_ROWS and not _has_ridge(problem))
+        return Cholesky if few and _fits(16 * n**2) else ConjugateGradient
     direct = n_landmarks <= _DIRECT_SIDE and _fits(32 * n_landmarks**2)
     return Cholesky if direct else BlockCoordinateDescent
+
+
+def _has_ridge(problem: Problem) -> bool:
+    """Whether iterations for the machine of all rows are few; a device factorises quickly."""
+    if problem.device is not None:
+        return False
+    ridge = problem.design.shape[0] * problem.penalty.alpha
+    return bool(ridge >= _LEAST_RIDGE * np.mean(problem.design.diagonal()))
 
 
 def _fits(n_bytes: int) -> bool:
