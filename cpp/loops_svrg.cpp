@@ -52,13 +52,19 @@ MERCER_INLINE void fetch(const T* p) {
 #endif
 }
 
+// Sum of all lanes, in pairs: one after the other they would take as long as a row of 64 numbers.
 template <class W>
-MERCER_INLINE double total(Vector<W> v) {
-    W lane[lanes<W>];
-    double sum = 0.0;
-    store(lane, v);
-    for (W x : lane) sum += static_cast<double>(x);
-    return sum;
+MERCER_INLINE double total(Vector<W> a, Vector<W> b) {
+    constexpr int width = lanes<W>;
+    W left[width], right[width];
+    double sum[width];
+    store(left, a);
+    store(right, b);
+    for (int i = 0; i < width; ++i)
+        sum[i] = static_cast<double>(left[i]) + static_cast<double>(right[i]);
+    for (int half = width / 2; half; half /= 2)
+        for (int i = 0; i < half; ++i) sum[i] += sum[i + half];
+    return sum[0];
 }
 
 // Dots of `size` rows at once, which share the loads of w; `next` are the rows to fetch meanwhile.
@@ -81,7 +87,7 @@ MERCER_INLINE void group_dots(const T* const* rows, const T* const* next, std::s
         }
     }
     for (int r = 0; r < size; ++r) {
-        double sum = total<W>(even[r]) + total<W>(odd[r]);
+        double sum = total<W>(even[r], odd[r]);
         for (std::size_t rest = k; rest < p; ++rest)
             sum += static_cast<double>(number(rows[r][rest])) * static_cast<double>(w[rest]);
         out[r] = sum;

@@ -127,6 +127,10 @@ class Walker {
     // slope_ = factor * weight_i (loss'(now) - loss'(snapshot)) for the rows of a batch.
     void slopes(const Batch& batch, double factor) {
         const double intercept = objective_.q > view_.p ? w_[view_.p] : 0.0;
+        for (std::size_t r = 0; r < batch.count; ++r) {  // while responses are computed
+            fetch(objective_.y + batch.rows[r]);
+            fetch(snapshot_.slopes + batch.rows[r]);
+        }
         view_.responses(batch, w_.data(), narrow_.data(), intercept, u_.data());
         for (std::size_t r = 0; r < batch.count; ++r) y_[r] = objective_.y[batch.rows[r]];
         objective_.slopes(u_.data(), y_.data(), batch.count, objective_.parameter, slope_.data());

@@ -28,6 +28,15 @@ inline const SvrgLoops& svrg_loops() {
     return chosen;
 }
 
+// Asks memory for what is read soon.
+inline void fetch(const void* p) {
+#if defined(__GNUC__)
+    __builtin_prefetch(p, 0, 2);
+#else
+    (void)p;
+#endif
+}
+
 // The rows that a step looks at, and those after them that later steps are known to want.
 struct Batch {
     const std::uint32_t* rows;
