@@ -1,10 +1,10 @@
 """Start-up: ``import mercer``, the command line's help, and a small prediction from a model file.
 
 Every command is a process of its own. Beside each stand those that it cannot be faster than: an
-empty Python, and the packages that a prediction needs (scikit-learn, PyArrow). These import
-pandas and Dask where they are installed: an environment of mercer[cli] alone says most. With
-``--build`` a wheel is built from these sources too, in an empty folder; its seconds and the size of
-the core are printed.
+empty Python, and the packages that help (typer) and a prediction need (scikit-learn, PyArrow).
+These import pandas and Dask where they are installed: an environment of mercer[cli] alone says
+most. With ``--build`` a wheel is built from these sources too, in an empty folder; its seconds and
+the size of the core are printed.
 """
 
 from __future__ import annotations
@@ -54,12 +54,11 @@ def commands(folder: Path) -> dict[str, dict[str, Callable[[], object]]]:
     made = {"given settings": ["--map", "binning"], "automatic": []}
     for name, how in made.items():
         process(CLI, "fit", many, "--target", "y", *how, "--out", folder / f"{name}.skops")()
-    empty, needed = process("pass"), process(NEEDED)
-    cases = {
-        "import mercer": {"mercer": process("import mercer"), "Python": empty},
-        "mercer --help": {"mercer": process(CLI, "--help"), "Python": empty},
-        "mercer fit --help": {"mercer": process(CLI, "fit", "--help"), "Python": empty},
-    }
+    empty, typer, needed = process("pass"), process("import typer"), process(NEEDED)
+    cases = {"import mercer": {"mercer": process("import mercer"), "Python": empty}}
+    for words in (["--help"], ["fit", "--help"]):
+        runs = {"mercer": process(CLI, *words), "Python": empty, "typer": typer}
+        cases[" ".join(["mercer", *words])] = runs
     for name in made:
         model = folder / f"{name}.skops"
         cases[f"mercer predict, ten rows, {name}"] = {
