@@ -264,7 +264,7 @@ def _places(device: Device, key: NDArray) -> Any:
 
 
 class _Flags:
-    """Whether an array is to be written to; a note for the reader."""
+    """What code written for NumPy sets on arrays that it means to leave alone; nobody heeds it."""
 
     writeable = True
 
