@@ -90,9 +90,8 @@ void solve(Array<Type::f32> X, Integers order, Integers starts, const std::strin
            bool fit_intercept, double tol, Doubles coef, Doubles intercept, Doubles residual,
            Threads n_threads) {
     Arrays arrays;
-    const LeafWork work =
-        read_work(arrays, X, order, starts, kernel, parameter, scale, targets, weights, ridges,
-                  fit_intercept, tol, coef, intercept, residual);
+    const LeafWork work = read_work(arrays, X, order, starts, kernel, parameter, scale, targets,
+                                    weights, ridges, fit_intercept, tol, coef, intercept, residual);
     const Released released(arrays);
     solve_leaves(work, n_threads);
 }
@@ -109,13 +108,12 @@ void minimise(Array<Type::f32> X, Integers order, Integers starts, const std::st
               std::size_t max_iter, Doubles coef, Doubles intercept, Doubles residual,
               Integers steps_, Threads n_threads) {
     Arrays arrays;
-    const LeafWork work =
-        read_work(arrays, X, order, starts, kernel, parameter, scale, targets, weights, ridges,
-                  fit_intercept, tol, coef, intercept, residual);
+    const LeafWork work = read_work(arrays, X, order, starts, kernel, parameter, scale, targets,
+                                    weights, ridges, fit_intercept, tol, coef, intercept, residual);
     const Buffer& steps = arrays.write(steps_, "steps", 2);
     steps.expect_shape({work.n_ridges, work.leaves.count});
-    const NewtonWork newton{
-        work, loss_named(loss), loss_parameter, max_iter, steps.data<std::int64_t>()};
+    const NewtonWork newton{work, loss_named(loss), loss_parameter, max_iter,
+                            steps.data<std::int64_t>()};
     const Released released(arrays);
     minimise_leaves(newton, n_threads);
 }
