@@ -36,6 +36,14 @@ def test_devices_on_which_nothing_is_computed_are_none(kind):
     assert _array_api._place(None, None) is None
 
 
+def precision():
+    """What products of float32 matrices on a GPU are allowed."""
+    matmul = torch.backends.cuda.matmul
+    if hasattr(matmul, "fp32_precision"):  # from PyTorch 2.9 on
+        return matmul.fp32_precision
+    return {"highest": "ieee"}.get(torch.get_float32_matmul_precision(), "tf32")
+
+
 def test_the_precision_that_a_program_allows_is_put_back_after_blocks_that_overlap():
     before = torch.get_float32_matmul_precision()
     try:
@@ -44,11 +52,19 @@ def test_the_precision_that_a_program_allows_is_put_back_after_blocks_that_overl
         one.__enter__()
         other.__enter__()
         one.__exit__(None, None, None)
-        assert torch.get_float32_matmul_precision() == "highest"
+        assert precision() == "ieee"
         other.__exit__(None, None, None)
+        assert precision() == "tf32"
         assert torch.get_float32_matmul_precision() == "medium"
     finally:
         torch.set_float32_matmul_precision(before)
+
+
+def test_programs_may_allow_shorter_products_in_the_newer_way():
+    """In a process of its own, as PyTorch refuses the older way from then on."""
+    if not hasattr(torch.backends.cuda.matmul, "fp32_precision"):
+        pytest.skip("PyTorch has the older way alone")
+    assert printed("_shorter_products.py") == ["tf32 bf16"]
 
 
 def test_filters_of_warnings_are_left_alone_for_arrays_that_may_be_written_to(monkeypatch):

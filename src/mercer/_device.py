@@ -148,7 +148,8 @@ class _Exact:
     """What is known of the blocks of ``exact_float32`` that are open."""
 
     def __init__(self) -> None:
-        self.lock, self.n_blocks, self.allowed = Lock(), 0, ""
+        self.lock, self.n_blocks = Lock(), 0
+        self.allowed: tuple[str, ...] = ()
 
 
 _exact = _Exact()
@@ -163,8 +164,7 @@ def exact_float32(torch: Any) -> Iterator[None]:
     """
     with _exact.lock:
         if not _exact.n_blocks:
-            _exact.allowed = torch.get_float32_matmul_precision()
-            torch.set_float32_matmul_precision("highest")
+            _exact.allowed = _allow(torch, None)
         _exact.n_blocks += 1
     try:
         yield
@@ -172,4 +172,18 @@ def exact_float32(torch: Any) -> Iterator[None]:
         with _exact.lock:
             _exact.n_blocks -= 1
             if not _exact.n_blocks:
-                torch.set_float32_matmul_precision(_exact.allowed)
+                _allow(torch, _exact.allowed)
+
+
+def _allow(torch: Any, precisions: tuple[str, ...] | None) -> tuple[str, ...]:
+    """Allow products of float32 matrices these precisions, None for exact ones; those before."""
+    cuda = torch.backends.cuda.matmul
+    if hasattr(cuda, "fp32_precision"):  # which programs may set from PyTorch 2.9 on
+        parts = cuda, torch.backends.mkldnn.matmul
+        before = tuple(part.fp32_precision for part in parts)
+        for part, precision in zip(parts, precisions or ("ieee", "ieee"), strict=True):
+            part.fp32_precision = precision
+        return before
+    before = (torch.get_float32_matmul_precision(),)
+    torch.set_float32_matmul_precision(*(precisions or ("highest",)))
+    return before
