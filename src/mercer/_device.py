@@ -6,9 +6,10 @@ PyTorch is imported when a device is asked for, and not before.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -149,7 +150,7 @@ class _Exact:
 
     def __init__(self) -> None:
         self.lock, self.n_blocks = Lock(), 0
-        self.allowed: tuple[str, ...] = ()
+        self.put_back: Callable[[], Any]  # of the first block
 
 
 _exact = _Exact()
@@ -164,7 +165,7 @@ def exact_float32(torch: Any) -> Iterator[None]:
     """
     with _exact.lock:
         if not _exact.n_blocks:
-            _exact.allowed = _allow(torch, None)
+            _exact.put_back = _allow_no_shorter_type(torch)
         _exact.n_blocks += 1
     try:
         yield
@@ -172,18 +173,22 @@ def exact_float32(torch: Any) -> Iterator[None]:
         with _exact.lock:
             _exact.n_blocks -= 1
             if not _exact.n_blocks:
-                _allow(torch, _exact.allowed)
+                _exact.put_back()
 
 
-def _allow(torch: Any, precisions: tuple[str, ...] | None) -> tuple[str, ...]:
-    """Allow products of float32 matrices these precisions, None for exact ones; those before."""
-    cuda = torch.backends.cuda.matmul
-    if hasattr(cuda, "fp32_precision"):  # which programs may set from PyTorch 2.9 on
-        parts = cuda, torch.backends.mkldnn.matmul
-        before = tuple(part.fp32_precision for part in parts)
-        for part, precision in zip(parts, precisions or ("ieee", "ieee"), strict=True):
-            part.fp32_precision = precision
-        return before
-    before = (torch.get_float32_matmul_precision(),)
-    torch.set_float32_matmul_precision(*(precisions or ("highest",)))
-    return before
+def _allow_no_shorter_type(torch: Any) -> Callable[[], Any]:
+    """Have products of float32 matrices made in float32; returns what undoes that."""
+    try:
+        allowed = torch.get_float32_matmul_precision()
+    except RuntimeError:  # as the program has set it in the newer way, of PyTorch 2.9
+        return _allow_in_the_newer_way(torch, "ieee", "ieee")
+    torch.set_float32_matmul_precision("highest")
+    return partial(torch.set_float32_matmul_precision, allowed)
+
+
+def _allow_in_the_newer_way(torch: Any, *precisions: str) -> Callable[[], Any]:
+    parts = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
+    before = [part.fp32_precision for part in parts]
+    for part, precision in zip(parts, precisions, strict=True):
+        part.fp32_precision = precision
+    return partial(_allow_in_the_newer_way, torch, *before)
