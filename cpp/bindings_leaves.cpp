@@ -49,51 +49,49 @@ const double* positive(Arrays& arrays, Doubles numbers, const char* name, std::s
 }
 
 // The arguments that machines of any loss have.
-struct LeafProblem {
-    LeafProblem(Arrays& arrays, Array<Type::f32> X, Integers order, Integers starts,
-                const std::string& name, double parameter, Doubles scale, Doubles targets_,
-                Doubles weights_, Doubles ridges_, Doubles coef_, Doubles intercept_,
-                Doubles residual_)
-        : rows(arrays.read(X, "X", 2)), n(rows.extent(0)), d(rows.extent(1)),
-          leaves(arrays, order, starts, n, "the number of rows of X"), x(rows.data<const float>()),
-          kernel{kernel_named(name), d, arrays.numbers(scale, "scale", d), parameter} {
-        const Buffer& of_targets = arrays.read(targets_, "targets", 2);
-        k = of_targets.extent(1);
-        of_targets.expect_shape({n, k});
-        targets = of_targets.data<const double>();
-        q = arrays.read(ridges_, "ridges", 1).extent(0);
-        ridges = positive(arrays, ridges_, "ridges", q);
-        weights = weights_.is_none() ? nullptr : positive(arrays, weights_, "weights", n);
-        const Buffer& of_coef = arrays.write(coef_, "coef", 3);
-        const Buffer& of_intercept = arrays.write(intercept_, "intercept", 3);
-        const Buffer& of_residual = arrays.write(residual_, "residual", 2);
-        of_coef.expect_shape({q, leaves.entries, k});
-        of_intercept.expect_shape({q, leaves.rows.count, k});
-        of_residual.expect_shape({q, leaves.rows.count});
-        coef = of_coef.data<double>();
-        intercept = of_intercept.data<double>();
-        residual = of_residual.data<double>();
-    }
-    const Buffer& rows;
-    std::size_t n, d, k, q;
-    LeafArguments leaves;
-    const float* x;
-    LeafKernel kernel;
-    const double *targets, *weights, *ridges;
-    double *coef, *intercept, *residual;
-};
+LeafWork read_work(Arrays& arrays, Array<Type::f32> X_, Integers order, Integers starts,
+                   const std::string& name, double parameter, Doubles scale, Doubles targets_,
+                   Doubles weights_, Doubles ridges_, bool fit_intercept, double tol, Doubles coef_,
+                   Doubles intercept_, Doubles residual_) {
+    const Buffer& X = arrays.read(X_, "X", 2);
+    const std::size_t n = X.extent(0), d = X.extent(1);
+    const LeafArguments leaves(arrays, order, starts, n, "the number of rows of X");
+    const LeafKernel kernel{kernel_named(name), d, arrays.numbers(scale, "scale", d), parameter};
+    const Buffer& targets = arrays.read(targets_, "targets", 2);
+    const std::size_t k = targets.extent(1);
+    targets.expect_shape({n, k});
+    const std::size_t q = arrays.read(ridges_, "ridges", 1).extent(0);
+    const double* const ridges = positive(arrays, ridges_, "ridges", q);
+    const double* const weights =
+        weights_.is_none() ? nullptr : positive(arrays, weights_, "weights", n);
+    const Buffer& coef = arrays.write(coef_, "coef", 3);
+    const Buffer& intercept = arrays.write(intercept_, "intercept", 3);
+    const Buffer& residual = arrays.write(residual_, "residual", 2);
+    coef.expect_shape({q, leaves.entries, k});
+    intercept.expect_shape({q, leaves.rows.count, k});
+    residual.expect_shape({q, leaves.rows.count});
+    return {X.data<const float>(),
+            kernel,
+            leaves.rows,
+            targets.data<const double>(),
+            k,
+            weights,
+            ridges,
+            q,
+            fit_intercept,
+            tol,
+            coef.data<double>(),
+            intercept.data<double>(),
+            residual.data<double>()};
+}
 
 void solve(Array<Type::f32> X, Integers order, Integers starts, const std::string& kernel,
            double parameter, Doubles scale, Doubles targets, Doubles weights, Doubles ridges,
            bool fit_intercept, double tol, Doubles coef, Doubles intercept, Doubles residual,
            Threads n_threads) {
     Arrays arrays;
-    const LeafProblem problem(arrays, X, order, starts, kernel, parameter, scale, targets, weights,
-                              ridges, coef, intercept, residual);
-    const LeafWork work{
-        problem.x,       problem.kernel,    problem.leaves.rows, problem.targets, problem.k,
-        problem.weights, problem.ridges,    problem.q,           fit_intercept,   tol,
-        problem.coef,    problem.intercept, problem.residual};
+    const LeafWork work = read_work(arrays, X, order, starts, kernel, parameter, scale, targets,
+                                    weights, ridges, fit_intercept, tol, coef, intercept, residual);
     const Released released(arrays);
     solve_leaves(work, n_threads);
 }
@@ -105,34 +103,19 @@ LeafLoss loss_named(const std::string& name) {
 }
 
 void minimise(Array<Type::f32> X, Integers order, Integers starts, const std::string& kernel,
-              double parameter, Doubles scale, Doubles targets_, Doubles weights, Doubles ridges_,
+              double parameter, Doubles scale, Doubles targets, Doubles weights, Doubles ridges,
               bool fit_intercept, const std::string& loss, double loss_parameter, double tol,
-              std::size_t max_iter, Doubles coef_, Doubles intercept_, Doubles residual_,
+              std::size_t max_iter, Doubles coef, Doubles intercept, Doubles residual,
               Integers steps_, Threads n_threads) {
     Arrays arrays;
-    const LeafProblem problem(arrays, X, order, starts, kernel, parameter, scale, targets_, weights,
-                              ridges_, coef_, intercept_, residual_);
+    const LeafWork work = read_work(arrays, X, order, starts, kernel, parameter, scale, targets,
+                                    weights, ridges, fit_intercept, tol, coef, intercept, residual);
     const Buffer& steps = arrays.write(steps_, "steps", 2);
-    steps.expect_shape({problem.q, problem.leaves.rows.count});
-    const NewtonWork work{problem.x,
-                          problem.kernel,
-                          problem.leaves.rows,
-                          problem.targets,
-                          problem.k,
-                          problem.weights,
-                          problem.ridges,
-                          problem.q,
-                          fit_intercept,
-                          loss_named(loss),
-                          loss_parameter,
-                          tol,
-                          max_iter,
-                          problem.coef,
-                          problem.intercept,
-                          problem.residual,
-                          steps.data<std::int64_t>()};
+    steps.expect_shape({work.n_ridges, work.leaves.count});
+    const NewtonWork newton{work, loss_named(loss), loss_parameter, max_iter,
+                            steps.data<std::int64_t>()};
     const Released released(arrays);
-    minimise_leaves(work, n_threads);
+    minimise_leaves(newton, n_threads);
 }
 
 bool predict(Array<Type::f32> X, Integers rows_, Integers leaves_, Doubles shares,

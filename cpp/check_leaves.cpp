@@ -101,9 +101,13 @@ bool minima_are_right(const Leaves& leaves, LeafLoss loss, std::size_t k, bool w
     const std::size_t m = leaves.order.size(), q = ridges.size();
     std::vector<double> coef(q * m * k), b(q * rows.count * k), residual(q * rows.count);
     std::vector<std::int64_t> steps(q * rows.count);
-    minimise_leaves({leaves.x.data(), leaves.kernel(KernelKind::gaussian), rows, targets.data(), k,
-                     weighted ? weights.data() : nullptr, ridges.data(), q, intercept, loss, 0.7,
-                     1e-3, 100, coef.data(), b.data(), residual.data(), steps.data()},
+    minimise_leaves({{leaves.x.data(), leaves.kernel(KernelKind::gaussian), rows, targets.data(), k,
+                      weighted ? weights.data() : nullptr, ridges.data(), q, intercept, 1e-3,
+                      coef.data(), b.data(), residual.data()},
+                     loss,
+                     0.7,
+                     100,
+                     steps.data()},
                     3);
     // Leaves of few rows may have one class, whose minimum is far away.
     for (std::size_t leaf = 0; leaf < rows.count; ++leaf)

@@ -36,6 +36,23 @@ struct LeafKernel {
     double parameter;
 };
 
+// Targets of rows that are in leaves, and room for what solves each leaf for each ridge.
+struct LeafWork {
+    const float* x;  // (n, d)
+    LeafKernel kernel;
+    LeafRows leaves;
+    const double* targets;  // (n, k)
+    std::size_t k;
+    const double* weights;  // (n) or null
+    const double* ridges;   // (n_ridges)
+    std::size_t n_ridges;
+    bool fit_intercept;
+    double tol;         // residual that is small enough
+    double* coef;       // (n_ridges, entries of order, k)
+    double* intercept;  // (n_ridges, leaves, k)
+    double* residual;   // (n_ridges, leaves)
+};
+
 // The kernel matrix of a leaf, its upper half in the strips of factor_loops.hpp. Of the squares on
 // the diagonal there are both halves; what fills up the last strip is 0.
 class LeafMatrix {

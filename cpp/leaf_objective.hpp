@@ -14,23 +14,11 @@
 namespace mercer {
 
 // For every leaf and ridge the least of  sum of weights * loss(y, K a + b) + ridge / 2 a'K a.
-struct NewtonWork {
-    const float* x;  // (n, d)
-    LeafKernel kernel;
-    LeafRows leaves;
-    const double* targets;  // (n, k)
-    std::size_t k;
-    const double* weights;  // (n) or null
-    const double* ridges;   // (n_ridges)
-    std::size_t n_ridges;
-    bool fit_intercept;
+// `intercept` holds constant models at first, to whose residuals others are relative.
+struct NewtonWork : LeafWork {
     LeafLoss loss;
     double parameter;
-    double tol;            // residual, relative to that of the constant model, that is small enough
     std::size_t max_iter;  // most steps
-    double* coef;          // (n_ridges, entries of order, k)
-    double* intercept;     // (n_ridges, leaves, k): constant models at first
-    double* residual;      // (n_ridges, leaves)
     std::int64_t* steps;   // (n_ridges, leaves)
 };
 
@@ -44,7 +32,7 @@ class LeafObjective {
 
     bool joint() const { return work_.loss == LeafLoss::multinomial; }
     std::size_t width() const { return joint() ? work_.k : 1; }  // outputs of a group
-    std::size_t groups() const { return work_.k / width(); }
+    std::size_t groups() const { return joint() ? std::min<std::size_t>(work_.k, 1) : work_.k; }
     std::size_t first(std::size_t group) const { return group * width() * step_; }
     std::size_t length() const { return width() * step_; }  // of a group
     void gather(std::size_t leaf, std::size_t step) {

@@ -17,23 +17,7 @@
 namespace mercer {
 
 // For every leaf and ridge (K + ridge / weights) a + b = y with the sum of a being 0, or without b.
-struct LeafWork {
-    const float* x;  // (n, d)
-    LeafKernel kernel;
-    LeafRows leaves;
-    const double* targets;  // (n, k)
-    std::size_t k;
-    const double* weights;  // (n) or null
-    const double* ridges;   // (n_ridges)
-    std::size_t n_ridges;
-    bool fit_intercept;
-    double tol;         // residual that is small enough
-    double* coef;       // (n_ridges, entries of order, k)
-    double* intercept;  // (n_ridges, leaves, k)
-    double* residual;   // (n_ridges, leaves)
-};
-
-// What one thread works in: memory for the largest leaf, used for one after the other.
+// It is what one thread works in: memory for the largest leaf, used for one after the other.
 class LeafSolver {
   public:
     LeafSolver(const LeafWork& work, std::size_t most)

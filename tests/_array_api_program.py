@@ -5,10 +5,16 @@ is a part that held.
 """
 
 import pickle
+import re
 import sys
+import warnings
+from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
+import pandas as pd
 import pytest
+import scipy.sparse
 import torch
 from sklearn import config_context
 from sklearn.base import clone
@@ -17,7 +23,9 @@ from sklearn.pipeline import make_pipeline
 
 import mercer
 from mercer import (
+    AutoKernelClassifier,
     AutoKernelRegressor,
+    DoublySGDRegressor,
     KernelClassifier,
     KernelRegressor,
     LocalKernelRegressor,
@@ -158,6 +166,92 @@ def bad_rows():
                 model.predict(rows)
 
 
+def odd_tensors():
+    """Of types, orders and classes that arrays of NumPy do not have, or seldom."""
+    tensor = torch.as_tensor(X, dtype=torch.float32)
+    by_columns = torch.as_tensor(X.T.copy(), dtype=torch.float32).T
+    for device in (None, CPU):
+        model = KernelRegressor(MAPS["fourier"], device=device).fit(X, TARGET)
+        with config_context(array_api_dispatch=True):
+            expected = model.predict(tensor).numpy()
+            for given in (by_columns, tensor.requires_grad_(), torch.nn.Parameter(tensor)):
+                close(model.predict(given), expected)
+            close(model.predict(tensor.as_subclass(type("Own", (torch.Tensor,), {}))), expected)
+            short = tensor.detach().bfloat16()
+            close(model.predict(short), model.predict(short.float()).numpy())
+            with pytest.raises(TypeError, match=r"^tensors must be dense; got .*torch\.sparse_coo"):
+                model.predict(tensor.detach().to_sparse())
+        tensor = tensor.detach()
+
+
+def labels_of_any_type():
+    """Labels that PyTorch has no type for, or no indexing."""
+    for dtype in (">i8", ">f4", "u2", "u4", "u8", "f2"):
+        labels = np.digitize(X[:, 0], [-0.5, 0.5]).astype(dtype)
+        for device in (None, CPU):
+            model = KernelClassifier("exact", device=device).fit(X, labels)
+            expected = model.predict(X)
+            with config_context(array_api_dispatch=True):
+                found = model.predict(torch.as_tensor(X))
+            assert isinstance(found, torch.Tensor)
+            np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def kinds_follow_the_rows():
+    """Whatever targets are."""
+    target = torch.as_tensor(TARGET)
+    map_, frame = maps.Nystroem(n_components=9, random_state=0), pd.DataFrame(X)
+    with config_context(array_api_dispatch=True):
+        for rows in (frame, X, scipy.sparse.csr_array(X)):
+            assert isinstance(map_.fit_transform(rows, target), np.ndarray)
+        streamed = DoublySGDRegressor(random_state=0).partial_fit(torch.as_tensor(X), target)
+        sets = AutoKernelClassifier(random_state=0).fit(X, TARGET > 0).predict_set
+        np.testing.assert_array_equal(sets(torch.as_tensor(X)).numpy(), sets(X))
+    again = DoublySGDRegressor(random_state=0).partial_fit(X, TARGET)
+    np.testing.assert_array_equal(streamed.predict(X), again.predict(X))
+
+
+def in_pieces(name):
+    """Predictions that fit on the device some rows at a time."""
+    n = 3000
+    many = rng.normal(size=(n, 3))
+    model = KernelRegressor(MAPS[name], device=CPU).fit(X, TARGET)
+    expected = model.predict(many)
+    with pytest.MonkeyPatch.context() as patch, config_context(array_api_dispatch=True):
+        patch.setattr("mercer.designs.on_device.features._HELD_SHARE", 0.0)
+        patch.setattr("mercer.designs.on_device.tiles._TILE", 1000)
+        patch.setattr("mercer.estimators.tensors._NUMBERS", 2**15)
+        patch.setattr(Device, "free_memory", lambda self: 500_000)
+        close(model.predict(torch.as_tensor(many)), expected)
+
+
+def too_large_rows(name):
+    """Rows that overflow once they are scaled, or in the arguments of cosines."""
+    model = KernelRegressor(MAPS[name], device=CPU).fit(X * [1.0, 1e-3, 1.0], TARGET)
+    for size in (1e307, 1.5e308):
+        rows, told = np.full((2, 3), size), []
+        for given in (rows, torch.as_tensor(rows)):
+            with (
+                warnings.catch_warnings(action="ignore"),
+                config_context(array_api_dispatch=True),
+                pytest.raises(ValueError, match="X") as caught,
+            ):
+                model.predict(given)
+            told.append(str(caught.value))
+        assert told[0] == told[1]
+
+
+def texts():
+    """A model of texts refuses a tensor as it refuses an array."""
+    model = KernelRegressor("exact", kernel="ngram").fit(["ab", "cd"] * 9, np.arange(18.0))
+    model.set_params(device=CPU)
+    with config_context(array_api_dispatch=True), pytest.raises((TypeError, ValueError)) as one:
+        model.predict(torch.as_tensor(X))
+    with pytest.raises((TypeError, ValueError)) as other:
+        model.predict(X)
+    assert str(one.value) == str(other.value)
+
+
 class Foreign:
     """An array of a library that PyTorch does not know, on the processor."""
 
@@ -193,6 +287,20 @@ def without_the_setting():
     assert isinstance(model.predict(torch.as_tensor(X)), np.ndarray)
 
 
+def the_guide():
+    """The code of the page on GPUs, with PyTorch's processor in place of them."""
+    page = Path(__file__).parents[1] / "docs" / "guide" / "devices.rst"
+    if not page.exists():  # beside installed tests
+        return
+    blocks = re.findall(r"^\.\. code-block:: python\n\n((?: {3}.*\n|\n)+)", page.read_text(), re.M)
+    code = re.sub('"cuda(:1)?"', 'torch.device("cpu")', "".join(map(dedent, blocks)))
+    assert code.count("torch.device") == len(blocks) == 2
+    tensors = {"X_cuda": torch.as_tensor(X), "y_cuda": torch.as_tensor(TARGET)}
+    names = {"torch": torch, "X": X, "y": TARGET, "model": KernelRegressor("exact"), **tensors}
+    exec(code, names)
+    assert names["model"].device_ == "cpu"
+
+
 for name in MAPS:
     for device in (None, CPU):
         for dtype in (np.float32, np.float64):
@@ -213,11 +321,23 @@ held("transforms")
 on_the_host()
 held("on the host")
 bad_rows()
+for name in MAPS:
+    too_large_rows(name)
+texts()
 held("bad rows")
+odd_tensors()
+labels_of_any_type()
+kinds_follow_the_rows()
+held("odd tensors")
+for name in MAPS:
+    in_pieces(name)
+held("in pieces")
 other_libraries()
 held("other libraries")
 without_the_setting()
 with mercer.config_context(device=CPU), config_context(array_api_dispatch=True):
     model = KernelRegressor("exact").fit(torch.as_tensor(X), TARGET)
     close(model.predict(torch.as_tensor(X)), model.predict(X))
+the_guide()
+held("guide")
 held("settings")

@@ -65,7 +65,16 @@ for k in (1, 3):
     check(KERNELS[0], 20, k)
     check(KERNELS[1], 2, k)
 
+# Rows that come as a tensor, column by column, and fill whole tiles.
+X, Y = (rng.normal(size=(n, 16)).astype(np.float32) for n in (128, 64))
+w = rng.normal(size=(64, 3)).astype(np.float32)
+with mercer.config_context(device=torch.device("cpu")):
+    design = kernel_columns(Y, KERNELS[0], Y)
+found = design.with_rows(torch.as_tensor(X.T.copy()).T).matvec(w)
+expected = KernelColumns(X, KERNELS[0], Y).matvec(w.astype(np.float64))
+assert (np.abs(found - expected) / np.abs(w).sum(axis=0)).max() < 2e-5
+
 with mercer.config_context(device=torch.device("cpu")):
     nothing = kernel_columns(np.zeros((0, 3), np.float32), KERNELS[0], np.zeros((5, 3), np.float32))
 assert nothing.matvec(np.ones((5, 1), np.float32)).shape == (0, 1)
-sys.stdout.write(f"{count + 11} products\n")
+sys.stdout.write(f"{count + 12} products\n")

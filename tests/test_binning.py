@@ -213,7 +213,7 @@ def test_parameters_larger_than_the_working_memory_come_in_batches(monkeypatch):
     X = data(100, 7)
     whole = RandomBinning(gamma=0.5, n_components=23, random_state=0)
     expected = whole.fit_design(X).codes
-    monkeypatch.setattr("mercer.maps.binning._BATCH_BYTES", 24 * 7 * 5)
+    monkeypatch.setattr("mercer.maps.grids._BATCH_BYTES", 24 * 7 * 5)
     parts = RandomBinning(gamma=0.5, n_components=23, random_state=0)
     np.testing.assert_array_equal(parts.fit_design(X).codes, expected)
     np.testing.assert_array_equal(parts.design(X).codes, expected)

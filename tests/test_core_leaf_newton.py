@@ -128,6 +128,17 @@ def test_responses_beyond_float32_are_told(rng):
     assert np.isinf(residual[0, 4])
 
 
+@names
+def test_no_outputs_are_nothing_to_minimise(rng, loss):
+    X, residual, steps = rng.normal(size=(5, 2)), np.full((1, 1), np.nan), np.full((1, 1), -1)
+    _core.minimise_leaves(
+        X.astype(np.float32), np.arange(5), np.array([0, 5]), "gaussian", 1.0, np.ones(2),
+        np.empty((5, 0)), None, np.ones(1), True, loss.name, loss.parameter, 1e-3, 9,
+        np.empty((1, 5, 0)), np.empty((1, 1, 0)), residual, steps, 1,
+    )  # fmt: skip
+    assert residual == steps == 0
+
+
 def test_an_unknown_loss_is_refused(rng):
     leaves = Leaves(rng, Logistic())
     leaves.loss = SquaredHinge()

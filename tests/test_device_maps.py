@@ -2,15 +2,13 @@
 
 import os
 import pickle
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 import mercer
+from _programs import printed
 from mercer import (
     KernelClassifier,
     KernelRegressor,
@@ -198,16 +196,8 @@ def test_coordinate_descent_takes_what_a_device_has_made(map_, rng):
 
 
 def test_bins_of_triton_are_those_of_the_core():
-    """Triton's interpreter is chosen before Triton is imported, so in a process of its own."""
     pytest.importorskip("triton")
-    script = Path(__file__).with_name("_fused_bins.py")
-    run = subprocess.run(
-        [sys.executable, "-W", "error::UserWarning", str(script)],
-        env=os.environ | {"TRITON_INTERPRET": "1"},
-        capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert run.returncode == 0, run.stderr
-    assert run.stdout.split() == ["3", "designs"]
+    assert printed("_fused_bins.py", TRITON_INTERPRET="1") == ["3 designs"]
 
 
 def test_kernels_are_made_for_a_gpu_that_is_not_there():
@@ -442,6 +432,19 @@ def test_rows_are_rows_of_the_entries(design, index):
     np.testing.assert_allclose(part.toarray(), Z[index], atol=eps)
     w = np.linspace(-1, 1, Z.shape[1])
     np.testing.assert_allclose(part.matvec(w), Z[index] @ w, atol=20 * eps)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_rows_of_a_tensor_are_rows_of_the_entries(name, dtype, rng):
+    X = rng.normal(size=(40, 3)).astype(dtype)
+    with mercer.config_context(device=CPU):
+        design = DESIGNS[name].fit(X).design(X)
+        made = design.with_rows(torch.as_tensor(X))
+    Z, eps = design.toarray(), 2e-5 if dtype == np.float32 else 1e-13
+    for index in (slice(2, 9), np.array([3, 3, 1]), np.arange(40) % 2 == 0):
+        for part in (made.rows(index), made.rows(index).rows(slice(None))):
+            assert part.shape == Z[index].shape
+            np.testing.assert_allclose(part.toarray(), Z[index], atol=eps)
 
 
 def test_no_rows_is_a_design_there_too(design):

@@ -160,8 +160,10 @@ def test_the_code_of_the_guide_for_dask(folder):
 
 @limited(SECONDS)
 def test_the_code_of_the_guide_for_mpi(folder):
-    (folder / "guide.py").write_text(block_of_the_guide("mpi"), encoding="utf-8")
-    run(*launcher(), sys.executable, "guide.py", folder=folder)
+    code = block_of_the_guide("mpi").replace('"y")\n', '"y")\n    print(model)\n')
+    (folder / "guide.py").write_text(code, encoding="utf-8")
+    told = run(*launcher(), sys.executable, "guide.py", folder=folder)
+    assert told.stdout.startswith("KernelRegressor(")
 
 
 def test_shell_scripts_are_whole():

@@ -228,7 +228,7 @@ def test_sparse_entries_are_those_of_the_dense_rows(index, dtype):
 def test_many_inputs_in_batches(monkeypatch):
     X = data(100, 7)
     expected = RandomBinning(Smooth(0.5), n_components=23, random_state=0).fit_design(X)
-    monkeypatch.setattr("mercer.maps.binning._BATCH_BYTES", 24 * 7 * 5)
+    monkeypatch.setattr("mercer.maps.grids._BATCH_BYTES", 24 * 7 * 5)
     map_ = RandomBinning(Smooth(0.5), n_components=23, random_state=0)
     np.testing.assert_array_equal(map_.fit_design(X).values, expected.values)
 

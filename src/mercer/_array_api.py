@@ -22,10 +22,10 @@ from mercer._device_array import DeviceArray, on_host
 
 __all__ = ["AnyArrays", "array_of", "of_any_kind"]
 
-_FITS = ("fit", "fit_transform")
+_FITS = ("fit", "fit_transform", "partial_fit")
 _PREDICTS = (
     *("predict", "predict_proba", "decision_function", "transform"),
-    *("predict_interval", "predict_log_proba"),
+    *("predict_interval", "predict_log_proba", "predict_set"),
 )
 
 
@@ -85,7 +85,7 @@ def _fitted_anywhere(method: Callable[..., Any]) -> Callable[..., Any]:
         kwargs = {name: array_of(value) for name, value in kwargs.items()}
         with _in_force(device):
             result = method(self, array_of(X), *args, **kwargs)
-        return _like(result, X)
+        return _like(result, X) if _is_foreign(X) else result
 
     return fitted
 
@@ -103,14 +103,17 @@ def _is_foreign(X: Any) -> bool:
 
 
 def _library(X: Any) -> str:
-    return type(X).__module__.partition(".")[0]
+    """The package of an array; "torch" for subclasses of its tensors, whosever they are."""
+    packages = [cls.__module__.partition(".")[0] for cls in type(X).__mro__]
+    return "torch" if "torch" in packages else packages[0]
 
 
 def _device_of(X: Any) -> Device | None:
-    """The device of an array, where PyTorch knows it."""
+    """The device of an array; None for those on which nothing is computed here, such as "mps"."""
     if _library(X) == "torch":
         where = X.device
-        return Device("cpu" if where.type == "cpu" else f"{where.type}:{where.index or 0}")
+        names = {"cpu": "cpu", "cuda": f"cuda:{where.index or 0}"}
+        return Device(names[where.type]) if where.type in names else None
     return Device(f"cuda:{X.device.id}") if _library(X) == "cupy" else None
 
 
@@ -149,13 +152,26 @@ def _in_force(device: Device | None) -> AbstractContextManager[None]:
 
 def _tensor(X: Any, device: Device) -> Any:
     if _library(X) == "torch":
-        return X.detach()
+        return _plain(X)
     return device.torch.from_dlpack(X)
+
+
+def _plain(X: Any) -> Any:
+    """A tensor without gradients, in a type that NumPy has.
+
+    Raises
+    ------
+    TypeError
+        If it is sparse.
+    """
+    if str(X.layout) != "torch.strided":
+        raise TypeError(f"tensors must be dense; got one of the layout {X.layout}.")
+    return (X.float() if str(X.dtype) == "torch.bfloat16" else X).detach()
 
 
 def _to_host(X: Any) -> Any:
     if _library(X) == "torch":
-        return X.detach().cpu().numpy()
+        return _plain(X).cpu().numpy()
     return X.get() if _library(X) == "cupy" else np.from_dlpack(X)
 
 
@@ -168,8 +184,8 @@ def _like(result: Any, X: Any) -> Any:
     if not isinstance(result, (np.ndarray, DeviceArray)) or result.dtype.kind not in "biuf":
         return result
     if _library(X) == "torch":
-        torch = Device("cpu").torch
-        return torch.as_tensor(np.ascontiguousarray(result), device=X.device)
+        native = np.require(result, result.dtype.newbyteorder("="), ["C", "W"])
+        return Device("cpu").torch.as_tensor(native, device=X.device)
     library = X.__array_namespace__()
     if isinstance(result, DeviceArray):
         return library.from_dlpack(result.tensor)

@@ -6,16 +6,18 @@ PyTorch is imported when a device is asked for, and not before.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from mercer._machine import free_memory
 from mercer._words import shown
 
 if TYPE_CHECKING:  # settings are looked at by commands that need no numbers
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 __all__ = ["Device", "describe_devices", "device_named", "exact_float32"]
 
@@ -51,11 +53,17 @@ class Device:
         torch = self.torch
         values = getattr(values, "tensor", values)  # of a DeviceArray
         if isinstance(values, np.ndarray):
-            values = np.ascontiguousarray(values)
+            values = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
             with _no_warning_of_read_only(values):
                 values = torch.as_tensor(values)
         kind = None if dtype is None else getattr(torch, np.dtype(dtype).name)
         return values.to(device=self.name, dtype=kind)
+
+    def places(self, index: slice | ArrayLike) -> Any:
+        """What selects rows of a tensor on the device: a slice, or an array of numbers or flags."""
+        import numpy as np
+
+        return index if isinstance(index, slice) else self.array(np.asarray(index))
 
     def host(self, tensor: Any) -> NDArray:
         """An array of a tensor."""
@@ -129,18 +137,58 @@ def _no_warning_of_read_only(values: NDArray) -> Iterator[None]:
     """PyTorch warns of arrays that must not be written to, which nobody does here."""
     import warnings
 
-    with warnings.catch_warnings():
-        if not values.flags.writeable:
-            warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+    if values.flags.writeable:  # filters are of the whole program, whose other threads go on
         yield
+        return
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The given NumPy array is not writable")
+        yield
+
+
+class _Exact:
+    """What is known of the blocks of ``exact_float32`` that are open."""
+
+    def __init__(self) -> None:
+        self.lock, self.n_blocks = Lock(), 0
+        self.put_back: Callable[[], Any]  # of the first block
+
+
+_exact = _Exact()
 
 
 @contextmanager
 def exact_float32(torch: Any) -> Iterator[None]:
-    """Products of float32 matrices in float32, whatever shorter type the program allows them."""
-    allowed = torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("highest")
+    """Products of float32 matrices in float32, whatever shorter type the program allows them.
+
+    That is a setting of the whole program: of the blocks that threads are in, the first one to be
+    entered changes it, and the last one to be left puts it back.
+    """
+    with _exact.lock:
+        if not _exact.n_blocks:
+            _exact.put_back = _allow_no_shorter_type(torch)
+        _exact.n_blocks += 1
     try:
         yield
     finally:
-        torch.set_float32_matmul_precision(allowed)
+        with _exact.lock:
+            _exact.n_blocks -= 1
+            if not _exact.n_blocks:
+                _exact.put_back()
+
+
+def _allow_no_shorter_type(torch: Any) -> Callable[[], Any]:
+    """Have products of float32 matrices made in float32; returns what undoes that."""
+    try:
+        allowed = torch.get_float32_matmul_precision()
+    except RuntimeError:  # as the program has set it in the newer way, of PyTorch 2.9
+        return _allow_in_the_newer_way(torch, "ieee", "ieee")
+    torch.set_float32_matmul_precision("highest")
+    return partial(torch.set_float32_matmul_precision, allowed)
+
+
+def _allow_in_the_newer_way(torch: Any, *precisions: str) -> Callable[[], Any]:
+    parts = torch.backends.cuda.matmul, torch.backends.mkldnn.matmul
+    before = [part.fp32_precision for part in parts]
+    for part, precision in zip(parts, precisions, strict=True):
+        part.fp32_precision = precision
+    return partial(_allow_in_the_newer_way, torch, *before)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -206,7 +207,7 @@ class DeviceArray(NDArrayOperatorsMixin):
         function = function or getattr(self.device.torch.special, name, None)
         if function is None:
             return NotImplemented
-        with exact_float32(self.device.torch):
+        with exact_float32(self.device.torch) if ufunc is np.matmul else nullcontext():
             result = function(*operands)
         if out is None:
             return self._wrapped(result)
@@ -264,7 +265,7 @@ def _places(device: Device, key: NDArray) -> Any:
 
 
 class _Flags:
-    """Whether an array is to be written to; a note for the reader."""
+    """What code written for NumPy sets on arrays that it means to leave alone; nobody heeds it."""
 
     writeable = True
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from mercer._array import Matrix
-from mercer._rows import Data, PreparedRows
+from mercer._rows import Data, PreparedRows, is_sparse
 from mercer._sparse import sound
 from mercer._words import shown
 
@@ -173,3 +173,19 @@ def column_indices(columns: Any, n_columns: int, name: str = "columns") -> np.nd
             f"{name} must be at least 0 and below {n_columns}; got {index[np.argmax(outside)]}."
         )
     return index
+
+
+def check_reach(X: Any, limit: float) -> None:
+    """Refuse data so large that arguments of cosines overflow, which would make them NaN.
+
+    X is an array, on a device or not, or CSR.
+    """
+    values = X.data if is_sparse(X) else X
+    if not values.size:
+        return
+    reach = max(float(values.max()), -float(values.min()))
+    if reach > limit:
+        raise ValueError(
+            f"X must stay below {limit:.3g} for the frequencies of this map, in {X.dtype}; "
+            f"got {reach:.3g}."
+        )

@@ -10,16 +10,18 @@ from numpy.typing import DTypeLike
 from mercer._device_array import DeviceArray, on_host
 from mercer._state import Checked
 
-__all__ = ["CheckedOnDevice", "design_of"]
+__all__ = ["CheckedOnDevice", "example_of"]
 
 
-def design_of(map_: Any, X: DeviceArray, dtype: DTypeLike) -> Any | None:
-    """The design of a fitted map for rows on the device in force; None if that is on the host."""
+def example_of(map_: Any, X: DeviceArray, dtype: DTypeLike) -> Any | None:
+    """The design of a row of zeros, whose ``with_rows`` takes tensors such as that of X.
+
+    None where a fitted map makes no features on the device of X.
+    """
     map_._check_fitted()
     design = map_._design(map_._taken(np.zeros((1, X.shape[1]), dtype=dtype), reset=False))
-    if getattr(design, "device", None) != X.device or not hasattr(design, "with_rows"):
-        return None
-    return design.with_rows(X.astype(dtype, copy=False).tensor)
+    is_there = getattr(design, "device", None) == X.device and hasattr(design, "with_rows")
+    return design if is_there else None
 
 
 class CheckedOnDevice(Checked):
@@ -32,8 +34,9 @@ class CheckedOnDevice(Checked):
         self._check_fitted()
         is_sound = X.ndim == 2 and X.shape[1] == self.n_features_in_ and len(X) > 0
         if is_sound and X.dtype in (np.float32, np.float64) and np.isfinite(X).all():
-            design = design_of(self, X, X.dtype)
-            if design is not None and not hasattr(design, "codes"):  # which stand for CSR
-                columns = np.arange(design.shape[1])
+            example = example_of(self, X, X.dtype)
+            if example is not None and not hasattr(example, "codes"):  # which stand for CSR
+                columns = np.arange(example.shape[1])
+                design = example.with_rows(X.tensor)
                 return DeviceArray(design.block_on_device(columns), X.device)
         return self.transform(on_host(X))

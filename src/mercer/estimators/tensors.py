@@ -10,11 +10,11 @@ from sklearn.preprocessing import StandardScaler
 
 from mercer._array import row_chunks
 from mercer._device_array import DeviceArray, on_host, placed, zeros
-from mercer.designs.tensors import design_of
+from mercer.designs.tensors import example_of
 
 __all__ = ["device_responses", "labels_of"]
 
-_NUMBERS = 2**26  # of rows that are scaled together
+_NUMBERS = 2**26  # of rows that are scaled and binned together
 
 
 def device_responses(model: Any, X: DeviceArray) -> Any:
@@ -23,24 +23,33 @@ def device_responses(model: Any, X: DeviceArray) -> Any:
     Where the features are made on the processor, or something is wrong with X, the rows go there.
     """
     model._check_fitted()
-    scaler, weights = model.scaler_, model.map_coef_.T
-    sound = X.ndim == 2 and X.shape[1] == model.n_features_in_ and X.dtype.kind == "f"
-    sound = sound and X.dtype.itemsize >= 4 and len(X) > 0 and bool(np.isfinite(X).all())
-    if not sound or not (scaler is None or isinstance(scaler, StandardScaler)):
+    if not _is_sound(model, X):
         return model._responses(on_host(X))
-    feature_map, weights, _ = model._predictor(weights)
+    feature_map, weights, _ = model._predictor(model.map_coef_.T)
     dtype = X.dtype if weights.dtype == np.float32 else np.dtype(np.float64)
+    example = example_of(feature_map, X, dtype)
+    if example is None:
+        return model._responses(on_host(X))
     there = placed(np.ascontiguousarray(weights), X.device)
     out = zeros((len(X), *weights.shape[1:]), X.dtype, X)
+    width = X.shape[1] + getattr(example, "n_grids", 0)
     n_missing = 0
-    for rows in row_chunks(len(X), X.shape[1], _NUMBERS):
-        design = design_of(feature_map, _scaled(scaler, X[rows]), dtype)
-        if design is None:
+    for rows in row_chunks(len(X), width, _NUMBERS):
+        scaled = _scaled(model.scaler_, X[rows])
+        if not np.isfinite(scaled).all():
             return model._responses(on_host(X))
+        design = example.with_rows(scaled.astype(dtype, copy=False).tensor)
         out[rows] = design.matvec(there) + model._intercept_
         n_missing += design.n_missing
     feature_map.warn_missing(n_missing, len(X))
     return out
+
+
+def _is_sound(model: Any, X: DeviceArray) -> bool:
+    """Whether X may be rows for a model whose scaler works on a device."""
+    is_table = X.ndim == 2 and X.shape[1] == getattr(model, "n_features_in_", None) and len(X) > 0
+    is_of_floats = X.dtype in (np.float32, np.float64)
+    return is_table and is_of_floats and isinstance(model.scaler_, StandardScaler | None)
 
 
 def labels_of(classes: NDArray, places: Any) -> Any:

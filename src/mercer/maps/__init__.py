@@ -11,7 +11,7 @@ from mercer._random import RandomStateLike
 from mercer._validation import scale_of_distance
 from mercer._words import shown
 from mercer.kernels.base import Gamma
-from mercer.maps.base import FeatureMap, is_number, meant_for
+from mercer.maps.base import FeatureMap
 from mercer.maps.binning import RandomBinning
 from mercer.maps.compact import CompactFeatures
 from mercer.maps.embedding import SubspaceEmbedding
@@ -24,6 +24,7 @@ from mercer.maps.identity import IdentityMap
 from mercer.maps.local import LocalKernel
 from mercer.maps.members import Members
 from mercer.maps.nystroem import Nystroem
+from mercer.maps.stated import is_number, meant_for
 from mercer.maps.text import HashedNGrams
 
 __all__ = [

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
 from sklearn import get_config
-from sklearn.base import (
-    BaseEstimator,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    clone,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from mercer import kernels
@@ -25,16 +19,13 @@ from mercer._random import RandomStateLike, key_from
 from mercer._rows import Data, PreparedRows, is_large
 from mercer._sparse import sound
 from mercer._state import State
-from mercer._validation import FLOATS, column_indices, float_type, is_plain, scale_of_distance
-from mercer._words import shown
+from mercer._validation import FLOATS, column_indices, float_type, is_plain
 from mercer.designs import Dense, Design, Lazy
 from mercer.designs.tensors import CheckedOnDevice
-from mercer.kernels.base import Gamma
 from mercer.maps.drawn import LAST_KEY, Memory
+from mercer.maps.stated import StatesKernel
 
-__all__ = ["FeatureMap", "is_number", "meant_for"]
-
-_TOO_MANY = 2**31  # features, which no number is meant for
+__all__ = ["FeatureMap"]
 
 
 class _Draws(Memory):
@@ -45,7 +36,7 @@ class _Draws(Memory):
         self.random_state, self.key = random_state, key
 
 
-class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMixin, StatesKernel):
     """A map z from inputs to D features whose inner products approximate a kernel.
 
     A map says three things: ``_fit(X)`` fixes its parameters and sets ``n_features_out_``,
@@ -209,43 +200,6 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """
         return float(np.dtype(dtype).itemsize) * (self.n_features_in_ + self.n_features_out_)
 
-    def with_gamma(self, gamma: Gamma) -> Self:
-        """An unfitted copy at another scale that is made from the same random numbers.
-
-        All copies of a map share one realisation, that of the map itself, whatever ``random_state``
-        is: what differs between them is the scale alone. A map that is not fitted yet settles for
-        it now, and is fitted from the same numbers later unless ``random_state`` is changed.
-
-        Parameters
-        ----------
-        gamma : float, array of shape (d,), "scale" or "median"
-            > 0, as for the map.
-
-        Raises
-        ------
-        ValueError
-            If ``gamma`` makes no sense, or the map or its kernel has no scale.
-
-        Examples
-        --------
-        >>> from mercer.maps import RandomBinning
-        >>> narrow, wide = (RandomBinning(n_components=2).with_gamma(g) for g in (9.0, 0.1))
-        >>> narrow
-        RandomBinning(gamma=9.0, n_components=2)
-        """
-        gamma = scale_of_distance(gamma)
-        kernel = self.stated_kernel()
-        setting = self.get_params(deep=False).get("kernel")
-        if kernel is None or kernel.gamma is None:
-            stated = type(self).__name__ + (f" with kernel={setting!r}" if setting else "")
-            raise ValueError(f"gamma must be left out for {stated}, which has no scale.")
-        copy = clone(self)._state_gamma(gamma)
-        if "random_state" in self.get_params(deep=False):
-            self.settled()
-            copy.random_state = self.random_state  # the generator itself, not a copy of it
-            copy._draws = self._draws
-        return copy
-
     def settled(self) -> int:
         """The key of one realisation for all fits from now on, until ``random_state`` changes."""
         if not self._is_settled():
@@ -290,25 +244,6 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Callers of ``designs`` do it once, with ``n_missing`` of all pieces and all ``n_rows``.
         """
 
-    def stated_kernel(self) -> Any:
-        """The kernel that the settings name, not yet resolved; None if they name none."""
-        if "kernel" not in vars(self):
-            return None
-        self._refuse_number("kernel", "a name, a Kernel or a function of (X, Y)")
-        return kernels.get(self.kernel, self.gamma)
-
-    def state_kernel(self, kernel: kernels.Kernel) -> Self:
-        """Name ``kernel``, of the kind that the settings name, in the settings."""
-        if "kernel" in self.get_params(deep=False):
-            return self.set_params(kernel=kernel, gamma="scale")
-        return self.set_params(gamma=kernel.gamma)
-
-    def _state_gamma(self, gamma: Gamma) -> Self:
-        """Name another scale of the same kernel in the settings."""
-        if isinstance(self.get_params(deep=False).get("kernel"), kernels.Kernel):
-            return self.state_kernel(self.stated_kernel().with_gamma(gamma))
-        return self.set_params(gamma=gamma)
-
     @property
     def takes_text(self) -> bool:
         """Whether data are sequences of texts instead of rows of numbers."""
@@ -349,18 +284,6 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         return False
 
     # What all maps share.
-
-    def _refuse_number(self, name: str, rule: str) -> None:
-        """Refuse a number for the setting ``name``, which is meant for the next one of a number."""
-        value = getattr(self, name)
-        if is_number(value):
-            told = meant_for(self._number_setting, value)
-            raise ValueError(f"{name} must be {rule}; got {shown(value)}{told}.")
-
-    @property
-    def _number_setting(self) -> str | None:
-        """The setting that a first argument in numbers is meant for."""
-        return "n_components" if "n_components" in self.get_params(deep=False) else None
 
     def _checked_output(self, Z: Matrix) -> Matrix:
         """Features, unless they are sparse and scikit-learn is to make a data frame of them."""
@@ -486,15 +409,3 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def is_number(value: Any) -> bool:
-    """Whether ``value`` is a number, for which True and False do not count."""
-    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
-
-
-def meant_for(setting: str | None, value: Any) -> str:
-    """The end of a sentence that refuses a number: where it belongs, if there is a setting."""
-    if setting is None or not 0 < value < _TOO_MANY or value != int(value):
-        return ""
-    return f": write {setting}={shown(int(value))}"

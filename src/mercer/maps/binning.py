@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar
@@ -16,19 +16,17 @@ from mercer import _core, kernels
 from mercer._array import Matrix, check_setting, chunk_bytes, n_threads, row_chunks
 from mercer._config import device_in_force
 from mercer._device import Device
-from mercer._random import RandomStateLike, Slot, Streams
+from mercer._random import RandomStateLike
 from mercer._rows import Data, PreparedRows, is_sparse
 from mercer._state import State
 from mercer._validation import column_indices, flag, positive_integer
 from mercer.designs import Binned, Weighted
 from mercer.maps._documentation import SHARED, documented
 from mercer.maps.codes import buffers, in_bytes, warn_spread
-from mercer.maps.members import FeatureSequence
+from mercer.maps.grids import RandomGrids
 
 __all__ = ["RandomBinning"]
 
-_PARAMETER_BYTES = 24  # bytes of inverse width, shift and multipliers of one input in one grid
-_BATCH_BYTES = 64 * 2**20  # bytes of parameters of the grids that a pass draws together
 _PIECE_BYTES = 32 * 2**20  # bytes of rows that are prepared and binned together
 _MAX_HASHED = 2**31  # columns of a grid of hashed boxes
 _MANY_MISSING = 1 / 3  # share of unknown boxes from which a warning says so
@@ -37,7 +35,7 @@ _FEW_CODES = 50_000  # for which the core starts no threads
 
 @documented(SHARED)
 @dataclass(eq=False, repr=False)
-class RandomBinning(FeatureSequence):
+class RandomBinning(RandomGrids):
     """Random binning features of a product kernel.
 
     Every one of ``n_components`` random grids cuts the inputs into boxes; a point has one non-zero
@@ -278,21 +276,13 @@ class RandomBinning(FeatureSequence):
             part._table = _core.BinTable.from_keys(keys, part.n_bins_)
         return part
 
-    def _grid_places(self) -> NDArray[np.int64]:
-        """Places of the grids of this map in the sequence."""
-        return self.__dict__.get("_places", np.arange(self._n_grids))
-
-    # -- grids -------------------------------------------------------------------------------
+    # -- codes -------------------------------------------------------------------------------
 
     def _number_boxes(self, X: Matrix) -> Binned:
         """Give every box that a row of X is in its column."""
         codes = self._fit_dictionary(X)
         self.n_bins_ = self._table.n_bins
         return self._binned(X, codes, n_missing=0)
-
-    @property
-    def _n_grids(self) -> int:
-        return len(self.n_bins_)
 
     @property
     def _offsets(self) -> NDArray[np.int64]:
@@ -340,61 +330,6 @@ class RandomBinning(FeatureSequence):
         if not 2 <= n_hashed <= _MAX_HASHED:
             raise ValueError(f"bins must be between 2 and {_MAX_HASHED}; got {n_hashed}.")
         return n_hashed
-
-    def _parameters(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
-        """Inverse widths, shifts and multipliers of grids first..stop-1, each (grids, d).
-
-        A code is floor(x / width - shift) and the shift is uniform on [0, 1).
-        """
-        if self._n_grids > self._grids_at_once:
-            return self._inverted(first, stop)
-        inverse_widths, shifts, multipliers = self._grids
-        return inverse_widths[first:stop], shifts[first:stop], multipliers[first:stop]
-
-    @property
-    def _grids(self) -> tuple[NDArray, NDArray, NDArray]:
-        """The parameters of all grids, drawn once and never stored."""
-        places = self._places.tobytes() if "_places" in vars(self) else None
-        description = self.key_, self.kernel_, self.n_features_in_, self._n_grids, places
-        return self._remembered(description, lambda: self._inverted(0, self._n_grids))
-
-    def _inverted(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
-        widths, shifts, multipliers = self._drawn(first, stop)
-        return np.ascontiguousarray(1.0 / widths), shifts, multipliers
-
-    def _drawn(self, first: int, stop: int) -> tuple[NDArray, NDArray, NDArray]:
-        """Widths, shifts and multipliers of grids first..stop-1, each (grids, d).
-
-        Copies of the map at other scales differ in the widths alone, and there by a factor: if
-        all grids are drawn at once, they are drawn once for all copies.
-        """
-        d, kernel = self.n_features_in_, self.kernel_.unscaled
-        streams = Streams(self.key_, self._grid_places()[first:stop])
-
-        def draw(widths: Callable[..., NDArray]) -> tuple[NDArray, NDArray, NDArray]:
-            shifts = streams.uniform(d, Slot.SHIFT)
-            return widths(streams, d), shifts, streams.bits(d, Slot.MULTIPLIER)
-
-        if not isinstance(kernel, kernels.Stationary):
-            return draw(kernel.widths)
-        shared = self._is_settled() and "_places" not in self.__dict__
-        if shared and (first, stop) == (0, self._n_grids):
-            description = self.key_, kernel.with_gamma(1.0), len(streams), d
-            drawn = self._draws.remembered(description, lambda: draw(kernel.unit_widths))
-        else:
-            drawn = draw(kernel.unit_widths)
-        widths, shifts, multipliers = drawn
-        return widths / kernel.input_scale(d), shifts, multipliers
-
-    def _batches(self, first: int, stop: int):
-        """Grids in groups whose parameters fit the working memory."""
-        for start in range(first, stop, self._grids_at_once):
-            yield start, min(stop, start + self._grids_at_once)
-
-    @property
-    def _grids_at_once(self) -> int:
-        fitting = _BATCH_BYTES // (_PARAMETER_BYTES * max(1, self.n_features_in_))
-        return max(4, fitting // 4 * 4)  # the core sums over grids by fours
 
     def _fit_dictionary(self, X: Data) -> NDArray:
         """Codes of the training data, numbering the boxes of each grid as they are met."""

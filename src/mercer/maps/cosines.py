@@ -104,8 +104,6 @@ class CosineMap(Endless):
         from mercer.designs.on_device import DeviceCosines  # which few need
 
         frequencies, phases = self.parameters(np.arange(self.n_features_out_))
-        highest = float(np.abs(frequencies).max(initial=1.0))
-        check_reach(X, float(np.finfo(X.dtype).max) / X.shape[1] / highest)
         return DeviceCosines(X, frequencies, phases, self._amplitude, device, self.n_jobs)
 
     def _device_for(self, X: Data) -> Device | None:
@@ -142,16 +140,3 @@ class CosineMap(Endless):
         if self._form_ == "phase":
             return self._phases(columns)
         return np.where(columns % 2, -0.5 * np.pi, 0.0)
-
-
-def check_reach(X: Matrix, limit: float) -> None:
-    """Refuse data so large that arguments of cosines overflow, which would make them NaN."""
-    values = X.data if is_sparse(X) else X
-    if not values.size:
-        return
-    reach = max(float(values.max()), -float(values.min()))
-    if reach > limit:
-        raise ValueError(
-            f"X must stay below {limit:.3g} for the frequencies of this map, in {X.dtype}; "
-            f"got {reach:.3g}."
-        )

@@ -13,9 +13,9 @@ from mercer import _core
 from mercer._array import Matrix, available_memory, n_threads, row_chunks
 from mercer._rows import Data
 from mercer._state import State
-from mercer._validation import name_from
+from mercer._validation import check_reach, name_from
 from mercer.maps._documentation import COSINES, documented
-from mercer.maps.cosines import CosineMap, check_reach
+from mercer.maps.cosines import CosineMap
 from mercer.maps.frequencies import SAMPLINGS, draw
 
 __all__ = ["RandomFourier"]

@@ -11,9 +11,10 @@ from mercer import _core
 from mercer._array import Matrix, check_memory, n_threads, row_chunks
 from mercer._random import Slot, Streams
 from mercer._rows import is_sparse
+from mercer._validation import check_reach
 from mercer.kernels.spectral import law_of
 from mercer.maps._documentation import COSINES, documented
-from mercer.maps.cosines import CosineMap, check_reach
+from mercer.maps.cosines import CosineMap
 from mercer.maps.frequencies import next_power_of_two, signs
 
 __all__ = ["Fastfood"]

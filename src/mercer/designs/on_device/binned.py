@@ -13,9 +13,9 @@ from scipy import sparse
 from mercer._array import Index, n_threads
 from mercer._device import Device
 from mercer._rows import Data
-from mercer._validation import column_indices
 from mercer.designs.base import float_dtype
 from mercer.designs.binned import Binned
+from mercer.designs.kernel import column_numbers
 from mercer.designs.occupancy import Occupancy
 from mercer.designs.on_device.bins import is_fused, wide_codes
 from mercer.designs.on_device.tiles import DeviceTiles
@@ -146,9 +146,7 @@ class DeviceBinned(DeviceTiles):
 
     def block_on_device(self, columns: ArrayLike) -> Any:
         """``block`` as a tensor (n, b) on the device."""
-        columns = np.asarray(columns)
-        chosen = np.flatnonzero(columns) if columns.dtype == bool else columns
-        chosen = column_indices(chosen, self.shape[1])
+        chosen = column_numbers(columns, self.shape[1])
         grids = np.searchsorted(self.offsets, chosen, side="right") - 1
         torch = self.device.torch
         out = torch.zeros((self.shape[0], len(chosen)), dtype=self._kind, device=self.device.name)
@@ -196,12 +194,9 @@ class DeviceBinned(DeviceTiles):
         )
 
     def rows(self, index: Index) -> DeviceBinned:
-        codes = self.codes[:, self._places(index)]
-        other = object.__new__(DeviceBinned)
+        codes = self.codes[:, self.device.places(index)]
         n_missing = 0 if self._n_missing == 0 else None
-        shape = int(codes.shape[1]), self.shape[1]
-        other.__dict__.update(self.__dict__, codes=codes, shape=shape, _n_missing=n_missing)
-        return other
+        return self._with(int(codes.shape[1]), codes=codes, _n_missing=n_missing)
 
     def sources(self) -> list[Data]:
         return self.on_host().sources()

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from mercer._array import Index, n_threads
 from mercer._device import Device, exact_float32
+from mercer._device_array import DeviceArray
 from mercer._rows import Data
+from mercer._validation import check_reach
 from mercer.designs.base import float_dtype
 from mercer.designs.on_device.pieces import sent_ahead
 from mercer.designs.on_device.tiles import DeviceTiles
@@ -35,6 +37,11 @@ class DeviceCosines(DeviceTiles):
     n_jobs : int or None, default=None
         Threads of what is not done on the device.
 
+    Raises
+    ------
+    ValueError
+        If X is so large that arguments of cosines overflow.
+
     Examples
     --------
     >>> import numpy as np
@@ -56,9 +63,13 @@ class DeviceCosines(DeviceTiles):
         device: Device,
         n_jobs: int | None = None,
     ):
-        self.X, self.device, self.amplitude = X, device, float(amplitude)
+        self.X: NDArray | None = X  # None of rows that came as a tensor
+        self.device, self.amplitude = device, float(amplitude)
         self.dtype, self.n_threads = float_dtype(X.dtype), n_threads(n_jobs)
         self.shape = (X.shape[0], len(frequencies))
+        highest = float(np.abs(frequencies).max(initial=1.0))
+        self._limit = float(np.finfo(self.dtype).max) / X.shape[1] / highest
+        check_reach(X, self._limit)
         free = device.free_memory()
         fits = free is None or self.dtype.itemsize * X.size <= _ROWS_SHARE * free
         self._rows: Any = device.array(X) if fits else X  # else sent ahead, tile by tile
@@ -68,7 +79,7 @@ class DeviceCosines(DeviceTiles):
     @property
     def n_inputs(self) -> int:
         """Numbers that a row of data is made of."""
-        return int(self.X.shape[1])
+        return int(self._directions.shape[0])
 
     def _tile(self, rows: Any, columns: Any) -> Any:
         """Entries of some rows and columns, a tensor."""
@@ -90,21 +101,16 @@ class DeviceCosines(DeviceTiles):
             yield rows, self._cosines(sent, slice(None))
 
     def rows(self, index: Index) -> DeviceCosines:
-        other = object.__new__(DeviceCosines)
-        other.__dict__.update(self.__dict__)
-        other.X = self.X[index]
-        on_host = isinstance(self._rows, np.ndarray)
-        other._rows = other.X if on_host else self._rows[self._places(index)]
-        other.shape = (len(other.X), self.shape[1])
-        return other
+        X = None if self.X is None else self.X[index]
+        is_far = isinstance(self._rows, np.ndarray)
+        rows: Any = X if is_far else self._rows[self.device.places(index)]
+        return self._with(len(rows), X=X, _rows=rows)
 
     def with_rows(self, rows: Any) -> DeviceCosines:
         """The design of other rows, a tensor (m, d) on the device."""
-        other = object.__new__(DeviceCosines)
-        other.__dict__.update(self.__dict__)
-        other._rows = rows.to(self._kind)
-        other.shape = (len(rows), self.shape[1])
-        return other
+        rows = rows.to(self._kind)
+        check_reach(DeviceArray(rows, self.device), self._limit)
+        return self._with(len(rows), X=None, _rows=rows)
 
     def sources(self) -> list[Data]:
-        return [self.X]
+        return [] if self.X is None else [self.X]

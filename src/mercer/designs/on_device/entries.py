@@ -72,6 +72,7 @@ def prepared_rows(kernel: KernelOf, given: Any) -> Rows:
     ValueError
         If squared distances would overflow.
     """
+    given = given.contiguous()  # fused products load row by row
     if kernel.is_direct:
         return Rows(given)
     scaled = ((given.double() - kernel.centre) * kernel.scale).to(given.dtype)

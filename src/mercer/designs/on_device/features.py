@@ -58,6 +58,11 @@ class DeviceFeatures(DeviceTiles):
         """Features of the base that rows lack."""
         return int(self.base.n_missing)
 
+    @property
+    def n_grids(self) -> int:
+        """Codes of a row that the base holds; 0 where it is not binned."""
+        return int(getattr(self.base, "n_grids", 0))
+
     def toarray_on_device(self) -> Any:
         """``toarray`` as a tensor (n, D) on the device; held where it fits."""
         if self._held is not None:
@@ -83,18 +88,14 @@ class DeviceFeatures(DeviceTiles):
         return Dense(self.toarray(), self.n_threads)
 
     def rows(self, index: Index) -> DeviceFeatures:
-        other = object.__new__(DeviceFeatures)
-        other.__dict__.update(self.__dict__, base=self.base.rows(index))
-        other.shape = (other.base.shape[0], self.shape[1])
+        base, held = self.base.rows(index), None
         if self._is_held:
-            other._held = self.toarray_on_device()[self._places(index)]
-        return other
+            held = self.toarray_on_device()[self.device.places(index)]
+        return self._with(base.shape[0], base=base, _held=held)
 
     def with_rows(self, rows: Any) -> DeviceFeatures:
         """The design of other rows, a tensor (m, d) on the device."""
-        other = object.__new__(DeviceFeatures)
-        other.__dict__.update(self.__dict__, base=self.base.with_rows(rows), _held=None)
-        other.shape = (len(rows), self.shape[1])
+        other = self._with(len(rows), base=self.base.with_rows(rows), _held=None)
         other._is_held = other._fits()
         return other
 

@@ -69,25 +69,7 @@ def fused_matvec(codes: Any, starts: Any, w: Any) -> Any:
     n, k = codes.shape[1], w.shape[1]
     out = w.new_empty((n, k))
     for first in range(0, k, _MOST):
-        part = w[:, first : first + _MOST].contiguous()
-        width = triton.next_power_of_2(part.shape[1])
-        if n:
-            _gather[(triton.cdiv(n, _ROWS),)](
-                codes,
-                starts,
-                part,
-                out[:, first:],
-                n,
-                codes.shape[0],
-                part.shape[1],
-                codes.stride(0),
-                codes.stride(1),
-                k,
-                ROWS=_ROWS,
-                WIDTH=width,
-                MASK=(1 << 8 * codes.element_size()) - 1,
-                enable_fp_fusion=False,
-            )
+        _run(_gather, codes, starts, w[:, first : first + _MOST], out[:, first:], k)
     return out
 
 
@@ -97,32 +79,28 @@ def fused_sums(codes: Any, starts: Any, v: Any, n_columns: int) -> Any:
     Whole numbers may be added in any order. Programs that run side by side add to different copies
     of the sums while these are few.
     """
-    n, k = v.shape
+    k = v.shape[1]
     copies = max(1, min(_COPIES, _SUMS // max(1, n_columns * k)))
     out = v.new_zeros((copies, n_columns, k))
+    sizes = k, n_columns * k, copies
     for first in range(0, k, _MOST):
-        part = v[:, first : first + _MOST].contiguous()
-        width = triton.next_power_of_2(part.shape[1])
-        if n:
-            _scatter[(triton.cdiv(n, _ROWS),)](
-                codes,
-                starts,
-                part,
-                out[:, :, first:],
-                n,
-                codes.shape[0],
-                part.shape[1],
-                codes.stride(0),
-                codes.stride(1),
-                k,
-                n_columns * k,
-                copies,
-                ROWS=_ROWS,
-                WIDTH=width,
-                MASK=(1 << 8 * codes.element_size()) - 1,
-                enable_fp_fusion=False,
-            )
+        _run(_scatter, codes, starts, v[:, first : first + _MOST], out[:, :, first:], *sizes)
     return out.sum(dim=0)
+
+
+def _run(kernel: Any, codes: Any, starts: Any, vectors: Any, out: Any, *sizes: int) -> None:
+    """Run ``_gather`` or ``_scatter`` for some columns of vectors; ``sizes`` are of all of them."""
+    n_grids, n = codes.shape
+    if n:
+        width = vectors.shape[1]
+        kernel[(triton.cdiv(n, _ROWS),)](
+            *(codes, starts, vectors.contiguous(), out),
+            *(n, n_grids, width, codes.stride(0), codes.stride(1), *sizes),
+            ROWS=_ROWS,
+            WIDTH=triton.next_power_of_2(width),
+            MASK=(1 << 8 * codes.element_size()) - 1,
+            enable_fp_fusion=False,
+        )
 
 
 @triton.jit

@@ -98,7 +98,12 @@ class DeviceKernel(KernelColumns):
 
     def taken(self, index: Index) -> DeviceKernel:
         """``rows`` of a selection; the matrix of one that holds it is not looked at."""
+        if isinstance(self._left, _TensorRows):
+            return self.with_rows(self._left.tensor[self.device.places(index)])
         return self._of(self._left.taken(index), self._right)
+
+    def rows(self, index: Index) -> DeviceKernel:
+        return self.taken(index)
 
     def with_rows(self, rows: Any) -> DeviceKernel:
         """The design of other rows against the same landmarks: a tensor (m, d) on the device."""
@@ -309,8 +314,7 @@ class DeviceMatrix(DeviceKernel):
         return _times(self.device.torch, matrix, w)
 
     def rows(self, index: Index) -> DeviceMatrix:
-        places = index if isinstance(index, slice) else self.device.array(np.asarray(index))
-        return DeviceMatrix(self.taken(index), self.matrix[places])
+        return DeviceMatrix(self.taken(index), self.matrix[self.device.places(index)])
 
     def held(self, budget: float | None = None) -> DeviceMatrix:
         return self

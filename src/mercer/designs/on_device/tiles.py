@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mercer._array import Index, row_chunks
+from mercer._array import row_chunks
 from mercer._device import Device, exact_float32
 from mercer._device_array import like_kind
-from mercer._validation import column_indices
 from mercer.designs.base import Design, check_gram
+from mercer.designs.kernel import column_numbers
 
 __all__ = ["DeviceTiles"]
 
@@ -107,9 +107,7 @@ class DeviceTiles(Design):
 
     def block_on_device(self, columns: ArrayLike) -> Any:
         """``block`` as a tensor (n, b) on the device."""
-        columns = np.asarray(columns)
-        chosen = np.flatnonzero(columns) if columns.dtype == bool else columns
-        there = self.device.array(column_indices(chosen, self.shape[1]))
+        there = self.device.array(column_numbers(columns, self.shape[1]))
         shape = (self.shape[0], len(there))
         out = self.device.torch.empty(shape, dtype=self._kind, device=self.device.name)
         for rows in self._chunks():
@@ -125,9 +123,11 @@ class DeviceTiles(Design):
         """The dtype as PyTorch names it."""
         return getattr(self.device.torch, self.dtype.name)
 
-    def _places(self, index: Index) -> Any:
-        """What selects rows on the device."""
-        return index if isinstance(index, slice) else self.device.array(np.asarray(index))
+    def _with(self, n_rows: int, **changed: Any) -> Self:
+        """A copy with other attributes, of so many rows."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, shape=(n_rows, self.shape[1]), **changed)
+        return other
 
     def _zeros(self, shape: tuple[int, ...]) -> Any:
         torch = self.device.torch
