@@ -5,7 +5,7 @@ import pytest
 
 from _problems import targets
 from mercer import KernelClassifier, LocalKernelClassifier, losses
-from mercer.designs import Dense, KernelColumns
+from mercer.designs import Dense, FixedPointKernel, KernelColumns
 from mercer.kernels import Gaussian, Linear
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
@@ -143,9 +143,41 @@ def test_a_row_that_gains_curvature_has_a_new_preconditioner(rng, monkeypatch):
     for step, gain in ((0.0, 0.0), (0.1, 0.0), (0.1, 1.0)):
         curvature = Curvature(problem, np.zeros((N, 1)), y[:, None])
         curvature.scale = np.where(np.arange(N)[:, None] < 9, gain, 1.0 + step)
-        inverses.append(method._inverse(problem, curvature, 0.06, np.arange(1)))
+        inverses.append(method._inverse(problem, curvature, slice(None), 0.06, np.arange(1)))
     assert inverses[1] is inverses[0]
     assert inverses[2] is not inverses[1]
+
+
+@pytest.mark.parametrize("hold", ["float32, 16 bits", "float64", "nothing"])
+def test_rows_without_curvature_leave_the_products_and_nothing_else(hold, rng, monkeypatch):
+    dtype = np.float32 if "32" in hold else np.float64
+    X = np.vstack([rng.normal(size=(150, 3)), 4 + 0.1 * rng.normal(size=(250, 3))])
+    y = np.where((X[:, 0] > 0.3) ^ (rng.random(400) < 0.05), 1.0, -1.0)
+    weights = rng.integers(0, 3, size=400)
+    if hold == "nothing":
+        monkeypatch.setattr(machine_newton, "with_cached_kernel", lambda problem, *_: problem)
+    for name in ("squared_hinge", "smooth_hinge"):
+        K, ways, sizes = kernel_of(X, Gaussian(0.5), dtype), [], set()
+        product = machine_newton.MachineNewton._product
+
+        def counted(self, v, kernel=None, product=product, sizes=sizes):
+            sizes.add(None if kernel is None else (type(kernel), len(v)))
+            return product(self, v, kernel)
+
+        monkeypatch.setattr(machine_newton.MachineNewton, "_product", counted)
+        problem = machine(K, np.column_stack([y, -y]), losses.get(name), 1e-3, weights)
+        for share in (0.0, 0.9):
+            monkeypatch.setattr(machine_newton, "_SHARE_WITH", share)
+            ways.append(NewtonCG(tol=1e-2 if "32" in hold else 1e-9).solve(problem))
+        sides = {size for _, size in sizes - {None}}
+        assert min(sides) < 300
+        assert max(sides) == 400
+        assert any(kind is FixedPointKernel for kind, _ in sizes - {None}) == ("16" in hold)
+        assert ways[0].converged
+        assert ways[1].converged
+        unit = np.abs(ways[0].coef).max()
+        tol = 0.05 if "32" in hold else 1e-7
+        np.testing.assert_allclose(ways[1].coef, ways[0].coef, atol=tol * unit)
 
 
 def large(name, rng, n=1200):

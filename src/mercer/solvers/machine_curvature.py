@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +47,12 @@ class Curvature:
             return self
         other = copy(self)
         other.scale, other._of_constants = self.scale[:, columns], self._of_constants[columns]
+        return other
+
+    def among(self, rows: Any) -> Curvature:
+        """That of some rows, all others having none."""
+        other = copy(self)
+        other.scale = self.scale[rows]
         return other
 
     def root(self, v: Rows) -> Rows:

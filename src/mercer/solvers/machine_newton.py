@@ -9,7 +9,8 @@ g. With W less what a constant takes of it, W', a step is
 
 where db is the step of the intercept for δ = 0. Conjugate gradients find γ: these are the equations
 of a weighted squared loss, as well conditioned as the kernel matrix and not as its square. Rows
-without curvature are solved by the first term of δ alone.
+without curvature are solved by the first term of δ alone: γ is 0 there, and its equations are those
+of the kernel among the other rows.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._device_array import contiguous, every_row, on_host, zeros
-from mercer.designs import FixedPointKernel, KernelColumns
+from mercer.designs import Design, FixedPointKernel, KernelColumns
 from mercer.equations import spans_all_rows
 from mercer.losses import Loss
 from mercer.penalties import RKHSNorm
@@ -52,6 +53,7 @@ _SHARE_OF_RANK = 0.35  # of that of a squared loss, whose factor is made but onc
 # row that had no curvature before is a direction of which it knows nothing: 84 iterations for 6
 # with the squared hinge (cod-rna, 10 000 rows).
 _ALIKE = 0.3
+_SHARE_WITH = 0.6  # of the rows, those with curvature, up to which their kernel is worth its making
 _HARD = 1000.0  # condition of a step's equations from which few outputs have a factor at once
 _LONG = 60  # iterations of a step after which a factor, or one of more rows, is worth its time
 _MORE = 4  # times as many rows
@@ -129,6 +131,7 @@ class MachineNewton:
         self._rank = 0  # most rows of F
         self._last: tuple[Any, Rows, Inverse] | None = None  # preconditioner: of what, of which D
         self._n_inner = 0  # iterations of the last step
+        self._among: tuple[NDArray[np.int64], Design] | None = None  # kernel among some rows
         diagonal = 0.0 if self._kernel is None else float(np.mean(self._kernel.diagonal()))
         self._is_hard = problem.loss.lipschitz * diagonal > _HARD * least_alpha
         self._y = problem.y.reshape(problem.n_rows, -1).astype(np.float64)
@@ -244,43 +247,58 @@ class MachineNewton:
         goal = forcing * np.sqrt(sums(problem, np.square(residual)))
         goal = np.maximum(goal, 0.5 * self._tol * self._reference[at_work])
         shift = -curvature.shift(slopes.sum(axis=0))
-        change = (residual - curvature.times(every_row(shift, residual))) / ridge
+        of_shift = curvature.times(every_row(shift, residual))
+        change = (residual - of_shift) / ridge
         linear = self._product(change)
+        fall, lean = sums(problem, residual * linear), shift - curvature.mean(linear)
+        rows, kernel = self._rows_with(curvature)
+        part = curvature.among(rows)
 
-        def rises() -> NDArray[np.bool_]:
-            of_intercept = slopes.sum(axis=0) * (shift - curvature.mean(linear))
-            return sums(problem, residual * linear) <= sums(problem, of_intercept[None])
+        def rises(moved: Rows, product: Rows) -> NDArray[np.bool_]:
+            along = fall + sums(problem, ridge * linear[rows] * moved + of_shift[rows] * product)
+            of_intercept = slopes.sum(axis=0) * (lean - part.mean(product))
+            return along <= sums(problem, of_intercept[None])
 
-        inverse = self._inverse(problem, curvature, ridge, columns)
-        self._inner(problem, curvature, ridge, goal, (change, linear), rises, inverse)
+        inverse = self._inverse(problem, curvature, rows, ridge, columns)
+        moved, product = self._inner(
+            problem, part, kernel, ridge, goal, linear[rows], rises, inverse
+        )
+        change[rows] += moved
+        if kernel is not self._design:
+            everywhere = np.zeros_like(change)
+            everywhere[rows] = moved
+            product = self._product(everywhere)
+        linear += product
         shift = shift - curvature.mean(linear)
         full: list[NDArray[np.float64]] = []
-        for part in (change, linear, shift):
-            full.append(zeros((*part.shape[:-1], state.coefficients.shape[1]), np.float64, part))
-            full[-1][..., columns] = part
+        for each in (change, linear, shift):
+            full.append(zeros((*each.shape[:-1], state.coefficients.shape[1]), np.float64, each))
+            full[-1][..., columns] = each
         return full[0], full[1], full[2]
 
     def _inner(
         self,
         problem: Problem,
         curvature: Curvature,
+        kernel: Design,
         ridge: float,
         goal: NDArray[np.float64],
-        step: tuple[Rows, Rows],
-        rises: Callable[[], NDArray[np.bool_]],
+        linear: Rows,
+        rises: Callable[[Rows, Rows], NDArray[np.bool_]],
         inverse: Inverse,
-    ) -> None:
-        """Add R γ and K R γ to δ and K δ of a ``step``, by conjugate gradients.
+    ) -> tuple[Rows, Rows]:
+        """R γ and K R γ by conjugate gradients, where ``linear`` is K δ for the first term of δ.
 
         They end with ‖R ρ‖ ≤ goal for the residual ρ, and not while F ``rises`` along the step.
         """
-        residual = -curvature.transposed(step[1] - curvature.mean(step[1]))
+        gamma, image_of = np.zeros_like(linear), np.zeros_like(linear)
+        residual = -curvature.transposed(linear - curvature.mean(linear))
         groups, direction, slope = np.arange(len(goal)), residual, np.zeros(len(goal))
         for count in range(self._max_inner):
             self._n_inner = count
             keep = np.sqrt(sums(problem, np.square(curvature.root(residual)))) > goal[groups]
             if not keep.all():
-                keep |= rises()[groups]
+                keep |= rises(gamma, image_of)[groups]
             if not keep.any():
                 break
             if not keep.all():
@@ -291,19 +309,43 @@ class MachineNewton:
             last, slope = slope, sums(problem, residual * steepest)
             direction = steepest + slope / last * direction if count else steepest
             moved = curvature.root(direction)
-            product = self._product(moved)
+            product = self._product(moved, kernel)
             image = curvature.transposed(product - curvature.mean(product)) + ridge * direction
             bend = sums(problem, direction * image)
             check_range(problem, bend)
             length = np.divide(slope, bend, out=np.zeros_like(bend), where=bend > 0)
-            step[0][:, places] += length * moved
-            step[1][:, places] += length * product
+            gamma[:, places] += length * moved
+            image_of[:, places] += length * product
             residual = residual - length * image
             if not length.any():
                 break
+        return gamma, image_of
+
+    def _rows_with(self, curvature: Curvature) -> tuple[Any, Design]:
+        """Rows that have curvature, and the kernel among them; all where few are without."""
+        every, n = (slice(None), self._design), len(curvature.scale)
+        if self._kernel is None or self._kernel.device is not None:
+            return every
+        rows = np.flatnonzero(curvature.scale.any(axis=1))
+        if not 0 < len(rows) <= _SHARE_WITH * n:
+            return every
+        if self._among is None or not np.array_equal(self._among[0], rows):
+            self._among = None  # its memory is that of the next
+            try:
+                few = self._kernel.among(rows)
+                rounded = isinstance(self._kernel, FixedPointKernel)
+                self._among = rows, FixedPointKernel(few) if rounded else few
+            except MemoryError:
+                return every
+        return self._among
 
     def _inverse(
-        self, problem: Problem, curvature: Curvature, ridge: float, columns: NDArray[np.int64]
+        self,
+        problem: Problem,
+        curvature: Curvature,
+        rows: Any,
+        ridge: float,
+        columns: NDArray[np.int64],
     ) -> Inverse:
         """The preconditioner; that of a step before where second derivatives are about the same."""
         scale, now = curvature.scale, (ridge, columns.tobytes())
@@ -323,7 +365,8 @@ class MachineNewton:
                         inverse = reweighted(self._factor, scale, ridge)
                     else:
                         threads = self._kernel.n_threads
-                        inverse = Reweighted(self._factor, scale, ridge, threads)
+                        factor = self._factor[:, rows]
+                        inverse = Reweighted(factor, scale[rows], ridge, threads)
         self._last = None if inverse is None else (now, scale, inverse)
         return inverse or (lambda residual, places: residual)
 
@@ -342,9 +385,9 @@ class MachineNewton:
 
     # -- rows ------------------------------------------------------------------------------------
 
-    def _product(self, v: Rows) -> Rows:
-        """K v, for the equations of a step: maybe rounded."""
-        product = self._design.matvec(contiguous(v, self._dtype))
+    def _product(self, v: Rows, kernel: Design | None = None) -> Rows:
+        """K v for the equations of a step, maybe rounded; or with the kernel among some rows."""
+        product = (kernel or self._design).matvec(contiguous(v, self._dtype))
         return product.astype(np.float64, copy=False)
 
     def _slopes(self, problem: Problem, u: Rows) -> Rows:
