@@ -19,7 +19,7 @@ from mercer._device_array import device_of, on_host, placed
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows
-from mercer.equations.dense import upper_factor
+from mercer.equations.dense import entries_of, upper_factor
 from mercer.equations.factor import lower_in_place
 from mercer.maps.landmarks import GrowingFactor, pivoted_cholesky
 from mercer.maps.partition import grown
@@ -377,7 +377,7 @@ class Restricted:
         diagonal = inner.diagonal() + alpha
         least = r * float(np.finfo(np.float64).eps) * float(diagonal.max())
         inner[np.diag_indices(r)] = diagonal + least
-        if not lower_in_place(inner):
+        if not lower_in_place(inner, _STRIP):
             raise np.linalg.LinAlgError("the landmarks' equations are not positive definite.")
         return inner
 
@@ -391,7 +391,7 @@ def _told_apart(
     r rows and columns of the triangle are those of F; further ones, where a copy without them would
     take more memory than they do, those of the identity.
     """
-    entries = matrix.toarray().astype(np.float64)  # a copy, to be overwritten
+    entries = entries_of(matrix)  # to be overwritten
     least = _APART * float(np.finfo(np.float32).eps) * float(entries.diagonal().max(initial=0.0))
     upper, pivots, rank, _ = lapack.dpstrf(entries.T, tol=least, lower=0, overwrite_a=1)
     few, p = pivots[:rank].astype(np.int64) - 1, len(upper)
