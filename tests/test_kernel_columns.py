@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from mercer.designs import KernelColumns, KernelMatrix
+from mercer.designs import FixedPointKernel, KernelColumns, KernelMatrix
 from mercer.designs import kernel as module
 from mercer.kernels import Exponential, Gaussian, Laplacian, Linear, NGram
 
@@ -205,3 +205,14 @@ def test_csr_rows_give_what_dense_ones_give(d, density, mixed, symmetric):
     np.testing.assert_allclose(design.matvec(w), K @ w, atol=1e-12)
     np.testing.assert_allclose(design.block([1, 0]), K[:, [1, 0]], atol=1e-14)
     np.testing.assert_allclose(design.held().toarray(), K, atol=1e-14)
+
+
+@pytest.mark.parametrize("form", [lambda K: K, KernelColumns.held, FixedPointKernel])
+def test_the_kernel_among_rows_is_a_part_of_the_matrix(form, rng):
+    K = KernelColumns(rng.normal(size=(40, 3)).astype(np.float32), Gaussian(0.5))
+    rows = np.array([3, 1, 30, 31])
+    among = form(K).among(rows)
+    assert among.symmetric
+    np.testing.assert_allclose(among.toarray(), K.toarray()[np.ix_(rows, rows)], atol=1e-6)
+    v = rng.normal(size=(4, 2))
+    np.testing.assert_allclose(among.matvec(v), among.toarray().astype(float) @ v, atol=1e-6)

@@ -5,11 +5,13 @@ import pytest
 
 from _problems import targets
 from mercer import KernelClassifier, LocalKernelClassifier, losses
-from mercer.designs import Dense, KernelColumns
+from mercer.designs import Dense, FixedPointKernel, KernelColumns
 from mercer.kernels import Gaussian, Linear
 from mercer.penalties import L2, RKHSNorm
 from mercer.problem import Problem
 from mercer.solvers import NewtonCG, machine_newton
+from mercer.solvers.base import Clock
+from mercer.solvers.machine_curvature import Curvature
 
 CONVEX = [
     losses.Huber(0.7),
@@ -130,6 +132,86 @@ def test_products_with_the_kernel_are_few(name, rng, monkeypatch):
     result = NewtonCG(tol=1e-2).solve(machine(K, y, losses.get(name), 0.3 / 400))
     assert result.converged
     assert count[0] <= 120
+
+
+def test_a_row_that_gains_curvature_has_a_new_preconditioner(rng, monkeypatch):
+    monkeypatch.setattr(machine_newton, "_HARD", 0.0)
+    y, K = np.ones(N), kernel_of(rng.normal(size=(N, 3)), Gaussian(0.5))
+    problem = machine(K, y, losses.SquaredHinge(), 1e-3)
+    method = machine_newton.MachineNewton(problem, 1e-2, 0.1, 500, 1e-3)
+    inverses = []
+    for step, gain in ((0.0, 0.0), (0.1, 0.0), (0.1, 1.0)):
+        curvature = Curvature(problem, np.zeros((N, 1)), y[:, None])
+        curvature.scale = np.where(np.arange(N)[:, None] < 9, gain, 1.0 + step)
+        inverses.append(method._inverse(problem, curvature, slice(None), 0.06, np.arange(1)))
+    assert inverses[1] is inverses[0]
+    assert inverses[2] is not inverses[1]
+
+
+@pytest.mark.parametrize("hold", ["float32, 16 bits", "float64", "nothing"])
+def test_rows_without_curvature_leave_the_products_and_nothing_else(hold, rng, monkeypatch):
+    dtype = np.float32 if "32" in hold else np.float64
+    X = np.vstack([rng.normal(size=(150, 3)), 4 + 0.1 * rng.normal(size=(250, 3))])
+    y = np.where((X[:, 0] > 0.3) ^ (rng.random(400) < 0.05), 1.0, -1.0)
+    weights = rng.integers(0, 3, size=400)
+    if hold == "nothing":
+        monkeypatch.setattr(machine_newton, "with_cached_kernel", lambda problem, *_: problem)
+    for name in ("squared_hinge", "smooth_hinge"):
+        K, ways, sizes = kernel_of(X, Gaussian(0.5), dtype), [], set()
+        product = machine_newton.MachineNewton._product
+
+        def counted(self, v, kernel=None, product=product, sizes=sizes):
+            sizes.add(None if kernel is None else (type(kernel), len(v)))
+            return product(self, v, kernel)
+
+        monkeypatch.setattr(machine_newton.MachineNewton, "_product", counted)
+        problem = machine(K, np.column_stack([y, -y]), losses.get(name), 1e-3, weights)
+        for share in (0.0, 0.9):
+            monkeypatch.setattr(machine_newton, "_SHARE_WITH", share)
+            ways.append(NewtonCG(tol=1e-2 if "32" in hold else 1e-9).solve(problem))
+        sides = {size for _, size in sizes - {None}}
+        assert min(sides) < 300
+        assert max(sides) == 400
+        assert any(kind is FixedPointKernel for kind, _ in sizes - {None}) == ("16" in hold)
+        assert ways[0].converged
+        assert ways[1].converged
+        unit = np.abs(ways[0].coef).max()
+        tol = 0.05 if "32" in hold else 1e-7
+        np.testing.assert_allclose(ways[1].coef, ways[0].coef, atol=tol * unit)
+
+
+def large(name, rng, n=1200):
+    """A machine of enough rows for a sample; some of them count for nothing."""
+    X = rng.normal(size=(n, 3))
+    labels = (np.sin(3 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=n) > 0) * 1
+    y = np.eye(2)[labels] if name == "multinomial" else 2.0 * labels - 1
+    weights = rng.integers(0, 3, size=n).astype(float)
+    return machine(kernel_of(X, Gaussian(0.5)).held(), y, losses.get(name), 0.3 / n, weights)
+
+
+@pytest.mark.parametrize("name", ["logistic", "smooth_hinge", "multinomial"])
+def test_the_machine_of_a_sample_is_a_better_start_and_the_goal_is_the_same(name, rng, monkeypatch):
+    problem, solver, ways = large(name, rng), NewtonCG(tol=1e-7), []
+    for fewest in (100, np.inf):
+        monkeypatch.setattr(machine_newton, "_FEWEST", fewest)
+        ways.append(solver.solve(problem))
+    found, truth = ways
+    assert truth.trace[0].objective == pytest.approx(problem.value(problem.initial()))
+    assert found.trace[0].objective < 0.8 * truth.trace[0].objective
+    np.testing.assert_allclose(found.coef, truth.coef, atol=1e-5 * np.abs(truth.coef).max())
+
+
+def test_every_output_begins_where_it_is_least(rng, monkeypatch):
+    monkeypatch.setattr(machine_newton, "_FEWEST", 100)
+    one = large("smooth_hinge", rng)
+    y = np.column_stack([one.y, rng.permutation(one.y)])  # no sample tells of the latter
+    problem = machine(one.design, y, one.loss, 1e-3, one.weights)
+    method = machine_newton.MachineNewton(problem, 1e-2, 0.1, 500, 1e-3)
+    state = method.init(problem, problem.initial(), Clock())
+    constant = problem.values(problem.initial())
+    assert state.values[0] < 0.8 * constant[0]
+    assert state.values[1] == pytest.approx(constant[1])
+    np.testing.assert_allclose(state.values, problem.values(state.coef))
 
 
 @pytest.mark.parametrize("name", ["logistic", "squared_hinge"])

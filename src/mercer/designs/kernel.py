@@ -265,6 +265,11 @@ class KernelColumns(Design):
         """The design of a selection of rows; no longer symmetric."""
         return self._of(self._left.taken(index), self._right)
 
+    def among(self, index: NDArray[np.int64]) -> KernelColumns:
+        """``k(X[index], X[index])``, symmetric, where the landmarks are the rows."""
+        rows = self._left.taken(index)
+        return self._of(rows, rows)
+
     @property
     def has_numbers(self) -> bool:
         """Whether rows are numbers rather than texts."""
@@ -424,6 +429,9 @@ class KernelMatrix(KernelColumns):
 
     def rows(self, index: Index) -> KernelMatrix:
         return KernelMatrix(super().rows(index), self.matrix[index])
+
+    def among(self, index: NDArray[np.int64]) -> KernelMatrix:
+        return KernelMatrix(super().among(index), self.matrix[np.ix_(index, index)])
 
     def held(self, budget: float | None = None) -> KernelMatrix:
         return self

@@ -20,7 +20,7 @@ from mercer.penalties import RKHSNorm
 from mercer.problem import Point, Problem
 from mercer.problem.rows import as_rows, kernel_matrix
 
-__all__ = ["NormalMatrix", "RowMatrix", "upper_factor"]
+__all__ = ["NormalMatrix", "RowMatrix", "entries_of", "upper_factor"]
 
 Inverse = Callable[[NDArray[np.float64]], NDArray[np.float64]]
 
@@ -54,7 +54,7 @@ class NormalMatrix:
             if whiten:
                 self._triangle = upper_factor(penalty.matrix, penalty.jitter, problem.dtype)
             else:
-                self._penalty = _entries(penalty.matrix)
+                self._penalty = entries_of(penalty.matrix)
                 self._penalty[np.diag_indices(n_columns)] += penalty.jitter
         self._gram = self._gram_of_columns()
 
@@ -167,7 +167,7 @@ class RowMatrix:
             ),
         )
         ridge = problem.penalty.quadratic
-        kernel = kernel_matrix(problem.design) if ridge else _entries(problem.design)
+        kernel = kernel_matrix(problem.design) if ridge else entries_of(problem.design)
         weights = np.ones(n) if problem.weights is None else problem.weights
         self._root = np.sqrt(weights)
         self._mean = problem.row_mean(problem.y)
@@ -261,7 +261,7 @@ def upper_factor(
     columns which T is to whiten, where it is shorter than that of M: T would blow up their
     rounding.
     """
-    entries = _entries(matrix)
+    entries = entries_of(matrix)
     p = len(entries)
     diagonal = entries.diagonal() + jitter
     # The matrix is singular where landmarks are alike.
@@ -280,7 +280,7 @@ def upper_factor(
             least *= 4.0
 
 
-def _entries(matrix: Design) -> NDArray[np.float64]:
+def entries_of(matrix: Design) -> NDArray[np.float64]:
     """All of a symmetric design in float64."""
     n = matrix.shape[0]
     entries = np.empty((n, n))

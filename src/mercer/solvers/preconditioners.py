@@ -19,7 +19,7 @@ from mercer._device_array import device_of, on_host, placed
 from mercer.designs import Dense, Design, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows
-from mercer.equations.dense import upper_factor
+from mercer.equations.dense import entries_of, upper_factor
 from mercer.equations.factor import lower_in_place
 from mercer.maps.landmarks import GrowingFactor, pivoted_cholesky
 from mercer.maps.partition import grown
@@ -50,8 +50,9 @@ _LEAF = 320  # most rows of a leaf: inverses of all then cost as much as a few p
 # they save: 12 become 8 at .3 (covtype), but 31 become 12 at .03 (ijcnn1, 20 000 rows).
 _MOST_SHIFT = 0.05
 # Share that few landmarks may leave of the others, in units of float32's precision: with less,
-# weights grow until their rounding shows; with more, the few fall short of all.
-_APART = 0.25
+# weights grow until their rounding shows; with more, the few fall short of all. F is .11 % above
+# its minimum, .16 % with a quarter of it or with four times as much (cod-rna, 1200 landmarks).
+_APART = 1.0
 _STRIP = 512  # rows of a triangle that are multiplied together
 _LEAST_SHIFT = 1e-6  # per row of a leaf, below which its inverse in float32 may be indefinite
 
@@ -377,7 +378,7 @@ class Restricted:
         diagonal = inner.diagonal() + alpha
         least = r * float(np.finfo(np.float64).eps) * float(diagonal.max())
         inner[np.diag_indices(r)] = diagonal + least
-        if not lower_in_place(inner):
+        if not lower_in_place(inner, _STRIP):
             raise np.linalg.LinAlgError("the landmarks' equations are not positive definite.")
         return inner
 
@@ -391,7 +392,7 @@ def _told_apart(
     r rows and columns of the triangle are those of F; further ones, where a copy without them would
     take more memory than they do, those of the identity.
     """
-    entries = matrix.toarray().astype(np.float64)  # a copy, to be overwritten
+    entries = entries_of(matrix)  # to be overwritten
     least = _APART * float(np.finfo(np.float32).eps) * float(entries.diagonal().max(initial=0.0))
     upper, pivots, rank, _ = lapack.dpstrf(entries.T, tol=least, lower=0, overwrite_a=1)
     few, p = pivots[:rank].astype(np.int64) - 1, len(upper)
