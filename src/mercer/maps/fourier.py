@@ -144,10 +144,10 @@ class RandomFourier(CosineMap):
         frequencies, phases = (part.astype(X.dtype, copy=False) for part in kept)
         self._check_reach(X, frequencies)
         sums = np.zeros((X.shape[0], count))
-        flat = np.ascontiguousarray(weights.reshape(-1, count), dtype=np.float64)
+        flat = np.ascontiguousarray(weights.reshape(len(weights), count), dtype=np.float64)
         threads = self._threads_for(X, len(frequencies))
         _core.cosine_product(X, frequencies, phases, self._amplitude, flat, sums, threads)
-        return sums.reshape(-1, *weights.shape[1:]), 0
+        return sums.reshape(len(sums), *weights.shape[1:]), 0
 
     def _features_of(self, X: Matrix, streams: NDArray[np.int64]) -> NDArray:
         out = np.empty((X.shape[0], self._per_stream * len(streams)), dtype=X.dtype)
