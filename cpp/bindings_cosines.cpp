@@ -39,6 +39,36 @@ void cosines(Floats X, Floats frequencies_, nb::handle phases_, double scale, Fl
     });
 }
 
+void products(Floats X, Floats frequencies_, Floats phases_, double scale, Doubles weights_,
+              Doubles sums_, Threads n_threads) {
+    Arrays arrays;
+    const Buffer& points = arrays.read(X, "X", 2);
+    const Type type = points.type();
+    const Buffer& frequencies = arrays.read(frequencies_, "frequencies", {type}, 2);
+    const Buffer& phases = arrays.read(phases_, "phases", {type}, 1);
+    const Buffer& weights = arrays.read(weights_, "weights", 2);
+    const Buffer& sums = arrays.write(sums_, "sums", 2);
+    const std::size_t n = points.extent(0), d = points.extent(1), m = frequencies.extent(0);
+    const std::size_t k = weights.extent(1);
+    frequencies.expect_shape({m, d});
+    phases.expect_shape({m});
+    weights.expect_shape({m, k});
+    sums.expect_shape({n, k});
+    with_float(type, [&](auto zero) {
+        using T = decltype(zero);
+        const Cosines<T> work{points.data<const T>(),
+                              frequencies.data<const T>(),
+                              phases.data<const T>(),
+                              n,
+                              d,
+                              m,
+                              static_cast<T>(scale),
+                              nullptr};
+        const Released released(arrays);
+        cosine_product(work, weights.data<const double>(), k, sums.data<double>(), n_threads);
+    });
+}
+
 void cosines_inplace(Floats values_, Floats phases_, double scale, Threads n_threads) {
     Arrays arrays;
     const Buffer& values = arrays.write(values_, "values", 2);
@@ -144,6 +174,11 @@ ones up to 1e6; beyond, digits are lost as they are in the argument. Values neve
         "X"_a, "frequencies"_a, "scale"_a, "out"_a, "n_threads"_a,
         R"(out (n, 2 m): column 2 s = scale * cosine, column 2 s + 1 = scale * sine of X @
 frequencies[s].)");
+    m.def("cosine_product", &products, "X"_a, "frequencies"_a, "phases"_a, "scale"_a, "weights"_a,
+          "sums"_a, "n_threads"_a,
+          R"(sums (n, k) += scale * cos(X @ frequencies.T + phases) @ weights, the cosines as by
+``cosine_block``, times weights (m, k) in float64; none is held. Neither the number of threads
+nor the other rows change a bit of a row.)");
     m.def("cosine_inplace", &cosines_inplace, "values"_a, "phases"_a, "scale"_a, "n_threads"_a,
           "values (n, m) = scale * cos(values + phases).");
     m.def("cosine_pairs_from", &pairs_from, "arguments"_a, "scale"_a, "out"_a, "n_threads"_a,

@@ -118,10 +118,9 @@ void minimise(Array<Type::f32> X, Integers order, Integers starts, const std::st
     minimise_leaves(newton, n_threads);
 }
 
-bool predict(Array<Type::f32> X, Integers rows_, Integers leaves_, Doubles shares,
-             Array<Type::f32> landmarks_, Integers order, Integers starts,
-             const std::string& kernel, double parameter, Doubles scale, Doubles coef_,
-             Doubles intercept_, Doubles out_, Threads n_threads) {
+bool predict(Floats X, Integers rows_, Integers leaves_, Doubles shares, Floats landmarks_,
+             Integers order, Integers starts, const std::string& kernel, double parameter,
+             Doubles scale, Doubles coef_, Doubles intercept_, Doubles out_, Threads n_threads) {
     Arrays arrays;
     const Buffer& x = arrays.read(X, "X", 2);
     const std::size_t n = x.extent(0), d = x.extent(1);
@@ -130,7 +129,7 @@ bool predict(Array<Type::f32> X, Integers rows_, Integers leaves_, Doubles share
     const std::size_t pairs = rows.extent(0);
     of.expect_shape({pairs});
     const double* const of_pairs = arrays.numbers(shares, "shares", pairs);
-    const Buffer& landmarks = arrays.read(landmarks_, "landmarks", 2);
+    const Buffer& landmarks = arrays.read(landmarks_, "landmarks", {x.type()}, 2);
     landmarks.expect_shape({landmarks.extent(0), d});
     const LeafArguments leaves(arrays, order, starts, landmarks.extent(0),
                                "the number of rows of landmarks");
@@ -148,20 +147,25 @@ bool predict(Array<Type::f32> X, Integers rows_, Integers leaves_, Doubles share
     intercept.expect_shape({leaves.rows.count, k});
     const Buffer& out = arrays.write(out_, "out", 2);
     out.expect_shape({n, k});
-    const LeafProducts work{x.data<const float>(),
-                            rows.data<const std::int64_t>(),
-                            leaf,
-                            of_pairs,
-                            pairs,
-                            landmarks.data<const float>(),
-                            leaves.rows,
-                            of_leaves,
-                            k,
-                            coef.data<const double>(),
-                            intercept.data<const double>(),
-                            out.data<double>()};
-    const Released released(arrays);
-    return add_leaf_products(work, n_threads);
+    bool small = false;
+    with_float(x.type(), [&](auto zero) {
+        using T = decltype(zero);
+        const LeafProducts<T> work{x.data<const T>(),
+                                   rows.data<const std::int64_t>(),
+                                   leaf,
+                                   of_pairs,
+                                   pairs,
+                                   landmarks.data<const T>(),
+                                   leaves.rows,
+                                   of_leaves,
+                                   k,
+                                   coef.data<const double>(),
+                                   intercept.data<const double>(),
+                                   out.data<double>()};
+        const Released released(arrays);
+        small = add_leaf_products(work, n_threads);
+    });
+    return small;
 }
 
 }  // namespace
@@ -212,7 +216,7 @@ their part of coef + intercept[leaves[i]]) for every i.
 
 Leaves are as in ``solve_leaves``, of the rows of ``landmarks``; coef (len(order), k),
 intercept (leaves, k) and out (n, k) belong to one ridge. ``leaves`` must never fall; a
-row may come several times. Kernels are those of ``kernel_block`` in float32 with
-``single`` and are multiplied in float64, none is held. False, with ``out`` undefined, if
+row may come several times. Kernels are those of ``kernel_block`` in the dtype of the rows
+and landmarks, float32 with ``single``, and are multiplied in float64, none is held. False, with ``out`` undefined, if
 squared distances overflow. The number of threads changes no bit.)");
 }

@@ -190,8 +190,12 @@ void check_cosines(std::size_t n, std::size_t d, std::size_t m) {
     std::vector<T> block(n * m), pairs(2 * n * m);
     cosine_block<T>({X.data(), F.data(), b.data(), n, d, m, T(0.5), block.data()}, 3);
     cosine_block<T>({X.data(), F.data(), nullptr, n, d, m, T(0.5), pairs.data()}, 3);
+    const auto weights = uniform(11, 2 * m);
+    std::vector<double> sums(2 * n);
+    cosine_product<T>({X.data(), F.data(), b.data(), n, d, m, T(0.5), nullptr}, weights.data(), 2,
+                      sums.data(), 3);
     double worst = 0;
-    for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t i = 0; i < n; ++i) {
         for (std::size_t j = 0; j < m; ++j) {
             double x = 0;
             for (std::size_t k = 0; k < d; ++k)
@@ -202,7 +206,11 @@ void check_cosines(std::size_t n, std::size_t d, std::size_t m) {
                 std::max({worst, std::abs(static_cast<double>(block[at]) - phased),
                           std::abs(static_cast<double>(pairs[2 * at]) - 0.5 * std::cos(x)),
                           std::abs(static_cast<double>(pairs[2 * at + 1]) - 0.5 * std::sin(x))});
+            for (std::size_t c = 0; c < 2; ++c)
+                sums[2 * i + c] -= static_cast<double>(block[at]) * weights[2 * j + c];
         }
+        worst = std::max({worst, std::abs(sums[2 * i]), std::abs(sums[2 * i + 1])});
+    }
     expect(worst < tolerance, "cosines");
 }
 

@@ -117,8 +117,10 @@ bool minima_are_right(const Leaves& leaves, LeafLoss loss, std::size_t k, bool w
 }
 
 // Few rows and many rows of a leaf, which go different ways, against each other.
+template <class T>
 bool predictions_are_right(const Leaves& leaves, KernelKind kind, std::size_t k) {
     const LeafRows rows = leaves.rows();
+    const std::vector<T> x(leaves.x.begin(), leaves.x.end());
     const auto coef = uniform(4, leaves.order.size() * k), b = uniform(5, rows.count * k);
     std::vector<std::int64_t> pairs, of;
     for (std::size_t leaf = 0; leaf < rows.count; ++leaf)
@@ -129,10 +131,10 @@ bool predictions_are_right(const Leaves& leaves, KernelKind kind, std::size_t k)
     const std::vector<double> shares(pairs.size(), 0.5);
     std::vector<double> together(leaves.n * k), alone(leaves.n * k);
     const auto add = [&](std::size_t first, std::size_t count, std::vector<double>& out) {
-        return add_leaf_products({leaves.x.data(), pairs.data() + first, of.data() + first,
-                                  shares.data() + first, count, leaves.x.data(), rows,
-                                  leaves.kernel(kind), k, coef.data(), b.data(), out.data()},
-                                 3);
+        return add_leaf_products<T>({x.data(), pairs.data() + first, of.data() + first,
+                                     shares.data() + first, count, x.data(), rows,
+                                     leaves.kernel(kind), k, coef.data(), b.data(), out.data()},
+                                    3);
     };
     bool right = add(0, pairs.size(), together);
     for (std::size_t first = 0; first < pairs.size(); first += 3) right &= add(first, 3, alone);
@@ -145,9 +147,13 @@ bool predictions_are_right(const Leaves& leaves, KernelKind kind, std::size_t k)
 
 bool leaves_are_right() {
     bool right = true;
-    for (auto kind : {KernelKind::gaussian, KernelKind::rational_power, KernelKind::cauchy})
-        for (auto [d, k] : {std::array<std::size_t, 2>{7, 1}, {43, 3}})
-            right = right && predictions_are_right(Leaves({1, 0, 96, 500}, 300, d), kind, k);
+    for (auto kind : {KernelKind::gaussian, KernelKind::rational_power, KernelKind::cauchy,
+                      KernelKind::laplacian})
+        for (auto [d, k] : {std::array<std::size_t, 2>{7, 1}, {43, 3}}) {
+            const Leaves leaves({1, 0, 96, 500}, 300, d);
+            right = right && predictions_are_right<float>(leaves, kind, k) &&
+                    predictions_are_right<double>(leaves, kind, k);
+        }
     for (auto loss : {LeafLoss::logistic, LeafLoss::squared_hinge, LeafLoss::smooth_hinge,
                       LeafLoss::huber, LeafLoss::multinomial})
         for (auto [k, weighted, intercept] :

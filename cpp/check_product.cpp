@@ -58,8 +58,13 @@ bool products_are_right(std::size_t n, std::size_t m, std::size_t d, std::size_t
     right = right && kernel_product<In, S>({work(X, X, nullptr), k, v.data(), of_alike.data(),
                                             nullptr, nullptr, true},
                                            Accuracy::full, 3);
+    std::vector<double> one_way(n * k);
+    right = right && kernel_product<In, S>({work(X, Y, nullptr), k, w.data(), one_way.data(),
+                                            nullptr, nullptr, false},
+                                           Accuracy::single, 3);
     const double tolerance = static_cast<double>(n + m) * (sizeof(In) == 4 ? 1e-6 : 1e-12);
     return right && largest_difference(points, of_points) < tolerance &&
+           largest_difference(points, one_way) < 10 * tolerance &&
            largest_difference(landmarks, of_landmarks) < tolerance &&
            largest_difference(alike, of_alike) < tolerance;
 }

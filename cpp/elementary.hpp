@@ -46,7 +46,7 @@ MERCER_INLINE Vector<T> polynomial(const T (&coefficients)[n], Vector<T> x) {
     return sum;
 }
 
-// exp(-x) for x >= 0
+// exp(-x) for x >= -last
 template <class T>
 MERCER_INLINE Vector<T> decay(Vector<T> x) {
     using Table = Decay<T>;

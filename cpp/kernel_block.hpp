@@ -146,15 +146,23 @@ struct Lengths {
     double longest = 0;
     std::size_t n_longer = 0;
 };
-inline Lengths lengths_of(const float* rows, std::size_t n, const KernelWork<float>& work,
-                          double length, int n_threads) {
+inline double squared_norm(const float* x, const double* centre, const double* scale,
+                           std::size_t d) {
+    return kernel_loops().squared_norm_f32(x, centre, scale, d);
+}
+inline double squared_norm(const double* x, const double* centre, const double* scale,
+                           std::size_t d) {
+    return kernel_loops().squared_norm_f64(x, centre, scale, d);
+}
+template <class In>
+Lengths lengths_of(const In* rows, std::size_t n, const KernelWork<In>& work, double length,
+                   int n_threads) {
     constexpr std::size_t block = 1024;
     std::vector<Lengths> found((n + block - 1) / block);
     if (n * work.d < kWorthThreads) n_threads = 1;
     parallel_for(found.size(), n_threads, [&](std::size_t b, int) {
         for (std::size_t i = b * block; i < std::min((b + 1) * block, n); ++i) {
-            const double square =
-                kernel_loops().squared_norm(rows + i * work.d, work.centre, work.scale, work.d);
+            const double square = squared_norm(rows + i * work.d, work.centre, work.scale, work.d);
             if (!(square <= found[b].longest)) found[b].longest = square;
             found[b].n_longer += !(square <= length);
         }

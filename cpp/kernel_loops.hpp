@@ -103,6 +103,26 @@ struct FixedTile {
 };
 using FixedLoop = void (*)(const FixedTile& tile);
 
+// Products of Laplacian kernels, made from exponentials of the rows (laplacian_tile.hpp), and
+// weights. There may be more rows on the left than are meant, with weights of 0.
+template <class T>
+struct LaplacianTile {
+    const T *left, *right;  // packed in panels
+    std::size_t depth, rows, k;
+    const T* weights;  // (rows, k)
+    double* sums;      // (k, right_width)
+};
+template <class T>
+struct LaplacianLoops {
+    std::size_t left_width, right_width;
+    // `count` rows of length d, count at most `width`, as d groups of `width` numbers exp(-t), t
+    // being centred and scaled; and exp of the sum of t of every row (width)
+    void (*pack)(const T* rows, std::size_t count, std::size_t d, std::size_t width,
+                 const double* centre, const double* scale, T* panel, T* inverses);
+    // sums += weights' * kernel, of which factors that a row on either side has are left out
+    void (*tile)(const LaplacianTile<T>& tile);
+};
+
 // Part of a float32 matrix that is held, weights of type T and what becomes of their product.
 template <class T>
 struct HeldTile {
@@ -135,10 +155,10 @@ struct CsrTile {
 };
 
 // One row, some of others, and weights of theirs.
-template <class T>
+template <class T, class In>
 struct RowProduct {
     const T *x, *scale;         // (d)
-    const float* rows;          // (n, d)
+    const In* rows;             // (n, d)
     const std::int64_t* order;  // (count), the numbers of the rows
     std::size_t count, d, k;
     T parameter;
@@ -151,11 +171,30 @@ struct KernelTables {
     KernelLoops<double, float> f32_in_f64;
     KernelLoops<double, double> f64;
     // sum of squares of (x - centre) * scale
-    double (*squared_norm)(const float* x, const double* centre, const double* scale,
-                           std::size_t d);
+    double (*squared_norm_f32)(const float* x, const double* centre, const double* scale,
+                               std::size_t d);
+    double (*squared_norm_f64)(const double* x, const double* centre, const double* scale,
+                               std::size_t d);
     ProductLoops<float, float> product_f32;
     ProductLoops<float, double> product_f32_in_f64;
     ProductLoops<double, double> product_f64;
+    // products of entries of type In with weights of float64
+    template <class In>
+    const ProductLoops<In, double>& product_in_f64() const {
+        if constexpr (sizeof(In) == 4)
+            return product_f32_in_f64;
+        else
+            return product_f64;
+    }
+    LaplacianLoops<float> laplacian_f32;
+    LaplacianLoops<double> laplacian_f64;
+    template <class T>
+    const LaplacianLoops<T>& laplacian() const {
+        if constexpr (sizeof(T) == 4)
+            return laplacian_f32;
+        else
+            return laplacian_f64;
+    }
     // numbers in [0, 1] as 16-bit numbers of 65535ths, for whole vectors
     void (*to_fixed)(const float* numbers, std::size_t count, std::uint16_t* fixed);
     FixedLoop fixed[kFixedWeights];                      // for 1, 2, ... weights
@@ -163,8 +202,9 @@ struct KernelTables {
     void (*held_rows_f32)(const HeldTile<float>& tile);  // the same, sums of a tile in float32
     void (*held_columns)(const HeldTile<double>& tile);  // sums += weights' * matrix
     // sums += entries * weights; false, with the sums undefined, if squared distances overflow
-    bool (*row_f32)(KernelKind kind, const RowProduct<float>& work);
-    bool (*row_f64)(KernelKind kind, const RowProduct<double>& work);
+    bool (*row_f32)(KernelKind kind, const RowProduct<float, float>& work);
+    bool (*row_f32_in_f64)(KernelKind kind, const RowProduct<double, float>& work);
+    bool (*row_f64)(KernelKind kind, const RowProduct<double, double>& work);
     void (*sparse_rows_f32)(KernelKind kind, const CsrTile<float>& tile);
     void (*sparse_rows_f64)(KernelKind kind, const CsrTile<double>& tile);
 };

@@ -13,12 +13,13 @@
 namespace mercer {
 
 // out[row] += share * (k(x[row], landmarks of the leaf) coef + intercept), pair by pair.
+template <class In>
 struct LeafProducts {
-    const float* x;                 // (n, d)
+    const In* x;                    // (n, d)
     const std::int64_t *rows, *of;  // (pairs): rows and their leaves, which never fall
     const double* shares;           // (pairs)
     std::size_t pairs;
-    const float* landmarks;  // (any, d), by the numbers in the leaves
+    const In* landmarks;  // (any, d), by the numbers in the leaves
     LeafRows leaves;
     LeafKernel kernel;
     std::size_t k;
@@ -28,9 +29,10 @@ struct LeafProducts {
 };
 
 // What one thread works in.
+template <class In>
 class LeafPredictor {
   public:
-    explicit LeafPredictor(const LeafProducts& work) : work_(work), d_(work.kernel.d) {}
+    explicit LeafPredictor(const LeafProducts<In>& work) : work_(work), d_(work.kernel.d) {}
 
     // values (count, k) += kernels times coefficients for neighbouring pairs of one leaf; false if
     // squared distances overflow.
@@ -49,7 +51,7 @@ class LeafPredictor {
   private:
     static constexpr std::size_t kFew = 12;  // rows for which to pack a leaf does not pay
 
-    const float* row_of(std::size_t pair) const {
+    const In* row_of(std::size_t pair) const {
         return work_.x + static_cast<std::size_t>(work_.rows[pair]) * d_;
     }
 
@@ -61,13 +63,13 @@ class LeafPredictor {
         for (std::size_t i = 0; i < count; ++i)
             std::copy_n(row_of(first + i), d_, rows_.data() + i * d_);
         for (std::size_t i = 0; i < m; ++i) {
-            const float* const row = work_.landmarks + work_.leaves.row(start + i) * d_;
+            const In* const row = work_.landmarks + work_.leaves.row(start + i) * d_;
             std::copy_n(row, d_, landmarks_.data() + i * d_);
             for (std::size_t j = 0; j < d_; ++j) centre_[j] += static_cast<double>(row[j]);
         }
         for (double& c : centre_) c /= static_cast<double>(m);
         const LeafKernel& kernel = work_.kernel;
-        return kernel_product<float, double>(
+        return kernel_product<In, double>(
             {{kernel.kind, rows_.data(), landmarks_.data(), count, m, d_, centre_.data(),
               kernel.scale, kernel.parameter, nullptr},
              work_.k,
@@ -79,6 +81,11 @@ class LeafPredictor {
             Accuracy::single, 1);
     }
 
+    bool add_row(std::size_t leaf, const double* row, double* values) {
+        if (!multiply(kernel_loops().row_f64, in_float64_, leaf, row)) return false;
+        std::transform(sums_.begin(), sums_.end(), values, values, std::plus<double>());
+        return true;
+    }
     // Sums over differences are as accurate in float32 as its numbers, except for what profiles
     // need float64 for and where they overflow.
     bool add_row(std::size_t leaf, const float* row, double* values) {
@@ -93,13 +100,13 @@ class LeafPredictor {
             std::transform(sums_.begin(), sums_.end(), values, values, std::plus<double>());
             return true;
         }
-        if (!multiply(kernel_loops().row_f64, in_float64_, leaf, row)) return false;
+        if (!multiply(kernel_loops().row_f32_in_f64, in_float64_, leaf, row)) return false;
         std::transform(sums_.begin(), sums_.end(), values, values, std::plus<double>());
         return true;
     }
     template <class T>
-    bool multiply(bool (*loop)(KernelKind, const RowProduct<T>&), std::vector<T>& numbers,
-                  std::size_t leaf, const float* row) {
+    bool multiply(bool (*loop)(KernelKind, const RowProduct<T, In>&), std::vector<T>& numbers,
+                  std::size_t leaf, const In* row) {
         const LeafKernel& kernel = work_.kernel;
         numbers.resize(2 * d_);
         for (std::size_t j = 0; j < d_; ++j) {
@@ -114,23 +121,25 @@ class LeafPredictor {
                      static_cast<T>(kernel.parameter), work_.coef + start * work_.k, sums_.data()});
     }
 
-    const LeafProducts& work_;
+    const LeafProducts<In>& work_;
     const std::size_t d_;
-    std::vector<float> rows_, landmarks_, in_float32_;
+    std::vector<In> rows_, landmarks_;
+    std::vector<float> in_float32_;
     std::vector<double> centre_, in_float64_, sums_;
 };
 
 // False, with the results undefined, if squared distances overflow. Pairs are added in their order
 // by one thread, so that rows may be in several leaves and the number of threads changes no bit.
-inline bool add_leaf_products(const LeafProducts& work, int n_threads) {
+template <class In>
+bool add_leaf_products(const LeafProducts<In>& work, int n_threads) {
     constexpr std::size_t most_values = 1 << 20, most_pairs = 1024;  // together; in an item
     const std::size_t k = work.k;
     if (k == 0) return true;
     struct Item {
         std::size_t first, count;
     };
-    std::vector<LeafPredictor> rooms(static_cast<std::size_t>(std::max(n_threads, 1)),
-                                     LeafPredictor(work));
+    std::vector<LeafPredictor<In>> rooms(static_cast<std::size_t>(std::max(n_threads, 1)),
+                                         LeafPredictor<In>(work));
     std::vector<Item> items;
     std::vector<double> values;
     std::atomic<bool> small{true};

@@ -3,6 +3,7 @@
 #include "fixed_tile.hpp"
 #include "held_tile.hpp"
 #include "kernel_tile.hpp"
+#include "laplacian_tile.hpp"
 #include "product_tile.hpp"
 #include "row_tile.hpp"
 #include "sparse_row_tile.hpp"
@@ -16,10 +17,9 @@ namespace {
 template <class T, class In>
 constexpr KernelLoops<T, In> kernels = {kLeft, kRight<T>, pack_raw<T, In>, pack_centred<T, In>,
                                         kernel_tile<T, In>};
-
-double squared_norm(const float* x, const double* centre, const double* scale, std::size_t d) {
-    return scaled_square(x, centre, scale, d);
-}
+template <class T>
+constexpr LaplacianLoops<T> laplacians = {kLeft, kRight<T>, pack_exponentials<T>,
+                                          laplacian_tile<T>};
 
 }  // namespace
 
@@ -28,17 +28,21 @@ const KernelTables MERCER_JOIN(kernels_loops_, MERCER_LEVEL) = {
     kernels<float, float>,
     kernels<double, float>,
     kernels<double, double>,
-    squared_norm,
+    scaled_square<float, double>,
+    scaled_square<double, double>,
     products<float, float>,
     products<float, double>,
     products<double, double>,
+    laplacians<float>,
+    laplacians<double>,
     to_fixed,
     {multiply_tile<1>, multiply_tile<2>, multiply_tile<3>, multiply_tile<4>},
     multiply_rows<double>,
     multiply_rows<float>,
     multiply_columns,
-    multiply_row<float>,
-    multiply_row<double>,
+    multiply_row<float, float>,
+    multiply_row<double, float>,
+    multiply_row<double, double>,
     sparse_rows<float>,
     sparse_rows<double>};
 

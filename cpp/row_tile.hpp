@@ -61,17 +61,17 @@ MERCER_INLINE Vector<T> join_neighbours(Vector<T> a, Vector<T> b) {
 #endif
 }
 
-template <class T>
-MERCER_INLINE Vector<T> as_numbers(const float* from) {
-    if constexpr (sizeof(T) == sizeof(float))
+template <class T, class In>
+MERCER_INLINE Vector<T> as_numbers(const In* from) {
+    if constexpr (sizeof(T) == sizeof(In))
         return load(from);
     else
         return widen(from);
 }
 
 // values (count) = the sums over inputs of the rows order[0 .. count), up to whole vectors
-template <class Metric, class T>
-MERCER_INLINE void sum_inputs(const RowProduct<T>& work, const std::int64_t* order,
+template <class Metric, class T, class In>
+MERCER_INLINE void sum_inputs(const RowProduct<T, In>& work, const std::int64_t* order,
                               std::size_t count, T* values) {
     constexpr std::size_t wide = lanes<T>;
     const std::size_t d = work.d, whole = d / wide * wide;
@@ -84,7 +84,7 @@ MERCER_INLINE void sum_inputs(const RowProduct<T>& work, const std::int64_t* ord
         Vector<T> sums[wide];
         for (std::size_t j = 0; j < wide; ++j) {
             const std::size_t place = first + j < count ? first + j : count - 1;
-            const float* const row = work.rows + static_cast<std::size_t>(order[place]) * d;
+            const In* const row = work.rows + static_cast<std::size_t>(order[place]) * d;
             if (place + wide < count)
                 prefetch(work.rows + static_cast<std::size_t>(order[place + wide]) * d, d ? d : 1);
             Vector<T> sum = broadcast(T(Metric::start));
@@ -92,7 +92,7 @@ MERCER_INLINE void sum_inputs(const RowProduct<T>& work, const std::int64_t* ord
                 sum = Metric::step(sum, (load(work.x + k) - as_numbers<T>(row + k)) *
                                             load(work.scale + k));
             if (whole < d) {
-                float few[wide] = {};
+                In few[wide] = {};
                 if (d < wide)
                     for (std::size_t k = 0; k < d; ++k) few[k] = row[k];
                 const Vector<T> numbers = as_numbers<T>(d < wide ? few : row + rest);
@@ -108,7 +108,8 @@ MERCER_INLINE void sum_inputs(const RowProduct<T>& work, const std::int64_t* ord
 }
 
 // sums (k) += entries (count) * weights (count, k)
-MERCER_INLINE void add_entries(const float* entries, std::size_t count, const double* weights,
+template <class In>
+MERCER_INLINE void add_entries(const In* entries, std::size_t count, const double* weights,
                                std::size_t k, double* sums) {
     if (k > 1) {
         for (std::size_t j = 0; j < count; ++j)
@@ -126,11 +127,11 @@ MERCER_INLINE void add_entries(const float* entries, std::size_t count, const do
     for (; j < count; ++j) sums[0] += static_cast<double>(entries[j]) * weights[j];
 }
 
-template <class T>
-bool multiply_row(KernelKind kind, const RowProduct<T>& work) {
+template <class T, class In>
+bool multiply_row(KernelKind kind, const RowProduct<T, In>& work) {
     constexpr std::size_t most = kPanelSums<T>;
     T values[most];
-    float entries[most];
+    In entries[most];
     bool small = true;
     for (std::size_t first = 0; first < work.count; first += most) {
         const std::size_t count = work.count - first < most ? work.count - first : most;
@@ -144,7 +145,7 @@ bool multiply_row(KernelKind kind, const RowProduct<T>& work) {
             sum_inputs<SumOfSquares>(work, order, count, values);
         if (!is_direct(kind))
             for (const T value : values) small &= value <= (sizeof(T) == 4 ? T(1e30) : T(1e300));
-        KernelTile<T, float> tile{};
+        KernelTile<T, In> tile{};
         tile.rows = kLeft;
         tile.columns = kRight<T>;
         tile.parameter = work.parameter;

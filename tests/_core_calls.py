@@ -302,6 +302,10 @@ def _cosines() -> Iterator[Call]:
         yield Call("cosine_block", lambda common=common, phases=phases, empty=empty: {
             **common(), "phases": phases(), "scale": 0.5, "out": empty(N, 33), "n_threads": 1
         }, out)  # fmt: skip
+        yield Call("cosine_product", lambda common=common, phases=phases: {
+            **common(), "phases": phases(), "scale": 0.5, "weights": _rng().normal(size=(33, 2)),
+            "sums": np.zeros((N, 2)), "n_threads": 2,
+        }, frozenset({"sums"}))  # fmt: skip
         yield Call("cosine_pairs", lambda common=common, empty=empty: {
             **common(), "scale": 0.5, "out": empty(N, 66), "n_threads": 1
         }, out)  # fmt: skip

@@ -28,12 +28,13 @@ def leaves() -> Iterator[Call]:
             "max_iter": 20, "coef": np.zeros((2, N, 2)), "intercept": np.zeros((2, 3, 2)),
             "residual": np.zeros((2, 3)), "steps": np.zeros((2, 3), np.int64), "n_threads": 2,
         }, frozenset({"coef", "intercept", "residual", "steps"}))  # fmt: skip
-        yield Call("predict_leaves", lambda of_kernel=of_kernel: {
-            "X": rows(np.float32), "rows": np.arange(N) * 7 % N,
-            "leaves": np.repeat([0, 1, 2], [4, 6, N - 10]), "shares": np.full(N, 0.5),
-            "landmarks": rows(np.float32), **of_leaves, **of_kernel, "coef": np.ones((N, 2)),
-            "intercept": np.ones((3, 2)), "out": np.zeros((N, 2)), "n_threads": 2,
-        }, frozenset({"out"}))  # fmt: skip
+        for dtype in (np.float32, np.float64):
+            yield Call("predict_leaves", lambda of_kernel=of_kernel, dtype=dtype: {
+                "X": rows(dtype), "rows": np.arange(N) * 7 % N,
+                "leaves": np.repeat([0, 1, 2], [4, 6, N - 10]), "shares": np.full(N, 0.5),
+                "landmarks": rows(dtype), **of_leaves, **of_kernel, "coef": np.ones((N, 2)),
+                "intercept": np.ones((3, 2)), "out": np.zeros((N, 2)), "n_threads": 2,
+            }, frozenset({"out"}))  # fmt: skip
 
 
 def _cuts() -> dict[str, Any]:

@@ -39,6 +39,22 @@ def test_blocks_are_scaled_cosines_of_products(rng, n, d, m, dtype, n_threads):
     np.testing.assert_allclose(out, 0.5 * np.cos(x), rtol=0, atol=tolerance(dtype, abs(x).max()))
 
 
+@pytest.mark.parametrize("k", [1, 3])
+@pytest.mark.parametrize(("n", "d", "m"), SHAPES)
+def test_products_are_those_of_the_block_and_depend_on_nothing_else(rng, n, d, m, k, dtype):
+    X, frequencies, phases = problem(rng, n, d, m, dtype)
+    block, weights = np.empty((n, m), dtype), rng.normal(size=(m, k))
+    _core.cosine_block(X, frequencies, phases, 0.5, block, 1)
+    sums = np.ones((n, k))
+    _core.cosine_product(X, frequencies, phases, 0.5, weights, sums, 3)
+    expected = 1 + block.astype(np.float64) @ weights
+    np.testing.assert_allclose(sums, expected, rtol=0, atol=1e-14 * np.abs(weights).sum())
+    for part in (slice(0, 1), slice(n // 2, None)):
+        alone = np.ones((n, k))[part]
+        _core.cosine_product(X[part], frequencies, phases, 0.5, weights, alone, 1)
+        np.testing.assert_array_equal(alone, sums[part])
+
+
 @pytest.mark.parametrize("n_threads", [1, 3])
 @pytest.mark.parametrize(("n", "d", "m"), SHAPES)
 def test_pairs_are_cosines_and_sines_side_by_side(rng, n, d, m, dtype, n_threads):
@@ -105,6 +121,9 @@ def test_empty_axes_are_no_special_case(rng, dtype, n, d, m):
     out, pairs = np.full((n, m), np.nan, dtype), np.full((n, 2 * m), np.nan, dtype)
     _core.cosine_block(X, frequencies, phases, 1.0, out, 2)
     _core.cosine_pairs(X, frequencies, 1.0, pairs, 2)
+    sums = np.zeros((n, 2))
+    _core.cosine_product(X, frequencies, phases, 1.0, np.ones((m, 2)), sums, 2)
+    np.testing.assert_allclose(sums, np.repeat(out.sum(axis=1)[:, None], 2, axis=1), rtol=1e-6)
     if d == 0:
         np.testing.assert_allclose(out, np.tile(np.cos(phases), (n, 1)), atol=1e-6)
         np.testing.assert_array_equal(pairs, np.tile([1.0, 0.0], (n, m)))
@@ -144,5 +163,7 @@ def test_a_wrong_argument_is_named(rng):
         _core.cosine_block(X, frequencies, phases[:4], 1.0, out, 1)
     with pytest.raises(ValueError, match=r"out must have shape \(4, 10\); got \(4, 5\)\."):
         _core.cosine_pairs(X, frequencies, 1.0, out, 1)
+    with pytest.raises(ValueError, match=r"weights must have shape \(5, 1\); got \(4, 1\)\."):
+        _core.cosine_product(X, frequencies, phases, 1.0, np.ones((4, 1)), out[:, :1].copy(), 1)
     with pytest.raises(ValueError, match=r"phases must have shape \(5\); got \(4\)\."):
         _core.cosine_inplace(out, phases[:4], 1.0, 1)

@@ -50,8 +50,27 @@ def test_products_are_those_of_the_matrix(rng, name, n, m, d, k, dtype, of_weigh
     one, other = product(name, X, Y, scale, w, both=v)
     assert error(one, K, w) < tol
     assert error(other, K.T, v) < tol
-    np.testing.assert_array_equal(product(name, X, Y, scale, w), one)
+    one_way = product(name, X, Y, scale, w)  # of Laplacians from exponentials of the rows
+    rounding = 1e-14 * np.abs(w).sum() if name == "laplacian" else 0.0
+    np.testing.assert_allclose(one_way, one, rtol=0, atol=rounding)
     assert error(product(name, X, None, scale, v), kernel(name, X, X, scale), v) < tol
+
+
+@pytest.mark.parametrize("length", [0.0, 0.3, 5.0, 15.9, 40.0, 70.0, 3000.0])
+@pytest.mark.parametrize(("n", "m", "d"), [(31, 60, 2), (60, 80, 1), (100, 50, 40), (70, 33, 700)])
+def test_laplacians_keep_their_digits_whatever_rows_are_long(rng, dtype, n, m, d, length):
+    """Those of short rows are products of exponentials; equal rows and far ones are among them."""
+    X, Y, _ = problem(rng, n, m, d, dtype)
+    Y[:20] = X[:20]
+    Y[20:30] = X[20:30] + np.asarray(1e-4 * rng.normal(size=(10, d)), dtype)
+    longest = max(np.abs(X - Y.mean(axis=0)).sum(axis=1).max(), 1.0)
+    scale = np.full(d, max(length, 1e-9) / float(longest))
+    w, v = weights(rng, m, 2, np.float64), weights(rng, n, 2, np.float64)
+    got, other = product("laplacian", X, Y, scale, w, both=v, single=True)
+    K = twin("laplacian", X, Y, scale).astype(float)
+    tol = 3e-14 if dtype == np.float64 else 5e-6
+    assert error(got, K, w) < tol
+    assert error(other, K.T, v) < tol
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

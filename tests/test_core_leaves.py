@@ -212,9 +212,10 @@ def test_nothing_to_solve_is_no_error(rng, shape):
 class Prediction:
     """Rows of which each is in some of the leaves, with a share."""
 
-    def __init__(self, rng, sizes=SIZES, n=300, pairs=700, d=5, k=2):
+    def __init__(self, rng, sizes=SIZES, n=300, pairs=700, d=5, k=2, dtype=np.float32):
         self.leaves = Problem(rng, sizes, d=d, k=k)
-        self.X = rng.normal(size=(n, d)).astype(np.float32)
+        self.leaves.X = self.leaves.X.astype(dtype)
+        self.X = rng.normal(size=(n, d)).astype(dtype)
         self.rows = rng.integers(0, n, pairs)
         self.of = np.sort(rng.integers(0, len(sizes), pairs))
         self.shares = rng.uniform(size=pairs)
@@ -244,19 +245,21 @@ class Prediction:
 @pytest.mark.parametrize("pairs", [0, 3, 40, 700])
 @pytest.mark.parametrize(("d", "k"), [(1, 1), (5, 2), (16, 3), (43, 1), (70, 9)])
 @pytest.mark.parametrize("name", NAMES)
-def test_predictions_are_sums_over_leaves(rng, name, d, k, pairs):
+def test_predictions_are_sums_over_leaves(rng, name, d, k, pairs, dtype):
     """With few rows of a leaf, for which nothing is packed, and with many."""
-    prediction = Prediction(rng, pairs=pairs, d=d, k=k)
+    prediction = Prediction(rng, pairs=pairs, d=d, k=k, dtype=dtype)
     exact = prediction.twin(name)
-    np.testing.assert_allclose(prediction.run(name), exact, atol=2e-4 * np.abs(exact).max())
-    assert np.linalg.norm(prediction.run(name) - exact) <= 1e-5 * np.linalg.norm(exact)
+    each, all_ = (2e-4, 1e-5) if dtype == np.float32 else (1e-12, 1e-13)
+    np.testing.assert_allclose(prediction.run(name), exact, atol=each * np.abs(exact).max())
+    assert np.linalg.norm(prediction.run(name) - exact) <= all_ * np.linalg.norm(exact)
 
 
-def test_threads_and_parts_of_a_prediction_change_no_bit(rng):
-    prediction = Prediction(rng, sizes=[300, 0, 200, 40], n=5000, pairs=9000)
-    one = prediction.run(n_threads=1)
+@pytest.mark.parametrize("name", ["gaussian", "laplacian"])
+def test_threads_and_parts_of_a_prediction_change_no_bit(rng, name, dtype):
+    prediction = Prediction(rng, sizes=[300, 0, 200, 40], n=5000, pairs=9000, dtype=dtype)
+    one = prediction.run(name, n_threads=1)
     for n_threads in (2, 7):
-        np.testing.assert_array_equal(prediction.run(n_threads=n_threads), one)
+        np.testing.assert_array_equal(prediction.run(name, n_threads=n_threads), one)
 
 
 def test_many_outputs_are_predicted_part_by_part(rng):
@@ -270,6 +273,7 @@ def test_many_outputs_are_predicted_part_by_part(rng):
 def test_rows_far_away_get_the_intercepts(rng, pairs):
     prediction = Prediction(rng, sizes=[50, 60], pairs=pairs)
     prediction.X *= np.float32(1e25)
+    np.testing.assert_allclose(prediction.run("laplacian"), prediction.twin("laplacian"))
     np.testing.assert_allclose(prediction.run("matern_5_2"), prediction.twin("matern_5_2"))
 
 

@@ -177,6 +177,34 @@ def test_products_over_many_inputs_are_left_to_blas(form, dtype, monkeypatch):
         RandomFourier(**settings).fit_transform(np.ascontiguousarray(wide[:, :-1]))
 
 
+@pytest.mark.parametrize(
+    ("form", "d", "shape", "held"),
+    [
+        ("phase", 5, (), False),
+        ("phase", 5, (8,), False),
+        ("phase", 5, (0,), False),
+        ("phase", 5, (9,), True),
+        ("pair", 5, (), True),
+        ("phase", mercer.maps.fourier._WIDE, (2,), True),
+    ],
+)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_products_with_few_weights_hold_no_features(form, d, shape, held, dtype, monkeypatch):
+    rng = np.random.default_rng(4)
+    X, weights = rng.normal(size=(300, d)).astype(dtype), rng.normal(size=(40, *shape))
+    settings = {"gamma": 0.5 / d, "n_components": 40, "form": form, "random_state": 0}
+    feature_map = RandomFourier(**settings).fit(X)
+    expected = feature_map.transform(X).astype(np.float64) @ weights
+    if not held:
+        monkeypatch.setattr(RandomFourier, "_transform", None)
+    product, n_missing = feature_map._product_with(X, weights.astype(dtype))
+    tol = 1e-5 if dtype == np.float32 else 1e-13
+    np.testing.assert_allclose(product, expected, rtol=0, atol=tol)
+    assert n_missing == 0
+    with pytest.raises(ValueError, match="X must stay below"):
+        feature_map._product_with(X * (np.finfo(dtype).max / 8), weights)
+
+
 @pytest.mark.parametrize("form", ["phase", "pair"])
 def test_frequencies_that_would_not_fit_are_regenerated(form, X, X_csr, monkeypatch):
     settings = {"gamma": 0.3, "n_components": 60, "form": form, "random_state": 0}

@@ -260,6 +260,20 @@ def cosine_pairs(
     frequencies[s].
     """
 
+def cosine_product(
+    X: _Floats,
+    frequencies: _Floats,
+    phases: _Floats,
+    scale: float,
+    weights: _Float64s,
+    sums: _Float64s,
+    n_threads: int,
+) -> None:
+    """sums (n, k) += scale * cos(X @ frequencies.T + phases) @ weights, the cosines as by
+    ``cosine_block``, times weights (m, k) in float64; none is held. Neither the number of threads
+    nor the other rows change a bit of a row.
+    """
+
 def cosine_inplace(values: _Floats, phases: _Floats, scale: float, n_threads: int) -> None:
     """values (n, m) = scale * cos(values + phases)."""
 
@@ -817,11 +831,11 @@ def minimise_leaves(
     """
 
 def predict_leaves(
-    X: NDArray[np.float32],
+    X: _Floats,
     rows: _Int64s,
     leaves: _Int64s,
     shares: _Float64s,
-    landmarks: NDArray[np.float32],
+    landmarks: _Floats,
     order: _Int64s,
     starts: _Int64s,
     kernel: str,
@@ -837,8 +851,8 @@ def predict_leaves(
 
     Leaves are as in ``solve_leaves``, of the rows of ``landmarks``; coef (len(order), k),
     intercept (leaves, k) and out (n, k) belong to one ridge. ``leaves`` must never fall; a
-    row may come several times. Kernels are those of ``kernel_block`` in float32 with
-    ``single`` and are multiplied in float64, none is held. False, with ``out`` undefined, if
+    row may come several times. Kernels are those of ``kernel_block`` in the dtype of the rows
+    and landmarks, float32 with ``single``, and are multiplied in float64, none is held. False, with ``out`` undefined, if
     squared distances overflow. The number of threads changes no bit.
     """
 

@@ -22,12 +22,10 @@ from mercer.designs.kernel import KernelColumns
 from mercer.designs.kernel_rows import InCore, in_core
 from mercer.designs.sparse import Sparse
 from mercer.kernels import Kernel
-from mercer.kernels.distances import add_products
 
 __all__ = ["FEW_ROWS", "LeafBlock", "Local"]
 
 FEW_ROWS = 16  # for which threads do not pay
-_FEW_NUMBERS = 2**20  # of a leaf, which a product takes in one piece
 
 
 @dataclass(frozen=True)
@@ -120,13 +118,13 @@ class Local(Design):
             return out.astype(self.dtype)
         if self.device is not None:
             return self._matvec_on(self.device, w, out).astype(self.dtype)
-        single = self.dtype == self.landmarks.dtype == np.float32
-        if self._core is not None and single and self._multiplied(self._core, w, out):
+        alike = self.dtype == self.landmarks.dtype
+        if self._core is not None and alike and self._multiplied(self._core, w, out):
             return out.astype(self.dtype)
         constants = w[self.n_members :]
 
         def answers(block: LeafBlock) -> NDArray:
-            return self._product(block, w[block.columns]) + constants[block.leaf]
+            return self.columns(block).matvec(w[block.columns]) + constants[block.leaf]
 
         for block, answer in zip(self.blocks, self._of_blocks(answers), strict=True):
             out[block.rows] += (block.shares * answer.T).T
@@ -142,18 +140,6 @@ class Local(Design):
         for block in self.blocks:
             flat[block.rows] += block.shares[:, None] * columns[self.n_members + block.leaf]
         return out
-
-    def _product(self, block: LeafBlock, w: NDArray) -> NDArray:
-        """``columns(block).matvec(w)``; of a few rows without that design, which takes longer."""
-        core, size = self._core, block.members.size * self.X.shape[1]
-        if core is None or len(block.rows) > FEW_ROWS or size > _FEW_NUMBERS:
-            return self.columns(block).matvec(w)
-        name, parameter, scale = core
-        rows, sums = self.X[block.rows], np.zeros((len(block.rows), *w.shape[1:]))
-        landmarks = self.landmarks[block.members].astype(rows.dtype, copy=False)
-        flat = sums.reshape(len(rows), -1), w.reshape(len(w), -1)
-        add_products(flat[0], name, rows, landmarks, scale, parameter, flat[1], n_jobs=1)
-        return sums.astype(w.dtype, copy=False)
 
     def _multiplied(self, core: InCore, w: NDArray, out: NDArray[np.float64]) -> bool:
         """Whether the core could add the product to ``out``; it is given the blocks' part of w."""

@@ -27,6 +27,9 @@ _FEW_DRAWN = 2**17  # numbers of frequencies that are kept beside those of all c
 # Products for which the core starts no threads: half a millisecond of one of them. A cosine takes
 # as long as _COSINE products.
 _FEW_PRODUCTS, _COSINE = 2**24, 16
+# Columns of weights up to which the core multiplies them by features in less time than it takes to
+# write features and read them again.
+_FEW_WEIGHTS = 8
 
 
 @documented(COSINES)
@@ -132,6 +135,20 @@ class RandomFourier(CosineMap):
                 out[rows, columns] = tile
         return out
 
+    def _product_with(self, X: Matrix, weights: NDArray) -> tuple[NDArray, int]:
+        count = int(np.prod(weights.shape[1:]))
+        kept = self._remember()
+        suits = self._form_ == "phase" and count <= _FEW_WEIGHTS and self._in_core(X)
+        if kept is None or not suits or self._device_for(X) is not None:
+            return super()._product_with(X, weights)
+        frequencies, phases = (part.astype(X.dtype, copy=False) for part in kept)
+        self._check_reach(X, frequencies)
+        sums = np.zeros((X.shape[0], count))
+        flat = np.ascontiguousarray(weights.reshape(len(weights), count), dtype=np.float64)
+        threads = self._threads_for(X, len(frequencies))
+        _core.cosine_product(X, frequencies, phases, self._amplitude, flat, sums, threads)
+        return sums.reshape(len(sums), *weights.shape[1:]), 0
+
     def _features_of(self, X: Matrix, streams: NDArray[np.int64]) -> NDArray:
         out = np.empty((X.shape[0], self._per_stream * len(streams)), dtype=X.dtype)
         self._write(X, *self._drawn_again(streams), out)
@@ -147,17 +164,13 @@ class RandomFourier(CosineMap):
 
     def _write(self, X: Matrix, frequencies: NDArray, phases: NDArray | None, out: NDArray) -> None:
         """Write the features of these frequencies into ``out``: pairs if there are no phases."""
-        amplitude = self._amplitude
-        is_little = out.size * (X.shape[1] + _COSINE) < _FEW_PRODUCTS
-        threads = 1 if is_little else n_threads(self.n_jobs)
+        amplitude, threads = self._amplitude, self._threads_for(X, out.shape[1])
         frequencies = frequencies.astype(X.dtype, copy=False)
-        if frequencies.size:
-            highest = max(float(frequencies.max()), -float(frequencies.min()), 1.0)
-            check_reach(X, float(np.finfo(X.dtype).max) / X.shape[1] / highest)
+        self._check_reach(X, frequencies)
         if phases is not None:
             phases = phases.astype(X.dtype, copy=False)
         is_sparse = sparse.issparse(X)
-        if not is_sparse and (self.n_jobs is not None or X.shape[1] < _WIDE):
+        if self._in_core(X):
             if phases is None:
                 _core.cosine_pairs(X, frequencies, amplitude, out, threads)
             else:
@@ -173,3 +186,18 @@ class RandomFourier(CosineMap):
             else:
                 np.matmul(X[rows], directions, out=out[rows])
             _core.cosine_inplace(out[rows], phases, amplitude, threads)
+
+    def _in_core(self, X: Matrix) -> bool:
+        """Whether the core multiplies rows by frequencies, rather than BLAS."""
+        return not sparse.issparse(X) and (self.n_jobs is not None or X.shape[1] < _WIDE)
+
+    def _threads_for(self, X: Matrix, n_columns: int) -> int:
+        is_little = X.shape[0] * n_columns * (X.shape[1] + _COSINE) < _FEW_PRODUCTS
+        return 1 if is_little else n_threads(self.n_jobs)
+
+    @staticmethod
+    def _check_reach(X: Matrix, frequencies: NDArray) -> None:
+        """``check_reach`` for these frequencies, of the dtype of X."""
+        if frequencies.size:
+            highest = max(float(frequencies.max()), -float(frequencies.min()), 1.0)
+            check_reach(X, float(np.finfo(X.dtype).max) / X.shape[1] / highest)
