@@ -37,7 +37,7 @@ from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor, evened
-from mercer.auto.trials import METRICS, Settings, feature_map
+from mercer.auto.trials import METRICS, TOLS, Settings, feature_map, feature_tol
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
@@ -61,11 +61,7 @@ _RESERVE = 0.6  # share of the time left that is planned for the final fit
 # 14 % lower than those of leaves, in up to twice their time; half of its kernel takes 2.5 GB.
 _EXACT_ROWS = 50_000
 _DIRECT_ROWS = 2000  # rows up to which one factor takes less time than iterations
-# Residual of iterations for numbers and for classes, whose errors rougher responses leave as they
-# are (of seven tables, 0.07 beside 0.02: three better, four worse). Errors of cpu are 6 % above
-# those at 0.02 at 0.05.
-_TOL = {"continuous": 0.02, "classes": 0.07}
-# Ranks of their preconditioner per root of the rows: more take longer than the iterations they save
+# Ranks of the preconditioner per root of the rows: more take longer than the iterations they save
 # (cod-rna and a9a with 2 and 3: 14 and 11, 5 and 3 iterations, .68 and .75, .49 and .62 s).
 _RANK = {
     "continuous": {"laplacian": 3.0, "gaussian": 10.0},
@@ -247,7 +243,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             max_rows=last_scale_rows(n),
             random_state=seed,
         )
-        alpha = settings.ridge / n
+        alpha, kind = settings.ridge / n, self._target_kind
         if isinstance(form, Cut):
             model: Any = self._local_machine(
                 settings.kernel,
@@ -265,12 +261,13 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
             solver: Any = "cholesky"
             if n > _DIRECT_ROWS:
-                rank = int(_RANK[self._target_kind][settings.kernel] * np.sqrt(n))
-                solver = ConjugateGradient(_TOL[self._target_kind], rank=rank, random_state=seed)
+                rank = int(_RANK[kind][settings.kernel] * np.sqrt(n))
+                solver = ConjugateGradient(TOLS[kind], rank=rank, random_state=seed)
             model = self._machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
         else:
             map_ = feature_map(settings, form, key, self.n_jobs)
-            model = self._machine(map_, scale=False, alpha=alpha)
+            tol = feature_tol(settings, kind)
+            model = self._machine(map_, scale=False, alpha=alpha, tol=tol)
         return Pipeline(list(zip(_STEPS, (preparer, scaler, model), strict=True)))
 
     def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:

@@ -35,7 +35,7 @@ _SMOOTH_POWERS = (0.0, 1.0)
 _MOST_TURNED = 60  # inputs whose combinations are tried
 _MOST_LEARNED = 100  # inputs, treated, whose scales are learned from a machine
 
-_FIRST_ROWS, _SECOND_ROWS, _THIRD_ROWS = 400, 1000, 2000
+_FIRST_ROWS, _SECOND_ROWS, _THIRD_ROWS = 400, 1000, 1500
 _COLUMNS = 40  # columns from which a table gets fewer rows on the first rungs
 _KEPT = {"laplacian": 2, "gaussian": 1}  # groups of the first rung that go on
 _ONE = {"laplacian": 1, "gaussian": 1}
