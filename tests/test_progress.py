@@ -196,7 +196,7 @@ def by_iterations(monkeypatch):
     """Also models of few rows are fitted by iterations."""
     monkeypatch.setattr(base, "_DIRECT_ROWS", 10)
     monkeypatch.setitem(base.TOLS, "continuous", 1e-4)
-    monkeypatch.setitem(base._RANK["continuous"], "laplacian", 0.5)
+    monkeypatch.setitem(base._RANK, "laplacian", 0.5)
 
 
 @pytest.mark.usefixtures("by_iterations")
