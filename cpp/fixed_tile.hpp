@@ -37,6 +37,11 @@ void to_fixed(const float* numbers, std::size_t count, std::uint16_t* fixed) {
     }
 }
 
+// Numbers between a tile and the one below it, which comes a few blocks later: asked for now, it is
+// there in time, where the processor by itself waits at the start of every block (products of 20 000
+// rows took 55 ms instead of 27, Zen 5).
+constexpr std::size_t kBelow = kKernelRows * kKernelRows;
+
 // A tile times k weights of its rows, and of its columns if there are any: what sum_columns and
 // sum_rows do, of numbers that are in no memory.
 template <int k, bool both>
@@ -53,6 +58,7 @@ void multiply_tile_by(const FixedTile& tile) {
     const float* weights = tile.row_weights;
     float* sums = tile.row_sums;
     for (std::size_t i = 0; i < tile.rows; ++i) {
+        __builtin_prefetch(fixed + kBelow, 0, 2);
         Vector<float> row[vectors];
         for (int v = 0; v < vectors; ++v)
             row[v] = load_fixed(fixed + static_cast<std::size_t>(v) * wide);

@@ -73,7 +73,7 @@ def test_machines_are_solved_alike_alone_and_together(monkeypatch):
 def test_feature_responses_are_ridge_of_the_features():
     rng = np.random.default_rng(0)
     X, target, held = rng.normal(size=(60, 3)), rng.normal(size=(60, 1)), rng.normal(size=(7, 3))
-    found = feature_responses(IdentityMap(), X, held, target, [0.5, 5.0])
+    found = feature_responses(IdentityMap(), X, held, target, [0.5, 5.0], 0.01)
     for ridge, responses in zip([0.5, 5.0], found, strict=True):
         w = np.linalg.solve(X.T @ X + ridge * np.eye(3), X.T @ target)
         np.testing.assert_allclose(responses, held @ w, atol=0.02)

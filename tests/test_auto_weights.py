@@ -189,7 +189,7 @@ def test_weighted_feature_responses_are_ridge_of_the_features():
     rng = np.random.default_rng(0)
     X, target, held = rng.normal(size=(60, 3)), rng.normal(size=(60, 1)), rng.normal(size=(7, 3))
     weights = rng.uniform(0.1, 2.0, 60)
-    [found] = feature_responses(IdentityMap(), X, held, target, [0.5], weights)
+    [found] = feature_responses(IdentityMap(), X, held, target, [0.5], 0.01, weights)
     w = np.linalg.solve((X.T * weights) @ X + 0.5 * np.eye(3), (X.T * weights) @ target)
     np.testing.assert_allclose(found, held @ w, atol=0.02)
 

@@ -195,7 +195,7 @@ class Tasks:
 def by_iterations(monkeypatch):
     """Also models of few rows are fitted by iterations."""
     monkeypatch.setattr(base, "_DIRECT_ROWS", 10)
-    monkeypatch.setitem(base._TOL, "continuous", 1e-4)
+    monkeypatch.setitem(base.TOLS, "continuous", 1e-4)
     monkeypatch.setitem(base._RANK, "laplacian", 0.5)
 
 

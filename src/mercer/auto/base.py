@@ -37,7 +37,7 @@ from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor, evened
-from mercer.auto.trials import METRICS, Settings, feature_map
+from mercer.auto.trials import METRICS, TOLS, Settings, feature_map, feature_tol
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
@@ -61,10 +61,8 @@ _RESERVE = 0.6  # share of the time left that is planned for the final fit
 # 14 % lower than those of leaves, in up to twice their time; half of its kernel takes 2.5 GB.
 _EXACT_ROWS = 50_000
 _DIRECT_ROWS = 2000  # rows up to which one factor takes less time than iterations
-# Residual of iterations for numbers and for classes, whose errors rougher responses leave as they
-# are (of seven tables, 0.07 beside 0.02: three better, four worse), and ranks of their
-# preconditioner per root of the rows. Errors of cpu are 6 % above those at 0.02 at 0.05.
-_TOL = {"continuous": 0.02, "classes": 0.07}
+# Ranks of the preconditioner per root of the rows. With fewer, iterations end at a tolerance with
+# responses that err more (ijcnn1, 2 beside 3: by 2 %, three splits).
 _RANK = {"laplacian": 3.0, "gaussian": 10.0}
 _EXACT_COST = {"laplacian": 3.0, "gaussian": 16.0}  # of iterations, in trials of as many pairs
 _MORE = 4  # times the default features are worth their time where there is a time budget
@@ -242,7 +240,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             max_rows=last_scale_rows(n),
             random_state=seed,
         )
-        alpha = settings.ridge / n
+        alpha, kind = settings.ridge / n, self._target_kind
         if isinstance(form, Cut):
             model: Any = self._local_machine(
                 settings.kernel,
@@ -261,11 +259,12 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             solver: Any = "cholesky"
             if n > _DIRECT_ROWS:
                 rank = int(_RANK[settings.kernel] * np.sqrt(n))
-                solver = ConjugateGradient(_TOL[self._target_kind], rank=rank, random_state=seed)
+                solver = ConjugateGradient(TOLS[kind], rank=rank, random_state=seed)
             model = self._machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
         else:
             map_ = feature_map(settings, form, key, self.n_jobs)
-            model = self._machine(map_, scale=False, alpha=alpha)
+            tol = feature_tol(settings, kind)
+            model = self._machine(map_, scale=False, alpha=alpha, tol=tol)
         return Pipeline(list(zip(_STEPS, (preparer, scaler, model), strict=True)))
 
     def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:

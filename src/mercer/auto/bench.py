@@ -15,7 +15,7 @@ from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.machines import Machine, exact_responses
 from mercer.auto.parts import LeafPart, Part
 from mercer.auto.scoring import Judge
-from mercer.auto.trials import Settings, feature_responses
+from mercer.auto.trials import Settings, feature_responses, feature_tol
 from mercer.maps import FeatureMap
 
 __all__ = ["Bench"]
@@ -80,10 +80,11 @@ class Bench:
             return self._tried_together(n_rows, [group], ridges, n_threads(self.n_jobs))[0]
         start = time.perf_counter()
         targets = self._targets(n_rows)
+        tol = feature_tol(group, self.goal.kind)
         pieces = [
             list(
                 feature_responses(
-                    map_, *part.scaled(group, n_rows), target.beside, ridges, target.weights
+                    map_, *part.scaled(group, n_rows), target.beside, ridges, tol, target.weights
                 )
             )
             for part, target in zip(self.parts, targets, strict=True)

@@ -33,9 +33,9 @@ _LEAST_ROWS = 100
 _MOST_INPUTS = 1000  # that are permuted, where there are too many for a dense search
 _SCREENED = 64  # rows by whose slopes these are found
 # Kernel entries that are computed anew, some 3 ns each, for every row of the table: so many, or so
-# many times the inputs. That is 3 % of the time of a fit to 20 000 rows of 8 inputs, and less of
-# larger ones.
-_ENTRIES, _ENTRIES_OF_INPUT = 1500, 12
+# many times the inputs; twice as many for small tables, but no more than _FEW_ENTRIES. That is 4 %
+# of the time of a fit to 20 000 rows of 8 inputs, and less of larger ones.
+_ENTRIES, _ENTRIES_OF_INPUT, _FEW_ENTRIES = 750, 6, 4e6
 _ENTRIES_OF_SECOND = 5e6  # of a time budget: some hundredths of it
 _BLOCK = 2**17  # entries that are computed together, so that they stay in the cache
 
@@ -71,8 +71,8 @@ def permutation_importances(
     fitted_rows = min(n_fitted, _FITTED_ROWS)
     held_rows = min(_HELD_ROWS, sum(len(part.held) for part in search.whole_parts))
     changes = _changes_per_row(search.whole_parts[0], settings)
-    limit = shape[0] * max(_ENTRIES, _ENTRIES_OF_INPUT * changes)
-    limit = min(limit, _ENTRIES_OF_SECOND * seconds)
+    usual = shape[0] * max(_ENTRIES, _ENTRIES_OF_INPUT * changes)
+    limit = min(max(usual, min(2 * usual, _FEW_ENTRIES)), _ENTRIES_OF_SECOND * seconds)
     repeats = int(np.clip(limit / (changes * held_rows * fitted_rows), 1, _REPEATS))
     share = min(1.0, np.sqrt(limit / (changes * held_rows * fitted_rows)))
     fitted_rows, held_rows = (max(int(share * r), _LEAST_ROWS) for r in (fitted_rows, held_rows))

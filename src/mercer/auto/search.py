@@ -35,7 +35,9 @@ _SMOOTH_POWERS = (0.0, 1.0)
 _MOST_TURNED = 60  # inputs whose combinations are tried
 _MOST_LEARNED = 100  # inputs, treated, whose scales are learned from a machine
 
-_FIRST_ROWS, _SECOND_ROWS, _THIRD_ROWS = 400, 1000, 2000
+_FIRST_ROWS, _SECOND_ROWS = 400, 1000
+# Of classes more: a smooth kernel has to be ahead by the more the fewer rows show it.
+_THIRD_ROWS = {"continuous": 1500, "classes": 2000}
 _COLUMNS = 40  # columns from which a table gets fewer rows on the first rungs
 _KEPT = {"laplacian": 2, "gaussian": 1}  # groups of the first rung that go on
 _ONE = {"laplacian": 1, "gaussian": 1}
@@ -167,7 +169,7 @@ class Search(Bench):
             gamma, ridge = finalist.gamma, finalist.ridge
             narrower = [gamma * _FACTOR[finalist.kernel]] if place == 0 else []
             trials.append((finalist, [gamma, *narrower], [ridge, ridge / 3]))
-        n_rows = self._shrunk(_THIRD_ROWS, n_inputs)
+        n_rows = self._shrunk(_THIRD_ROWS[self.goal.kind], n_inputs)
         self._try("rung 3", n_rows, trials)
         self._learn_scales(n_rows)
 

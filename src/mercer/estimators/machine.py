@@ -101,6 +101,7 @@ class KernelMachine(FeatureModel):
             [problem.penalty.alpha] if self.alphas is None else self.path_["alpha"].tolist(),
             lambda few: rows.wide_rows(prepared, problem, few),
             lambda: self._problem(rows.wide_design(prepared), rows, loss),
+            self.solver.tol if isinstance(self.solver, solvers.ConjugateGradient) else 0.0,
         )
         solver, results = precise(problem)
         if self.alphas is None:

@@ -21,8 +21,9 @@ from mercer.solvers.base import OutOfRange, Result, Solver
 
 __all__ = ["Outcome", "Precise", "at", "warn_of_rough_features"]
 
-# Rounding of this share of a solver's tol is far below what its last residual leaves.
-_SHARE_OF_TOL = 0.02
+# Rounding of this share of a solver's tol is far below what its last residual leaves; and of this
+# one below what a solver leaves that is asked for no more than two hundredths.
+_SHARE_OF_TOL, _SHARE_OF_ROUGH, _ROUGH = 0.02, 0.3, 0.02
 
 # A solver and its results, one for every strength of the penalty.
 Outcome: TypeAlias = tuple[Solver, list[Result]]
@@ -36,6 +37,7 @@ class Precise:
     alphas: list[float]  # regularization strengths, in the order of the results
     wide_rows: Callable[[NDArray[np.int64]], Design]  # some rows, with features in float64
     wide_problem: Callable[[], Problem]  # in float64; it may raise MemoryError
+    tol: float = 0.0  # of the solver, where it is known beforehand
 
     def __call__(self, problem: Problem) -> Outcome:
         """Results whose responses hold; those that do not have not converged.
@@ -47,7 +49,8 @@ class Precise:
             return self._judged(problem, self.solve(problem))
         outcome: Outcome | None = None
         caught: list[warnings.WarningMessage] = []
-        if not any(beyond_reach(at(problem, alpha)) for alpha in self.alphas):
+        enough = _accepted(problem, self.tol)
+        if not any(beyond_reach(at(problem, alpha), enough) for alpha in self.alphas):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always", ConvergenceWarning)
                 with suppress(OutOfRange):  # float64 reaches further
@@ -112,8 +115,13 @@ class Precise:
 
 def _enough(problem: Problem, solver: Solver) -> float:
     """The largest estimate of rounding, relative to the targets' spread, that is accepted."""
-    least = ENOUGH[problem.dtype]
-    return least if solver.name == "cholesky" else max(least, _SHARE_OF_TOL * solver.tol)
+    return _accepted(problem, 0.0 if solver.name == "cholesky" else solver.tol)
+
+
+def _accepted(problem: Problem, tol: float) -> float:
+    """The same beside a residual of ``tol``."""
+    share = _SHARE_OF_ROUGH if tol >= _ROUGH else _SHARE_OF_TOL
+    return max(ENOUGH[problem.dtype], share * tol)
 
 
 def at(problem: Problem, alpha: float) -> Problem:

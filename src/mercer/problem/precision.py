@@ -73,12 +73,14 @@ def relative(problem: Problem, sizes: NDArray) -> float:
     return float(np.max(np.divide(sizes, unit, out=np.zeros(len(unit)), where=unit > 0)))
 
 
-def beyond_reach(problem: Problem) -> bool:
+def beyond_reach(problem: Problem, enough: float | None = None) -> bool:
     """Whether a problem certainly needs more digits than its dtype has.
 
     Squares of its targets underflow; or it is a kernel machine whose coefficients r / (n alpha) are
     so large that their rounding shows even if residuals are a tenth of the targets' spread.
+    ``enough`` is the estimate of rounding that is accepted, ``ENOUGH`` by default.
     """
+    enough = ENOUGH[problem.dtype] if enough is None else enough
     limits = np.finfo(problem.dtype)
     sizes = spread(problem)
     if np.any((sizes > 0) & (sizes < np.sqrt(float(limits.tiny) / float(limits.eps)))):
@@ -87,7 +89,7 @@ def beyond_reach(problem: Problem) -> bool:
         return False
     design, _ = problem.sample(sampled_rows(problem.n_rows))
     noise = 0.1 * float(limits.eps) * _largest(design)
-    return noise > ENOUGH[problem.dtype] * problem.penalty.alpha * np.sqrt(problem.n_rows)
+    return noise > enough * problem.penalty.alpha * np.sqrt(problem.n_rows)
 
 
 def spread(problem: Problem) -> NDArray[np.float64]:

@@ -333,12 +333,14 @@ def with_cached_kernel(problem: Problem, hold: bool | str, rough: bool = False) 
     return cached
 
 
-def is_rough_enough(problem: Problem, tol: float, least_alpha: float) -> bool:
+def is_rough_enough(
+    problem: Problem, tol: float, least_alpha: float, margin: float = 2.0
+) -> bool:
     """Whether a machine's kernel may be rounded to 16 bits between true residuals.
 
     Then the equations of the rounded matrix are positive definite, and a round of iterations with
-    them at least halves the true residual.
+    them divides the true residual by the ``margin`` at least.
     """
     n = problem.n_rows
     most = 1.0 if problem.weights is None else float(problem.weights.max())
-    return tol >= _COARSE and n * least_alpha >= 2.0 * most * FixedPointKernel.rounding(n)
+    return tol >= _COARSE and n * least_alpha >= margin * most * FixedPointKernel.rounding(n)

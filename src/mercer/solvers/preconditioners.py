@@ -54,6 +54,9 @@ _MOST_SHIFT = 0.05
 # its minimum, .16 % with a quarter of it or with four times as much (cod-rna, 1200 landmarks).
 _APART = 1.0
 _STRIP = 512  # rows of a triangle that are multiplied together
+# Shift, in units of the largest diagonal, from which F serves that float32 has rounded: iterations
+# stay the same.
+_SINGLE_SHIFT = 1e-3
 _LEAST_SHIFT = 1e-6  # per row of a leaf, below which its inverse in float32 may be indefinite
 
 
@@ -174,13 +177,15 @@ def pivots_of(
         "choose a smaller rank",
     )
 
-    def columns(rows: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+    def columns(rows: NDArray[np.int64], out: NDArray) -> None:
         out[...] = design.rows(rows).toarray()  # symmetric: rows are columns, and in order
         if root is not None:
             out *= root
             out *= root[rows][:, None]
 
-    factor = GrowingFactor(_diagonal(design, root), columns, rank)
+    diagonal = _diagonal(design, root)
+    is_rough = shift >= _SINGLE_SHIFT * diagonal.max(initial=0.0)
+    factor = GrowingFactor(diagonal, columns, rank, design.dtype if is_rough else np.float64)
     _grow(factor, design, key, root, shift)
     return factor.rows.astype(design.dtype, copy=False)
 
