@@ -256,6 +256,7 @@ PROBLEMS = (
     ("cod-rna-train", "fourier", None, 0, "logistic", (0.1,)),
     ("covtype-sample", "fourier", None, 0, "logistic", (0.1,)),
 )
+FASTER = {"binning": 3.0, "fourier": 2.0}  # than the best peer, at least
 SHORT_CAP, SHORT_TOL, SHORT_BUDGET = 25.0, 1e-6, 10.0  # seconds, gap, seconds of repeats
 
 
@@ -272,10 +273,13 @@ def speed_rows(quick: bool = False) -> Iterator[Row]:
         for share in shares:
             task = Task(design, matrix, y, loss, share * largest)
             work = f"L1, {name} {kind}, {loss_name}, {share:g} of the largest strength"
-            yield from short_rows(work, names, task, 1e-2 if quick else SHORT_TOL)
+            tol = 1e-2 if quick else SHORT_TOL
+            yield from short_rows(work, names, task, tol, FASTER[kind])
 
 
-def short_rows(work: str, names: dict[str, Solve], task: Task, tol: float) -> Iterator[Row]:
+def short_rows(
+    work: str, names: dict[str, Solve], task: Task, tol: float, faster: float
+) -> Iterator[Row]:
     """Ours against the best peer, and on two threads against one; up to three repeats.
 
     Peers have stopping rules of their own: who misses the gap is asked for a tenth of it.
@@ -306,7 +310,7 @@ def short_rows(work: str, names: dict[str, Solve], task: Task, tol: float) -> It
     theirs = peers.get(best, ())
     if not theirs and any("stopped" in note for note in notes):
         best, theirs = f"any, at least {SHORT_CAP:.0f} s", (SHORT_CAP,)
-    yield Row(work, seconds[OURS], best, theirs, 3.0, 1, "; ".join(notes))
+    yield Row(work, seconds[OURS], best, theirs, faster, 1, "; ".join(notes))
     two = seconds[f"{OURS}, 2 threads"]
     yield Row(work, two, "its own one thread", seconds[OURS], 1.6, 2)
 
