@@ -379,3 +379,11 @@ def test_nothing_becomes_an_array_of_numpy_by_itself():
         np.zeros(3)[...] += v
     with pytest.raises(TypeError, match="no implementation"):
         np.linalg.svd(v)
+
+
+def test_functions_compute_in_the_type_that_is_asked_for():
+    large = placed(np.full(3, 1e30, dtype=np.float32), Device("cpu"))
+    squares = np.square(large, dtype=np.float64)
+    assert squares.dtype == np.float64
+    np.testing.assert_allclose(on_host(squares), 1e60, rtol=1e-6)
+    assert np.square(large).dtype == np.float32
