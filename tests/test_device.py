@@ -17,6 +17,7 @@ from mercer import (
     LocalKernelRegressor,
     kernels,
     maps,
+    persistence,
     solvers,
 )
 from mercer._device import Device, describe_devices
@@ -294,6 +295,15 @@ def test_a_model_predicts_where_its_device_is_not(rng, monkeypatch):
     np.testing.assert_allclose(elsewhere.predict(X), expected, rtol=1e-10)
     with pytest.raises(ValueError, match=r"device must be a GPU that PyTorch finds here"):
         elsewhere.fit(X, X[:, 0])
+
+
+def test_files_take_names_of_devices(rng, tmp_path):
+    X, path = rng.normal(size=(20, 2)), tmp_path / "m.skops"
+    model = KernelRegressor("exact", device=CPU).fit(X, X[:, 0])
+    with pytest.raises(TypeError, match=r"torch\.device, .* cannot carry: name the device by a st"):
+        persistence.save(model, path)
+    persistence.save(model.set_params(device="cuda:63"), path)
+    np.testing.assert_allclose(persistence.load(path).predict(X), model.predict(X), rtol=1e-10)
 
 
 def test_maps_without_a_design_on_devices_are_refused(rng):

@@ -107,6 +107,19 @@ def test_rows_that_do_not_fit_are_binned_in_pieces(rng, monkeypatch):
         binning(900).fit_design(X)
 
 
+def test_codes_of_more_boxes_than_two_bytes_tell_are_refused_where_they_do_not_fit(monkeypatch):
+    X = np.arange(70_000.0)[:, None]
+    scratch = X.nbytes + 56 * len(X)
+    # Room for 3 bytes of every code, of which those of four bytes take 6.
+    monkeypatch.setattr(Device, "free_memory", lambda self: scratch + 4 * 2 * len(X))
+    monkeypatch.setattr("mercer.maps.bins_on_device._ROWS_SHARE", 1.0)
+    with (
+        mercer.config_context(device=CPU),
+        pytest.raises(MemoryError, match=r"70000 rows into 2 grids .* n_components=1 would fit\.$"),
+    ):
+        binning(2, 50.0).fit_design(X)
+
+
 def test_sums_have_the_same_bits_in_any_order(rng, dtype):
     X = rng.normal(size=(500, 2)).astype(dtype)
     v = (rng.normal(size=(500, 2)) * 10.0 ** rng.integers(-8, 8, size=(500, 2))).astype(dtype)
@@ -445,6 +458,15 @@ def test_rows_of_a_tensor_are_rows_of_the_entries(name, dtype, rng):
         for part in (made.rows(index), made.rows(index).rows(slice(None))):
             assert part.shape == Z[index].shape
             np.testing.assert_allclose(part.toarray(), Z[index], atol=eps)
+
+
+@pytest.mark.parametrize("name", DESIGNS)
+def test_designs_are_pickled(name, rng):
+    X = rng.normal(size=(40, 3))
+    with mercer.config_context(device=CPU):
+        design = DESIGNS[name].fit(X).design(X)
+    again, w = pickle.loads(pickle.dumps(design)), np.ones(design.shape[1])
+    np.testing.assert_array_equal(again.matvec(w), design.matvec(w))
 
 
 def test_no_rows_is_a_design_there_too(design):

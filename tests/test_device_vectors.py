@@ -278,6 +278,7 @@ def test_wrong_products_give_way_to_better_ones(wrong, how, rng, monkeypatch):
     product = module.DeviceKernel._device_product
     made = {"fused": 0, "float32": 0, "float64": 0}
     noise = torch.as_tensor(rng.normal(size=(N, 1)))
+    designs = []
 
     def spoilt(right):
         if how == "noisy":
@@ -291,13 +292,16 @@ def test_wrong_products_give_way_to_better_ones(wrong, how, rng, monkeypatch):
         return spoilt(right) if kind in wrong else right
 
     monkeypatch.setattr(module.DeviceKernel, "_device_product", wrong_product)
-    monkeypatch.setattr(module.DeviceKernel, "held", lambda self, budget=None: self)
+    monkeypatch.setattr(
+        module.DeviceKernel, "held", lambda self, budget=None: designs.append(self) or self
+    )
     model = KernelRegressor(**settings, device=CPU).fit(X, y)
     assert model.converged_
     assert model.optimality_ <= 1e-3
     np.testing.assert_allclose(model.predict(X), host.predict(X), atol=0.02)
     if "fused" in wrong:
         assert made["float32"] > 0
+        assert all(design.fused for design in designs)  # of the caller
     else:
         assert made["float32"] == 0
 
@@ -379,3 +383,11 @@ def test_nothing_becomes_an_array_of_numpy_by_itself():
         np.zeros(3)[...] += v
     with pytest.raises(TypeError, match="no implementation"):
         np.linalg.svd(v)
+
+
+def test_functions_compute_in_the_type_that_is_asked_for():
+    large = placed(np.full(3, 1e30, dtype=np.float32), Device("cpu"))
+    squares = np.square(large, dtype=np.float64)
+    assert squares.dtype == np.float64
+    np.testing.assert_allclose(on_host(squares), 1e60, rtol=1e-6)
+    assert np.square(large).dtype == np.float32

@@ -195,10 +195,12 @@ class DeviceArray(NDArrayOperatorsMixin):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         out, where = kwargs.pop("out", (None,))[0], kwargs.pop("where", True)
-        kwargs.pop("dtype", None)
+        dtype = kwargs.pop("dtype", None)
         if method != "__call__" or kwargs or not (out is None or isinstance(out, DeviceArray)):
             return NotImplemented
         operands = [self._operand(value) for value in inputs]
+        if dtype is not None:
+            operands = [operand.to(self._kind(dtype)) for operand in operands]
         name = ufunc.__name__
         if out is not None and where is True and inputs[0] is out and name in _IN_PLACE:
             getattr(out.tensor, _IN_PLACE[name])(operands[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ _ROWS_SHARE = 0.3  # the same for rows, which stay there if they fit
 _MOST_GRIDS = 32  # whose keys are made together
 
 
-def design_on(device: Device, map_: RandomBinning, X: Any, is_new: bool) -> DeviceBinned:
+def design_on(device: Device, map_: RandomBinning, X: Any, is_new: bool = False) -> DeviceBinned:
     """The design of X on a device; with ``is_new``, the boxes of X become those of the map.
 
     X is data on the processor, or a tensor (n, d) on the device.
@@ -31,13 +32,13 @@ def design_on(device: Device, map_: RandomBinning, X: Any, is_new: bool) -> Devi
     Raises
     ------
     MemoryError
-        If codes would not fit on the device, before any is made.
+        If codes would not fit on the device, before they are made.
     """
     work = _Binning(device, map_, X)
     codes, n_missing = work.numbered() if is_new else work.coded()
     dtype = str(X.dtype).removeprefix("torch.")
     layout = map_._offsets, map_._value, dtype, device, n_missing, map_.n_jobs
-    return DeviceBinned(codes, *layout, lambda rows: design_on(device, map_, rows, False))
+    return DeviceBinned(codes, *layout, partial(design_on, device, map_))
 
 
 class _Binning:
@@ -56,6 +57,7 @@ class _Binning:
             for grid, own in enumerate(of_grids, start):
                 numbers, different = bins.numbered(self.device, own)
                 if len(different) > 0xFFFF and codes.dtype == torch.int16:
+                    self._check_room(np.dtype(np.uint32), with_keys=True)
                     codes = codes.int().bitwise_and_(0xFFFF)
                 codes[grid] = bins.short_codes(self.device, numbers, codes.dtype)
                 keys.append(self.device.host(different).view(np.uint64))
@@ -125,6 +127,13 @@ class _Binning:
 
     def _room(self, dtype: np.dtype, with_keys: bool) -> Any:
         """Room for the codes, if there is room for all that is made with them."""
+        self._check_room(dtype, with_keys)
+        torch, shape = self.device.torch, (self.map._n_grids, self.X.shape[0])
+        kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[dtype.itemsize]
+        return torch.empty(shape, dtype=kind, device=self.device.name)
+
+    def _check_room(self, dtype: np.dtype, with_keys: bool) -> None:
+        """Refuse codes of a type that would not fit with all that is made beside them."""
         n, n_grids = self.X.shape[0], self.map._n_grids
         scratch = min(float(self.X.nbytes), _ROWS_SHARE * self.free) + _KEY_BYTES * n * with_keys
         cell = 1.5 * dtype.itemsize * n  # with those of a narrower or wider type that replace them
@@ -137,6 +146,3 @@ class _Binning:
                 f"{format_bytes(room)} are available on the device '{self.device.name}'; "
                 + (f"n_components={most} would fit." if most else "use fewer rows.")
             )
-        torch = self.device.torch
-        kind = {1: torch.uint8, 2: torch.int16, 4: torch.int32}[dtype.itemsize]
-        return torch.empty((n_grids, n), dtype=kind, device=self.device.name)

@@ -165,9 +165,10 @@ def save(
     except Damaged as error:
         raise TypeError(f"model must be what its fit left to be saved; {error}.") from error
     if foreign:
+        remedy = ": name the device by a string" if foreign.endswith(" torch.device") else ""
         raise TypeError(
             f"model must be made of mercer's own parts to be saved; it holds {foreign}, which a "
-            "model file cannot carry."
+            f"model file cannot carry{remedy}."
         )
     write_atomically(path, content)
     return len(content)

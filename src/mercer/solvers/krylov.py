@@ -295,10 +295,11 @@ class MachineSpace(_Groups):
         """
         if self.equations.problem.device is None or self._of_products == self.dtype:
             return False
-        designs: list[Any] = [part.design for part in self.equations.parts]
-        if any(design.fused for design in designs):
-            for design in designs:
-                design.fused = False
+        parts: list[Any] = list(self.equations.parts)
+        if any(part.design.fused for part in parts):
+            for part in parts:
+                part.design = copy.copy(part.design)  # which is that of the caller
+                part.design.fused = False
         else:
             self._of_products = self.dtype
         for group in range(self.n_groups):
