@@ -42,6 +42,13 @@ void to_fixed(const float* numbers, std::size_t count, std::uint16_t* fixed) {
 // rows took 55 ms instead of 27, Zen 5).
 constexpr std::size_t kBelow = kKernelRows * kKernelRows;
 
+// Not inlined: totals that are read piece by piece would lie in memory all the time.
+[[gnu::noinline]] void add_total(double* sums, Vector<float> total) {
+    float numbers[lanes<float>];
+    store(numbers, total);
+    add_widened(sums, numbers);
+}
+
 // A tile times k weights of its rows, and of its columns if there are any: what sum_columns and
 // sum_rows do, of numbers that are in no memory.
 template <int k, bool both>
@@ -75,14 +82,10 @@ void multiply_tile_by(const FixedTile& tile) {
         fixed += kRight<float>;
         weights += k;
     }
-    double* column_sums = tile.column_sums;
-    for (auto& column : totals)
-        for (Vector<float>& total : column) {
-            float numbers[wide];
-            store(numbers, total);
-            add_widened(column_sums, numbers);
-            column_sums += wide;
-        }
+    for (int c = 0; c < k; ++c)
+        for (int v = 0; v < vectors; ++v)
+            add_total(tile.column_sums + static_cast<std::size_t>(c * vectors + v) * wide,
+                      totals[c][v]);
 }
 template <int k>
 void multiply_tile(const FixedTile& tile) {
