@@ -334,9 +334,7 @@ def with_cached_kernel(problem: Problem, hold: bool | str, rough: bool = False) 
     return cached
 
 
-def is_rough_enough(
-    problem: Problem, tol: float, least_alpha: float, margin: float = 2.0
-) -> bool:
+def is_rough_enough(problem: Problem, tol: float, least_alpha: float, margin: float = 2.0) -> bool:
     """Whether a machine's kernel may be rounded to 16 bits between true residuals.
 
     Then the equations of the rounded matrix are positive definite, and a round of iterations with
