@@ -147,7 +147,9 @@ class CosineMap(Endless):
 def check_reach(X: Matrix, limit: float) -> None:
     """Refuse data so large that arguments of cosines overflow, which would make them NaN."""
     values = X.data if is_sparse(X) else X
-    if not values.size:
+    # A sum of squares takes one pass, and is no less than the largest, but for its rounding; it may
+    # overflow to infinity.
+    if not values.size or float(np.vdot(values, values)) ** 0.5 < limit / 2:
         return
     reach = max(float(values.max()), -float(values.min()))
     if reach > limit:
