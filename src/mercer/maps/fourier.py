@@ -20,10 +20,9 @@ from mercer.maps.frequencies import SAMPLINGS, draw
 
 __all__ = ["RandomFourier"]
 
-# Inputs from which products are left to BLAS. In float64 it takes less time than the core with 200
-# and 780 inputs, in float32 more (Zen 4), until the rows that the core works on leave the near
-# caches; and the threads of BLAS, which spin for a while after every product, slow ours down.
-_WIDE = {np.dtype(np.float32): 2048, np.dtype(np.float64): 128}
+# Inputs from which the product takes most of the time, and BLAS as little of it as the core. With
+# fewer inputs the threads of BLAS, which spin for a while after every product, slow ours down.
+_WIDE = 128
 _FEW_DRAWN = 2**17  # numbers of frequencies that are kept beside those of all columns
 # Products for which the core starts no threads: half a millisecond of one of them. A cosine takes
 # as long as _COSINE products.
@@ -202,7 +201,7 @@ class RandomFourier(CosineMap):
 
     def _in_core(self, X: Matrix) -> bool:
         """Whether the core multiplies rows by frequencies, rather than BLAS."""
-        return not sparse.issparse(X) and (self.n_jobs is not None or X.shape[1] < _WIDE[X.dtype])
+        return not sparse.issparse(X) and (self.n_jobs is not None or X.shape[1] < _WIDE)
 
     def _threads_for(self, X: Matrix, n_columns: int) -> int:
         is_little = X.shape[0] * n_columns * (X.shape[1] + _COSINE) < _FEW_PRODUCTS
