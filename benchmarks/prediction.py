@@ -31,13 +31,16 @@ def rows(n: int, d: int, seed: int) -> tuple[NDArray, NDArray]:
     return X, y
 
 
+EXACT_ROWS = 2000  # of the fit of the exact machine
+
+
 def models(n: int, seed: int) -> dict[str, Any]:
     made: dict[str, Any] = {
         "binned": KernelRegressor(n_components=256, n_jobs=1, random_state=seed),
         "fourier": KernelRegressor("fourier", n_components=512, random_state=seed),
         "sparse": SparseKernelRegressor(n_jobs=1, random_state=seed),
         "local": LocalKernelRegressor(n_jobs=1, random_state=seed),
-        "exact, 2000 rows": KernelRegressor("exact"),
+        "exact": KernelRegressor("exact", n_jobs=1),
         "automatic": AutoKernelRegressor(n_jobs=1, random_state=seed),
         "ridge": Ridge(),
     }
@@ -56,6 +59,9 @@ def many_times(call: Callable[[], object]) -> None:
 def options(parser: Any) -> None:
     parser.add_argument("--only", nargs="*", help="kinds of models, such as binned local")
     parser.add_argument("--rows", type=int, default=20_000, help="rows of the fit")
+    parser.add_argument("--exact-rows", type=int, default=EXACT_ROWS, help="of the exact machine")
+    parser.add_argument("--new-rows", type=int, default=100_000, help="rows to predict")
+    parser.add_argument("--dtype", choices=["float32", "float64"], default="float64")
     parser.add_argument("--inputs", type=int, default=10)
     parser.add_argument("--seed", type=int, default=100)
 
@@ -66,7 +72,7 @@ def speed_rows(quick: bool = False) -> Iterator[Row]:
     (X, y), (new, _) = rows(n, 10, 100), rows(n_new, 10, 101)
     kinds = {kind: model for kind, model in models(n, 100).items() if kind != "ridge"}
     for kind, model in kinds.items():
-        count = 2000 if kind.startswith("exact") else n
+        count = EXACT_ROWS if kind == "exact" else n
         model.fit(X[:count], y[:count])
     one = {k: partial(many_times, partial(m.predict, new[:1])) for k, m in kinds.items()}
     for kind, seconds in repeated({k: one[k] for k in GOALS}, repeats).items():
@@ -76,20 +82,22 @@ def speed_rows(quick: bool = False) -> Iterator[Row]:
     theirs = many.pop("XGBoost", ())
     note = "" if theirs else "XGBoost is not installed"
     for kind, seconds in many.items():
-        yield Row(f"prediction of {n_new} rows, {kind}", seconds, "XGBoost", theirs, note=note)
+        name = f"exact, {EXACT_ROWS} rows" if kind == "exact" else kind
+        yield Row(f"prediction of {n_new} rows, {name}", seconds, "XGBoost", theirs, note=note)
 
 
 def main() -> None:
     benchmark = Benchmark("Prediction of one row and of many, one thread.", options)
     chosen = benchmark.options
-    n, n_new = (2000, 5000) if benchmark.quick else (chosen.rows, 100_000)
+    n, n_new = (2000, 5000) if benchmark.quick else (chosen.rows, chosen.new_rows)
     X, y = rows(n, chosen.inputs, chosen.seed)
     new, _ = rows(n_new, chosen.inputs, chosen.seed + 1)
+    X, new = X.astype(chosen.dtype), new.astype(chosen.dtype)
     kinds = models(n, chosen.seed)
     wanted = [*(chosen.only or kinds), "XGBoost", "ridge"]
     fitted = {}
     for kind in kinds.keys() & set(wanted):
-        count = 2000 if kind.startswith("exact") else n
+        count = min(n, chosen.exact_rows) if kind == "exact" else n
         start = time.perf_counter()
         fitted[kind] = kinds[kind].fit(X[:count], y[:count])
         benchmark.keep(f"fit of {kind}", seconds_of_fit=round(time.perf_counter() - start, 3))

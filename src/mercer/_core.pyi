@@ -852,8 +852,9 @@ def predict_leaves(
     Leaves are as in ``solve_leaves``, of the rows of ``landmarks``; coef (len(order), k),
     intercept (leaves, k) and out (n, k) belong to one ridge. ``leaves`` must never fall; a
     row may come several times. Kernels are those of ``kernel_block`` in the dtype of the rows
-    and landmarks, float32 with ``single``, and are multiplied in float64, none is held. False, with ``out`` undefined, if
-    squared distances overflow. The number of threads changes no bit.
+    and landmarks, float32 with ``single``, and are multiplied in float64, none is held.
+    False, with ``out`` undefined, if squared distances overflow. The number of threads
+    changes no bit.
     """
 
 def grow_trees(

@@ -183,6 +183,10 @@ def check_reach(X: Any, limit: float) -> None:
     values = X.data if is_sparse(X) else X
     if not values.size:
         return
+    # A sum of squares takes one pass, and is no less than the largest, but for its rounding; it may
+    # overflow to infinity.
+    if isinstance(values, np.ndarray) and float(np.vdot(values, values)) ** 0.5 < limit / 2:
+        return
     reach = max(float(values.max()), -float(values.min()))
     if reach > limit:
         raise ValueError(

@@ -32,6 +32,23 @@ _FEW_PRODUCTS, _COSINE = 2**24, 16
 _FEW_WEIGHTS = 8
 
 
+class _Drawn:
+    """Frequencies (m, d) and phases (m,), or None for pairs, in the types that were asked for."""
+
+    def __init__(self, frequencies: NDArray[np.float64], phases: NDArray[np.float64] | None):
+        self.frequencies, self.phases = frequencies, phases
+        self._cast: dict[np.dtype, tuple[NDArray, Any, float]] = {}
+
+    def of(self, dtype: np.dtype) -> tuple[NDArray, Any, float]:
+        """Both in a dtype, and the size of the largest frequency, at least 1."""
+        if dtype not in self._cast:
+            frequencies = self.frequencies.astype(dtype, copy=False)
+            phases = None if self.phases is None else self.phases.astype(dtype, copy=False)
+            highest = float(np.abs(frequencies).max(initial=1.0))
+            self._cast[dtype] = frequencies, phases, highest
+        return self._cast[dtype]
+
+
 @documented(COSINES)
 @dataclass(eq=False, repr=False)
 class RandomFourier(CosineMap):
@@ -111,9 +128,9 @@ class RandomFourier(CosineMap):
         keep = available is None or needed <= available / 8
         return self._drawn(np.arange(self._n_streams)) if keep else None
 
-    def _drawn(self, streams: NDArray[np.int64]) -> tuple[NDArray, NDArray | None]:
+    def _drawn(self, streams: NDArray[np.int64]) -> _Drawn:
         phases = None if self._form_ == "pair" else self._phases(streams)
-        return self._frequencies(streams), phases
+        return _Drawn(self._frequencies(streams), phases)
 
     # Features.
 
@@ -122,8 +139,7 @@ class RandomFourier(CosineMap):
         out = np.empty((X.shape[0], self.n_features_out_), dtype=X.dtype)
         kept = self._remember()
         if kept is not None:
-            frequencies, phases = kept
-            self._write(X, frequencies, phases, out)
+            self._write(X, kept, out)
             return out
         for part in row_chunks(self._n_streams, 8.0 * self.n_features_in_):
             drawn = self._drawn(np.arange(part.start, part.stop))
@@ -131,18 +147,17 @@ class RandomFourier(CosineMap):
             width = columns.stop - columns.start
             for rows in row_chunks(X.shape[0], X.dtype.itemsize * width):
                 tile = np.empty((rows.stop - rows.start, width), dtype=X.dtype)
-                self._write(X[rows], *drawn, tile)
+                self._write(X[rows], drawn, tile)
                 out[rows, columns] = tile
         return out
 
     def _product_with(self, X: Matrix, weights: NDArray) -> tuple[NDArray, int]:
         count = int(np.prod(weights.shape[1:]))
         kept = self._remember()
-        suits = self._form_ == "phase" and count <= _FEW_WEIGHTS and self._in_core(X)
-        if kept is None or not suits or self._device_for(X) is not None:
+        suits = count <= _FEW_WEIGHTS and self._in_core(X) and self._device_for(X) is None
+        if kept is None or kept.phases is None or not suits:
             return super()._product_with(X, weights)
-        frequencies, phases = (part.astype(X.dtype, copy=False) for part in kept)
-        self._check_reach(X, frequencies)
+        frequencies, phases = _within_reach(X, kept)
         sums = np.zeros((X.shape[0], count))
         flat = np.ascontiguousarray(weights.reshape(len(weights), count), dtype=np.float64)
         threads = self._threads_for(X, len(frequencies))
@@ -151,10 +166,10 @@ class RandomFourier(CosineMap):
 
     def _features_of(self, X: Matrix, streams: NDArray[np.int64]) -> NDArray:
         out = np.empty((X.shape[0], self._per_stream * len(streams)), dtype=X.dtype)
-        self._write(X, *self._drawn_again(streams), out)
+        self._write(X, self._drawn_again(streams), out)
         return out
 
-    def _drawn_again(self, streams: NDArray[np.int64]) -> tuple[NDArray, NDArray | None]:
+    def _drawn_again(self, streams: NDArray[np.int64]) -> _Drawn:
         """``_drawn(streams)``, of few ones drawn once: a row takes less time than they do."""
         if streams.size * self.n_features_in_ > _FEW_DRAWN:
             return self._drawn(streams)
@@ -162,13 +177,10 @@ class RandomFourier(CosineMap):
         description = *settings, self.n_features_in_, streams.tobytes()
         return self._remembered(description, lambda: self._drawn(streams), "few")
 
-    def _write(self, X: Matrix, frequencies: NDArray, phases: NDArray | None, out: NDArray) -> None:
+    def _write(self, X: Matrix, drawn: _Drawn, out: NDArray) -> None:
         """Write the features of these frequencies into ``out``: pairs if there are no phases."""
         amplitude, threads = self._amplitude, self._threads_for(X, out.shape[1])
-        frequencies = frequencies.astype(X.dtype, copy=False)
-        self._check_reach(X, frequencies)
-        if phases is not None:
-            phases = phases.astype(X.dtype, copy=False)
+        frequencies, phases = _within_reach(X, drawn)
         is_sparse = sparse.issparse(X)
         if self._in_core(X):
             if phases is None:
@@ -195,9 +207,10 @@ class RandomFourier(CosineMap):
         is_little = X.shape[0] * n_columns * (X.shape[1] + _COSINE) < _FEW_PRODUCTS
         return 1 if is_little else n_threads(self.n_jobs)
 
-    @staticmethod
-    def _check_reach(X: Matrix, frequencies: NDArray) -> None:
-        """``check_reach`` for these frequencies, of the dtype of X."""
-        if frequencies.size:
-            highest = max(float(frequencies.max()), -float(frequencies.min()), 1.0)
-            check_reach(X, float(np.finfo(X.dtype).max) / X.shape[1] / highest)
+
+def _within_reach(X: Matrix, drawn: _Drawn) -> tuple[NDArray, Any]:
+    """Frequencies and phases in the dtype of X; a ValueError if products with X overflow."""
+    frequencies, phases, highest = drawn.of(X.dtype)
+    if frequencies.size:
+        check_reach(X, float(np.finfo(X.dtype).max) / X.shape[1] / highest)
+    return frequencies, phases
