@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mercer._array import available_memory
@@ -129,8 +131,9 @@ def _has_ridge(problem: Problem) -> bool:
     """Whether iterations for the machine of all rows are few; a device factorises quickly."""
     if problem.device is not None:
         return False
-    ridge = problem.design.shape[0] * problem.penalty.alpha
-    return bool(ridge >= _LEAST_RIDGE * np.mean(problem.design.diagonal()))
+    kernel: Any = problem.design
+    ridge = kernel.shape[0] * problem.penalty.alpha
+    return bool(ridge >= _LEAST_RIDGE * np.mean(kernel.diagonal()))
 
 
 def _fits(n_bytes: int) -> bool:
