@@ -4,16 +4,22 @@ Errors of products K v are relative to float64, of 512 rows and a random v. Thos
 bfloat16 are what rounding of entries alone gives, with exact sums: such matrices would hold whole
 rows, in half the memory of float32. Fits are conjugate gradients to the tolerance, whose residual
 is computed afresh in float64, with n·alpha = 0.01 and the default preconditioner.
+
+With ``--landmarks p`` alone the span of p landmarks of 3 p rows is fitted instead, from rows in
+float32 and float64: seconds, memory in units of p² bytes, and how far F is above its minimum.
 """
 
 from __future__ import annotations
 
+import argparse
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from _side_by_side import Benchmark, Row, measure, repeated, table
 from mercer.datasets import load
@@ -22,12 +28,13 @@ from mercer.kernels import Gaussian, Kernel, Laplacian
 from mercer.losses import Squared
 from mercer.penalties import RKHSNorm
 from mercer.problem import Problem
-from mercer.solvers import ConjugateGradient
+from mercer.solvers import Cholesky, ConjugateGradient
 
 KERNELS = {"gaussian": Gaussian, "laplacian": Laplacian}
 N_ROWS = {"quick": 4000, "full": 20_000}
 SAMPLE = 512
 _RIDGE = 0.01  # n·alpha
+LARGEST_DIRECT = 4000  # landmarks up to which the minimum is computed
 
 
 def rows_of(name: str, n: int, seed: int) -> tuple[NDArray, NDArray]:
@@ -81,6 +88,39 @@ def fit(
     return seconds, result.n_iter, float(np.linalg.norm(left) / np.linalg.norm(y))
 
 
+def landmark_row(X: NDArray, y: NDArray, kernel: Kernel, p: int, dtype: str, hold: bool) -> dict:
+    """A fit in the span of the first p rows, by conjugate gradients to a residual of 1e-3."""
+    problems = []
+    for each in (dtype, "float64"):
+        Z = X.astype(each)
+        design = KernelColumns(Z, kernel, landmarks=Z[:p], n_jobs=1)
+        norm = RKHSNorm(1e-6, design.landmark_design())
+        problems.append(Problem(design, y.astype(each), Squared(), norm))
+    tracemalloc.start()
+    start = time.perf_counter()
+    result = ConjugateGradient(tol=1e-3, hold=hold).solve(problems[0])
+    seconds = time.perf_counter() - start
+    peak = tracemalloc.get_traced_memory()[1] / p**2
+    tracemalloc.stop()
+    entries = {"fit": f"{p} landmarks, {dtype}, {'held' if hold else 'made anew'}"}
+    entries |= {"seconds": f"{seconds:.2f}", "iterations": str(result.n_iter)}
+    entries["memory / p^2"] = f"{peak:.1f}"
+    if p <= LARGEST_DIRECT:
+        least = problems[1].value(Cholesky().solve(problems[1]).coef)
+        value = problems[1].value(result.coef.astype(np.float64))
+        entries["F above its minimum"] = f"{value / least - 1:.1e}"
+    return entries
+
+
+def landmarks(options: argparse.Namespace) -> str:
+    """Fits from both types of rows, with matrices made anew and held."""
+    X, y = rows_of(options.data, 3 * options.landmarks, options.seed)
+    kernel = Gaussian(options.gamma or 1.0 / X.shape[1])
+    cases = ((dtype, hold) for dtype in ("float32", "float64") for hold in (False, True))
+    with threadpool_limits(options.jobs):
+        return table(landmark_row(X, y, kernel, options.landmarks, *case) for case in cases)
+
+
 def speed_rows(quick: bool = False) -> Iterator[Row]:
     """Lines of the speed table."""
     n, data = (500 if quick else 10_000), "covtype-sample"
@@ -104,9 +144,15 @@ def main() -> None:
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--jobs", type=int, default=1)
         parser.add_argument("--tol", type=float, nargs="+", default=[1e-3])
+        parser.add_argument("--landmarks", type=int)
+        parser.add_argument("--gamma", type=float, help="1 / inputs by default")
 
     benchmark = Benchmark(__doc__.splitlines()[0], arguments)
     options = benchmark.options
+    if options.landmarks:
+        benchmark.write(landmarks(options))
+        benchmark.finish()
+        return
     X, y = rows_of(options.data, N_ROWS["quick" if benchmark.quick else "full"], options.seed)
     n, d = X.shape
     v = np.random.default_rng(options.seed).normal(size=n).astype(np.float32)

@@ -1,5 +1,6 @@
 """Laws of preconditioned conjugate gradients for kernel machines."""
 
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -416,6 +417,18 @@ def test_landmarks_that_cannot_be_told_apart_keep_no_third_factor(gamma, rng):
         A = F.T @ (rows @ rows.T / p + alpha * np.eye(r)) @ F
         np.testing.assert_allclose(A @ inverse[few, column], v[few, column], atol=1e-3)
         assert not inverse[order[r:], column].any()
+
+
+def test_landmarks_take_the_memory_of_two_factors_and_a_few_strips():
+    p = 1500
+    matrix = KernelColumns(np.linspace(0, p / 3, p)[:, None], Gaussian(1.0)).held()
+    tracemalloc.start()
+    try:
+        Restricted(matrix, 0.0, False, np.float32)(np.ones((p, 1)), np.array([1e-3]))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 22 * p**2
 
 
 def test_the_norm_of_float32_columns_is_a_norm(rng):
