@@ -105,22 +105,20 @@ using FixedLoop = void (*)(const FixedTile& tile);
 
 // Products of Laplacian kernels, made from exponentials of the rows (laplacian_tile.hpp), and
 // weights. There may be more rows on the left than are meant, with weights of 0.
-template <class T>
 struct LaplacianTile {
-    const T *left, *right;  // packed in panels
+    const double *left, *right;  // packed in panels
     std::size_t depth, rows, k;
-    const T* weights;  // (rows, k)
-    double* sums;      // (k, right_width)
+    const double* weights;  // (rows, k)
+    double* sums;           // (k, right_width)
 };
-template <class T>
 struct LaplacianLoops {
     std::size_t left_width, right_width;
     // `count` rows of length d, count at most `width`, as d groups of `width` numbers exp(-t), t
     // being centred and scaled; and exp of the sum of t of every row (width)
-    void (*pack)(const T* rows, std::size_t count, std::size_t d, std::size_t width,
-                 const double* centre, const double* scale, T* panel, T* inverses);
+    void (*pack)(const double* rows, std::size_t count, std::size_t d, std::size_t width,
+                 const double* centre, const double* scale, double* panel, double* inverses);
     // sums += weights' * kernel, of which factors that a row on either side has are left out
-    void (*tile)(const LaplacianTile<T>& tile);
+    void (*tile)(const LaplacianTile& tile);
 };
 
 // Part of a float32 matrix that is held, weights of type T and what becomes of their product.
@@ -186,15 +184,7 @@ struct KernelTables {
         else
             return product_f64;
     }
-    LaplacianLoops<float> laplacian_f32;
-    LaplacianLoops<double> laplacian_f64;
-    template <class T>
-    const LaplacianLoops<T>& laplacian() const {
-        if constexpr (sizeof(T) == 4)
-            return laplacian_f32;
-        else
-            return laplacian_f64;
-    }
+    LaplacianLoops laplacian;
     // numbers in [0, 1] as 16-bit numbers of 65535ths, for whole vectors
     void (*to_fixed)(const float* numbers, std::size_t count, std::uint16_t* fixed);
     FixedLoop fixed[kFixedWeights];                      // for 1, 2, ... weights

@@ -123,8 +123,8 @@ bool kernel_product(const ProductWork<In, S>& work, Accuracy accuracy, int n_thr
     const KernelWork<In>& kernel = work.kernel;
     if (kernel.n == 0 || kernel.m == 0 || work.k == 0) return true;
     if (kernel.n * kernel.m * (kernel.d + work.k + 20) < 5 * kWorthThreads) n_threads = 1;
-    const bool one_way = !work.symmetric && !work.point_weights;
     if constexpr (sizeof(In) == 8) {
+        const bool one_way = !work.symmetric && !work.point_weights;
         if (one_way && suits_exponentials(kernel, n_threads)) {
             add_laplacians(kernel, work.weights, work.k, work.points, n_threads);
             return true;
@@ -143,11 +143,6 @@ bool kernel_product(const ProductWork<In, S>& work, Accuracy accuracy, int n_thr
         ProductWork<In, S> of_few = work;
         if (accuracy == Accuracy::single) of_few.kernel = with_few_inputs(kernel, usual);
         of_few.kernel.differences = arithmetic == Arithmetic::differences;
-        if (one_way && accuracy == Accuracy::single &&
-            suits_exponentials(of_few.kernel, n_threads)) {
-            add_laplacians(of_few.kernel, work.weights, work.k, work.points, n_threads);
-            return true;
-        }
         return multiply(tables.f32, *products, of_few, n_threads);
     }
 }

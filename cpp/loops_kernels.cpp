@@ -17,9 +17,6 @@ namespace {
 template <class T, class In>
 constexpr KernelLoops<T, In> kernels = {kLeft, kRight<T>, pack_raw<T, In>, pack_centred<T, In>,
                                         kernel_tile<T, In>};
-template <class T>
-constexpr LaplacianLoops<T> laplacians = {kLeft, kRight<T>, pack_exponentials<T>,
-                                          laplacian_tile<T>};
 
 }  // namespace
 
@@ -33,8 +30,7 @@ const KernelTables MERCER_JOIN(kernels_loops_, MERCER_LEVEL) = {
     products<float, float>,
     products<float, double>,
     products<double, double>,
-    laplacians<float>,
-    laplacians<double>,
+    {kLeft, kRight<double>, pack_exponentials, laplacian_tile},
     to_fixed,
     {multiply_tile<1>, multiply_tile<2>, multiply_tile<3>, multiply_tile<4>},
     multiply_rows<double>,
