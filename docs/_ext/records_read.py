@@ -134,10 +134,11 @@ def speed_summary() -> str:
     if not aimed:
         return "No run of the speed table is stored yet."
     reached = sum(row["ratio"] >= row["target"] for row in aimed)
-    dates = sorted(row["date"][:10] for row in rows)
+    dates = sorted({row["date"][:10] for row in rows})
+    when = f"{dates[0]} to {dates[-1]}" if len(dates) > 1 else dates[0]
     versions = dict(sorted(rows[-1]["versions"].items()))
     return (
-        f"{len(rows)} rows of {dates[0]} to {dates[-1]}; {reached} of {len(aimed)} reach their "
+        f"{len(rows)} rows of {when}; {reached} of {len(aimed)} reach their "
         f"targets. {rows[-1]['machine']}, {rows[-1]['cores']} cores, "
         f"{rows[-1]['instruction_set']}; "
         + ", ".join(f"{name} {version}" for name, version in versions.items())
