@@ -38,12 +38,12 @@ class RecordSpeed(Directive):
         lines = [records_read.speed_summary()]
         for part in dict.fromkeys(row["part"] for row in records_read.speed_rows()):
             lines += ["", f"``benchmarks/{part}.py``", ""]
-            lines += _table(*records_read.speed_table(part))
+            lines += _table(*records_read.speed_table(part), "record speed")
         return _parsed(self, lines)
 
 
-def _table(header: list[str], body: list[list[str]]) -> list[str]:
-    lines = [".. list-table::", "   :header-rows: 1", "   :class: record", ""]
+def _table(header: list[str], body: list[list[str]], classes: str = "record") -> list[str]:
+    lines = [".. list-table::", "   :header-rows: 1", f"   :class: {classes}", ""]
     for row in [header, *body]:
         lines += [f"   {'* -' if not place else '  -'} {cell}" for place, cell in enumerate(row)]
     return lines
