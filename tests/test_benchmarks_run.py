@@ -114,7 +114,7 @@ def test_the_site_shows_the_last_quiet_row(runner, stored_line, tmp_path, monkey
         ["work", "1", "500 ms", "peer, 2 s", "**4×**", "2×"],
         ["another", "1", "1 s", "who is not installed, –", "–", "2×"],
     ]
-    assert read.speed_summary().startswith("2 rows of 2026-01-01 to 2026-01-01; 1 of 1 reach")
+    assert read.speed_summary().startswith("2 rows of 2026-01-01; 1 of 1 reach")
 
 
 def test_an_interrupted_run_keeps_its_rows(runner, tmp_path, monkeypatch, capsys):
