@@ -1,6 +1,7 @@
 """Weighted random binning and its kernel: bins with faded edges (T-F1w)."""
 
 import pickle
+import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -295,5 +296,8 @@ def test_faded_edges_deserve_one_word_however_many_gammas_are_tried():
 
 
 def test_faded_edges_on_few_inputs_and_plain_bins_do_not():
-    RandomBinning(Smooth(), n_components=4, random_state=0).fit(data(30, 20))
-    RandomBinning(Laplacian(), n_components=4, random_state=0).fit(data(30, 200))
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        RandomBinning(Smooth(), n_components=4, random_state=0).fit(data(30, 20))
+        RandomBinning(Laplacian(), n_components=4, random_state=0).fit(data(30, 200))
+    assert not told

@@ -72,7 +72,7 @@ SOLVERS: dict[str, type[Solver]] = {
 
 _DIRECT_SIDE = 4000  # largest matrix to factorise unasked: seconds, and 128 MB
 _ALL_ROWS = 8000  # the same for the kernel matrix of all rows, which is made but once
-# Iterations take less time than the factor beyond so many rows (a tenth of it at 4000, a fiftieth
+# Iterations take less time than the factor beyond so many rows (a seventh of it at 4000, a fiftieth
 # at 8000), unless the ridge is below this share of the kernel's diagonal.
 _FEW_ROWS, _LEAST_RIDGE = 2000, 1e-4
 _SMALL = 2**22  # entries below which any design is as good as dense
