@@ -68,11 +68,17 @@ class Dictionary {
 
   private:
     static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
+    static constexpr std::size_t kFewKeys = 12;  // find_home looks up 64 together, or as if
 
     // Writes the numbers of the keys at home and calls f(key, code) for all others, in order. By
     // pieces that are short while there are few keys to find.
     template <class Code, class F>
     void for_each_away(std::span<const std::uint64_t> keys, Code* codes, F f) const {
+        if (keys.size() < kFewKeys) {
+            for (std::size_t i = 0; i < keys.size(); ++i)
+                if (!at_home(keys[i], codes[i])) f(keys[i], codes[i]);
+            return;
+        }
         constexpr std::size_t most = 1024;
         std::uint16_t away[most];
         for (std::size_t start = 0, piece; start < keys.size(); start += piece) {
@@ -83,6 +89,15 @@ class Dictionary {
                 part.data(), part.size(), slots_.data(), bits_, codes + start, away);
             for (std::size_t i = 0; i < count; ++i) f(part[away[i]], codes[start + away[i]]);
         }
+    }
+
+    // Writes the number of a key that sits at home; see find_home.
+    template <class Code>
+    bool at_home(std::uint64_t key, Code& code) const {
+        const std::uint64_t hash = hash_of_key(key);
+        const std::uint64_t number = (slots_[home(hash)] ^ hash << bits_) - 1;
+        code = static_cast<Code>(number);
+        return number < displaced();
     }
 
     std::size_t home(std::uint64_t hash) const {
