@@ -22,6 +22,7 @@ from mercer import (
 )
 from mercer._validation import is_plain
 from mercer.designs.local import FEW_ROWS
+from mercer.estimators.few_rows import responses_of_few
 from mercer.estimators.preprocessing import Preprocessing
 
 MODELS = {
@@ -246,3 +247,138 @@ def test_snapshots_keep_no_model_and_enter_no_file():
     model.predict(X)
     del model, copies
     assert len(_state._snapshots) < before
+
+
+# --- few rows take a short way, whose numbers are those of the long one --------------------------
+
+LONG = {"compact"}  # what is folded is made again for every call
+
+
+def ready(name, dtype=np.float64):
+    """A model that has predicted: what it remembers is drawn, and its state was checked."""
+    model, (X, _) = fitted(name, dtype), data(dtype)
+    for _ in range(3):
+        answers(model, X[:2])
+    return model, X
+
+
+def on_the_long_way(model, X):
+    return model._responses_of(model._checked(X))
+
+
+@pytest.mark.parametrize("of_rows", [np.float32, np.float64])
+@pytest.mark.parametrize("of_fit", [np.float32, np.float64])
+@pytest.mark.parametrize("name", MODELS)
+def test_both_ways_lead_to_the_same_bits(name, of_fit, of_rows):
+    model, X = ready(name, of_fit)
+    for n in (1, 2, 15, len(X)):
+        few = X[:n].astype(of_rows)
+        responses = responses_of_few(model, few)
+        if name in LONG:
+            assert responses is None
+            continue
+        expected = on_the_long_way(model, few)
+        assert responses.dtype == expected.dtype == of_rows
+        np.testing.assert_array_equal(responses, expected)
+        np.testing.assert_array_equal(answers(model, few), expected)
+
+
+@pytest.mark.parametrize("form", ["phase", "pair"])
+def test_both_ways_agree_for_wide_rows_and_many_outputs(form):
+    X = np.random.default_rng(0).normal(size=(60, 150))
+    y = np.column_stack([X[:, j] for j in range(12)])
+    map_ = maps.RandomFourier(n_components=20, form=form, random_state=0)
+    for targets in (y, y[:, 0]):
+        model = KernelRegressor(map_).fit(X, targets)
+        for _ in range(3):
+            predicted = model.predict(X[:3])
+        np.testing.assert_array_equal(responses_of_few(model, X[:3]), predicted)
+        np.testing.assert_array_equal(on_the_long_way(model, X[:3]), predicted)
+
+
+def test_the_short_way_is_for_plain_rows():
+    model, X = ready("binned")
+    assert responses_of_few(model, X[:1]) is not None
+    for odd in (
+        X[:1].tolist(),
+        pd.DataFrame(X[:1]),
+        sparse.csr_array(X[:1]),
+        np.asfortranarray(X[:2]),
+        X[:1].astype(">f8"),
+        X[:1, :2],
+        X[:0],
+        X[0],
+        np.full((1, 3), np.nan),
+        np.array([[1e308, -1e308, 0.0]]),
+        np.ma.masked_array(X[:1]),
+        np.repeat(X, 200, axis=0),
+    ):
+        assert responses_of_few(model, odd) is None
+
+
+def test_settings_lead_to_the_long_way():
+    model, X = ready("binned")
+    expected = model.predict(X[:1])
+    with mercer.config_context(max_memory="1GB"):
+        assert responses_of_few(model, X[:1]) is None
+        np.testing.assert_array_equal(model.predict(X[:1]), expected)
+    model.set_params(device="cuda")  # which is the processor where there is none
+    for _ in range(3):
+        assert responses_of_few(model, X[:1]) is None
+        np.testing.assert_array_equal(model.predict(X[:1]), expected)
+    model.set_params(device="cpu")
+    model.predict(X[:1])
+    np.testing.assert_array_equal(responses_of_few(model, X[:1]), expected)
+
+
+def test_columns_with_names_lead_to_the_long_way():
+    X, y = data()
+    frame = pd.DataFrame(X).add_prefix("x")
+    model = KernelRegressor(n_components=4, random_state=0).fit(frame, y)
+    for _ in range(3):
+        model.predict(frame[:1])
+    assert responses_of_few(model, X[:1]) is None
+
+
+def test_a_model_that_was_changed_is_looked_at_again():
+    model, X = ready("binned")
+    before = model.predict(X[:5])
+    model.map_coef_ = 2.0 * model.map_coef_
+    assert responses_of_few(model, X[:5]) is None
+    after = model.predict(X[:5])
+    np.testing.assert_allclose(after - model.intercept_, 2 * (before - model.intercept_))
+    np.testing.assert_array_equal(model.predict(X[:5]), after)
+
+
+@pytest.mark.parametrize("name", ["binned", "fourier", "exact", "local"])
+def test_numbers_that_are_written_into_a_model_are_heeded(name):
+    model, X = ready(name)
+    before = model.predict(X[:5]) - model.intercept_
+    model.map_coef_ *= 2.0
+    for _ in range(3):
+        np.testing.assert_allclose(model.predict(X[:5]) - model.intercept_, 2 * before)
+
+
+def test_rows_that_are_large_when_scaled_are_for_validation():
+    X, y = data()
+    model = KernelRegressor("fourier", n_components=8, random_state=0).fit(1e-100 * X, y)
+    model.predict(1e-100 * X[:1])
+    large = np.full((1, 3), 1e150)
+    assert is_plain(large, model)
+    assert responses_of_few(model, large) is None
+    assert np.isfinite(model.predict(large)).all()
+
+
+def test_both_ways_warn_of_rows_that_are_far_from_all_others():
+    model, X = ready("binned")
+    far = 100.0 + X[:2]
+    for predict in (on_the_long_way, responses_of_few):
+        with pytest.warns(UserWarning, match="of the bins of these rows were not met at fit"):
+            predict(model, far)
+
+
+def test_the_mean_row_of_landmarks_is_found_once(monkeypatch):
+    model, X = ready("exact", np.float32)
+    expected = on_the_long_way(model, X[:1])
+    monkeypatch.setattr("mercer.designs.kernel.centre_of_rows", None)
+    np.testing.assert_array_equal(model.predict(X[:1]), expected)

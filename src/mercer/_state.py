@@ -64,12 +64,15 @@ class Checked(AnyArrays, Linked):
         """Refuse fitted attributes that are not what a fit leaves."""
         raise NotImplementedError
 
+    def _seen(self) -> Snapshot | None:
+        """The state at the last check, if it is that of now."""
+        seen = _snapshots.get(self)
+        return seen if seen is not None and seen.is_of(self) else None
+
     def _check_fitted(self) -> None:
         """Refuse what is not fitted, or was changed since."""
-        if self._is_remembered:
-            seen = _snapshots.get(self)
-            if seen is not None and seen.is_of(self):
-                return
+        if self._is_remembered and self._seen() is not None:
+            return
         check_is_fitted(self, self._fitted_by)
         self._check_state()
         if self._is_remembered:
@@ -98,9 +101,11 @@ class Snapshot:
     """The attributes of an object, those of the objects among them, and the bytes of small arrays.
 
     Settings and lists are taken for what they are, not for their parts, which no check reads.
+    ``made`` is for what others derive from this state, and is forgotten with it.
     """
 
     def __init__(self, owner: Any):
+        self.made: dict[str, Any] = {}
         # The owner itself is left out: what is kept for an object must not keep it.
         self._parts: list[tuple[Any, list[str], list[Any]]] = []
         self._arrays: list[tuple[Any, ...]] = []

@@ -17,7 +17,7 @@ from mercer.auto.base import AutoKernelMachine, counted_rows
 from mercer.auto.calibration import Conformal, Probabilities
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.intervals import MOST_ROWS, HeldErrors, Spread, checked_quantiles
-from mercer.auto.means import MeanClassifier, MeanRegressor
+from mercer.auto.means import MeanClassifier, MeanRegressor, answer
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor
 from mercer.estimators import (
@@ -171,7 +171,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
                     "fit it again."
                 )
             return self._at_scores(X, self.spread_.quantiles(levels))
-        predicted = self.best_estimator_.predict(checked_table(self, X, reset=False))
+        predicted = answer(self.best_estimator_, "predict", checked_table(self, X, reset=False))
         return predicted.astype(np.float64, copy=False)
 
     def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray:
@@ -393,7 +393,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         ndarray of shape (n_samples,) or (n_samples, n_classes)
         """
         self._check_fitted()
-        return self.best_estimator_.decision_function(checked_table(self, X, reset=False))
+        X = checked_table(self, X, reset=False)
+        return answer(self.best_estimator_, "decision_function", X)
 
     def predict(self, X: Any) -> NDArray:
         """Predicted labels.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
 from mercer._state import Checked, State, is_finite
+from mercer.auto.means import answer
 
 __all__ = ["LogShift", "LogTargetRegressor", "log_shift", "smeared"]
 
@@ -156,7 +157,9 @@ class LogTargetRegressor(Checked, RegressorMixin, BaseEstimator):
         ndarray of shape (n,)
         """
         self._check_fitted()
-        return smeared(self.shift_, self.regressor_.predict(X), np.asarray(self._residuals_))
+        return smeared(
+            self.shift_, answer(self.regressor_, "predict", X), np.asarray(self._residuals_)
+        )
 
     def _check_state(self) -> None:
         state = State(self)

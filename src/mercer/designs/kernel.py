@@ -34,7 +34,7 @@ from mercer.designs.kernel_rows import (
     worth_filling,
 )
 from mercer.kernels import Kernel, Linear, NGram
-from mercer.kernels.distances import add_products, fill
+from mercer.kernels.distances import add_products, centre_of_rows, fill
 
 __all__ = ["KernelColumns", "KernelMatrix", "column_numbers"]
 
@@ -135,7 +135,12 @@ class KernelColumns(Design):
         if landmarks is not None:
             right = alike(kernel_rows(landmarks, None, self.dtype), left)
         self._core = in_core(kernel, right)
+        self._centres: dict[tuple[int, int], NDArray[np.float64]] = {}
         self._link(left, right)
+
+    def of_rows(self, X: NDArray) -> KernelColumns:
+        """The kernel of other dense rows, against the same landmarks, which are looked at once."""
+        return self._of(kernel_rows(X, None, self.dtype), self._right)
 
     def _link(self, left: PreparedRows, right: PreparedRows) -> None:
         """Take these rows and landmarks."""
@@ -147,6 +152,7 @@ class KernelColumns(Design):
         other = object.__new__(KernelColumns)
         kept = ("kernel", "dtype", "n_threads", "_function", "_core")
         other.__dict__.update({name: getattr(self, name) for name in kept})
+        other._centres = self._centres if right is self._right else {}
         other._link(left, right)
         return other
 
@@ -200,9 +206,14 @@ class KernelColumns(Design):
             same = both_ways and rows == columns
             x, y = points[rows], None if same else landmarks[columns]
             v, other = (w[rows], total[columns]) if both_ways and not same else (None, None)
-            add_products(
-                total[rows], name, x, y, scale, parameter, w[columns], v, other, self.n_threads
-            )
+            given = (total[rows], name, x, y, scale, parameter, w[columns], v, other)
+            centre = None
+            if landmarks is self._right and not self.symmetric:  # in the same spans every time
+                span = columns.start, columns.stop
+                if span not in self._centres:
+                    self._centres[span] = centre_of_rows(y)
+                centre = self._centres[span]
+            add_products(*given, self.n_threads, centre)
         return total
 
     def column_sqnorms(self, weights: NDArray | None = None) -> NDArray[np.float64]:

@@ -22,6 +22,7 @@ from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, float_type, is_plain
 from mercer.estimators.device import on_device, on_device_if_there
+from mercer.estimators.few_rows import responses_of_few
 from mercer.estimators.inputs import float_types, numbers
 from mercer.estimators.preprocessing import Preprocessing, Rows, Scaler
 from mercer.estimators.state import check_coefficients, check_map
@@ -233,7 +234,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         """``z(x)ᵀw + b`` for every row, of shape (n,) or (n, k), where the rows are."""
         if isinstance(X, DeviceArray):
             return device_responses(self, X)
-        return self._responses_of(self._checked(X))
+        responses = responses_of_few(self, X)
+        return self._responses_of(self._checked(X)) if responses is None else responses
 
     def _responses_of(self, X: Any) -> NDArray:
         """The same of rows that are checked, which may be prepared when they are read."""

@@ -160,9 +160,9 @@ class Preprocessing:
                 f"a scaled copy of {X.shape[0]} rows of {X.shape[1]} inputs",
                 "scale the data beforehand and say scale=False",
             )
-        return self._scaled(X)
+        return self.scaled_few(X)
 
-    def _scaled(self, X: Matrix) -> Matrix:
+    def scaled_few(self, X: Matrix) -> Matrix:
         """What the scaler makes of checked rows, without its checks, which take longer."""
         scaler = self.scaler
         if not (isinstance(scaler, StandardScaler) and isinstance(X, np.ndarray)):
@@ -176,7 +176,7 @@ class Preprocessing:
         if not is_large(X):
             return self.scaled(X)
         rows = X if isinstance(X, PreparedRows) else PreparedRows(X)
-        return rows if self.scaler is None else rows.then(self._scaled)
+        return rows if self.scaler is None else rows.then(self.scaled_few)
 
     def wide_design(self, X: Data) -> Design:
         """The design of rows in float64; a MemoryError if the rows do not fit."""

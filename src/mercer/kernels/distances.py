@@ -85,6 +85,13 @@ def distances(metric: str, x: Matrix, y: Matrix) -> NDArray[np.float64]:
     return np.sqrt(of_metric, out=of_metric) if metric == "euclidean" else of_metric
 
 
+def centre_of_rows(X: NDArray) -> NDArray[np.float64]:
+    """The mean row (d,), from which the core measures: differences of rows round less from it."""
+    with np.errstate(over="ignore"):
+        centre: NDArray[np.float64] = X.mean(axis=0, dtype=np.float64)
+    return centre
+
+
 def fill(
     out: NDArray,
     name: str,
@@ -103,8 +110,7 @@ def fill(
     in float32 below 1e-6, or with ``single`` below 2e-5, which takes less time. ValueError if
     squared distances overflow.
     """
-    with np.errstate(over="ignore"):
-        centre, threads = Y.mean(axis=0, dtype=np.float64), n_threads(n_jobs)
+    centre, threads = centre_of_rows(Y), n_threads(n_jobs)
     Y = np.ascontiguousarray(Y, dtype=out.dtype)
     for rows in row_chunks(X.shape[0], 8.0 * X.shape[1]):
         x = np.ascontiguousarray(X[rows], dtype=out.dtype)
@@ -123,16 +129,18 @@ def add_products(
     v: NDArray | None = None,
     sums_of_y: NDArray[np.float64] | None = None,
     n_jobs: int | None = None,
+    centre: NDArray[np.float64] | None = None,
 ) -> None:
     """``sums += k(X, Y) @ w``, the kernel matrix being made tile by tile and forgotten.
 
     Arguments are those of ``fill``, float32 data being worked on as with ``single``. Y None means
     X: every pair of rows is then made once. Weights ``w`` (m, q) have the dtype of the rows or
     float64, which costs more and loses nothing. With ``v`` (n, q), ``sums_of_y += k(Y, X) @ v`` is
-    made of the same tiles. The same number of threads gives the same numbers.
+    made of the same tiles. The same number of threads gives the same numbers. ``centre`` is
+    ``centre_of_rows`` of Y, or of X, where it is known.
     """
-    with np.errstate(over="ignore"):
-        centre = (X if Y is None else Y).mean(axis=0, dtype=np.float64)
+    if centre is None:
+        centre = centre_of_rows(X if Y is None else Y)
     if not _core.kernel_product(
         name, X, Y, centre, scale, parameter, w, sums, v, sums_of_y, n_threads(n_jobs), True
     ):
@@ -151,9 +159,7 @@ def fill_fixed(
 
     ``out`` has ``_core.fixed_kernel_size(n)`` entries; other arguments are those of ``fill``.
     """
-    with np.errstate(over="ignore"):
-        centre = X.mean(axis=0, dtype=np.float64)
-    if not _core.fixed_kernel(name, X, centre, scale, parameter, out, n_threads(n_jobs)):
+    if not _core.fixed_kernel(name, X, centre_of_rows(X), scale, parameter, out, n_threads(n_jobs)):
         raise ValueError(_TOO_LARGE)
 
 

@@ -187,7 +187,8 @@ def takes_text(feature_map: Any, kernel: Any = None) -> bool:
     >>> maps.takes_text("ngrams"), maps.takes_text("nystroem"), maps.takes_text("nystroem", "ngram")
     (True, False, True)
     """
+    is_new = isinstance(feature_map, FeatureMap) and "kernel_" not in vars(feature_map)
     try:
-        return get(feature_map, kernel).takes_text
+        return (feature_map if is_new and kernel is None else get(feature_map, kernel)).takes_text
     except (TypeError, ValueError):
         return False

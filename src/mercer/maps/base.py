@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -270,6 +271,16 @@ class FeatureMap(CheckedOnDevice, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """``z(X) @ weights`` and the number of missing features."""
         design = self._design(X)
         return design.matvec(weights), design.n_missing
+
+    def _product_of_few(
+        self, dtype: np.dtype, weights: NDArray
+    ) -> Callable[[NDArray], tuple[NDArray, int]]:
+        """``_product_with`` these weights, of few rows of that type, on the processor.
+
+        For as long as the map is not changed: what does not depend on rows may be found here. The
+        numbers are those of ``_product_with``, bit for bit.
+        """
+        return partial(self._product_with, weights=weights)
 
     def _fit_design(self, X: Data) -> Design:
         self._fit(X)

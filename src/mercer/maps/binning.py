@@ -201,6 +201,21 @@ class RandomBinning(RandomGrids):
         out *= self._value
         return out, n_unseen
 
+    def _product_of_few(self, dtype, weights):
+        at_once = self._n_grids <= self._grids_at_once
+        as_it_is = weights.dtype == dtype and weights.flags.c_contiguous
+        if self.kernel_.taper or self._is_hashed or not (at_once and as_it_is):
+            return super()._product_of_few(dtype, weights)
+        add, grids, value = self._table.add_matvec, self._parameters(0, self._n_grids), self._value
+
+        def product(X: NDArray) -> tuple[NDArray, int]:
+            out = np.zeros((len(X), *weights.shape[1:]), dtype)
+            n_unseen = add(0, X, *grids, weights, out, self._threads(self._n_grids * out.size))
+            out *= value
+            return out, n_unseen
+
+        return product
+
     def _device_for(self, X):
         return None if self.kernel_.taper or is_sparse(X) else device_in_force()
 

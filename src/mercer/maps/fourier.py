@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -152,17 +155,42 @@ class RandomFourier(CosineMap):
         return out
 
     def _product_with(self, X: Matrix, weights: NDArray) -> tuple[NDArray, int]:
-        count = int(np.prod(weights.shape[1:]))
         kept = self._remember()
-        suits = count <= _FEW_WEIGHTS and self._in_core(X) and self._device_for(X) is None
-        if kept is None or kept.phases is None or not suits:
+        suits = self._in_core(X) and self._device_for(X) is None
+        if not suits or not _suit_core(kept, weights):
             return super()._product_with(X, weights)
+        return self._product_of(kept, self._amplitude, weights, X)
+
+    def _product_of(
+        self, kept: _Drawn, amplitude: float, weights: NDArray, X: NDArray
+    ) -> tuple[NDArray, int]:
+        """The same by the core, with what all columns need."""
         frequencies, phases = _within_reach(X, kept)
-        sums = np.zeros((X.shape[0], count))
-        flat = np.ascontiguousarray(weights.reshape(len(weights), count), dtype=np.float64)
+        sums = np.zeros((len(X), math.prod(weights.shape[1:])))
+        flat = np.ascontiguousarray(weights.reshape(len(weights), -1), dtype=np.float64)
         threads = self._threads_for(X, len(frequencies))
-        _core.cosine_product(X, frequencies, phases, self._amplitude, flat, sums, threads)
+        _core.cosine_product(X, frequencies, phases, amplitude, flat, sums, threads)
         return sums.reshape(len(sums), *weights.shape[1:]), 0
+
+    def _product_of_few(
+        self, dtype: np.dtype, weights: NDArray
+    ) -> Callable[[NDArray], tuple[NDArray, int]]:
+        kept = self._remember()
+        if not self._has_few_inputs or not _suit_core(kept, weights):
+            return super()._product_of_few(dtype, weights)
+        return partial(self._product_of, kept, self._amplitude, weights)
+
+    def _block_of_few(self, columns: NDArray[np.int64]) -> Callable[[NDArray], NDArray]:
+        if self._form_ != "phase" or columns.size * self.n_features_in_ > _FEW_DRAWN:
+            return super()._block_of_few(columns)
+        drawn = self._drawn_again(columns)
+
+        def block(X: NDArray) -> NDArray:
+            out = np.empty((len(X), len(columns)), dtype=X.dtype)
+            self._write(X, drawn, out)
+            return out
+
+        return block
 
     def _features_of(self, X: Matrix, streams: NDArray[np.int64]) -> NDArray:
         out = np.empty((X.shape[0], self._per_stream * len(streams)), dtype=X.dtype)
@@ -201,11 +229,21 @@ class RandomFourier(CosineMap):
 
     def _in_core(self, X: Matrix) -> bool:
         """Whether the core multiplies rows by frequencies, rather than BLAS."""
-        return not sparse.issparse(X) and (self.n_jobs is not None or X.shape[1] < _WIDE)
+        return not sparse.issparse(X) and self._has_few_inputs
+
+    @property
+    def _has_few_inputs(self) -> bool:
+        return self.n_jobs is not None or self.n_features_in_ < _WIDE
 
     def _threads_for(self, X: Matrix, n_columns: int) -> int:
         is_little = X.shape[0] * n_columns * (X.shape[1] + _COSINE) < _FEW_PRODUCTS
         return 1 if is_little else n_threads(self.n_jobs)
+
+
+def _suit_core(kept: _Drawn | None, weights: NDArray) -> bool:
+    """Whether the core multiplies features by weights without writing them."""
+    few = math.prod(weights.shape[1:]) <= _FEW_WEIGHTS
+    return few and kept is not None and kept.phases is not None
 
 
 def _within_reach(X: Matrix, drawn: _Drawn) -> tuple[NDArray, Any]:

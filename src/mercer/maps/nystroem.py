@@ -19,7 +19,7 @@ from mercer._random import RandomStateLike
 from mercer._rows import Data, PreparedRows
 from mercer._state import State
 from mercer._validation import flag, float_type, matrix, name_from, positive_integer
-from mercer.designs import Design, kernel_columns
+from mercer.designs import Design, KernelColumns, kernel_columns
 from mercer.designs.kernel_rows import in_core
 from mercer.kernels import Kernel
 from mercer.kernels.text import checked_texts
@@ -185,7 +185,7 @@ default="gaussian"
         # The weights of the landmarks are large and cancel, so they stay inside, in float64: the
         # features of the simpler map are the responses.
         weights = self.normalization_ @ coef.astype(np.float64)
-        simpler = copy.copy(self)
+        simpler = _alike(self)
         simpler.normalization_ = weights if weights.ndim == 2 else weights[:, None]
         identity = np.eye(simpler.n_features_out_, dtype=coef.dtype)
         return simpler, identity if weights.ndim == 2 else identity[0]
@@ -273,6 +273,22 @@ default="gaussian"
         base = DeviceKernel(*given, n_jobs=self.n_jobs, device=device)
         return DeviceFeatures(base, self.normalization_, X.dtype)
 
+    def _product_of_few(
+        self, dtype: np.dtype, weights: NDArray
+    ) -> Callable[[NDArray], tuple[NDArray, int]]:
+        landmarks = self.landmarks_
+        if self.normalization_ is not None or not isinstance(landmarks, np.ndarray):
+            return super()._product_of_few(dtype, weights)
+        given = np.zeros((1, self.n_features_in_), dtype), self.kernel_, landmarks
+        design = KernelColumns(*given, n_jobs=self.n_jobs)
+
+        def product(X: NDArray) -> tuple[NDArray, int]:
+            if len(X) == len(landmarks):  # they may be the same rows
+                return self._product_with(X, weights)
+            return design.of_rows(X).matvec(weights), 0
+
+        return product
+
     def _device_for(self, X: Data) -> Device | None:
         device = device_in_force()
         if device is None or self.takes_text:
@@ -311,6 +327,13 @@ default="gaussian"
         return out
 
 
+def _alike(map_: Any) -> Any:
+    """A copy of a checked map, which is not checked again: that takes longer than a row."""
+    copied = object.__new__(type(map_))
+    copied.__dict__.update(vars(map_))
+    return copied
+
+
 def _folded_span(map_: Any, coef: NDArray) -> tuple[Any, NDArray]:
     """``folded`` for maps whose features are the kernel against ``landmarks_``.
 
@@ -318,7 +341,7 @@ def _folded_span(map_: Any, coef: NDArray) -> tuple[Any, NDArray]:
     """
     used = np.flatnonzero(coef if coef.ndim == 1 else coef.any(axis=1))
     if 0 < len(used) < len(coef):
-        simpler = copy.copy(map_)
+        simpler = _alike(map_)
         simpler.landmarks_ = map_.landmarks_[used]
         map_, coef = simpler, coef[used]
     wide = coef.astype(np.float64, copy=False)  # squares of float32 leave its range
