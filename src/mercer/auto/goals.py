@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.metrics import r2_score
 
 from mercer._weights import weighted_mean
 from mercer.auto.targets import evened, log_shift, smeared
@@ -127,6 +126,8 @@ class Numbers(_Goal):
         if len(rows) < 2:
             return np.nan
         predicted = self.predictions(responses, rows, transform)
+        from sklearn.metrics import r2_score  # which predictions do without
+
         return float(r2_score(self.y[rows], predicted, sample_weight=self.weights_of(rows)))
 
 

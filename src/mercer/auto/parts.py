@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.model_selection import StratifiedGroupKFold
 
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.trials import METRICS, Settings
@@ -321,6 +320,8 @@ def folds_of_groups(
     few = n_groups <= _MOST_BALANCED
     if few and strata is not None and np.bincount(strata).min() >= n_folds:
         folds = np.zeros(n, dtype=np.int64)
+        from sklearn.model_selection import StratifiedGroupKFold  # which few need
+
         balanced = StratifiedGroupKFold(n_folds).split(groups, strata, place[groups])
         for fold, (_, held) in enumerate(balanced):
             folds[held] = fold

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.exceptions import UndefinedMetricWarning
-from sklearn.metrics import check_scoring, get_scorer_names
 
 from mercer._random import Slot, Streams
 from mercer._words import shown
@@ -43,6 +42,8 @@ def checked_scorer(estimator: BaseEstimator, scoring: Any) -> Scorer | None:
     """
     if scoring is None:
         return None
+    from sklearn.metrics import check_scoring, get_scorer_names  # which predictions do without
+
     rule = "scoring must be None, a name of sklearn.metrics.get_scorer_names() or a scorer"
     if isinstance(scoring, str) and scoring not in get_scorer_names():
         near = get_close_matches(scoring, get_scorer_names(), 1)

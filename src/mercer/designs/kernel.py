@@ -208,7 +208,7 @@ class KernelColumns(Design):
             v, other = (w[rows], total[columns]) if both_ways and not same else (None, None)
             given = (total[rows], name, x, y, scale, parameter, w[columns], v, other)
             centre = None
-            if landmarks is self._right and not self.symmetric:  # in the same spans every time
+            if y is not None and landmarks is self._right:  # in the same spans every time
                 span = columns.start, columns.stop
                 if span not in self._centres:
                     self._centres[span] = centre_of_rows(y)

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.metrics.pairwise import manhattan_distances
 
 from mercer import _core
 from mercer._array import Matrix, n_threads, row_chunks
@@ -76,8 +75,12 @@ def distances(metric: str, x: Matrix, y: Matrix) -> NDArray[np.float64]:
 
     ``metric`` is "sqeuclidean", "euclidean" or "cityblock". Identical rows are at distance 0.
     """
-    if is_sparse(x):
-        of_metric = manhattan_distances(x, y) if metric == "cityblock" else _squared_distances(x, y)
+    if is_sparse(x) and metric == "cityblock":
+        from sklearn.metrics.pairwise import manhattan_distances  # which few need
+
+        of_metric = manhattan_distances(x, y)
+    elif is_sparse(x):
+        of_metric = _squared_distances(x, y)
     else:
         of_metric = np.empty((x.shape[0], y.shape[0]))
         name = "cityblock" if metric == "cityblock" else "sqeuclidean"

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.feature_extraction.text import CountVectorizer
 
 from mercer._array import Matrix, row_chunks
 from mercer._validation import flag, is_listed, name_from, positive_integer
@@ -128,6 +127,8 @@ def tokenizer(analyzer: str, stop_words: str | None = None) -> Callable[[str], l
                 f"stop_words must be None for analyzer='char', which has no words; "
                 f"got {stop_words!r}."
             )
+    from sklearn.feature_extraction.text import CountVectorizer  # which few need
+
     return CountVectorizer(analyzer=analyzer, stop_words=stop_words).build_analyzer()
 
 

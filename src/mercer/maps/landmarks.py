@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import sparse
 from scipy.linalg import get_blas_funcs
-from sklearn.cluster import MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._array import Matrix, check_setting, row_chunks
@@ -74,6 +73,8 @@ def _cluster_centres(kernel: Kernel, X: Data, m: int, key: int) -> NDArray[np.fl
         X = X @ sparse.diags_array(scale) if is_sparse(X) else X * scale
     bits = Streams(key, np.zeros(1, dtype=np.int64)).bits(1, Slot.LANDMARK)
     seed = int(bits[0, 0] >> np.uint64(32))
+    from sklearn.cluster import MiniBatchKMeans  # which few need
+
     clusters = MiniBatchKMeans(
         m, random_state=seed, n_init=1, compute_labels=False, batch_size=max(1024, 2 * m)
     )

@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 from scipy import sparse
-from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from mercer import _core, kernels
 from mercer._array import check_memory, n_threads
@@ -260,6 +259,8 @@ def _in_words(n: int) -> NDArray[np.uint8]:
 def _english_hashes() -> NDArray[np.uint64]:
     """The hashes of the commonest English words, in increasing order."""
     known = _Hashes()
+    from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS  # which few need
+
     return np.array(sorted(known[word] for word in ENGLISH_STOP_WORDS), dtype=np.uint64)
 
 

@@ -8,9 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.linear_model import Ridge
 
 from mercer._state import State
 from mercer.preparation.columns import Labels
@@ -85,6 +82,8 @@ class Texts:
         in_rows = (counts > 0).T @ met
         self.weights = np.where(in_rows > 1, 1 + np.log((1 + met.sum()) / (1 + in_rows)), 0.0)
         grams = self._of_rows(self._weighted(counts), labels.codes)
+        from sklearn.decomposition import TruncatedSVD  # which few need
+
         with np.errstate(invalid="ignore"):  # it tells shares of a variance that may be 0
             svd = TruncatedSVD(_COMPONENTS, random_state=int(key % 2**32)).fit(grams)
         directions = svd.components_.T
@@ -119,6 +118,8 @@ class Texts:
         if not texts:
             return sparse.csr_array((0, _HASHES))
         sizes = (1, 2) if self.analyzer == "word" else (2, 4)
+        from sklearn.feature_extraction.text import HashingVectorizer  # which few need
+
         hasher = HashingVectorizer(
             analyzer=self.analyzer,
             ngram_range=sizes,
@@ -152,6 +153,8 @@ def _ridge(
     grams: Any, target: NDArray, fold: NDArray[np.int64], weights: NDArray | None
 ) -> tuple[NDArray, NDArray, NDArray]:
     """Coefficients, constants and the codes of the rows, of each fold by the others."""
+    from sklearn.linear_model import Ridge  # which few need
+
     weights = None if weights is None else weights / weights.mean()
 
     def fitted(rows: NDArray) -> Ridge:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.svm import LinearSVC
 
 from mercer._array import Matrix, check_memory
 from mercer._validation import float_type, name_from, positive_integer, positive_number
@@ -18,6 +17,10 @@ from mercer.designs import Design, select
 from mercer.maps import FeatureMap, Halfspaces
 from mercer.maps.members import FeatureSequence, feature_sequence
 from mercer.solvers.working_set import WorkingSet
+
+if TYPE_CHECKING:
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.svm import LinearSVC
 
 __all__ = ["BestOfSome", "BestStump", "Boosting", "Perceptrons"]
 
@@ -118,6 +121,9 @@ class Perceptrons(_HalfspaceSearch):
         return (direction / norm, -offset / norm) if norm > 0 else nowhere
 
     def _classifier(self) -> LogisticRegression | LinearSVC:
+        from sklearn.linear_model import LogisticRegression  # which few need
+        from sklearn.svm import LinearSVC
+
         if self.surrogate == "logistic":
             return LogisticRegression(C=1.0 / self.ridge, max_iter=1000)
         exact = self.surrogate == "squared_hinge"

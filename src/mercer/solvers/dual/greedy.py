@@ -7,7 +7,6 @@ from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.cluster import MiniBatchKMeans
 
 from mercer import _core
 from mercer._array import Matrix, n_threads
@@ -101,6 +100,8 @@ class AsyncGreedyCD(DualSolver):
         if self.partition == "random":
             drawn = Streams(key, np.arange(n)).uniform(1, Slot.SHUFFLE)[:, 0]
             return np.argsort(drawn, kind="stable"), np.arange(threads + 1) * n // threads
+        from sklearn.cluster import MiniBatchKMeans  # which few need
+
         clusters = MiniBatchKMeans(threads, random_state=key % 2**32, n_init=1).fit_predict(X)
         sizes = np.bincount(clusters, minlength=threads)
         return np.argsort(clusters, kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
