@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from mercer import KernelClassifier, cli, persistence
+from mercer.cli.additions import additions
 from mercer.cli.app import app
 
 
@@ -440,3 +441,21 @@ def test_help_has_frames_on_a_terminal_alone():
     piped = subprocess.run([sys.executable, "-c", _HELP], capture_output=True, check=True).stdout
     assert "╭".encode() not in piped
     assert b"predict" in piped
+
+
+@pytest.mark.parametrize("text", ["", "[console_scripts]\nmore = more:main\n", b"\xff\xfe"])
+def test_additions_are_looked_for_where_a_distribution_names_them(text, tmp_path, monkeypatch):
+    folder = tmp_path / "more-1.0.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: more\nVersion: 1.0\n")
+    (folder / "entry_points.txt").write_bytes(text if isinstance(text, bytes) else text.encode())
+    (tmp_path / "more.py").write_text("def add(app):\n    app.append('added')\n")
+    monkeypatch.setattr(sys, "path", ["", str(tmp_path), str(tmp_path / "absent"), "more.zip"])
+    monkeypatch.delitem(sys.modules, "importlib.metadata", raising=False)
+    assert list(additions()) == []
+    assert "importlib.metadata" not in sys.modules
+    (folder / "entry_points.txt").write_text("[mercer.commands]\nmore = more:add\n")
+    commands = []
+    for add in additions():
+        add(commands)
+    assert commands == ["added"]

@@ -1,8 +1,11 @@
 """``mercer predict``: rows in pieces, columns by name, and what stands beside the predictions."""
 
+import ast
 import gzip
 import json
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pandas as pd
@@ -281,3 +284,39 @@ def test_a_class_of_numbers_is_scored_whatever_its_type():
 
 def test_examples_run(check_examples):
     check_examples(output)
+
+
+# --- what a prediction waits for ----------------------------------------------------------------
+
+_PREDICT = """
+import sys
+from mercer.cli import main
+try:
+    main(["predict", *sys.argv[1:], "--out", "p.csv"])
+except SystemExit as end:
+    print(end.code, sorted(set(sys.modules)))
+"""
+# By fits, comparisons and plots, and by maps and kernels that these models have not.
+_ELSEWHERE = {
+    *("dask", "distributed", "lightgbm", "matplotlib", "onnx", "pooch", "torch", "xgboost"),
+    *("mercer.compare.comparison", "mercer.dask", "mercer.onnx", "mercer.plots"),
+    *("sklearn.cluster", "sklearn.decomposition", "sklearn.ensemble", "sklearn.feature_extraction"),
+    *("sklearn.linear_model", "sklearn.metrics", "sklearn.model_selection", "sklearn.neighbors"),
+    *("sklearn.svm", "sklearn.tree"),
+}
+
+
+@pytest.mark.parametrize(
+    ("how", "target"), [((), "y"), (("--map", "binning"), "y"), (("--map", "fourier"), "label")]
+)
+def test_predictions_wait_for_no_module_of_others(how, target, tmp_path):
+    X = np.random.default_rng(0).normal(size=(80, 2))
+    frame = pd.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": X.sum(axis=1), "label": X[:, 0] > 0})
+    frame[["a", "b", target]].to_csv("rows.csv", index=False)
+    done = run("fit", "rows.csv", "--target", target, *how, "--out", "m.skops", "--seed", "0")
+    assert done.exit_code == 0, done.output
+    command = [sys.executable, "-c", _PREDICT, "m.skops", "rows.csv"]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    code, _, modules = said.splitlines()[-1].partition(" ")
+    assert code == "0"
+    assert not _ELSEWHERE & set(ast.literal_eval(modules))

@@ -266,6 +266,7 @@ def on_the_long_way(model, X):
     return model._responses_of(model._checked(X))
 
 
+@pytest.mark.rounding
 @pytest.mark.parametrize("of_rows", [np.float32, np.float64])
 @pytest.mark.parametrize("of_fit", [np.float32, np.float64])
 @pytest.mark.parametrize("name", MODELS)
@@ -283,6 +284,18 @@ def test_both_ways_lead_to_the_same_bits(name, of_fit, of_rows):
         np.testing.assert_array_equal(answers(model, few), expected)
 
 
+@pytest.mark.rounding
+def test_both_ways_agree_where_weights_are_so_large_that_they_cancel():
+    model, X = ready("exact", np.float32)
+    model.map_coef_ = np.float32(1e6) * model.map_coef_
+    for _ in range(3):
+        model.predict(X[:2])
+    assert model.map_coef_.dtype == np.float32
+    assert model._predictor(model.map_coef_)[1].dtype == np.float64
+    np.testing.assert_array_equal(responses_of_few(model, X[:2]), on_the_long_way(model, X[:2]))
+
+
+@pytest.mark.rounding
 @pytest.mark.parametrize("form", ["phase", "pair"])
 def test_both_ways_agree_for_wide_rows_and_many_outputs(form):
     X = np.random.default_rng(0).normal(size=(60, 150))

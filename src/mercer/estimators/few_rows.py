@@ -46,10 +46,11 @@ class FewRows:
 
     def __init__(self, model: Any, dtype: np.dtype):
         weights = model.map_coef_.T
-        feature_map, _, _ = model._predictor(weights)
+        feature_map, exact_weights, _ = model._predictor(weights)
         self._map: FeatureMap = model.feature_map_
         self._dtype, self._intercept = dtype, model._intercept_
-        self._wide = dtype if weights.dtype == np.float32 else np.dtype(np.float64)
+        # Weights so large that they cancel want features, and so rows, in float64.
+        self._wide = dtype if exact_weights.dtype == np.float32 else np.dtype(np.float64)
         self._scaled = model._preprocessing.scaled_few
         self._most_rows = 0.0  # all take the long way
         on_processor = getattr(model, "device", None) in (None, "cpu")
