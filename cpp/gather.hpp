@@ -205,8 +205,9 @@ MERCER_INLINE void scatter_twofold(const Pass<double>& pass, std::size_t rows, c
     if (i < rows) add(i, 0);
 }
 
-// Calls f for one column: with 4 grids, or 2 of which every row has a bin; a rarer pass grid by grid
-// in one form, which costs it little. f takes a pass and its properties as compile-time constants.
+// Calls f for one column: with 4 grids, or 2 of which every row has a bin; a rarer pass grid by
+// grid in one form, which costs it little. f takes a pass and its properties as compile-time
+// constants.
 template <class P, class F>
 MERCER_INLINE void specialise(const P& pass, F f) {
     if (pass.n_grids == 4)
