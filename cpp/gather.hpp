@@ -205,22 +205,16 @@ MERCER_INLINE void scatter_twofold(const Pass<double>& pass, std::size_t rows, c
     if (i < rows) add(i, 0);
 }
 
-// Calls f for one column: with 4 grids, or 2 of which every row has a bin; a rarer pass grid by
-// grid in one form, which costs it little. f takes a pass and its properties as compile-time
-// constants.
+// Calls f for one column with what is known of the pass as compile-time constants.
 template <class P, class F>
 MERCER_INLINE void specialise(const P& pass, F f) {
     if (pass.n_grids == 4)
         return pass.missing ? f(pass, Constant<4>(), Constant<1>())
                             : f(pass, Constant<4>(), Constant<0>());
-    if (pass.n_grids == 2 && !pass.missing) return f(pass, Constant<2>(), Constant<0>());
-    P one = pass;
-    for (std::size_t g = 0; g < pass.n_grids; ++g) {
-        one.codes[0] = pass.codes[g];
-        one.tables[0] = pass.tables[g];
-        one.n_bins[0] = pass.n_bins[g];
-        f(one, Constant<1>(), Constant<1>());
-    }
+    if (pass.n_grids == 2)
+        return pass.missing ? f(pass, Constant<2>(), Constant<1>())
+                            : f(pass, Constant<2>(), Constant<0>());
+    f(pass, Constant<1>(), Constant<1>());
 }
 
 template <class Code, class T>
