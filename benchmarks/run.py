@@ -59,6 +59,7 @@ PARTS = (
     Part("sparse_machine", "rounds of SparseKernelClassifier", 1.5),
     Part("async_svrg", "asynchronous steps: rounds, memory speed", 2.0),
     Part("binning", "codes against C++, products with bins against SciPy", 3.0),
+    Part("limits", "what the processor allows binning and dense blocks", 1.0),
     Part("dense", "cosine and kernel blocks, fused products", 2.0),
     Part("transformers", "Fourier and Nystroem features against scikit-learn", 2.0),
     Part("dual", "kernel support vector machines against SVC", 2.5),

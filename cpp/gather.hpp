@@ -52,35 +52,73 @@ MERCER_INLINE std::size_t code_of(const P& pass, int g, std::size_t i) {
     return static_cast<const Code*>(pass.codes[g])[i];
 }
 
-template <class Code, int n_grids, bool missing, bool single, class T>
+// Tables of one column: sums[i * step] += table[code of row i], over the grids of the pass.
+template <class Code, int n_grids, bool missing, class T>
 MERCER_INLINE void gather_rows(const Pass<const T>& pass, std::size_t rows, T* sums,
                                std::size_t step) {
     for (std::size_t i = 0; i < rows; ++i) {
         T number[n_grids];
-        const T* bin[n_grids];
         for (int g = 0; g < n_grids; ++g) {
             const std::size_t code = code_of<Code>(pass, g, i);
             const bool known = !missing || code < pass.n_bins[g];
-            if constexpr (single) {
-                number[g] = pass.tables[g][known ? code : 0];
-                number[g] = known ? number[g] : T(0);
-            } else {
-                bin[g] = known ? pass.tables[g] + code * pass.table_step : pass.zeros;
-            }
+            number[g] = pass.tables[g][known ? code : 0];
+            number[g] = known ? number[g] : T(0);
         }
-        if (!single && pass.far && i + kRowsAhead < rows)
-            for (int g = 0; g < n_grids; ++g) {
-                const std::size_t code = code_of<Code>(pass, g, i + kRowsAhead);
-                if (!missing || code < pass.n_bins[g])
-                    prefetch(pass.tables[g] + code * pass.table_step, pass.width);
-            }
-        if constexpr (single) {
-            T sum = number[0];
-            for (int g = 1; g < n_grids; ++g) sum += number[g];
-            sums[i * step] += sum;
-        } else {
-            add_rows(sums + i * step, bin, pass.width);
+        T sum = number[0];
+        for (int g = 1; g < n_grids; ++g) sum += number[g];
+        sums[i * step] += sum;
+    }
+}
+
+constexpr std::size_t kBinBlock = 128;
+
+// Where the bins of some rows are, in tables of several columns. They are found apart from the
+// sums, which so need no form of their own for every type of codes.
+template <class Number>
+struct Bins {
+    Number* of[kPassGrids][kBinBlock];
+};
+
+// Calls f(bins, first row, rows) for one block of rows after another; `unknown(g)` is where rows
+// are sent that have no bin in a grid.
+template <class Code, class Number, class Unknown, class F>
+MERCER_INLINE void for_each_bins(const Pass<Number>& pass, std::size_t rows, Unknown unknown, F f) {
+    Bins<Number> bins;
+    for (std::size_t first = 0; first < rows; first += kBinBlock) {
+        const std::size_t count = rows - first < kBinBlock ? rows - first : kBinBlock;
+        for (std::size_t g = 0; g < pass.n_grids; ++g) {
+            const Code* codes = static_cast<const Code*>(pass.codes[g]) + first;
+            Number *const table = pass.tables[g], *const none = unknown(g);
+            const std::size_t n_bins = pass.n_bins[g], step = pass.table_step;
+            for (std::size_t i = 0; i < count; ++i)
+                bins.of[g][i] = codes[i] < n_bins ? table + codes[i] * step : none;
         }
+        f(bins, first, count);
+    }
+}
+
+template <int n_grids, class T>
+MERCER_INLINE void add_bins(const Pass<const T>& pass, const Bins<const T>& bins, std::size_t rows,
+                            T* sums, std::size_t step) {
+    const auto ask_for = [&](std::size_t i) MERCER_INLINE_BODY {
+        for (int g = 0; g < n_grids; ++g) prefetch(bins.of[g][i], pass.width);
+    };
+    for (std::size_t i = 0; pass.far && i < kRowsAhead && i < rows; ++i) ask_for(i);
+    for (std::size_t i = 0; i < rows; ++i) {
+        if (pass.far && i + kRowsAhead < rows) ask_for(i + kRowsAhead);
+        const T* bin[n_grids];
+        for (int g = 0; g < n_grids; ++g) bin[g] = bins.of[g][i];
+        add_rows(sums + i * step, bin, pass.width);
+    }
+}
+
+template <class T>
+[[gnu::noinline]] void gather_bins(const Pass<const T>& pass, const Bins<const T>& bins,
+                                   std::size_t rows, T* sums, std::size_t step) {
+    switch (pass.n_grids) {
+    case 4: return add_bins<4>(pass, bins, rows, sums, step);
+    case 2: return add_bins<2>(pass, bins, rows, sums, step);
+    default: return add_bins<1>(pass, bins, rows, sums, step);
     }
 }
 
@@ -104,20 +142,12 @@ template <class Code, int n_grids, bool missing, class T>
 
 // The columns of some vectors from q on: a row's numbers are widened once for all grids. Where the
 // last vector is not full, it takes numbers of the next row along, which nobody reads: rows of
-// tables are whole cache lines.
-template <class Code, int n_grids, bool missing, int n_vectors, class T>
-MERCER_INLINE void scatter_vectors(const Pass<double>& pass, std::size_t rows, const T* numbers,
-                                   std::size_t step, std::size_t q) {
+// tables are whole cache lines. `end` is the end of all numbers.
+template <int n_grids, int n_vectors, class T>
+MERCER_INLINE void scatter_vectors(const Pass<double>& pass, const Bins<double>& bins,
+                                   std::size_t rows, const T* numbers, std::size_t step,
+                                   std::size_t q, std::size_t end) {
     constexpr std::size_t lane = lanes<double>, width = n_vectors * lane;
-    const std::size_t end = (rows - 1) * step + pass.width;  // of all numbers
-    const auto add = [&](std::size_t i, const T* row) MERCER_INLINE_BODY {
-        Vector<double> wide[n_vectors];
-        for (int v = 0; v < n_vectors; ++v) wide[v] = widen(row + v * lane);
-        for (int g = 0; g < n_grids; ++g) {
-            double* to = pass.tables[g] + bin_of<Code, missing>(pass, g, i) * pass.table_step + q;
-            for (int v = 0; v < n_vectors; ++v, to += lane) store(to, load(to) + wide[v]);
-        }
-    };
     T last[width] = {};
     for (std::size_t i = 0; i < rows; ++i) {
         const T* row = numbers + i * step + q;
@@ -125,22 +155,39 @@ MERCER_INLINE void scatter_vectors(const Pass<double>& pass, std::size_t rows, c
             for (std::size_t c = 0; q + c < pass.width && c < width; ++c) last[c] = row[c];
             row = last;
         }
-        add(i, row);
+        Vector<double> wide[n_vectors];
+        for (int v = 0; v < n_vectors; ++v) wide[v] = widen(row + v * lane);
+        for (int g = 0; g < n_grids; ++g) {
+            double* to = bins.of[g][i] + q;
+            for (int v = 0; v < n_vectors; ++v, to += lane) store(to, load(to) + wide[v]);
+        }
     }
 }
 
-template <class Code, int n_grids, bool missing, class T>
-MERCER_INLINE void scatter_columns(const Pass<double>& pass, std::size_t rows, const T* numbers,
-                                   std::size_t step) {
+template <int n_grids, class T>
+MERCER_INLINE void scatter_columns(const Pass<double>& pass, const Bins<double>& bins,
+                                   std::size_t rows, const T* numbers, std::size_t step,
+                                   std::size_t end) {
     constexpr std::size_t lane = lanes<double>;
-    for (std::size_t q = 0; rows && q < pass.width;) {
+    for (std::size_t q = 0; q < pass.width;) {
         const std::size_t vectors = (pass.width - q + lane - 1) / lane;
         if (vectors >= 4)
-            scatter_vectors<Code, n_grids, missing, 4>(pass, rows, numbers, step, q), q += 4 * lane;
+            scatter_vectors<n_grids, 4>(pass, bins, rows, numbers, step, q, end), q += 4 * lane;
         else if (vectors >= 2)
-            scatter_vectors<Code, n_grids, missing, 2>(pass, rows, numbers, step, q), q += 2 * lane;
+            scatter_vectors<n_grids, 2>(pass, bins, rows, numbers, step, q, end), q += 2 * lane;
         else
-            scatter_vectors<Code, n_grids, missing, 1>(pass, rows, numbers, step, q), q += lane;
+            scatter_vectors<n_grids, 1>(pass, bins, rows, numbers, step, q, end), q += lane;
+    }
+}
+
+template <class T>
+[[gnu::noinline]] void scatter_bins(const Pass<double>& pass, const Bins<double>& bins,
+                                    std::size_t rows, const T* numbers, std::size_t step,
+                                    std::size_t end) {
+    switch (pass.n_grids) {
+    case 4: return scatter_columns<4>(pass, bins, rows, numbers, step, end);
+    case 2: return scatter_columns<2>(pass, bins, rows, numbers, step, end);
+    default: return scatter_columns<1>(pass, bins, rows, numbers, step, end);
     }
 }
 
@@ -158,56 +205,47 @@ MERCER_INLINE void scatter_twofold(const Pass<double>& pass, std::size_t rows, c
     if (i < rows) add(i, 0);
 }
 
-template <class Code, int n_grids, bool missing, class T>
-MERCER_INLINE void scatter_grids(const Pass<double>& pass, std::size_t rows, const T* numbers,
-                                 std::size_t step) {
-    if (pass.width != 1 || pass.table_step != 1)
-        scatter_columns<Code, n_grids, missing>(pass, rows, numbers, step);
-    else if (pass.twofold)
-        scatter_twofold<Code, n_grids, missing>(pass, rows, numbers, step);
-    else
-        scatter_rows<Code, n_grids, missing>(pass, rows, numbers, step);
-}
-
-// Calls f with properties of the pass as compile-time constants.
+// Calls f for one column with what is known of the pass as compile-time constants.
 template <class P, class F>
 MERCER_INLINE void specialise(const P& pass, F f) {
-    const auto with_width = [&](auto n_grids, auto missing) {
-        pass.width == 1 && pass.table_step == 1 ? f(n_grids, missing, Constant<1>())
-                                                : f(n_grids, missing, Constant<0>());
-    };
-    const auto with_missing = [&](auto n_grids) {
-        pass.missing ? with_width(n_grids, Constant<1>()) : with_width(n_grids, Constant<0>());
-    };
-    switch (pass.n_grids) {
-    case 4: return with_missing(Constant<4>());
-    case 2: return with_missing(Constant<2>());
-    default: return with_missing(Constant<1>());
-    }
+    if (pass.n_grids == 4)
+        return pass.missing ? f(pass, Constant<4>(), Constant<1>())
+                            : f(pass, Constant<4>(), Constant<0>());
+    if (pass.n_grids == 2)
+        return pass.missing ? f(pass, Constant<2>(), Constant<1>())
+                            : f(pass, Constant<2>(), Constant<0>());
+    f(pass, Constant<1>(), Constant<1>());
 }
 
 template <class Code, class T>
 void gather(const Pass<const T>& pass, std::size_t rows, T* sums, std::size_t step) {
-    specialise(pass, [&](auto n_grids, auto missing, auto single) {
-        gather_rows<Code, n_grids(), missing() != 0, single() != 0>(pass, rows, sums, step);
+    if (pass.width != 1 || pass.table_step != 1)
+        return for_each_bins<Code>(
+            pass, rows, [&](std::size_t) { return pass.zeros; },
+            [&](const Bins<const T>& bins, std::size_t first, std::size_t count) {
+                gather_bins(pass, bins, count, sums + first * step, step);
+            });
+    specialise(pass, [&](const Pass<const T>& part, auto n_grids, auto missing) {
+        gather_rows<Code, n_grids(), missing() != 0>(part, rows, sums, step);
     });
 }
 
 template <class Code, class T>
 void scatter(const Pass<double>& pass, std::size_t rows, const T* numbers, std::size_t step) {
-    if (pass.n_grids == 4)
-        return pass.missing ? scatter_grids<Code, 4, true>(pass, rows, numbers, step)
-                            : scatter_grids<Code, 4, false>(pass, rows, numbers, step);
-    if (pass.n_grids == 2 && !pass.missing)
-        return scatter_grids<Code, 2, false>(pass, rows, numbers, step);
-    Pass<double> one = pass;  // rarer ones share a form, which costs them little
-    one.n_grids = 1;
-    for (std::size_t g = 0; g < pass.n_grids; ++g) {
-        one.codes[0] = pass.codes[g];
-        one.tables[0] = pass.tables[g];
-        one.n_bins[0] = pass.n_bins[g];
-        scatter_grids<Code, 1, true>(one, rows, numbers, step);
-    }
+    if (pass.width != 1 || pass.table_step != 1)
+        return for_each_bins<Code>(
+            pass, rows,
+            [&](std::size_t g) { return pass.tables[g] + pass.n_bins[g] * pass.table_step; },
+            [&](const Bins<double>& bins, std::size_t first, std::size_t count) {
+                const std::size_t end = (rows - 1 - first) * step + pass.width;
+                scatter_bins(pass, bins, count, numbers + first * step, step, end);
+            });
+    specialise(pass, [&](const Pass<double>& part, auto n_grids, auto missing) {
+        if (pass.twofold)
+            scatter_twofold<Code, n_grids(), missing() != 0>(part, rows, numbers, step);
+        else
+            scatter_rows<Code, n_grids(), missing() != 0>(part, rows, numbers, step);
+    });
 }
 
 }  // namespace

@@ -42,6 +42,7 @@ struct KernelWork {
     // (d), of sums over few inputs: what most numbers of each column are; else null
     const double* usual = nullptr;
     bool differences = false;  // squared distances are summed up from differences
+    bool fine = false;         // what is made from inner products has the accuracy `full`
 };
 
 // The work with sums over few inputs if that saves time, which have the accuracy `single`; `usual`
@@ -127,16 +128,16 @@ bool fill_kernel(const KernelLoops<T, In>& loops, const KernelWork<In>& work, in
         }
         for (std::size_t start = 0; start < rows; start += strip)
             for (std::size_t q = 0; q < m; q += right)
-                loops.tile(work.kind,
-                           {points.numbers.data() + start * d, columns.numbers_of(q / right),
-                            points.squares.data() + start, columns.squares.data() + q,
-                            work.x + (first + start) * d, work.y + q * d, work.scale,
-                            weights.data(), d, std::min(strip, rows - start),
-                            std::min(right, m - q), static_cast<T>(work.parameter),
-                            work.out + (first + start) * m + q, m,
-                            nonzeros ? nonzeros->starts.data() + 2 * start : nullptr,
-                            nonzeros ? nonzeros->places.data() : nullptr,
-                            nonzeros ? nonzeros->values.data() : nullptr, work.differences});
+                loops.tile(
+                    work.kind,
+                    {points.numbers.data() + start * d, columns.numbers_of(q / right),
+                     points.squares.data() + start, columns.squares.data() + q,
+                     work.x + (first + start) * d, work.y + q * d, work.scale, weights.data(), d,
+                     std::min(strip, rows - start), std::min(right, m - q),
+                     static_cast<T>(work.parameter), work.out + (first + start) * m + q, m,
+                     nonzeros ? nonzeros->starts.data() + 2 * start : nullptr,
+                     nonzeros ? nonzeros->places.data() : nullptr,
+                     nonzeros ? nonzeros->values.data() : nullptr, work.differences, work.fine});
     });
     return small;
 }
@@ -190,11 +191,11 @@ inline Arithmetic arithmetic_of(const KernelWork<float>& work, Accuracy accuracy
     const bool single = accuracy == Accuracy::single;
     const bool ordinary = std::all_of(work.scale, work.scale + work.d,
                                       [](double scale) { return scale > 1e-12 && scale < 1e12; });
-    const auto of_squares = [&](double length, bool few_longer) {
+    const auto of_squares = [&](double length) {
         Lengths x = lengths_of(work.x, work.n, work, length, n_threads), y;
         if (work.x != work.y) y = lengths_of(work.y, work.m, work, length, n_threads);
         const auto fit = [&](const Lengths& rows, std::size_t n) {
-            return few_longer ? rows.n_longer * 16 <= n && rows.longest < 1e30 : !rows.n_longer;
+            return rows.n_longer * 16 <= n && rows.longest < (single ? 1e30 : 64.0);
         };
         if (length > 0 && fit(x, work.n) && fit(y, work.m)) return Arithmetic::products;
         const double most = single ? 1e4 : 64.0;  // the squared length
@@ -204,10 +205,10 @@ inline Arithmetic arithmetic_of(const KernelWork<float>& work, Accuracy accuracy
     case KernelKind::laplacian: return ordinary ? Arithmetic::products : Arithmetic::wide;
     case KernelKind::cauchy: return single && ordinary ? Arithmetic::products : Arithmetic::wide;
     case KernelKind::gaussian:
-    case KernelKind::rational: return of_squares(single ? 32.0 : 1.5, single);
+    case KernelKind::rational: return of_squares(single ? 32.0 : 1.5);
     case KernelKind::exponential:
     case KernelKind::matern_3_2:
-    case KernelKind::matern_5_2: return of_squares(single ? 32.0 : 0.0, single);
+    case KernelKind::matern_5_2: return of_squares(single ? 32.0 : 0.0);
     default: return Arithmetic::wide;
     }
 }
@@ -229,6 +230,7 @@ bool kernel_block(const KernelWork<In>& work, Accuracy accuracy, int n_threads) 
         KernelWork<float> narrow = work;
         if (accuracy == Accuracy::single) narrow = with_few_inputs(work, usual);
         narrow.differences = arithmetic == Arithmetic::differences;
+        narrow.fine = accuracy == Accuracy::full;
         return fill_kernel(tables.f32, narrow, n_threads);
     }
 }

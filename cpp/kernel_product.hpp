@@ -143,6 +143,7 @@ bool kernel_product(const ProductWork<In, S>& work, Accuracy accuracy, int n_thr
         ProductWork<In, S> of_few = work;
         if (accuracy == Accuracy::single) of_few.kernel = with_few_inputs(kernel, usual);
         of_few.kernel.differences = arithmetic == Arithmetic::differences;
+        of_few.kernel.fine = accuracy == Accuracy::full;
         return multiply(tables.f32, *products, of_few, n_threads);
     }
 }

@@ -107,11 +107,12 @@ class DenseRows : public RowSource<Row> {
         points.pack(0, some.data(), count);
         for (std::size_t q = first / right * right; q < last; q += right) {
             const std::size_t width = std::min(right, this->n() - q);
-            loops_.tile(work_.kind, {points.numbers.data(), columns_.numbers.data() + q * d,
-                                     points.squares.data(), columns_.squares.data() + q,
-                                     some.data(), work_.x + q * d, work_.scale, weights_.data(), d,
-                                     count, width, static_cast<T>(work_.parameter), made.data(),
-                                     right, nullptr, nullptr, nullptr, work_.differences});
+            loops_.tile(work_.kind,
+                        {points.numbers.data(), columns_.numbers.data() + q * d,
+                         points.squares.data(), columns_.squares.data() + q, some.data(),
+                         work_.x + q * d, work_.scale, weights_.data(), d, count, width,
+                         static_cast<T>(work_.parameter), made.data(), right, nullptr, nullptr,
+                         nullptr, work_.differences, work_.fine});
             const std::size_t from = std::max(q, first), to = std::min(q + width, last);
             for (std::size_t r = 0; r < count; ++r)
                 for (std::size_t j = from; j < to; ++j)
@@ -148,6 +149,7 @@ std::unique_ptr<RowSource<Row>> dense_rows(KernelWork<In> work, int n_threads,
         if (arithmetic == Arithmetic::wide && accuracy != Accuracy::single)
             return std::make_unique<DenseRows<double, In, Row>>(tables.f32_in_f64, work, n_threads);
         work.differences = arithmetic == Arithmetic::differences;
+        work.fine = accuracy == Accuracy::full;
         return std::make_unique<DenseRows<float, In, Row>>(tables.f32, work, n_threads);
     }
 }

@@ -100,7 +100,7 @@ double scaled_square(const X* x, const Y* y, const double* scale, std::size_t d)
 template <class T, class In>
 void square_panels(KernelKind kind, const KernelTile<T, In>& tile, std::size_t first, T* values) {
     constexpr std::size_t right = kRight<T>;
-    const Cancelled<T> lost = cancelled<T>(kind);
+    const Cancelled<T> lost = cancelled<T>(kind, tile.fine);
     const auto doubtful = [=](Vector<T> squares) MERCER_INLINE_BODY {
         const Vector<T> share = broadcast(lost.share) * squares;
         if constexpr (sizeof(T) == 8) return share;

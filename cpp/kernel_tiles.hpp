@@ -67,7 +67,8 @@ class KernelTiles {
                          rows, std::min(width, count - q), static_cast<T>(work_.parameter),
                          tile + q, panel_, nonzeros ? nonzeros->starts.data() : nullptr,
                          nonzeros ? nonzeros->places.data() : nullptr,
-                         nonzeros ? nonzeros->values.data() : nullptr, work_.differences});
+                         nonzeros ? nonzeros->values.data() : nullptr, work_.differences,
+                         work_.fine});
     }
 
   private:

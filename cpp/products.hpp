@@ -57,11 +57,17 @@ void for_each_panel(std::size_t k, std::size_t table_rows, F f) {
     for (std::size_t q = 0; q < k; q += width) f(q, std::min(width, k - q));
 }
 
+// Grids of a pass: as many as have tables in a near cache, 4, 2 or 1.
+inline std::size_t grids_of_pass(std::size_t table_bytes) {
+    std::size_t count = kPassGrids;
+    while (count > 1 && count * table_bytes > kNearBytes) count /= 2;
+    return count;
+}
+
 // Splits grids into passes of 4, 2 and 1.
 template <class F>
 void for_each_pass(std::size_t first_grid, std::size_t last_grid, std::size_t table_bytes, F f) {
-    std::size_t count = kPassGrids;
-    while (count > 1 && count * table_bytes > kNearBytes) count /= 2;
+    std::size_t count = grids_of_pass(table_bytes);
     for (std::size_t g = first_grid; g < last_grid; g += count) {
         while (count > last_grid - g) count /= 2;
         f(g, count);
@@ -133,17 +139,20 @@ constexpr std::size_t padded(std::size_t width) {
     return width == 1 ? 1 : (width + line - 1) / line * line;
 }
 
-// Room for the tables of a pass, each at the start of a cache line.
+// Room for the tables of a pass, each at the start of a cache line, and for no more: memory of
+// large tables costs as much time to come by as the sums.
 template <class T>
 class BinTables {
   public:
     BinTables(const BinnedMatrix& Z, std::size_t k) {
+        std::size_t tables = 1;
         for_each_panel(k, Z.mean_bins(), [&](std::size_t, std::size_t width) {
             room_ =
                 std::max(room_, (Z.most_bins() + 1) * std::max<std::size_t>(padded<T>(width), 2));
+            tables = std::max(tables, grids_of_pass(Z.mean_bins() * width * sizeof(double)));
         });
         room_ = padded<T>(room_ + 1);
-        numbers_.resize((kPassGrids + 1) * room_);
+        numbers_.resize(tables * room_ + 64 / sizeof(T));
     }
 
     T* table(std::size_t place) {

@@ -118,6 +118,21 @@ def test_exponentials_are_accurate_until_they_vanish():
     np.testing.assert_allclose(decay, np.exp(-narrow.astype(np.float64)), rtol=2e-7)
 
 
+@pytest.mark.parametrize("name", ["gaussian", "rational"])
+@pytest.mark.parametrize("longest", [3.0, 20.0, 60.0])
+def test_a_few_long_rows_of_float32_are_as_right_as_all(rng, name, longest):
+    n, d = 640, 54
+    X = rng.normal(size=(n, d))
+    X *= 1.1 / np.linalg.norm(X, axis=1)[:, None]
+    X[:30] *= np.sqrt(longest) / 1.1
+    Y = X + rng.normal(size=(n, d)) * 10.0 ** rng.uniform(-4, -1, (n, 1))
+    X, Y = X.astype(np.float32), Y.astype(np.float32)
+    exact = kernel(name, X.astype(np.float64), Y.astype(np.float64), np.ones(d))
+    assert np.abs(kernel(name, X, Y, np.ones(d)) - exact).max() < 1e-6
+    square = kernel(name, X, X, np.ones(d))
+    np.testing.assert_array_equal(square, square.T)
+
+
 @pytest.mark.parametrize("parameter", [1e-6, 0.5, 1.0, 30.0, 1e6, 1e15])
 def test_rational_powers_are_accurate_for_every_exponent(parameter):
     root = np.geomspace(1e-8, 1e3, 2000)
