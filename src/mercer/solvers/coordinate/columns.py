@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,13 +156,13 @@ class ColumnLists:
         """(1/n) Σ h z² of every column."""
         if h is None and self.values is None:
             return self.scale**2 / n * np.diff(self.starts)
-        each = np.full(len(self.rows), self.scale**2)
-        if self.values is not None:
-            each *= self.values**2
-        if h is not None:
-            each *= h[self.rows]
-        sums = np.concatenate([[0.0], np.cumsum(each)])
-        return np.maximum(np.diff(sums[self.starts]), 0.0) / n
+        h = np.ones(n) if h is None else h
+        if self.values is None:
+            sums = self.scale * self.transposed_times(h)
+        else:
+            squares = replace(self, values=self.values**2, scale=self.scale**2)
+            sums = squares.transposed_times(h)
+        return np.maximum(sums, 0.0) / n
 
 
 def column_lists(columns: Columns, ids: NDArray, kept: NDArray | None = None) -> ColumnLists:
