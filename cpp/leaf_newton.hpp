@@ -32,7 +32,7 @@ class LeafNewton : NewtonRoom {
 
   private:
     static constexpr double kInfinite = std::numeric_limits<double>::infinity();
-    static constexpr double kForcing = 0.2;
+    static constexpr double kForcing = 0.2, kSingle = 1e-3;
     // A factor of m rows takes as long as m / 20 products with their kernel (Zen 5, AVX-512).
     static constexpr double kProducts = 20, kFewProducts = 8;
     static constexpr int kMostIterations = 150, kMostIdle = 3, kRounds = 3;
@@ -46,6 +46,8 @@ class LeafNewton : NewtonRoom {
     };
     using List = std::vector<std::size_t>;
 
+    // A loose tol sees nothing of products in float32, whose error is far below kRounding.
+    bool single() const { return work_.tol >= kSingle; }
     std::size_t at(std::size_t group) const { return objective_.first(group); }
     std::size_t output(std::size_t group) const { return group * objective_.width(); }
     double dot(const double* left, const double* right) const {
@@ -118,7 +120,7 @@ class LeafNewton : NewtonRoom {
                                   0.5 * work_.tol * state.reference);
             side = std::copy_n(delta, length, side);
         }
-        multiply(groups.size() * objective_.width());
+        multiply(groups.size() * objective_.width(), single());
         for (std::size_t p = 0; p < groups.size(); ++p)
             std::copy_n(sides() + p * length, length, moved() + at(groups[p]));
     }
@@ -165,7 +167,7 @@ class LeafNewton : NewtonRoom {
                 return done || late;
             });
             for (std::size_t p = 0; p < groups.size(); ++p) turn(groups[p], count == 0, p);
-            if (!groups.empty()) multiply(groups.size() * objective_.width());
+            if (!groups.empty()) multiply(groups.size() * objective_.width(), single());
             for (std::size_t p = 0; p < groups.size(); ++p) move(groups[p], ridge, p);
         }
         for (std::size_t g : all) {
