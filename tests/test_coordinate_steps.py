@@ -43,6 +43,17 @@ def test_curvatures_of_lists_are_sums_over_the_rows(weighted, rng):
         np.testing.assert_allclose(lists.curvatures(h, N), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("missing", [False, True])
+def test_products_of_bins_leave_out_grids_without_weights(missing, rng):
+    codes = rng.integers(BINS + missing, size=(GRIDS, N)).astype(np.uint8)
+    design = Binned(codes, np.arange(GRIDS + 1) * BINS, 0.3, missing=missing)
+    w, found = np.zeros(GRIDS * BINS), columns_of(design)
+    for grids in ([], [4], [0, 7, GRIDS - 1], range(GRIDS)):
+        for grid in grids:
+            w[grid * BINS : (grid + 1) * BINS : 3] = rng.normal(size=4)
+        np.testing.assert_allclose(found.matvec(w), design.block(np.arange(len(w))) @ w, atol=1e-13)
+
+
 @pytest.mark.parametrize("loss", [Logistic(), SquaredHinge()], ids=lambda loss: loss.name)
 def test_lists_of_columns_serve_while_they_have_what_is_needed(loss, rng, monkeypatch):
     problem, listed = problem_of(rng, loss), []

@@ -20,6 +20,7 @@ _FEW_BLOCKS = 16  # fewer of them than this tell too little of curvatures that d
 _LARGEST = 2**24  # curvature of a block as an integer
 _FINEST = np.uint16(2**16 - 1)  # curvature of a row that is sorted
 _TINY = float(np.finfo(np.float64).tiny)
+_MANY = 2  # times the grids with weights for which a product leaves out the others
 _POOL = 1000  # columns whose Gram matrix is cached even where fewer are asked for
 _SHARED = 3000  # most columns of a Gram matrix that outputs share (72 MB)
 
@@ -87,6 +88,18 @@ class BinColumns(Columns):
         unit = design.scale**2 / self.n * self._unit
         _core.bit_products(ours, theirs, self._weights, unit, out, design.n_threads)
         return out
+
+    def matvec(self, w: NDArray) -> NDArray[np.float64]:
+        """Z w, by the grids alone that have weights."""
+        design = self.design
+        grids = np.unique(np.searchsorted(design.offsets, np.flatnonzero(w), side="right") - 1)
+        if not len(grids) or _MANY * len(grids) > design.n_grids:
+            return design.matvec(w)
+        starts, ends = design.offsets[grids], design.offsets[grids + 1]
+        offsets = np.append(0, np.cumsum(ends - starts))
+        columns = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
+        layout = (design.codes[grids], offsets, design.scale, np.float64, design.missing)
+        return Binned(*layout, design.n_threads, validate=False).matvec(w[columns])
 
     @property
     def is_small(self) -> bool:
