@@ -27,6 +27,9 @@ struct FactorLoops {
     // diagonal; the same room
     void (*subtract)(const float* matrix, std::size_t strips, std::size_t count,
                      const double* sides, double* sums, void* room);
+    // the same with sums in float32
+    void (*subtract_single)(const float* matrix, std::size_t strips, std::size_t count,
+                            const float* sides, float* sums, void* room);
 };
 
 }  // namespace mercer

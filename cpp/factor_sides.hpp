@@ -111,31 +111,38 @@ void solve(const float* factor, std::size_t strips, std::size_t count, float* si
 
 // ---- products -----------------------------------------------------------------------------------
 
+MERCER_INLINE Vector<double> numbers_at(const float* p, double) {
+    return widen(p);
+}
+MERCER_INLINE Vector<float> numbers_at(const float* p, float) {
+    return load(p);
+}
+
 // sums -= A * sides. Every number of a strip is read once and counts for its row and its column.
-template <int count>
-void subtract_symmetric(const float* matrix, std::size_t strips, const double* sides, double* sums,
-                        std::size_t step, double* room) {
-    constexpr std::size_t wide = lanes<double>, of_row = count * wide;
+template <int count, class T>
+void subtract_symmetric(const float* matrix, std::size_t strips, const T* sides, T* sums,
+                        std::size_t step, T* room) {
+    constexpr std::size_t wide = lanes<T>, of_row = count * wide;
     constexpr int vectors = kStrip / wide;
     for (std::size_t k = 0; k < strips * kStrip * of_row; k += wide)
-        store(room + k, broadcast(0.0));
+        store(room + k, broadcast(T{0}));
     for (std::size_t s = 0; s < strips; ++s) {
         const std::size_t first = s * kStrip;
         const float* row = row_of(matrix, 0, s);
-        Vector<double> columns[count][vectors] = {};
+        Vector<T> columns[count][vectors] = {};
         const auto add_row = [&](std::size_t l, auto with_columns) MERCER_INLINE_BODY {
-            Vector<double> numbers[vectors];
+            Vector<T> numbers[vectors];
             for (int v = 0; v < vectors; ++v)
-                numbers[v] = widen(row + static_cast<std::size_t>(v) * wide);
+                numbers[v] = numbers_at(row + static_cast<std::size_t>(v) * wide, T{});
             for (int c = 0; c < count; ++c) {
-                const double* const side = sides + static_cast<std::size_t>(c) * step;
-                double* const at = room + l * of_row + static_cast<std::size_t>(c) * wide;
-                Vector<double> sum = load(at);
+                const T* const side = sides + static_cast<std::size_t>(c) * step;
+                T* const at = room + l * of_row + static_cast<std::size_t>(c) * wide;
+                Vector<T> sum = load(at);
                 for (int v = 0; v < vectors; ++v)
                     sum += numbers[v] * load(side + first + static_cast<std::size_t>(v) * wide);
                 store(at, sum);
                 if constexpr (with_columns() != 0) {
-                    const Vector<double> x = broadcast(side[l]);
+                    const Vector<T> x = broadcast(side[l]);
                     for (int v = 0; v < vectors; ++v) columns[c][v] += x * numbers[v];
                 }
             }
@@ -144,8 +151,8 @@ void subtract_symmetric(const float* matrix, std::size_t strips, const double* s
         for (std::size_t l = 0; l < first; ++l) add_row(l, Constant<1>());
         for (int c = 0; c < count; ++c)
             for (int v = 0; v < vectors; ++v) {
-                double* const at = sums + static_cast<std::size_t>(c) * step + first +
-                                   static_cast<std::size_t>(v) * wide;
+                T* const at = sums + static_cast<std::size_t>(c) * step + first +
+                              static_cast<std::size_t>(v) * wide;
                 store(at, load(at) - columns[c][v]);
             }
         for (std::size_t l = first; l < first + kStrip; ++l) add_row(l, Constant<0>());
@@ -156,12 +163,13 @@ void subtract_symmetric(const float* matrix, std::size_t strips, const double* s
                 sum_of_lanes(room + l * of_row + static_cast<std::size_t>(c) * wide);
 }
 
-void subtract(const float* matrix, std::size_t strips, std::size_t count, const double* sides,
-              double* sums, void* room) {
+template <class T>
+void subtract(const float* matrix, std::size_t strips, std::size_t count, const T* sides, T* sums,
+              void* room) {
     const std::size_t step = strips * kStrip;
     for_sides(count, [&](auto some, std::size_t c) MERCER_INLINE_BODY {
-        subtract_symmetric<some()>(matrix, strips, sides + c * step, sums + c * step, step,
-                                   static_cast<double*>(room));
+        subtract_symmetric<some(), T>(matrix, strips, sides + c * step, sums + c * step, step,
+                                      static_cast<T*>(room));
     });
 }
 

@@ -19,6 +19,24 @@ struct RowLoss {
     double value, slope, bend, factor = 1;
 };
 
+// The weighted sum of losses of rows.
+struct Losses {
+    double value = 0, factor = 1;
+
+    void add(const RowLoss& row, double weight, bool weighted) {
+        value += weight * row.value;
+        if (!weighted)
+            factor *= row.factor;
+        else if (row.factor != 1)
+            value += weight * std::log(row.factor);
+        if (factor > 1e290) {
+            value += std::log(factor);
+            factor = 1;
+        }
+    }
+    double sum() const { return value + std::log(factor); }
+};
+
 inline RowLoss row_loss(LeafLoss loss, double parameter, double u, double y) {
     const double short_by = 1 - y * u, clipped = std::clamp(short_by, 0.0, 1.0);
     switch (loss) {

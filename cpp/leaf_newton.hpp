@@ -33,6 +33,7 @@ class LeafNewton : NewtonRoom {
   private:
     static constexpr double kInfinite = std::numeric_limits<double>::infinity();
     static constexpr double kForcing = 0.2;
+    static constexpr double kSingle = 1e-3;  // a tol that sees nothing of products in float32
     // A factor of m rows takes as long as m / 20 products with their kernel (Zen 5, AVX-512).
     static constexpr double kProducts = 20, kFewProducts = 8;
     static constexpr int kMostIterations = 150, kMostIdle = 3, kRounds = 3;
@@ -45,7 +46,6 @@ class LeafNewton : NewtonRoom {
         bool direct, failed;
     };
     using List = std::vector<std::size_t>;
-
     std::size_t at(std::size_t group) const { return objective_.first(group); }
     std::size_t output(std::size_t group) const { return group * objective_.width(); }
     double dot(const double* left, const double* right) const {
@@ -118,7 +118,7 @@ class LeafNewton : NewtonRoom {
                                   0.5 * work_.tol * state.reference);
             side = std::copy_n(delta, length, side);
         }
-        multiply(groups.size() * objective_.width());
+        multiply(groups.size() * objective_.width(), work_.tol >= kSingle);
         for (std::size_t p = 0; p < groups.size(); ++p)
             std::copy_n(sides() + p * length, length, moved() + at(groups[p]));
     }
@@ -165,7 +165,7 @@ class LeafNewton : NewtonRoom {
                 return done || late;
             });
             for (std::size_t p = 0; p < groups.size(); ++p) turn(groups[p], count == 0, p);
-            if (!groups.empty()) multiply(groups.size() * objective_.width());
+            if (!groups.empty()) multiply(groups.size() * objective_.width(), work_.tol >= kSingle);
             for (std::size_t p = 0; p < groups.size(); ++p) move(groups[p], ridge, p);
         }
         for (std::size_t g : all) {
@@ -255,13 +255,15 @@ class LeafNewton : NewtonRoom {
     }
 
     double length_of(std::size_t g, double ridge, bool& fell) {
-        const double *const a = coef() + at(g), *const product = moved() + at(g);
+        const double *const a = coef() + at(g), *const product = moved() + at(g),
+                            *const b = shift() + output(g);
         const double square = ridge * dot(a, linear() + at(g)), cross = ridge * dot(a, product);
         const double bend = ridge * dot(change() + at(g), product);
         return step_length(
             [&](double t) {
-                auto sum = objective_.along(g, linear() + at(g), intercept() + output(g), product,
-                                            shift() + output(g), t);
+                auto sum = t == 0 ? objective_.outset(g, slopes() + at(g), product, b)
+                                  : objective_.along(g, linear() + at(g), intercept() + output(g),
+                                                     product, b, t);
                 sum.value += square / 2 + t * (cross + t * bend / 2);
                 sum.slope += cross + t * bend;
                 sum.terms += std::abs(cross);

@@ -28,7 +28,8 @@ class LeafObjective {
   public:
     LeafObjective(const NewtonWork& work, std::size_t step)
         : work_(work), weights_(step), dots_(step), targets_(step * work.k), scale_(step * work.k),
-          shares_(work.k), sums_(work.k), matrix_(joint() ? work.k * work.k : 0), totals_(work.k) {}
+          shares_(work.k), sums_(work.k), matrix_(joint() ? work.k * work.k : 0), totals_(work.k),
+          values_(groups()) {}
 
     bool joint() const { return work_.loss == LeafLoss::multinomial; }
     std::size_t width() const { return joint() ? work_.k : 1; }  // outputs of a group
@@ -49,14 +50,15 @@ class LeafObjective {
     }
 
     // The slopes of a group at responses linear + b. Its curvature is that of these responses until
-    // the next call.
+    // the next call, as is the value that `outset` tells.
     void derive(std::size_t group, const double* linear, const double* b, double* slopes) {
         const double* const y = targets(group);
         double* const scale = scale_.data() + first(group);
+        Losses losses;
         for (std::size_t i = 0; i < n_; ++i) {
             const double root = std::sqrt(weights_[i]);
             if (joint()) {
-                shares_of(linear, b, i, y);
+                losses.value += weights_[i] * shares_of(linear, b, i, y);
                 for (std::size_t c = 0, j = i; c < work_.k; ++c, j += step_) {
                     slopes[j] = weights_[i] * (shares_[c] - y[j]);
                     scale[j] = root * std::sqrt(shares_[c]);
@@ -65,8 +67,10 @@ class LeafObjective {
                 const RowLoss at = row_loss(work_.loss, work_.parameter, linear[i] + b[0], y[i]);
                 slopes[i] = weights_[i] * at.slope;
                 scale[i] = root * std::sqrt(at.bend);
+                losses.add(at, weights_[i], work_.weights);
             }
         }
+        values_[group] = losses.sum();
         sum_curvature(group);
     }
 
@@ -78,13 +82,13 @@ class LeafObjective {
                 const double* shift, double t) {
         const double* const y = targets(group);
         Along sum{0, 0, 0};
-        double factor = 1;
+        Losses losses;
         for (std::size_t i = 0; i < n_; ++i) {
-            double slope = 0, value;
+            double slope = 0;
             if (joint()) {
                 for (std::size_t c = 0, j = i; c < work_.k; ++c, j += step_)
                     sums_[c] = linear[j] + b[c] + t * (moved[j] + shift[c]);
-                value = weights_[i] * loss_of_sums(y + i);
+                losses.value += weights_[i] * loss_of_sums(y + i);
                 for (std::size_t c = 0, j = i; c < work_.k; ++c, j += step_)
                     slope += (shares_[c] - y[j]) * (moved[j] + shift[c]);
             } else {
@@ -92,22 +96,27 @@ class LeafObjective {
                 const RowLoss at =
                     row_loss(work_.loss, work_.parameter, linear[i] + b[0] + t * way, y[i]);
                 slope = at.slope * way;
-                value = weights_[i] * at.value;
-                if (!work_.weights)
-                    factor *= at.factor;
-                else if (at.factor != 1)
-                    value += weights_[i] * std::log(at.factor);
-                if (factor > 1e290) {
-                    value += std::log(factor);
-                    factor = 1;
-                }
+                losses.add(at, weights_[i], work_.weights);
             }
             slope *= weights_[i];
-            sum.value += value;
             sum.slope += slope;
             sum.terms += std::abs(slope);
         }
-        sum.value += std::log(factor);
+        sum.value = losses.sum();
+        return sum;
+    }
+    // The same for t = 0, by the slopes that the last `derive` has told.
+    Along outset(std::size_t group, const double* slopes, const double* moved,
+                 const double* shift) {
+        Along sum{values_[group], 0, 0};
+        std::fill_n(dots_.begin(), n_, 0.0);
+        for (std::size_t c = 0; c < width(); ++c)
+            for (std::size_t i = 0, j = c * step_; i < n_; ++i, ++j)
+                dots_[i] += slopes[j] * (moved[j] + shift[c]);
+        for (std::size_t i = 0; i < n_; ++i) {
+            sum.slope += dots_[i];
+            sum.terms += std::abs(dots_[i]);
+        }
         return sum;
     }
 
@@ -205,9 +214,9 @@ class LeafObjective {
     double loss_of_sums(const double* y) {
         return multinomial_loss(sums_.data(), y, work_.k, step_, shares_.data());
     }
-    void shares_of(const double* linear, const double* b, std::size_t i, const double* y) {
+    double shares_of(const double* linear, const double* b, std::size_t i, const double* y) {
         for (std::size_t c = 0, j = i; c < work_.k; ++c, j += step_) sums_[c] = linear[j] + b[c];
-        loss_of_sums(y + i);
+        return loss_of_sums(y + i);
     }
     // Within rows D'v / s, or D'D v / s: what P takes away is D times that.
     void row_dots(const double* d, const double* v, bool squared) {
@@ -274,7 +283,8 @@ class LeafObjective {
     const NewtonWork& work_;
     std::size_t n_ = 0, step_ = 0;
     double total_weight_ = 0;
-    std::vector<double> weights_, dots_, targets_, scale_, shares_, sums_, matrix_, totals_;
+    std::vector<double> weights_, dots_, targets_, scale_, shares_, sums_, matrix_, totals_,
+        values_;
 };
 
 }  // namespace mercer

@@ -147,11 +147,31 @@ class NewtonRoom {
         return true;
     }
 
-    // sides = K sides for as many outputs, which stand one after the other.
-    void multiply(std::size_t outputs) {
+    // sides = K sides for as many outputs, which stand one after the other; in float32 if `single`.
+    void multiply(std::size_t outputs, bool single = false) {
+        if (single) return multiply_single(outputs);
         std::fill_n(sums(), outputs * step_, 0.0);
         loops_.subtract(matrix_.data(), strips(n_), outputs, sides(), sums(), room_.data());
         for (std::size_t i = 0; i < outputs * step_; ++i) sides()[i] = -sums()[i];
+    }
+
+    void multiply_single(std::size_t outputs) {
+        single_.resize(2 * padded(n_) * k_);
+        float *const given = single_.data(), *const product = given + outputs * step_;
+        units_.resize(outputs);
+        for (std::size_t c = 0; c < outputs; ++c) {
+            const double* const side = sides() + c * step_;
+            double most = 0;  // its unit, so that nothing overflows
+            for (std::size_t i = 0; i < n_; ++i) most = std::max(most, std::abs(side[i]));
+            units_[c] = most;
+            for (std::size_t i = 0; i < step_; ++i)
+                given[c * step_ + i] = static_cast<float>(most > 0 ? side[i] / most : 0.0);
+        }
+        std::fill_n(product, outputs * step_, 0.0f);
+        loops_.subtract_single(matrix_.data(), strips(n_), outputs, given, product, room_.data());
+        for (std::size_t c = 0; c < outputs; ++c)
+            for (std::size_t i = c * step_; i < (c + 1) * step_; ++i)
+                sides()[i] = -units_[c] * static_cast<double>(product[i]);
     }
 
     void write(const NewtonWork& work, std::size_t leaf, std::size_t r, std::int64_t steps,
@@ -173,6 +193,8 @@ class NewtonRoom {
     const LinedUp<unsigned char> room_;
     StepFactor factor_;
     std::vector<std::vector<double>> arrays_, numbers_;
+    std::vector<float> single_;  // sides and their products in float32
+    std::vector<double> units_;
     double largest_ = 0;  // of the kernel
     std::size_t n_ = 0, step_ = 0;
 };

@@ -9,7 +9,7 @@
 namespace mercer {
 
 extern const FactorLoops MERCER_JOIN(factor_loops_, MERCER_LEVEL);
-const FactorLoops MERCER_JOIN(factor_loops_, MERCER_LEVEL) = {kStrip, kSides * MERCER_VECTOR_BYTES,
-                                                              factor, solve, subtract};
+const FactorLoops MERCER_JOIN(factor_loops_, MERCER_LEVEL) = {
+    kStrip, kSides * MERCER_VECTOR_BYTES, factor, solve, subtract<double>, subtract<float>};
 
 }  // namespace mercer

@@ -94,6 +94,19 @@ def test_minima_are_those_of_the_losses_in_numpy(rng, loss, weighted, fit):
 
 
 @names
+def test_a_loose_tol_has_products_in_float32_and_the_residual_it_tells(rng, loss):
+    leaves, ridges, fine = Leaves(rng, loss), (2.0, 0.1), 2e-5
+    for tol in (1e-2, 1e-3):
+        coef, intercept, told, _ = leaves.minimised(ridges, weighted=True, tol=tol)
+        assert told.max() <= tol
+        for r, ridge in enumerate(ridges):
+            for leaf in np.flatnonzero(np.array(SIZES) > 1):
+                a = coef[r, leaves.starts[leaf] : leaves.starts[leaf + 1]]
+                left = leaves.residual(leaf, a, intercept[r, leaf], ridge, True, True)
+                assert abs(left - told[r, leaf]) <= fine
+
+
+@names
 def test_a_path_ends_where_each_strength_ends_alone(rng, loss):
     leaves = Leaves(rng, loss)
     path, alone = leaves.minimised((5.0, 0.3)), leaves.minimised((0.3,))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ _FEW_BLOCKS = 16  # fewer of them than this tell too little of curvatures that d
 _LARGEST = 2**24  # curvature of a block as an integer
 _FINEST = np.uint16(2**16 - 1)  # curvature of a row that is sorted
 _TINY = float(np.finfo(np.float64).tiny)
+_MANY = 2  # times the grids with weights for which a product leaves out the others
 _POOL = 1000  # columns whose Gram matrix is cached even where fewer are asked for
 _SHARED = 3000  # most columns of a Gram matrix that outputs share (72 MB)
 
@@ -87,6 +88,18 @@ class BinColumns(Columns):
         unit = design.scale**2 / self.n * self._unit
         _core.bit_products(ours, theirs, self._weights, unit, out, design.n_threads)
         return out
+
+    def matvec(self, w: NDArray) -> NDArray[np.float64]:
+        """Z w, by the grids alone that have weights."""
+        design = self.design
+        grids = np.unique(np.searchsorted(design.offsets, np.flatnonzero(w), side="right") - 1)
+        if not len(grids) or _MANY * len(grids) > design.n_grids:
+            return design.matvec(w)
+        starts, ends = design.offsets[grids], design.offsets[grids + 1]
+        offsets = np.append(0, np.cumsum(ends - starts))
+        columns = np.concatenate([np.arange(a, b) for a, b in zip(starts, ends, strict=True)])
+        layout = (design.codes[grids], offsets, design.scale, np.float64, design.missing)
+        return Binned(*layout, design.n_threads, validate=False).matvec(w[columns])
 
     @property
     def is_small(self) -> bool:
@@ -156,13 +169,13 @@ class ColumnLists:
         """(1/n) Σ h z² of every column."""
         if h is None and self.values is None:
             return self.scale**2 / n * np.diff(self.starts)
-        each = np.full(len(self.rows), self.scale**2)
-        if self.values is not None:
-            each *= self.values**2
-        if h is not None:
-            each *= h[self.rows]
-        sums = np.concatenate([[0.0], np.cumsum(each)])
-        return np.maximum(np.diff(sums[self.starts]), 0.0) / n
+        h = np.ones(n) if h is None else h
+        if self.values is None:
+            sums = self.scale * self.transposed_times(h)
+        else:
+            squares = replace(self, values=self.values**2, scale=self.scale**2)
+            sums = squares.transposed_times(h)
+        return np.maximum(sums, 0.0) / n
 
 
 def column_lists(columns: Columns, ids: NDArray, kept: NDArray | None = None) -> ColumnLists:

@@ -13,12 +13,14 @@ from mercer.solvers.coordinate.columns import BinColumns, ColumnLists, column_li
 from mercer.solvers.coordinate.costs import batch_work
 from mercer.solvers.coordinate.model import excess
 from mercer.solvers.coordinate.output import Iterate
-from mercer.solvers.coordinate.steps import EXACT, SHARE, Steps
+from mercer.solvers.coordinate.steps import EXACT, Steps
 
 __all__ = ["DescentSteps", "eso_factor"]
 
 _BATCH = 5  # sweeps of a batch, the first over all columns
 _FEWEST, _MOST = 6, 60  # batches for a model whatever their cost, and most of them
+_SHARE = 0.3  # excess allowed to a model, of the gap: Newton's steps need no more of sweeps
+_ROOMY = 2  # most columns listed for one asked for: sweeps go over all of them
 _TURNS = 30  # conjugate gradients on a face, doubled while its columns stay nearly the same
 _SAME = 0.01  # share of them that may come and go
 _FALL = 1e-3  # of the squared residual, which is enough
@@ -57,6 +59,21 @@ class _Sweep:
         return moves if self.h is None else self.h * moves
 
 
+@dataclass
+class _Held:
+    """Lists of columns ``ids`` over the rows ``kept``, or all of them."""
+
+    ids: NDArray
+    kept: NDArray | None
+    lists: ColumnLists
+
+    def fits(self, kept: NDArray | None) -> bool:
+        """Whether these are the rows asked for."""
+        if kept is None or self.kept is None:
+            return kept is self.kept
+        return np.array_equal(kept, self.kept)
+
+
 @dataclass(kw_only=True)
 class DescentSteps(Steps):
     """Models by the slopes of the rows: sweeps find the columns with weights, and conjugate
@@ -71,6 +88,7 @@ class DescentSteps(Steps):
     n_threads: int = 1
     budget: float = np.inf
     slow: bool = False
+    held: _Held | None = field(default=None, repr=False)
     draws: np.random.Generator = field(default_factory=lambda: np.random.default_rng(0), repr=False)
 
     def step(self, at: Iterate, gap: float, goal: float) -> Iterate | None:
@@ -78,7 +96,7 @@ class DescentSteps(Steps):
             h = self.curvature(at)
             sweep = self._begin(at, h)
         with self.clock.phase("sweeps"):
-            self._minimise(sweep, at, max(EXACT * goal, SHARE * gap))
+            self._minimise(sweep, at, max(EXACT * goal, _SHARE * gap))
         with self.clock.phase("rows"):
             before = self.caution
             better = self.search(at, sweep.ids, sweep.w - at.w[sweep.ids], h)
@@ -90,7 +108,6 @@ class DescentSteps(Steps):
     def _begin(self, at: Iterate, h: NDArray | None) -> _Sweep:
         """The model at the iterate; curvatures ``h`` that are too small for one are raised."""
         columns, slope, kept = self.output.columns, at.slopes.copy(), None
-        ids = np.sort(self.candidates(at))
         if h is not None:
             kept = np.flatnonzero((h != 0) | (slope != 0))
             if not self.output.loss.quadratic:
@@ -99,11 +116,26 @@ class DescentSteps(Steps):
                 h, slope = h[kept], slope[kept]
             else:
                 kept = None
-        lists = column_lists(columns, ids, kept)
+        ids, lists = self._lists(at, kept)
         curvature = lists.curvatures(h, columns.n)
         # Weights of columns that no row at work is in have to go to zero, not to stay.
         curvature = np.maximum(curvature, _NOTHING * np.max(curvature, initial=_TINY))
         return _Sweep(ids, at.w[ids], slope, h, curvature, lists, columns.n)
+
+    def _lists(self, at: Iterate, kept: NDArray | None) -> tuple[NDArray, ColumnLists]:
+        """The working set and its lists: those of the last step where nothing needed is missing."""
+        ids, held = np.sort(self.candidates(at)), self.held
+        if held is None or not self._serves(held, at, ids, kept):
+            self.held = None  # before there are others: they take memory
+            held = self.held = _Held(ids, kept, column_lists(self.output.columns, ids, kept))
+        return held.ids, held.lists
+
+    def _serves(self, held: _Held, at: Iterate, ids: NDArray, kept: NDArray | None) -> bool:
+        """Whether lists have those of columns ``ids`` that have weights or are to have some."""
+        if not held.fits(kept) or len(held.ids) > _ROOMY * len(ids):
+            return False
+        needed = ids[(at.w[ids] != 0) | (np.abs(at.gradient[ids]) > self.output.l1)]
+        return bool(np.all(np.isin(needed, held.ids, assume_unique=True)))
 
     def _minimise(self, sweep: _Sweep, at: Iterate, goal: float) -> None:
         """Bring the model to at most ``goal`` above its minimum."""

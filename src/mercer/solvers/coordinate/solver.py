@@ -206,6 +206,8 @@ class CoordinateDescent(Solver):
             look(at for at in better if at is not None)
         for each, at in zip(at_work, better, strict=True):
             self._move(each, at)
+            if isinstance(each.steps, DescentSteps) and not self._is_open(each):
+                each.steps.held = None
         state.judge()
         if not any(map(self._is_open, state.outputs)) and any(o.stalled for o in state.outputs):
             state.stalled = f"stalled at the limit of {problem.dtype}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,19 +12,21 @@ from mercer.solvers.coordinate.columns import GramPool
 from mercer.solvers.coordinate.model import Model, minimise
 from mercer.solvers.coordinate.output import Iterate, Output
 
-__all__ = ["EXACT", "SHARE", "NewtonSteps", "Steps", "room_for"]
+__all__ = ["EXACT", "NewtonSteps", "Steps", "room_for"]
 
 _SMALLEST, _NEW = 100, 50  # least number of columns in the first working set, and of new ones
 _ARMIJO, _HALVINGS = 1e-3, 30
 _NEAR = 0.5  # share of l1 below which gradients are looked at only if there are too few others
 _NOISE = 16.0  # rounding of F, in units of its precision
-EXACT, SHARE = 0.3, 0.1  # excess allowed to a model: shares of the final goal and of the gap
+EXACT, _SHARE = 0.3, 0.1  # excess allowed to a model: shares of the final goal and of the gap
 _INNER, _STEPS = 1e-3, 10  # gap within a working set as a share of the whole; most steps in it
 _FEW_STEPS = 2  # which gain nothing within a working set
 _MULTIPLIED = 64  # products of a Gram matrix that take the time of a number read from memory
 _STALE = 0.1  # relative change of the curvatures from which on the Gram matrix is made again
 _SLOW = 0.1  # a step that leaves more than this share of the gap has the Gram matrix made again
 _FLAT = 1e-3  # share of the bound of the curvature where no row has any
+_PROMISED = 0.9  # of the fall that a model promises: with less, rows tell it their curvature
+_MOVED = 1e-6  # least move of a row that tells of its curvature
 _RIDGE = 1e-4  # added to a curvature that may vanish, relative to the mean one
 
 
@@ -38,12 +40,15 @@ class Steps:
     """Minimises one output: F at a working set is replaced by its quadratic model, again and again.
 
     ``caution`` is the share of the bound of the curvature in that of the model: 0 is Newton's, 1
-    never overshoots.
+    never overshoots. ``shown`` are the curvatures that rows had along a step that promised too
+    much: the next model has at least these, as rows far from the bend of their loss would move
+    across it again and again.
     """
 
     output: Output
     clock: Clock
     caution: float = 0.0
+    shown: NDArray[np.float64] | None = field(default=None, repr=False)
 
     def step(self, at: Iterate, gap: float, goal: float) -> Iterate | None:
         """A better iterate, or None where rounding allows none.
@@ -59,6 +64,8 @@ class Steps:
         h = output.curvature(at)
         if h is None or output.loss.quadratic:
             return h
+        if self.shown is not None:
+            h = np.maximum(h, self.shown)
         most = output.loss.lipschitz
         if not np.isfinite(most):  # an exponential is bounded by none: the line search is enough
             most = float(np.max(h))
@@ -121,7 +128,24 @@ class Steps:
             self.caution = min(1.0, 2 * self.caution + 0.1)
         elif t == 1:
             self.caution = 0.3 * self.caution if self.caution > 0.01 else 0.0
-        return output.at(_spread(ids, end, len(at.w)), linear, b)
+        better = output.at(_spread(ids, end, len(at.w)), linear, b)
+        self._learn(at, better, slope, moves, h)
+        return better
+
+    def _learn(
+        self, at: Iterate, to: Iterate, slope: float, moves: NDArray, h: NDArray | None
+    ) -> None:
+        """Have the next model know how rows curved on the way, if that was not as h had it."""
+        self.shown = None
+        promised = slope + 0.5 * float(np.mean(moves * moves if h is None else h * moves * moves))
+        loss = self.output.loss
+        if loss.quadratic or not loss.convex or to.objective - at.objective <= _PROMISED * promised:
+            return
+        moved = to.linear - at.linear + (to.intercept - at.intercept)
+        with np.errstate(invalid="ignore"):  # infinite losses have slopes that are no numbers
+            change = to.slopes - at.slopes
+        known = (np.abs(moved) > _MOVED) & np.isfinite(change)
+        self.shown = np.divide(change, moved, out=np.zeros(len(moved)), where=known)
 
     def _shift(self, at: Iterate, moves: NDArray, h: NDArray | None) -> float:
         """The move of the intercept in the model that eliminates it, if it is not the best one."""
@@ -166,7 +190,7 @@ class NewtonSteps(Steps):
             start = part.at(at.w[ids], at.linear, at.intercept)
         inside = replace(self, output=part, last_gap=start.objective - start.bound)
         end = inside.settle(start, ids, gram, max(EXACT * goal, _INNER * gap), steps)
-        self.caution = inside.caution
+        self.caution, self.shown = inside.caution, inside.shown
         if end is start:
             return None
         with self.clock.phase("rows"):
@@ -211,7 +235,7 @@ class NewtonSteps(Steps):
             linear = gram @ w - (at.gradient[ids] - lean)
             reach = at.objective / output.l1 if output.l1 > 0 else np.sum(np.abs(w)) + 1.0
             model = Model(gram, linear, output.l1, output.l2, float(reach))
-            target = minimise(model, w, max(EXACT * goal, SHARE * gap))
+            target = minimise(model, w, max(EXACT * goal, _SHARE * gap))
         with self.clock.phase("rows"):
             return self.search(at, ids, target - w, self.pool.columns.curvature)
 
