@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from mercer import kernels
 from mercer._blas import blas_threads, cholesky_in_place
 from mercer._random import RandomStateLike, Slot, key_from, shuffled
 from mercer._rows import PreparedRows
@@ -25,6 +24,7 @@ from mercer._weights import check_weights, weighted_mean
 from mercer.estimators.gradients import KernelFit
 from mercer.estimators.targets import signs
 from mercer.kernels import Gaussian
+from mercer.kernels.distances import fill
 from mercer.maps import RandomFourier
 
 __all__ = ["GradientScaler", "at_unit_distance", "learned_scales", "ridge_factor", "scaled"]
@@ -343,7 +343,8 @@ def _machine_products(
         matrix = at_unit_distance(X, matrix, metric)
         rows = scaled(X[:_MACHINE_ROWS], matrix)
         rows -= rows.mean(axis=0)
-        system, sought = kernels.get(kernel, 1.0)(rows), target[:_MACHINE_ROWS]
+        system, sought = np.empty((len(rows), len(rows)), dtype=np.float32), target[:_MACHINE_ROWS]
+        fill(system, kernel, rows, rows, np.ones(rows.shape[1]))
         if few is not None:
             system, sought = few * system * few.T, few * sought
         coef = _solved(system, ridge, sought)
@@ -368,7 +369,7 @@ def _smooth_fit(
     target = target if roots is None else target * roots
     length = float(np.sqrt(np.mean(np.sum(X**2, axis=1)))) or 1.0
     n_first = max(1, int(_SHARE * len(X)))
-    best: tuple[float, NDArray, Any, NDArray] | None = None
+    best: tuple[float, NDArray, Any, NDArray, _Sums | None] | None = None
     for width in _WIDTHS:
         scaled = frequencies * X.dtype.type(width / length)
         Z = X @ scaled
@@ -378,24 +379,37 @@ def _smooth_fit(
             Z *= roots
         unit = X.dtype.type(0.5 * len(phases))  # mean square of a row's features
         strengths = [X.dtype.type(ridge) * unit for ridge in _RIDGES]
-        fits = _ridge_fits(Z[:n_first], target[:n_first], strengths)
+        sums = _sums(Z[:n_first], target[:n_first])
+        fits = _ridge_fits(Z[:n_first], target[:n_first], strengths, sums)
         for strength, coef in zip(strengths, fits, strict=True):
             error = float(np.mean(np.square(Z[n_first:] @ coef - target[n_first:])))
             if best is None or error < best[0] or not np.isfinite(best[0]):
-                best = error, scaled, strength, Z
-    _, scaled, strength, Z = best  # type: ignore[misc]
-    (coef,) = _ridge_fits(Z, target, [strength])
+                best = error, scaled, strength, Z, sums
+    _, scaled, strength, Z, sums = best  # type: ignore[misc]
+    if sums is not None:
+        of_rest = Z[n_first:].T @ Z[n_first:], Z[n_first:].T @ target[n_first:]
+        sums = sums[0] + of_rest[0], sums[1] + of_rest[1]
+    (coef,) = _ridge_fits(Z, target, [strength], sums)
     return _SmoothFit(scaled, phases, coef)
 
 
-def _ridge_fits(Z: NDArray, target: NDArray, strengths: list[Any]) -> Iterator[NDArray]:
+_Sums: TypeAlias = tuple[NDArray, NDArray]
+
+
+def _sums(Z: NDArray, target: NDArray) -> _Sums | None:
+    """The Gram matrix of the columns of Z and their products with the target; None of few rows."""
+    return None if len(Z) < Z.shape[1] else (Z.T @ Z, Z.T @ target)
+
+
+def _ridge_fits(
+    Z: NDArray, target: NDArray, strengths: list[Any], sums: _Sums | None
+) -> Iterator[NDArray]:
     """Coefficients of ridge regression on Z for every strength, by the smaller Gram matrix."""
-    if len(Z) < Z.shape[1]:  # (ZᵀZ + s I)⁻¹ Zᵀ t = Zᵀ (Z Zᵀ + s I)⁻¹ t
+    if sums is None:  # (ZᵀZ + s I)⁻¹ Zᵀ t = Zᵀ (Z Zᵀ + s I)⁻¹ t
         gram = Z @ Z.T
         yield from (Z.T @ _solved(gram, strength, target) for strength in strengths)
     else:
-        gram, sums = Z.T @ Z, Z.T @ target
-        yield from (_solved(gram, strength, sums) for strength in strengths)
+        yield from (_solved(sums[0], strength, sums[1]) for strength in strengths)
 
 
 def ridge_factor(matrix: NDArray, ridge: float) -> tuple[NDArray, bool] | None:
