@@ -19,7 +19,7 @@ from numpy.typing import DTypeLike, NDArray
 __all__ = ["idle_bytes", "lent"]
 
 _LEAST = 2**24  # bytes below which NumPy's own memory serves
-_MOST_SHARE = 16  # of the machine's memory, one in so many bytes may be idle
+_MOST_SHARE = 8  # of the machine's memory, one in so many bytes may be idle
 _LARGER = 4  # times the bytes asked for, that lent ones may be
 
 _Pages = NDArray[np.uint8]  # all of an anonymous map

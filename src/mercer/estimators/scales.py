@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from functools import lru_cache
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -369,7 +369,7 @@ def _smooth_fit(
     target = target if roots is None else target * roots
     length = float(np.sqrt(np.mean(np.sum(X**2, axis=1)))) or 1.0
     n_first = max(1, int(_SHARE * len(X)))
-    best: tuple[float, NDArray, Any, NDArray, _Sums | None] | None = None
+    best: tuple[float, NDArray, Any, NDArray] | None = None
     for width in _WIDTHS:
         scaled = frequencies * X.dtype.type(width / length)
         Z = X @ scaled
@@ -379,37 +379,24 @@ def _smooth_fit(
             Z *= roots
         unit = X.dtype.type(0.5 * len(phases))  # mean square of a row's features
         strengths = [X.dtype.type(ridge) * unit for ridge in _RIDGES]
-        sums = _sums(Z[:n_first], target[:n_first])
-        fits = _ridge_fits(Z[:n_first], target[:n_first], strengths, sums)
+        fits = _ridge_fits(Z[:n_first], target[:n_first], strengths)
         for strength, coef in zip(strengths, fits, strict=True):
             error = float(np.mean(np.square(Z[n_first:] @ coef - target[n_first:])))
             if best is None or error < best[0] or not np.isfinite(best[0]):
-                best = error, scaled, strength, Z, sums
-    _, scaled, strength, Z, sums = best  # type: ignore[misc]
-    if sums is not None:
-        of_rest = Z[n_first:].T @ Z[n_first:], Z[n_first:].T @ target[n_first:]
-        sums = sums[0] + of_rest[0], sums[1] + of_rest[1]
-    (coef,) = _ridge_fits(Z, target, [strength], sums)
+                best = error, scaled, strength, Z
+    _, scaled, strength, Z = best  # type: ignore[misc]
+    (coef,) = _ridge_fits(Z, target, [strength])
     return _SmoothFit(scaled, phases, coef)
 
 
-_Sums: TypeAlias = tuple[NDArray, NDArray]
-
-
-def _sums(Z: NDArray, target: NDArray) -> _Sums | None:
-    """The Gram matrix of the columns of Z and their products with the target; None of few rows."""
-    return None if len(Z) < Z.shape[1] else (Z.T @ Z, Z.T @ target)
-
-
-def _ridge_fits(
-    Z: NDArray, target: NDArray, strengths: list[Any], sums: _Sums | None
-) -> Iterator[NDArray]:
+def _ridge_fits(Z: NDArray, target: NDArray, strengths: list[Any]) -> Iterator[NDArray]:
     """Coefficients of ridge regression on Z for every strength, by the smaller Gram matrix."""
-    if sums is None:  # (ZᵀZ + s I)⁻¹ Zᵀ t = Zᵀ (Z Zᵀ + s I)⁻¹ t
+    if len(Z) < Z.shape[1]:  # (ZᵀZ + s I)⁻¹ Zᵀ t = Zᵀ (Z Zᵀ + s I)⁻¹ t
         gram = Z @ Z.T
         yield from (Z.T @ _solved(gram, strength, target) for strength in strengths)
     else:
-        yield from (_solved(sums[0], strength, sums[1]) for strength in strengths)
+        gram, sums = Z.T @ Z, Z.T @ target
+        yield from (_solved(gram, strength, sums) for strength in strengths)
 
 
 def ridge_factor(matrix: NDArray, ridge: float) -> tuple[NDArray, bool] | None:
