@@ -8,7 +8,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_friedman1, make_friedman2, make_friedman3
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mercer import (
@@ -22,6 +22,7 @@ from mercer.auto import MeanClassifier, MeanRegressor, base, leaves, parts
 from mercer.auto.deadline import Deadline
 from mercer.auto.leading import Outcome, Record, Stage
 from mercer.auto.trials import Settings
+from mercer.preparation import TablePreparer
 
 
 @pytest.fixture
@@ -65,6 +66,33 @@ def test_classes_are_those_of_the_mean_response():
     responses = np.mean([p.decision_function(X) for p in model.pipelines_], axis=0)
     np.testing.assert_allclose(model.decision_function(X), responses, rtol=1e-6)
     np.testing.assert_array_equal(model.predict(X), np.where(responses > 0, "up", "down"))
+
+
+@pytest.mark.parametrize("numbers", ["robust", "quantile"])
+def test_a_table_is_treated_once_for_pipelines_that_treat_it_alike(numbers, monkeypatch):
+    X, y = rows()
+    weights = np.random.default_rng(1).uniform(0.5, 2, size=len(y))
+    steps = TablePreparer(random_state=0), TablePreparer(numbers, random_state=0)
+    pipelines = [
+        Pipeline([("preparer", step), ("model", LocalKernelRegressor(leaf_size=100, n_trees=1))])
+        for step in steps
+    ]
+    beside = {"preparer__sample_weight": weights, "model__sample_weight": weights}
+    for seed, pipeline in enumerate(pipelines):
+        pipeline.set_params(model__random_state=seed)
+    expected = np.mean([clone(p).fit(X, y, **beside).predict(X) for p in pipelines], axis=0)
+    fits = []
+    original = TablePreparer.fit_transform
+    monkeypatch.setattr(
+        TablePreparer,
+        "fit_transform",
+        lambda self, *args, **named: fits.append(1) or original(self, *args, **named),
+    )
+    model = MeanRegressor(pipelines).fit(X, y, **beside)
+    assert len(fits) == (1 if numbers == "robust" else 2)
+    np.testing.assert_array_equal(model.predict(X), expected)
+    first, second = (pipeline["preparer"] for pipeline in model.pipelines_)
+    assert first is not second
 
 
 class Interrupting:

@@ -7,7 +7,7 @@ import pytest
 from threadpoolctl import threadpool_info
 
 from mercer import _blas
-from mercer._blas import blas_threads, cholesky_in_place
+from mercer._blas import blas_threads, cholesky_in_place, inverse_in_place
 
 pytestmark = pytest.mark.rounding
 
@@ -34,6 +34,23 @@ def test_the_upper_triangle_becomes_the_factor(n, dtype):
     assert cholesky_in_place(matrix)
     np.testing.assert_allclose(np.triu(matrix), expected, atol=50 * np.finfo(dtype).eps)
     np.testing.assert_array_equal(np.tril(matrix, -1), below)
+
+
+@pytest.mark.usefixtures("any_way")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n", [1, 2, 37, 300])
+def test_a_matrix_becomes_its_inverse(n, dtype):
+    matrix = spd(n, dtype)
+    expected = np.linalg.inv(matrix.astype(np.float64))
+    assert inverse_in_place(matrix)
+    np.testing.assert_array_equal(matrix, matrix.T)
+    np.testing.assert_allclose(matrix, expected, atol=500 * np.finfo(dtype).eps)
+
+
+@pytest.mark.usefixtures("any_way")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_matrix_without_an_inverse_is_told(dtype):
+    assert not inverse_in_place(np.array([[1.0, 2.0], [2.0, 1.0]], dtype=dtype))
 
 
 @pytest.mark.usefixtures("any_way")

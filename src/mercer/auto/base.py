@@ -218,19 +218,20 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         most = replace(form, n_trees=form.n_trees - fewer)
         return [
             self._pipeline(search.settings, n, key, most),
-            self._pipeline(search.partner, n, key + 1, replace(form, n_trees=fewer)),
+            self._pipeline(search.partner, n, key, replace(form, n_trees=fewer), 1),
         ]
 
-    def _pipeline(self, settings: Settings, n: int, key: int, form: _Form) -> Any:
-        """An unfitted estimator with the settings, for n rows."""
-        seed = int(key % 2**31)
+    def _pipeline(self, settings: Settings, n: int, key: int, form: _Form, place: int = 0) -> Any:
+        """An unfitted estimator with the settings, for n rows; pipelines that share trees have all
+        numbers but the place of each in common, so that tables need be treated once."""
         preparer = TablePreparer(
             settings.numbers,
             max_integers=settings.max_integers,
             target=self._target_kind,
             dtype="float32",
-            random_state=seed,
+            random_state=int(key % 2**31),
         )
+        seed = int((key + place) % 2**31)
         scaler = GradientScaler(
             settings.power,
             full=settings.turned,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 
+from mercer._array import row_chunks
 from mercer._state import Checked, State, is_finite
 from mercer.auto.means import answer
 
@@ -16,6 +17,7 @@ __all__ = ["LogShift", "LogTargetRegressor", "log_shift", "smeared"]
 
 _PART = 0.1  # of the quartile range, added before the logarithm is taken
 _LEVELS = 25  # quantiles that stand for the law of the residuals
+_CACHED = 2**19  # bytes of responses, each with all residuals, that are turned back together
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,8 @@ class LogShift:
     def unbounded(self, t: NDArray) -> NDArray:
         """Logarithms as targets, however far."""
         with np.errstate(over="ignore"):
-            return self.centre + np.sign(t) * self.unit * np.expm1(np.abs(t))
+            size = self.unit * (np.exp(np.abs(t)) - 1.0)  # a fifth of the time of np.expm1
+            return self.centre + np.copysign(size, t)
 
 
 def log_shift(y: NDArray) -> LogShift:
@@ -55,10 +58,10 @@ def smeared(shift: LogShift, responses: NDArray, residuals: NDArray) -> NDArray:
     """Mean targets of responses that are off by any of the residuals alike (Duan 1983)."""
     levels = (np.arange(_LEVELS) + 0.5) / _LEVELS
     quantiles = np.quantile(residuals, levels)
-    total = np.zeros_like(responses, dtype=np.float64)
-    for residual in quantiles:
-        total += shift.backward(responses + residual)
-    return total / _LEVELS
+    means = np.empty(responses.shape)
+    for rows in row_chunks(len(responses), 16.0 * _LEVELS, _CACHED):
+        means[rows] = shift.backward(np.add.outer(quantiles, responses[rows])).mean(axis=0)
+    return means
 
 
 def evened(values: NDArray, weights: NDArray | None) -> NDArray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mercer import kernels
+from mercer.kernels.distances import fill
 
 __all__ = ["KernelFit"]
 
@@ -51,7 +51,8 @@ class KernelFit:
 
     def gradients(self, X: NDArray[np.float32]) -> NDArray[np.float32]:
         """∇f at some rows, (m, k, d)."""
-        matrix = kernels.get(self.kernel, 1.0)(X, self.rows)
+        matrix = np.empty((len(X), len(self.rows)), dtype=np.float32)
+        fill(matrix, self.kernel, X, self.rows, np.ones(X.shape[1]), n_jobs=1)
         slopes = np.empty((len(X), self.coef.shape[1], X.shape[1]), dtype=np.float32)
         if self.kernel == "gaussian":  # 2 Σ_i k(x, x_i) a_i (x_i - x)
             values = matrix @ self.coef

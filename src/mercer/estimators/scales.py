@@ -14,7 +14,6 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import validate_data
 
-from mercer import kernels
 from mercer._blas import blas_threads, cholesky_in_place
 from mercer._random import RandomStateLike, Slot, key_from, shuffled
 from mercer._rows import PreparedRows
@@ -25,6 +24,7 @@ from mercer._weights import check_weights, weighted_mean
 from mercer.estimators.gradients import KernelFit
 from mercer.estimators.targets import signs
 from mercer.kernels import Gaussian
+from mercer.kernels.distances import fill
 from mercer.maps import RandomFourier
 
 __all__ = ["GradientScaler", "at_unit_distance", "learned_scales", "ridge_factor", "scaled"]
@@ -344,7 +344,8 @@ def _machine_products(
         matrix = at_unit_distance(X, matrix, metric)
         rows = scaled(X[:_MACHINE_ROWS], matrix)
         rows -= rows.mean(axis=0)
-        system, sought = kernels.get(kernel, 1.0)(rows), target[:_MACHINE_ROWS]
+        system, sought = np.empty((len(rows), len(rows)), dtype=np.float32), target[:_MACHINE_ROWS]
+        fill(system, kernel, rows, rows, np.ones(rows.shape[1]))
         if few is not None:
             system, sought = few * system * few.T, few * sought
         coef = _solved(system, ridge, sought)

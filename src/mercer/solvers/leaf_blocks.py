@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from scipy.linalg import lapack
 
 from mercer import _core
 from mercer._array import n_threads
-from mercer._blas import blas_threads
+from mercer._blas import blas_threads, inverse_in_place
+from mercer._pages import lent
 from mercer._threads import side_by_side
 from mercer.designs.kernel_rows import times
 
@@ -74,18 +74,24 @@ class LeafBlocks:
         self._places = np.empty(len(leaf_of), dtype=np.int64)
         for leaf, rows in enumerate(leaves):
             self._places[rows] = leaf * side + np.arange(len(rows))
-        self._factor = np.zeros((rank, count * side), dtype=np.float32)
+        self._factor = lent((rank, count * side), np.float32)
+        self._factor[...] = 0.0
         self._factor[:, self._places] = factor
-        self._inverses = np.empty((count, side, side), dtype=np.float32)
+        self._inverses = lent((count, side, side), np.float32)
 
         def part(leaf: int) -> NDArray[np.float32]:
             rows, columns = leaves[leaf], self._factor[:, leaf * side : (leaf + 1) * side]
             inverse = self._inverses[leaf]
-            inverse[...] = np.eye(side)
+            inverse[...] = 0.0
             inverse[: len(rows), : len(rows)] = block(rows)
             inverse -= columns.T @ columns
-            inverse[np.diag_indices(len(rows))] += shift
-            _invert(inverse)
+            diagonal = inverse.reshape(-1)[:: side + 1]
+            diagonal[: len(rows)] += shift
+            diagonal[len(rows) :] = 1.0
+            if not inverse_in_place(inverse):
+                raise linalg.LinAlgError(
+                    "the matrix is not positive definite to the limit of float32."
+                )
             return columns @ (inverse @ columns.T)
 
         inner = np.eye(rank)
@@ -110,12 +116,3 @@ class LeafBlocks:
         out = np.zeros((count, side, v.shape[1]))
         _core.held_blocks(self._inverses, weights, out, self._n_threads)
         return out.reshape(v.shape)
-
-
-def _invert(matrix: NDArray[np.float32]) -> None:
-    """Put the inverse of a positive definite matrix into its place."""
-    factor, failed = lapack.spotrf(matrix.T, lower=1, overwrite_a=1)
-    if failed:
-        raise linalg.LinAlgError("the matrix is not positive definite to the limit of float32.")
-    lower = np.tril(lapack.spotri(factor, lower=1, overwrite_c=1)[0])
-    matrix[...] = lower + np.tril(lower, -1).T

@@ -268,7 +268,7 @@ def in_leaves(
     leaves = grown(design.points(), _LEAF, 1, 0.0, key, design.n_threads)[1]
     leaf_of = np.empty(n, dtype=np.int64)  # a row at a cut is in two leaves, and goes to the later
     leaf_of[leaves.order] = np.repeat(np.arange(len(leaves)), np.diff(leaves.starts))
-    block = _blocks(design, root)
+    block = _blocks(design, root, np.float32)
     return LeafBlocks(factor, leaf_of, block, shift, design.n_threads)
 
 
@@ -281,13 +281,14 @@ def _bytes_of_leaves(design: KernelColumns, factor: NDArray) -> float:
 
 
 def _blocks(
-    design: KernelColumns, root: NDArray[np.float64] | None
-) -> Callable[[NDArray[np.int64]], NDArray[np.float64]]:
+    design: KernelColumns, root: NDArray[np.float64] | None, dtype: DTypeLike = np.float64
+) -> Callable[[NDArray[np.int64]], NDArray]:
     """Square blocks of √S K √S, symmetric bit for bit, by the numbers of rows."""
 
-    def block(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        entries = design.rows(rows).block(rows).astype(np.float64)
-        entries = 0.5 * (entries + entries.T)
+    def block(rows: NDArray[np.int64]) -> NDArray:
+        entries = design.rows(rows).block(rows).astype(dtype, copy=False)
+        entries = entries + entries.T
+        entries *= 0.5
         return entries if root is None else entries * root[rows] * root[rows][:, None]
 
     return block
