@@ -79,9 +79,13 @@ class Stage:
         kind = settings.kernel, settings.transform, settings.scales
         if kind not in self._best or outcome.record.loss < self._best[kind].record.loss:
             self._best[kind] = outcome
-        view = replace(settings, gamma=1.0, ridge=1.0)
+        view = _view(settings)
         if view not in self._of_view or outcome.record.loss < self._of_view[view].record.loss:
             self._of_view[view] = outcome
+
+    def best_like(self, settings: Settings) -> Outcome | None:
+        """The best outcome of settings that differ from these in gamma and ridge at most."""
+        return self._of_view.get(_view(settings))
 
     def partner(
         self, loss: Callable[[NDArray, str], float]
@@ -113,9 +117,7 @@ class Stage:
         return [
             outcome
             for view, outcome in self._of_view.items()
-            if view != replace(own, gamma=1.0, ridge=1.0)
-            and view.transform == own.transform
-            and view.kernel == own.kernel
+            if view != _view(own) and view.transform == own.transform and view.kernel == own.kernel
         ]
 
     @property
@@ -152,6 +154,11 @@ class Stage:
             doublings = max(0.0, np.log2(self.n_rows / outcome.record.rows))
             enough = max(enough, _AHEAD * doublings * float(outcome.compared().mean()))
         return bool(gain.mean() > enough)
+
+
+def _view(settings: Settings) -> Settings:
+    """What settings of one view of the rows have in common: all but gamma and ridge."""
+    return replace(settings, gamma=1.0, ridge=1.0)
 
 
 def _fanciness(settings: Settings) -> int:
