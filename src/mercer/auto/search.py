@@ -33,7 +33,7 @@ _FACTOR = {"laplacian": 2.0, "gaussian": 3.0}
 _POWERS = (0.0, 0.5, 1.0)
 _SMOOTH_POWERS = (0.0, 1.0)
 _MOST_TURNED = 60  # inputs whose combinations are tried
-_MOST_LEARNED = 100  # inputs, treated, whose scales are learned from a machine
+_MOST_LEARNED = 300  # inputs, treated, whose scales are learned from a machine
 
 _FIRST_ROWS, _SECOND_ROWS = 400, 1000
 # Of classes more: a smooth kernel has to be ahead by the more the fewer rows show it.
@@ -174,15 +174,21 @@ class Search(Bench):
         self._learn_scales(n_rows)
 
     def _learn_scales(self, n_rows: int) -> None:
-        """The best settings of this stage in scales that a machine of their kernel has learned."""
+        """The best settings of this stage in scales that kernel machines have learned."""
         if self.best is None or self.best.stage != self._stage.name or self.best.settings.turned:
             return
         best, part = self.best.settings, self.parts[0]
         whole = part.whole if isinstance(part, LeafPart) else part
         if whole.rows(best)[0].shape[1] > _MOST_LEARNED:
             return
-        learned = replace(best, scales="machine", power=best.power or 1.0)
-        self._try(self._stage.name, n_rows, [(learned, [best.gamma], [best.ridge])])
+        power = best.power or 1.0
+        learned = [replace(best, scales="machine", power=power)]
+        if best.kernel == "laplacian":
+            learned.append(replace(best, scales="exponential", power=power))
+            if best.numbers != "robust":  # which scales of cosines may not have been good for
+                learned.append(replace(learned[-1], numbers="robust", max_integers=0))
+        works = [(settings, [best.gamma], [best.ridge]) for settings in learned]
+        self._try(self._stage.name, n_rows, works)
 
     def on_leaves(self, cut: Cut) -> float:
         """The best of each kernel, step by step, on leaves as the final model has them.
