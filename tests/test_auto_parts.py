@@ -260,16 +260,20 @@ def test_a_stage_ends_with_the_best_settings_in_scales_of_machines(n, kernel):
     else:
         search.on_leaves(cut_for(n, 6))
     stage = [record for record in search.records if record.stage == search.records[-1].stage]
-    for scales in ("machine", "exponential"):
-        learned = {r.settings for r in stage if r.settings.scales == scales}
-        treatments = {settings.numbers for settings in learned}
-        if scales == "exponential" and kernel == "gaussian":
-            assert not learned
-            continue
-        assert 1 <= len(learned) <= 2 * len(treatments)  # of the target, and of its logarithm
-        best = {own for own in learned if scales == "machine" or own.numbers == "quantile"}
-        assert {replace(own, scales="cosines") for own in best} <= {r.settings for r in stage}
-        assert "robust" in treatments or scales == "machine"
+    tried = {record.settings for record in stage}
+
+    def learned(scales):
+        return {own for own in tried if own.scales == scales and own.transform == "identity"}
+
+    [machine] = learned("machine")
+    assert replace(machine, scales="cosines") in tried
+    narrower = replace(machine, gamma=2 * machine.gamma, ridge=machine.ridge / 3)
+    expected = {
+        replace(own, scales="exponential", numbers=numbers)
+        for own in (machine, narrower)
+        for numbers in (machine.numbers, "robust")
+    }
+    assert learned("exponential") == (expected if machine.kernel == "laplacian" else set())
 
 
 def test_turned_inputs_get_no_scales_of_a_machine():
@@ -294,6 +298,21 @@ def test_scales_of_a_machine_have_to_be_better_by_more_than_noise(gain, leads, f
         record = Record("rung 3", 2000, Settings(scales=scales), float(noisy.mean()), 0.1, 0.1)
         stage.add(Outcome(record, noisy[:, None], noisy))
     assert (stage.leader.record.settings.scales == fancier) is leads
+
+
+@pytest.mark.parametrize(("classes", "rows", "leads"), [(0, 16, 0), (1, 16, 1), (1, 1, 0)])
+def test_scales_of_a_machine_that_are_ahead_lead_where_more_rows_of_classes_are_to_come(
+    classes, rows, leads
+):
+    rng = np.random.default_rng(0)
+    losses = rng.uniform(0.5, 1.5, 400)
+    stage = Stage("rung 3", 2000 * rows, classes=bool(classes))
+    for scales, gain in (("cosines", 0.0), ("machine", 0.001), ("exponential", -0.001)):
+        noisy = losses + 0.1 * rng.normal(size=400) * (gain != 0)
+        noisy -= noisy.mean() - losses.mean() + gain
+        record = Record("rung 3", 2000, Settings(scales=scales), float(noisy.mean()), 0.1, 0.1)
+        stage.add(Outcome(record, noisy[:, None], noisy))
+    assert stage.leader.record.settings.scales == ("machine" if leads else "cosines")
 
 
 # what held-out rows tell

@@ -179,15 +179,24 @@ class Search(Bench):
             return
         best, part = self.best.settings, self.parts[0]
         whole = part.whole if isinstance(part, LeafPart) else part
-        if whole.rows(best)[0].shape[1] > _MOST_LEARNED:
-            return
-        power = best.power or 1.0
-        learned = [replace(best, scales="machine", power=power)]
-        if best.kernel == "laplacian":
-            learned.append(replace(best, scales="exponential", power=power))
-            if best.numbers != "robust":  # which scales of cosines may not have been good for
-                learned.append(replace(learned[-1], numbers="robust", max_integers=0))
-        works = [(settings, [best.gamma], [best.ridge]) for settings in learned]
+        robust = replace(best, numbers="robust", max_integers=0)  # cosines may not suit it
+        views = [
+            view
+            for view in dict.fromkeys([best, robust])
+            if whole.rows(view)[0].shape[1] <= _MOST_LEARNED
+        ]
+        trials = []
+        for view in views:
+            learned = replace(view, scales="machine", power=best.power or 1.0)
+            if view == best:
+                trials.append((learned, best.gamma, best.ridge))
+            if view.kernel == "laplacian":
+                # Inputs that say little fade, which leaves room for a narrower kernel.
+                learned = replace(learned, scales="exponential")
+                narrower = _FACTOR["laplacian"] * best.gamma
+                trials.append((learned, best.gamma, best.ridge))
+                trials.append((learned, narrower, best.ridge / 3))
+        works = [(settings, [gamma], [ridge]) for settings, gamma, ridge in trials]
         self._try(self._stage.name, n_rows, works)
 
     def on_leaves(self, cut: Cut) -> float:
