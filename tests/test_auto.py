@@ -229,7 +229,7 @@ def test_the_model_learns_the_scales_that_were_chosen(monkeypatch):
     settings = model.best_settings_
     kernels = {"machine": settings["kernel"], "exponential": "exponential"}
     assert model.best_estimator_["scaler"].kernel == kernels[settings["scales"]]
-    assert set(kernels) <= set(model.search_results_["scales"])
+    assert "machine" in set(model.search_results_["scales"])
 
 
 def test_inputs_that_matter_have_the_largest_shares():

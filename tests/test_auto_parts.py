@@ -315,6 +315,19 @@ def test_scales_of_a_machine_that_are_ahead_lead_where_more_rows_of_classes_are_
     assert stage.leader.record.settings.scales == ("machine" if leads else "cosines")
 
 
+@pytest.mark.parametrize(("gain", "leads"), [(0.02, False), (0.04, True)])
+def test_long_tails_are_no_excuse_for_a_gain_of_scales_that_is_large(gain, leads):
+    losses = np.random.default_rng(0).uniform(0.5, 1.5, 400)
+    losses /= losses.mean()
+    tails = np.zeros(400)
+    tails[:2] = 100, -100  # a standard error of the difference of .35
+    stage = Stage("rung 3", 2000, classes=False)
+    for scales, own in (("cosines", losses), ("exponential", losses - gain + tails)):
+        record = Record("rung 3", 2000, Settings(scales=scales), float(own.mean()), 0.1, 0.1)
+        stage.add(Outcome(record, own[:, None], own))
+    assert (stage.leader.record.settings.scales == "exponential") is leads
+
+
 # what held-out rows tell
 
 

@@ -20,6 +20,7 @@ _SURE = 2.0  # standard errors that a step away from what serves most tables has
 # Classes with more rows to come than were tried learn better ones from these: on covtype-mult,
 # scales ahead by .2 % on 2000 rows led by 6 % on all. There it is enough to be ahead at all.
 _LEARNED = 0.5
+_LEARNED_MUCH = 0.03  # share of the loss whose gain by such scales is enough, whatever the tails
 _MUCH = 0.2  # share of the loss whose gain is enough in any case
 # Times the loss of the best settings, that a mean with others may have: the rows held out do not
 # show what a second set of trees gains, about a hundredth on ten tables of 15 000 to 60 000 rows.
@@ -150,7 +151,8 @@ class Stage:
         more = _fanciness(settings) - _fanciness(plainer)
         growing = self.classes and self.n_rows > 2 * outcome.record.rows
         learned = _is_learned(settings) and not (growing or _is_learned(plainer))
-        enough = min(doubt * (more + _LEARNED * learned), _MUCH * float(of_other.mean()))
+        much = _LEARNED_MUCH if learned and not more else _MUCH
+        enough = min(doubt * (more + _LEARNED * learned), much * float(of_other.mean()))
         if self.classes and more and _is_smooth(settings) and not _is_smooth(plainer):
             doublings = max(0.0, np.log2(self.n_rows / outcome.record.rows))
             enough = max(enough, _AHEAD * doublings * float(outcome.compared().mean()))
