@@ -106,10 +106,8 @@ class Part:
             which = settings.numbers, settings.max_integers, settings.turned
             kernel, first = settings.scales_kernel, None
             if kernel != "exponential":
-                first = self._once(which, lambda: self._learned(settings.turned, fitted))
-            if kernel is None:
-                learned = first
-            else:
+                learned = first = self._once(which, lambda: self._learned(settings.turned, fitted))
+            if kernel is not None:
                 learned = self._learned(settings.turned, fitted, kernel, first)
         if not settings.turned:
             learned = learned**settings.power

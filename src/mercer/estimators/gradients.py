@@ -78,5 +78,6 @@ class KernelFit:
         """How quick kernels of Euclidean distances rise towards other rows, over the distance."""
         if self.kernel == "gaussian":
             return 2 * matrix
-        distances = -np.log(np.maximum(matrix, _LEAST))
-        return matrix / np.where(distances > _EQUAL, distances, np.float32(np.inf))
+        distances: NDArray[np.float32] = -np.log(np.maximum(matrix, _LEAST))
+        distances[distances <= _EQUAL] = np.inf
+        return matrix / distances
