@@ -34,7 +34,7 @@ _FACTOR = {"laplacian": 2.0, "gaussian": 3.0}
 _POWERS = (0.0, 0.5, 1.0)
 _SMOOTH_POWERS = (0.0, 1.0)
 _MOST_TURNED = 60  # inputs whose combinations are tried
-_MOST_LEARNED = 100  # inputs, treated, whose scales are learned from a machine
+_MOST_LEARNED = 300  # inputs, treated, whose scales are learned from a machine
 
 _FIRST_ROWS, _SECOND_ROWS = 400, 1000
 # Of classes more: a smooth kernel has to be ahead by the more the fewer rows show it.
@@ -225,15 +225,30 @@ class Search(Bench):
         return best if best is not None and least < first else None
 
     def _learn_scales(self, n_rows: int) -> None:
-        """The best settings of this stage in scales that a machine of their kernel has learned."""
+        """The best settings of this stage in scales that kernel machines have learned."""
         if self.best is None or self.best.stage != self._stage.name or self.best.settings.turned:
             return
         best, part = self.best.settings, self.parts[0]
         whole = part.whole if isinstance(part, LeafPart) else part
-        if whole.rows(best)[0].shape[1] > _MOST_LEARNED:
-            return
-        learned = replace(best, scales="machine", power=best.power or 1.0)
-        self._try(self._stage.name, n_rows, [(learned, [best.gamma], [best.ridge])])
+        robust = replace(best, numbers="robust", max_integers=0)  # cosines may not suit it
+        views = [
+            view
+            for view in dict.fromkeys([best, robust])
+            if whole.rows(view)[0].shape[1] <= _MOST_LEARNED
+        ]
+        trials = []
+        for view in views:
+            learned = replace(view, scales="machine", power=best.power or 1.0)
+            if view == best:
+                trials.append((learned, best.gamma, best.ridge))
+            if view.kernel == "laplacian":
+                # Inputs that say little fade, which leaves room for a narrower kernel.
+                learned = replace(learned, scales="exponential")
+                narrower = _FACTOR["laplacian"] * best.gamma
+                trials.append((learned, best.gamma, best.ridge))
+                trials.append((learned, narrower, best.ridge / 3))
+        works = [(settings, [gamma], [ridge]) for settings, gamma, ridge in trials]
+        self._try(self._stage.name, n_rows, works)
 
     def on_leaves(self, cut: Cut) -> float:
         """The best of each kernel, step by step, on leaves as the final model has them.
