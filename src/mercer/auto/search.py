@@ -244,9 +244,9 @@ class Search(Bench):
             if view.kernel == "laplacian":
                 # Inputs that say little fade, which leaves room for a narrower kernel.
                 learned = replace(learned, scales="exponential")
-                narrower = _FACTOR["laplacian"] * best.gamma
+                less_wide = _FACTOR["laplacian"] * best.gamma
                 trials.append((learned, best.gamma, best.ridge))
-                trials.append((learned, narrower, best.ridge / 3))
+                trials.append((learned, less_wide, best.ridge / 3))
         works = [(settings, [gamma], [ridge]) for settings, gamma, ridge in trials]
         self._try(self._stage.name, n_rows, works)
 
