@@ -17,8 +17,6 @@ _SMOOTH_MARGIN = 0.03  # the same for the Gaussian
 _SURE = 2.0  # standard errors that a step away from what serves most tables has to gain
 # Of such steps, scales that a machine learned: on tables of 5000 rows, those that gained one to two
 # standard errors on held-out rows lowered the errors of five of five models, by up to a hundredth.
-# Classes with more rows to come than were tried learn better ones from these: on covtype-mult,
-# scales ahead by .2 % on 2000 rows led by 6 % on all. There it is enough to be ahead at all.
 _LEARNED = 0.5
 _LEARNED_MUCH = 0.03  # share of the loss whose gain by such scales is enough, whatever the tails
 _MUCH = 0.2  # share of the loss whose gain is enough in any case
@@ -151,8 +149,7 @@ class Stage:
         doubt = _SURE * float(gain.std()) / np.sqrt(len(gain))
         settings, plainer = outcome.record.settings, other.record.settings
         more = _fanciness(settings) - _fanciness(plainer)
-        growing = self.classes and self.n_rows > 2 * outcome.record.rows
-        learned = _is_learned(settings) and not (growing or _is_learned(plainer))
+        learned = _is_learned(settings) and not _is_learned(plainer)
         much = _LEARNED_MUCH if learned and not more else _MUCH
         enough = min(doubt * (more + _LEARNED * learned), much * float(of_other.mean()))
         if self.classes and more and _is_smooth(settings) and not _is_smooth(plainer):

@@ -176,7 +176,7 @@ class Search(Bench):
             next_gamma = [gamma * _FACTOR[finalist.kernel]] if place == 0 and not later else []
             trials.append((finalist, [gamma, *next_gamma], [ridge, ridge / 3]))
         self._try("rung 3", n_rows, trials)
-        self._learn_scales(n_rows)
+        self._learn_scales(n_rows, is_thin)
         if is_thin and self.best is not None:
             self._where_rows_are_dense(self.best, self._shrunk(_DENSE_ROWS, n_inputs))
 
@@ -224,7 +224,7 @@ class Search(Bench):
             at, least = best.record.settings, best.record.loss
         return best if best is not None and least < first else None
 
-    def _learn_scales(self, n_rows: int) -> None:
+    def _learn_scales(self, n_rows: int, is_thin: bool = False) -> None:
         """The best settings of this stage in scales that kernel machines have learned."""
         if self.best is None or self.best.stage != self._stage.name or self.best.settings.turned:
             return
@@ -246,7 +246,8 @@ class Search(Bench):
                 learned = replace(learned, scales="exponential")
                 less_wide = _FACTOR["laplacian"] * best.gamma
                 trials.append((learned, best.gamma, best.ridge))
-                trials.append((learned, less_wide, best.ridge / 3))
+                if not is_thin:  # or it is tried where rows are dense
+                    trials.append((learned, less_wide, best.ridge / 3))
         works = [(settings, [gamma], [ridge]) for settings, gamma, ridge in trials]
         self._try(self._stage.name, n_rows, works)
 
