@@ -227,8 +227,8 @@ def test_the_model_learns_the_scales_that_were_chosen(monkeypatch):
     X, y = friedman()
     model = AutoKernelRegressor(random_state=0).fit(X[:, :5], y)
     settings = model.best_settings_
-    assert settings["scales"] == "machine"
-    assert model.best_estimator_["scaler"].kernel == settings["kernel"]
+    kernels = {"machine": settings["kernel"], "exponential": "exponential"}
+    assert model.best_estimator_["scaler"].kernel == kernels[settings["scales"]]
     assert "machine" in set(model.search_results_["scales"])
 
 

@@ -232,35 +232,48 @@ def test_losses_of_classes_are_squares_and_wrong_shares(n_classes):
 @pytest.mark.rounding
 @pytest.mark.parametrize("power", [0.5, 1.0])
 @pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
-def test_scales_of_a_search_are_those_of_the_last_pipeline(kernel, power):
+@pytest.mark.parametrize("scales", ["machine", "exponential"])
+def test_scales_of_a_search_are_those_of_the_last_pipeline(scales, kernel, power):
     X, y = make_friedman1(700, 6, noise=0.5, random_state=0)
-    settings = Settings(power=power, scales="machine", kernel=kernel)
+    settings = Settings(power=power, scales=scales, kernel=kernel)
     part = Part(X, y, "continuous", np.arange(600), np.arange(600, 700), 7)
     pipeline = AutoKernelRegressor()._pipeline(settings, 600, 7, None)
     scaler = pipeline[1].set_params(random_state=np.random.default_rng(7))
     scaler.fit(part.rows(settings)[0], y[:600])
     learned, by_cosines = (
-        part.scales(replace(settings, scales=scales)) for scales in ("machine", "cosines")
+        part.scales(replace(settings, scales=own)) for own in (scales, "cosines")
     )
     np.testing.assert_allclose(learned / learned.max(), scaler.scales_, rtol=1e-3)
     assert np.abs(by_cosines / by_cosines.max() - scaler.scales_).max() > 0.01
 
 
+@pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
 @pytest.mark.parametrize("n", [2500, 6000])
-def test_a_stage_ends_with_the_best_settings_in_scales_of_their_machine(n):
+def test_a_stage_ends_with_the_best_settings_in_scales_of_machines(n, kernel):
     X, y = make_friedman1(n, 6, noise=0.5, random_state=0)
     search = Search(X, y, Numbers(y[:, None]), 7, None, np.inf)
-    search.run([("robust", 0)], 6)
+    search.run([("robust", 0), ("quantile", 0)], 6)
     leader = search._finalists[0]
-    search._finalists = [replace(leader, turned=False)]
+    search._finalists = [replace(leader, turned=False, kernel=kernel, numbers="quantile")]
     if n == 2500:
         search.on_all_rows(6)
     else:
         search.on_leaves(cut_for(n, 6))
     stage = [record for record in search.records if record.stage == search.records[-1].stage]
-    learned = {r.settings for r in stage if r.settings.scales == "machine"}
-    assert 1 <= len(learned) <= 2  # of the target, and of its logarithm
-    assert {replace(own, scales="cosines") for own in learned} <= {r.settings for r in stage}
+    tried = {record.settings for record in stage}
+
+    def learned(scales):
+        return {own for own in tried if own.scales == scales and own.transform == "identity"}
+
+    [machine] = learned("machine")
+    assert replace(machine, scales="cosines") in tried
+    narrower = replace(machine, gamma=2 * machine.gamma, ridge=machine.ridge / 3)
+    expected = {
+        replace(own, scales="exponential", numbers=numbers)
+        for own in (machine, narrower)
+        for numbers in (machine.numbers, "robust")
+    }
+    assert learned("exponential") == (expected if machine.kernel == "laplacian" else set())
 
 
 def test_turned_inputs_get_no_scales_of_a_machine():
@@ -269,21 +282,50 @@ def test_turned_inputs_get_no_scales_of_a_machine():
     search.run([("robust", 0)], 6)
     search._finalists = [replace(search.settings, power=1.0, turned=True)]
     search.on_all_rows(6)
-    assert "machine" not in {record.settings.scales for record in search.records}
+    assert {record.settings.scales for record in search.records} == {"cosines"}
 
 
 # Losses of 400 rows differ by 0.1 from row to row: a standard error is 0.005.
+@pytest.mark.parametrize("fancier", ["machine", "exponential"])
 @pytest.mark.parametrize(("gain", "leads"), [(0.003, False), (0.007, True)])
-def test_scales_of_a_machine_have_to_be_better_by_more_than_noise(gain, leads):
+def test_scales_of_a_machine_have_to_be_better_by_more_than_noise(gain, leads, fancier):
     rng = np.random.default_rng(0)
     losses = rng.uniform(0.5, 1.5, 400)
     stage = Stage("rung 3", 2000, classes=False)
-    for scales, less in (("cosines", 0.0), ("machine", gain)):
+    for scales, less in (("cosines", 0.0), (fancier, gain)):
         noisy = losses + 0.1 * rng.normal(size=400) * (less > 0)
         noisy -= noisy.mean() - losses.mean() + less
         record = Record("rung 3", 2000, Settings(scales=scales), float(noisy.mean()), 0.1, 0.1)
         stage.add(Outcome(record, noisy[:, None], noisy))
-    assert (stage.leader.record.settings.scales == "machine") is leads
+    assert (stage.leader.record.settings.scales == fancier) is leads
+
+
+@pytest.mark.parametrize(("classes", "rows", "leads"), [(0, 16, 0), (1, 16, 1), (1, 1, 0)])
+def test_scales_of_a_machine_that_are_ahead_lead_where_more_rows_of_classes_are_to_come(
+    classes, rows, leads
+):
+    rng = np.random.default_rng(0)
+    losses = rng.uniform(0.5, 1.5, 400)
+    stage = Stage("rung 3", 2000 * rows, classes=bool(classes))
+    for scales, gain in (("cosines", 0.0), ("machine", 0.001), ("exponential", -0.001)):
+        noisy = losses + 0.1 * rng.normal(size=400) * (gain != 0)
+        noisy -= noisy.mean() - losses.mean() + gain
+        record = Record("rung 3", 2000, Settings(scales=scales), float(noisy.mean()), 0.1, 0.1)
+        stage.add(Outcome(record, noisy[:, None], noisy))
+    assert stage.leader.record.settings.scales == ("machine" if leads else "cosines")
+
+
+@pytest.mark.parametrize(("gain", "leads"), [(0.02, False), (0.04, True)])
+def test_long_tails_are_no_excuse_for_a_gain_of_scales_that_is_large(gain, leads):
+    losses = np.random.default_rng(0).uniform(0.5, 1.5, 400)
+    losses /= losses.mean()
+    tails = np.zeros(400)
+    tails[:2] = 100, -100  # a standard error of the difference of .35
+    stage = Stage("rung 3", 2000, classes=False)
+    for scales, own in (("cosines", losses), ("exponential", losses - gain + tails)):
+        record = Record("rung 3", 2000, Settings(scales=scales), float(own.mean()), 0.1, 0.1)
+        stage.add(Outcome(record, own[:, None], own))
+    assert (stage.leader.record.settings.scales == "exponential") is leads
 
 
 # what held-out rows tell

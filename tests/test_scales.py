@@ -21,6 +21,7 @@ from mercer.estimators.scales import _smooth_fit, learned_scales
         GradientScaler(full=True),
         GradientScaler(kernel="laplacian"),
         GradientScaler(kernel="gaussian", full=True),
+        GradientScaler(kernel="exponential"),
     ],
     expected_failed_checks=lambda scaler: {
         f"check_sample_weight_equivalence_on_{kind}_data": "a fit is judged on the last rows"
@@ -63,7 +64,7 @@ def test_gradient_products_are_those_of_the_fit():
 
 @pytest.mark.rounding
 @pytest.mark.parametrize("n_outputs", [1, 3])
-@pytest.mark.parametrize("kernel", ["laplacian", "gaussian"])
+@pytest.mark.parametrize("kernel", ["laplacian", "gaussian", "exponential"])
 def test_gradients_of_a_machine_are_its_finite_differences(kernel, n_outputs):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(70, 3)).astype(np.float32)
@@ -73,8 +74,8 @@ def test_gradients_of_a_machine_are_its_finite_differences(kernel, n_outputs):
 
     def value(at):
         apart = at.astype(np.float64)[:, None] - rows.astype(np.float64)
-        distances = np.abs(apart) if kernel == "laplacian" else apart**2
-        return np.exp(-distances.sum(axis=2)) @ coef
+        distances = (np.abs(apart) if kernel == "laplacian" else apart**2).sum(axis=2)
+        return np.exp(-(np.sqrt(distances) if kernel == "exponential" else distances)) @ coef
 
     X = rows[:60] + 0.0
     X[30:] += rng.normal(size=(30, 3)).astype(np.float32)
@@ -91,7 +92,7 @@ def test_gradients_of_a_machine_are_its_finite_differences(kernel, n_outputs):
         np.testing.assert_allclose(diagonal, np.diag(expected), rtol=1e-4, atol=1e-3)
 
 
-@pytest.mark.parametrize("kernel", [None, "laplacian", "gaussian"])
+@pytest.mark.parametrize("kernel", [None, "laplacian", "gaussian", "exponential"])
 @pytest.mark.parametrize("kind", ["continuous", "classes"])
 def test_inputs_that_do_not_matter_get_small_scales(kind, kernel):
     X = np.random.default_rng(0).normal(size=(800, 5))
@@ -101,7 +102,7 @@ def test_inputs_that_do_not_matter_get_small_scales(kind, kernel):
     assert scaler.scales_[[1, 3]].min() > 2 * scaler.scales_[[0, 2, 4]].max()
 
 
-@pytest.mark.parametrize("kernel", [None, "gaussian"])
+@pytest.mark.parametrize("kernel", [None, "gaussian", "exponential"])
 def test_the_full_matrix_turns_inputs_to_the_one_direction_that_matters(kernel):
     X, y, direction = ridge_of_one_direction()
     matrix = GradientScaler(full=True, kernel=kernel, random_state=0).fit(X, y).matrix_
@@ -118,6 +119,13 @@ def test_what_cosines_learned_need_not_be_learned_again(full):
     scaler = GradientScaler(full=full, kernel="laplacian", random_state=0)
     np.testing.assert_array_equal(learned_scales(scaler, X, y, first), learned_scales(scaler, X, y))
     assert not np.array_equal(learned_scales(scaler, X, y), first)
+
+
+def test_scales_of_exponential_machines_begin_with_equal_ones():
+    X, y, _ = ridge_of_one_direction(300)
+    scaler = GradientScaler(kernel="exponential", random_state=0)
+    other = np.linspace(1, 2, X.shape[1])
+    np.testing.assert_array_equal(learned_scales(scaler, X, y, other), learned_scales(scaler, X, y))
 
 
 def test_scalers_saved_before_there_were_kernels_serve():
@@ -218,7 +226,7 @@ def test_settings_that_make_no_sense_get_a_sentence(settings, sentence):
 
 
 @pytest.mark.parametrize(("dtype", "largest"), [(np.float32, 1e37), (np.float64, 1e307)])
-@pytest.mark.parametrize("kernel", [None, "laplacian"])
+@pytest.mark.parametrize("kernel", [None, "laplacian", "exponential"])
 def test_the_unit_of_the_inputs_changes_no_scale(dtype, largest, kernel):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(200, 3))
@@ -242,7 +250,7 @@ def test_scaled_inputs_beyond_the_dtype_are_refused_in_one_sentence():
 
 @pytest.mark.parametrize("largest", [4.4942328371557893e307, 1.7e308, 1e-300])
 @pytest.mark.parametrize("metric", ["cityblock", "sqeuclidean"])
-@pytest.mark.parametrize("kernel", [None, "laplacian", "gaussian"])
+@pytest.mark.parametrize("kernel", [None, "laplacian", "gaussian", "exponential"])
 def test_one_huge_number_leaves_scales_finite(largest, metric, kernel):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 1)), rng.normal(size=90)

@@ -235,7 +235,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         scaler = GradientScaler(
             settings.power,
             full=settings.turned,
-            kernel=settings.kernel if settings.scales == "machine" else None,
+            kernel=settings.scales_kernel,
             metric=METRICS[settings.kernel],
             target=self._target_kind,
             max_rows=last_scale_rows(n),

@@ -18,6 +18,7 @@ _SURE = 2.0  # standard errors that a step away from what serves most tables has
 # Of such steps, scales that a machine learned: on tables of 5000 rows, those that gained one to two
 # standard errors on held-out rows lowered the errors of five of five models, by up to a hundredth.
 _LEARNED = 0.5
+_LEARNED_MUCH = 0.03  # share of the loss whose gain by such scales is enough, whatever the tails
 _MUCH = 0.2  # share of the loss whose gain is enough in any case
 # Times the loss of the best settings, that a mean with others may have: the rows held out do not
 # show what a second set of trees gains, about a hundredth on ten tables of 15 000 to 60 000 rows.
@@ -79,9 +80,13 @@ class Stage:
         kind = settings.kernel, settings.transform, settings.scales
         if kind not in self._best or outcome.record.loss < self._best[kind].record.loss:
             self._best[kind] = outcome
-        view = replace(settings, gamma=1.0, ridge=1.0)
+        view = _view(settings)
         if view not in self._of_view or outcome.record.loss < self._of_view[view].record.loss:
             self._of_view[view] = outcome
+
+    def best_like(self, settings: Settings) -> Outcome | None:
+        """The best outcome of settings that differ from these in gamma and ridge at most."""
+        return self._of_view.get(_view(settings))
 
     def partner(
         self, loss: Callable[[NDArray, str], float]
@@ -113,9 +118,7 @@ class Stage:
         return [
             outcome
             for view, outcome in self._of_view.items()
-            if view != replace(own, gamma=1.0, ridge=1.0)
-            and view.transform == own.transform
-            and view.kernel == own.kernel
+            if view != _view(own) and view.transform == own.transform and view.kernel == own.kernel
         ]
 
     @property
@@ -147,11 +150,17 @@ class Stage:
         settings, plainer = outcome.record.settings, other.record.settings
         more = _fanciness(settings) - _fanciness(plainer)
         learned = _is_learned(settings) and not _is_learned(plainer)
-        enough = min(doubt * (more + _LEARNED * learned), _MUCH * float(of_other.mean()))
+        much = _LEARNED_MUCH if learned and not more else _MUCH
+        enough = min(doubt * (more + _LEARNED * learned), much * float(of_other.mean()))
         if self.classes and more and _is_smooth(settings) and not _is_smooth(plainer):
             doublings = max(0.0, np.log2(self.n_rows / outcome.record.rows))
             enough = max(enough, _AHEAD * doublings * float(outcome.compared().mean()))
         return bool(gain.mean() > enough)
+
+
+def _view(settings: Settings) -> Settings:
+    """What settings of one view of the rows have in common: all but gamma and ridge."""
+    return replace(settings, gamma=1.0, ridge=1.0)
 
 
 def _fanciness(settings: Settings) -> int:
@@ -162,7 +171,7 @@ def _fanciness(settings: Settings) -> int:
 
 def _is_learned(settings: Settings) -> bool:
     """Whether scales are those of a kernel machine."""
-    return settings.scales == "machine"
+    return settings.scales != "cosines"
 
 
 def _is_smooth(settings: Settings) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from mercer.auto.trials import Settings
 from mercer.maps.partition import MOST_GROWTH, usual_overlap
 
-__all__ = ["Cut", "cut_for", "neighbours", "trial_leaves", "worth"]
+__all__ = ["Cut", "cut_for", "narrower", "neighbours", "trial_leaves", "worth"]
 
 _LARGEST_TRIAL = 1000  # rows of a leaf that settings are tried on
 _TRIAL_ROWS = 32_000  # of all of these leaves
@@ -27,6 +27,7 @@ _WORK, _WIDE = 3.2e11, 50
 
 _FACTOR = {"laplacian": 2.0, "gaussian": 3.0}  # steps of gamma
 _RIDGE_STEP, _LEAST_RIDGE = 3.0, 2e-3  # weaker ones show rounding sooner than gains
+_LEAST_EXACT_RIDGE = 0.03  # of all rows, whose conjugate gradients weaker ones slow down
 _POWERS = {"laplacian": (0.0, 0.5, 1.0), "gaussian": (0.0, 1.0)}
 
 
@@ -103,6 +104,15 @@ def worth(of_leaf: float, of_few: float, of_more: float) -> float:
     power = np.log(of_few / of_more) / np.log(4)
     with np.errstate(over="ignore"):  # where more rows hardly help, a leaf is worth all of them
         return float(max((of_few / of_leaf) ** (1 / power), 1.0))
+
+
+def narrower(settings: Settings) -> Iterator[tuple[Settings, list[float]]]:
+    """The same settings and those of a narrower kernel, at the same and, if it is not too weak yet,
+    at a weaker ridge."""
+    weaker = settings.ridge / _RIDGE_STEP
+    near = [settings.ridge, weaker] if weaker >= _LEAST_EXACT_RIDGE else [settings.ridge]
+    yield settings, near
+    yield replace(settings, gamma=settings.gamma * _FACTOR[settings.kernel]), near
 
 
 def neighbours(

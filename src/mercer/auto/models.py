@@ -61,9 +61,9 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" where its
-        ``kernel`` is that of the model, or else "cosines"), "kernel" ("laplacian", "gaussian",
-        "smooth", that of faded bins, or "linear"), "gamma" (of inputs whose median distance is 1),
-        "ridge" and "transform".
+        ``kernel`` is that of the model, "exponential" where it is that one, or else "cosines"),
+        "kernel" ("laplacian", "gaussian", "smooth", that of faded bins, or "linear"), "gamma" (of
+        inputs whose median distance is 1), "ridge" and "transform".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error in units of the variance, and its root), "seconds" and
@@ -279,9 +279,9 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     best_settings_ : dict
         What was chosen: "numbers" and "max_integers" of :class:`mercer.TablePreparer`, "power" of
         :class:`mercer.GradientScaler`, "turned" (its ``full``), "scales" ("machine" where its
-        ``kernel`` is that of the model, or else "cosines"), "kernel" ("laplacian", "gaussian",
-        "smooth", that of faded bins, or "linear"), "gamma" (of inputs whose median distance is 1)
-        and "ridge".
+        ``kernel`` is that of the model, "exponential" where it is that one, or else "cosines"),
+        "kernel" ("laplacian", "gaussian", "smooth", that of faded bins, or "linear"), "gamma" (of
+        inputs whose median distance is 1) and "ridge".
     search_results_ : dict of arrays
         A row for everything that was tried: "stage", "rows", the settings, "loss" and "error" on
         held-out rows (mean squared error of responses from -1 to 1, by which is chosen, and the

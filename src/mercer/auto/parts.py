@@ -103,9 +103,11 @@ class Part:
         learned = np.ones(fitted.shape[1])
         if settings.power:
             which = settings.numbers, settings.max_integers, settings.turned
-            learned = self._once(which, lambda: self._learned(settings.turned, fitted))
-            if settings.scales == "machine":
-                learned = self._learned(settings.turned, fitted, settings.kernel, learned)
+            kernel, first = settings.scales_kernel, None
+            if kernel != "exponential":
+                learned = first = self._once(which, lambda: self._learned(settings.turned, fitted))
+            if kernel is not None:
+                learned = self._learned(settings.turned, fitted, kernel, first)
         if not settings.turned:
             learned = learned**settings.power
         return at_unit_distance(fitted, learned, metric).astype(np.float32)

@@ -204,6 +204,9 @@ def _tell_trial(record: Record) -> None:
     )
 
 
+_SOURCES = {"machine": " of a kernel machine", "exponential": " of an exponential kernel machine"}
+
+
 def in_words(settings: Settings) -> str:
     """Settings as a line of the log names them.
 
@@ -222,7 +225,7 @@ def in_words(settings: Settings) -> str:
             "" if settings.power == 1 else f" to the power {settings.power:g}"
         )
         scales += " that turn inputs" if settings.turned else ""
-        scales += " of a kernel machine" if settings.scales == "machine" else ""
+        scales += _SOURCES.get(settings.scales, "")
     transform = ", logarithms of the target" if settings.transform == "log" else ""
     return (
         f"the {settings.kernel} kernel, gamma {settings.gamma:.3g}, ridge {settings.ridge:.3g}, "

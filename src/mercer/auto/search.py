@@ -18,11 +18,12 @@ from mercer._threads import side_by_side
 from mercer.auto.bench import Bench
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage, better, promising, rank_loss
-from mercer.auto.leaves import Cut, neighbours, trial_leaves, worth
+from mercer.auto.leaves import Cut, narrower, neighbours, trial_leaves, worth
 from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits, spread_out
 from mercer.auto.progress import Monitor
 from mercer.auto.scoring import Judge
 from mercer.auto.trials import Settings, feature_map
+from mercer.maps.partition import usual_overlap
 
 __all__ = ["Record", "Search"]
 
@@ -33,7 +34,7 @@ _FACTOR = {"laplacian": 2.0, "gaussian": 3.0}
 _POWERS = (0.0, 0.5, 1.0)
 _SMOOTH_POWERS = (0.0, 1.0)
 _MOST_TURNED = 60  # inputs whose combinations are tried
-_MOST_LEARNED = 100  # inputs, treated, whose scales are learned from a machine
+_MOST_LEARNED = 300  # inputs, treated, whose scales are learned from a machine
 
 _FIRST_ROWS, _SECOND_ROWS = 400, 1000
 # Of classes more: a smooth kernel has to be ahead by the more the fewer rows show it.
@@ -53,6 +54,8 @@ _HELD_GROUPS = 0.2  # of these, the share of the groups that are held out
 _MOST_TREATED = 60  # inputs with which all treatments are tried on leaves once more
 _LEAF_STEPS = 6  # of gamma, ridge and power, at most
 _LEAF_GAIN = 0.995  # times the loss that another step has to reach to be followed by one more
+_DENSER = 2.5  # times the rows of the last rung, from which all rows lie much closer together
+_DENSE_ROWS, _DENSE_LEAVES = 1000, 16  # of places where settings are tried at that density
 _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 
 _CHUNK = 1e9  # multiplications of factors that are one piece of work: some 10 ms
@@ -165,25 +168,89 @@ class Search(Bench):
         Few rows favour smooth kernels, so kernels that are near each other are compared once more,
         and more rows bear a weaker penalty and a narrower kernel.
         """
+        n_rows = self._shrunk(_THIRD_ROWS[self.goal.kind], n_inputs)
+        is_thin = self._n_rows > _DENSER * n_rows
         trials = []
         for place, finalist in enumerate(self._finalists):
             gamma, ridge = finalist.gamma, finalist.ridge
-            narrower = [gamma * _FACTOR[finalist.kernel]] if place == 0 else []
-            trials.append((finalist, [gamma, *narrower], [ridge, ridge / 3]))
-        n_rows = self._shrunk(_THIRD_ROWS[self.goal.kind], n_inputs)
+            later = is_thin and finalist.kernel == "laplacian"  # tried where rows are dense
+            next_gamma = [gamma * _FACTOR[finalist.kernel]] if place == 0 and not later else []
+            trials.append((finalist, [gamma, *next_gamma], [ridge, ridge / 3]))
         self._try("rung 3", n_rows, trials)
-        self._learn_scales(n_rows)
+        self._learn_scales(n_rows, is_thin)
+        if is_thin and self.best is not None:
+            self._where_rows_are_dense(self.best, self._shrunk(_DENSE_ROWS, n_inputs))
 
-    def _learn_scales(self, n_rows: int) -> None:
-        """The best settings of this stage in scales that a machine of their kernel has learned."""
+    def _where_rows_are_dense(self, best: Record, size: int) -> None:
+        """A narrower Laplacian or a weaker penalty, if rows as dense as all rows bear it.
+
+        The rows of a rung are a thin sample. Leaves of a partition are small, too, but their rows
+        lie as close together as those of the final model. What leaves cannot tell is whether a
+        kernel should be wider than they are.
+        """
+        settings = best.settings
+        if best.stage != self._stage.name or settings.kernel != "laplacian" or self._is_late():
+            return
+        before = best, self.held_responses, self.held_rows
+        by_rung = self.parts, self._n_rows, self._held, self._answered
+        overlap = usual_overlap(self._n_rows, size)
+        parts = leaf_parts(self._leaf_table(), settings, size, _DENSE_LEAVES, overlap)
+        if not parts:
+            return
+        self._judge_by(parts)
+        chosen = self._narrowed(settings)
+        self.best, self.held_responses, self.held_rows = before
+        if chosen is not None:
+            self.best = chosen.record
+            self.held_responses, self.held_rows = chosen.responses, self._held
+        self.parts, self._n_rows, self._held, self._answered = by_rung
+
+    def _narrowed(self, settings: Settings) -> Outcome | None:
+        """What errs clearly less than some settings, step by step to narrower kernels; or None."""
+        at, tried = settings, set[Settings]()
+        first, least = np.nan, np.nan
+        for _ in range(_LEAF_STEPS):
+            works = []
+            for step, ridges in narrower(at):
+                new = [r for r in ridges if replace(step, ridge=r) not in tried]
+                tried |= {replace(step, ridge=r) for r in new}
+                works += [(step, [step.gamma], new)] if new else []
+            self._try("leaves", self._n_rows, works)
+            if np.isnan(first):
+                losses = [r.loss for r in self.records if (r.stage, r.settings) == ("leaves", at)]
+                first = least = losses[0] if losses else np.nan
+            best = self._stage.best_like(settings)
+            if best is None or not best.record.loss < _LEAF_GAIN * least:
+                break
+            at, least = best.record.settings, best.record.loss
+        return best if best is not None and least < first else None
+
+    def _learn_scales(self, n_rows: int, is_thin: bool = False) -> None:
+        """The best settings of this stage in scales that kernel machines have learned."""
         if self.best is None or self.best.stage != self._stage.name or self.best.settings.turned:
             return
         best, part = self.best.settings, self.parts[0]
         whole = part.whole if isinstance(part, LeafPart) else part
-        if whole.rows(best)[0].shape[1] > _MOST_LEARNED:
-            return
-        learned = replace(best, scales="machine", power=best.power or 1.0)
-        self._try(self._stage.name, n_rows, [(learned, [best.gamma], [best.ridge])])
+        robust = replace(best, numbers="robust", max_integers=0)  # cosines may not suit it
+        views = [
+            view
+            for view in dict.fromkeys([best, robust])
+            if whole.rows(view)[0].shape[1] <= _MOST_LEARNED
+        ]
+        trials = []
+        for view in views:
+            learned = replace(view, scales="machine", power=best.power or 1.0)
+            if view == best:
+                trials.append((learned, best.gamma, best.ridge))
+            if view.kernel == "laplacian":
+                # Inputs that say little fade, which leaves room for a narrower kernel.
+                learned = replace(learned, scales="exponential")
+                less_wide = _FACTOR["laplacian"] * best.gamma
+                trials.append((learned, best.gamma, best.ridge))
+                if not is_thin:  # or it is tried where rows are dense
+                    trials.append((learned, less_wide, best.ridge / 3))
+        works = [(settings, [gamma], [ridge]) for settings, gamma, ridge in trials]
+        self._try(self._stage.name, n_rows, works)
 
     def on_leaves(self, cut: Cut) -> float:
         """The best of each kernel, step by step, on leaves as the final model has them.

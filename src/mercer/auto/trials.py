@@ -46,12 +46,19 @@ class Settings:
     max_integers: int = 0  # of the ``TablePreparer``
     power: float = 0.0  # of the scales that the ``GradientScaler`` learns
     turned: bool = False  # whether these scales turn inputs, too: its ``full``
-    scales: str = "cosines"  # that they are learned from, or "machine": that of its ``kernel``
+    # That they are learned from, or "machine": that of its ``kernel``, or "exponential", of which
+    # the scaler makes one, too.
+    scales: str = "cosines"
     # "laplacian", "gaussian", "smooth" (random bins with faded edges) or "linear" (of many inputs).
     kernel: str = "laplacian"
     gamma: float = 1.0  # of inputs whose median distance is 1
     ridge: float = 0.3  # in the system (K + ridge I) a = y
     transform: str = "identity"  # of the target, or "log"
+
+    @property
+    def scales_kernel(self) -> str | None:
+        """Kernel of the machines that scales are learned from, if it is machines."""
+        return {"cosines": None, "machine": self.kernel}.get(self.scales, self.scales)
 
 
 def feature_map(settings: Settings, n_components: int, key: int, n_jobs: int | None) -> FeatureMap:

@@ -13,6 +13,8 @@ __all__ = ["KernelFit"]
 
 _TOGETHER = 50  # rows of a block, whose kernel stays in the cache
 _HUGE = np.float32(2**80)  # times a difference of rows, which is then beyond 1 unless it is 0
+_EQUAL = np.float32(1e-3)  # Euclidean distance up to which rows are equal but for rounding
+_LEAST = np.float32(1e-37)  # whose logarithm is a number
 _NUMBERS = 2**22  # derivatives of a block, at most: 32 MB
 
 
@@ -20,7 +22,7 @@ _NUMBERS = 2**22  # derivatives of a block, at most: 32 MB
 class KernelFit:
     """f(x) = Σ_i k(x, x_i) a_i with a kernel of gamma 1, of k outputs."""
 
-    kernel: str  # "laplacian" or "gaussian"
+    kernel: str  # "laplacian", "gaussian" or "exponential"
     rows: NDArray[np.float32]  # x_i, (n, d), of mean 0, about which derivatives round least
     coef: NDArray[np.float32]  # a_i, (n, k)
 
@@ -34,8 +36,9 @@ class KernelFit:
         """Sum of ∇f ∇fᵀ over the rows of X and all outputs, or its diagonal.
 
         Of derivatives along the inputs that were scaled, or turned, by ``matrix`` to make X. Where
-        the Laplacian has a kink along an input, its derivative is the mean of both sides. Rows
-        count by their weights, whose ``roots`` are of shape (n, 1).
+        the Laplacian has a kink along an input, its derivative is the mean of both sides, and so is
+        that of the exponential kernel at a row it is fitted to. Rows count by their weights, whose
+        ``roots`` are of shape (n, 1).
         """
         d = X.shape[1]
         products = np.zeros((d, d) if full else d)
@@ -54,12 +57,12 @@ class KernelFit:
         matrix = np.empty((len(X), len(self.rows)), dtype=np.float32)
         fill(matrix, self.kernel, X, self.rows, np.ones(X.shape[1]), n_jobs=1)
         slopes = np.empty((len(X), self.coef.shape[1], X.shape[1]), dtype=np.float32)
-        if self.kernel == "gaussian":  # 2 Σ_i k(x, x_i) a_i (x_i - x)
-            values = matrix @ self.coef
+        if self.kernel != "laplacian":  # Σ_i r(x, x_i) a_i (x_i - x)
+            rates = self._rates(matrix)
+            values = rates @ self.coef
             for output, coef in enumerate(self.coef.T):
-                slopes[:, output] = matrix @ (coef[:, None] * self.rows)
+                slopes[:, output] = rates @ (coef[:, None] * self.rows)
                 slopes[:, output] -= values[:, output, None] * X
-            slopes *= 2
             return slopes
         signs = np.empty_like(matrix)
         columns = np.ascontiguousarray(self.rows.T)
@@ -71,3 +74,11 @@ class KernelFit:
             signs *= matrix
             slopes[:, :, column] = signs @ self.coef
         return slopes
+
+    def _rates(self, matrix: NDArray[np.float32]) -> NDArray[np.float32]:
+        """How quick kernels of Euclidean distances rise towards other rows, over the distance."""
+        if self.kernel == "gaussian":
+            return 2 * matrix
+        distances: NDArray[np.float32] = -np.log(np.maximum(matrix, _LEAST))
+        distances[distances <= _EQUAL] = np.inf
+        return matrix / distances

@@ -38,10 +38,26 @@ _ROWS = 1000  # rows that gradients are averaged over
 # The exact machine that scales are learned from once more, at a median distance of 1: where its
 # gamma was between 0.5 and 3 and its ridge a third or three times these, errors on twelve tables
 # of 4500 rows stayed within a hundredth.
-_MACHINES = {"laplacian": ("cityblock", 0.3), "gaussian": ("sqeuclidean", 0.1)}  # metric, ridge
 _MACHINE_ROWS, _MACHINE_GRADIENTS = 2000, 200  # it is fitted to, and gradients are averaged over
-_MACHINE_ROUNDS = 2  # after one, errors of cadata and cpu are up to half a hundredth higher
+_EUCLIDEAN = "exponential"  # kernel of the machines that begin with equal scales
 _PAIRED, _OTHERS = 400, 6  # rows of the median distance, each to one fewer than _OTHERS others
+
+
+@dataclass(frozen=True)
+class _Course:
+    """How scales are learned from exact machines of a kernel."""
+
+    metric: str  # whose median distance is 1 when the kernel's gamma is
+    ridge: float
+    rounds: int  # after one, errors of cadata and cpu are up to half a hundredth higher
+    gradients: int = _MACHINE_GRADIENTS
+
+
+_COURSES = {
+    "laplacian": _Course("cityblock", 0.3, 2),
+    "gaussian": _Course("sqeuclidean", 0.1, 2),
+    _EUCLIDEAN: _Course("euclidean", 0.01, 3, 500),
+}
 
 
 @dataclass(eq=False, repr=False)
@@ -51,8 +67,10 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     The scale of an input is the root mean square derivative along it of f, a ridge fit of random
     cosines on some rows; then it is learned again from the scaled inputs. These are the roots of
     the diagonal of the average gradient outer product M = mean(∇f ∇fᵀ), whose own root takes their
-    place with ``full=True``: then inputs are also turned. With a ``kernel``, scales are learned
-    from the cosines first and then, twice, from the exact kernel machine in the scales so far.
+    place with ``full=True``: then inputs are also turned. With the kernel "laplacian" or "gaussian"
+    scales are learned from the cosines first and then, twice, from the exact kernel machine in the
+    scales so far; with "exponential", whose distance is Euclidean, from machines alone, three times
+    from equal scales on. The latter tell codes and truth values that matter from others best.
     Finally all are multiplied by one number that brings the median distance between rows to 1, so
     that gamma of a kernel is in units of it.
 
@@ -64,7 +82,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         How often scales are learned anew from cosines, >= 1.
     full : bool, default=False
         Whether M itself is learned instead of its diagonal.
-    kernel : {"laplacian", "gaussian"} or None, default=None
+    kernel : {"laplacian", "gaussian", "exponential"} or None, default=None
         Kernel of the exact machine, of at most 2000 of the rows, that scales are learned from last.
     metric : {"cityblock", "euclidean", "sqeuclidean"}, default="cityblock"
         Distance whose median becomes 1.
@@ -202,7 +220,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             positive_integer(getattr(self, name), name)
         flag(self.full, "full")
         if self.kernel is not None:
-            name_from(self.kernel, tuple(_MACHINES), "kernel")
+            name_from(self.kernel, tuple(_COURSES), "kernel")
         name_from(self.metric, _METRICS, "metric")
         name_from(self.target, ("auto", "continuous", "classes"), "target")
 
@@ -229,7 +247,9 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             if self.kernel is None:
                 products = self._products(rows, target, roots, key)
             else:
-                if first is None:
+                if self.kernel == _EUCLIDEAN:
+                    first = np.eye(rows.shape[1]) if self.full else np.ones(rows.shape[1])
+                elif first is None:
                     first = _root(self._products(rows, target, roots, key), 1.0)
                 products = _machine_products(self.kernel, rows, target, roots, first, self.full)
         return sample, unit, _root(products, float(self.power))
@@ -337,21 +357,21 @@ def _machine_products(
 
     With ``roots`` s (n, 1) of weights it solves (s K s + ridge I) b = s y for a = s b.
     """
-    metric, ridge = _MACHINES[kernel]
+    course = _COURSES[kernel]
     few = None if roots is None else roots[:_MACHINE_ROWS]
     products = np.empty(0)
-    for _ in range(_MACHINE_ROUNDS):
-        matrix = at_unit_distance(X, matrix, metric)
+    for _ in range(course.rounds):
+        matrix = at_unit_distance(X, matrix, course.metric)
         rows = scaled(X[:_MACHINE_ROWS], matrix)
         rows -= rows.mean(axis=0)
         system, sought = np.empty((len(rows), len(rows)), dtype=np.float32), target[:_MACHINE_ROWS]
         fill(system, kernel, rows, rows, np.ones(rows.shape[1]))
         if few is not None:
             system, sought = few * system * few.T, few * sought
-        coef = _solved(system, ridge, sought)
+        coef = _solved(system, course.ridge, sought)
         fit = KernelFit(kernel, rows, coef if few is None else few * coef)
-        counted = None if few is None else few[:_MACHINE_GRADIENTS]
-        products = fit.gradient_products(rows[:_MACHINE_GRADIENTS], matrix, full, counted)
+        counted = None if few is None else few[: course.gradients]
+        products = fit.gradient_products(rows[: course.gradients], matrix, full, counted)
         matrix = _root(products, 1.0)
     return products
 

@@ -34,6 +34,7 @@ _STAGES = {
     "features": ("^", 34),
 }
 _SCALES = {0.0: "scales alike", 0.5: "scales learned, rooted", 1.0: "scales learned"}
+_SOURCES = {"machine": " from a machine", "exponential": " from an exponential machine"}
 _ROW, _MARGIN = 0.34, 1.2  # inches of a group, and of what is not groups
 _RAISED = 0.2  # of a group, by which its name stands above its marks
 _LINES = "#e3e3e3"
@@ -222,8 +223,8 @@ def name_of_settings(settings: Mapping[str, Any]) -> str:
     numbers = settings["numbers"] + (", categories" if settings["max_integers"] else "")
     scales = _SCALES.get(float(settings["power"]), f"scales to the power {settings['power']:g}")
     turned = " and turned" if settings["turned"] else ""
-    machine = " from a machine" if settings.get("scales") == "machine" else ""  # none in old files
-    return f"{settings['kernel']}, {numbers}, {scales}{turned}{machine}"
+    source = _SOURCES.get(settings.get("scales", ""), "")  # none in old files
+    return f"{settings['kernel']}, {numbers}, {scales}{turned}{source}"
 
 
 def _groups(results: Mapping[str, Any]) -> dict[str, dict[str, tuple[float, bool]]]:

@@ -78,7 +78,7 @@ def _words_of_settings(chosen: Mapping[str, Any]) -> list[str]:
     else:
         much = "the root of how much" if power == 0.5 else "how much"
         turned = ", and so do their combinations" if chosen["turned"] else ""
-        learned = chosen.get("scales") == "machine"
+        learned = chosen.get("scales") in ("machine", "exponential")
         what = "the predictions of a first model change" if learned else "the target changes"
         sentences.append(f"Inputs count by {much} {what} with them{turned}.")
     kernel = _KERNELS.get(chosen["kernel"], chosen["kernel"])

@@ -1,0 +1,100 @@
+"""Gamma and ridge at the density of the final model, where rungs have a thin sample of its rows."""
+
+from dataclasses import replace
+
+import numpy as np
+from sklearn.datasets import make_friedman1
+
+from mercer import AutoKernelRegressor
+from mercer.auto.goals import Numbers
+from mercer.auto.leaves import narrower
+from mercer.auto.search import Search
+from mercer.auto.trials import Settings
+
+LAPLACIAN = Settings(kernel="laplacian", gamma=0.5, ridge=1.0)
+
+
+def rough(n, seed=0):
+    """Fields of a board, finer than few rows can tell, and a plane that they can."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(n, 2))
+    y = np.sin(20 * X[:, 0]) * np.sin(20 * X[:, 1]) + X[:, 0] + 0.1 * rng.normal(size=n)
+    return X, y
+
+
+def searched(X, y, settings, deadline=np.inf):
+    search = Search(X, y, Numbers(y[:, None]), 7, None, deadline)
+    search._finalists = [settings]
+    search.on_all_rows(X.shape[1])
+    return search
+
+
+def of_stage(search, name):
+    return [record for record in search.records if record.stage == name]
+
+
+def test_steps_lead_to_narrower_kernels_and_weaker_ridges():
+    steps = list(narrower(LAPLACIAN))
+    assert [(s.gamma, ridges) for s, ridges in steps] == [
+        (0.5, [1.0, 1 / 3]),
+        (1.0, [1.0, 1 / 3]),
+    ]
+    weak = replace(LAPLACIAN, ridge=0.05)  # a third of it would be next to none
+    assert [ridges for _, ridges in narrower(weak)] == [[0.05], [0.05]]
+
+
+def test_many_rows_bear_a_narrower_kernel_than_a_sample_of_them():
+    X, y = rough(8000)
+    search = searched(X, y, LAPLACIAN)
+    rungs, leaves = of_stage(search, "rung 3"), of_stage(search, "leaves")
+    assert {r.settings.gamma for r in rungs} == {0.5}
+    assert search.best.stage == "leaves"
+    assert search.best.settings.gamma >= 2.0
+    assert min(r.settings.gamma for r in leaves) == 0.5  # none is wider
+    assert max(r.settings.ridge for r in leaves) <= max(r.settings.ridge for r in rungs)
+
+
+def test_the_narrower_kernel_lowers_the_error_of_the_model_of_all_rows():
+    X, y = rough(8000)
+    X_test, y_test = rough(2000, seed=1)
+    search = searched(X, y, LAPLACIAN)
+    model = AutoKernelRegressor(random_state=0)
+    of_rung = min(of_stage(search, "rung 3"), key=lambda record: record.loss).settings
+    errors = []
+    for settings in (of_rung, search.settings):
+        pipeline = model._pipeline(settings, len(y), 7, None).fit(X, y)
+        errors.append(np.mean((pipeline.predict(X_test) - y_test) ** 2))
+    assert errors[1] < 0.9 * errors[0]
+
+
+def test_held_out_responses_are_those_of_the_rows_that_leaves_held_out():
+    X, y = rough(8000)
+    search = searched(X, y, LAPLACIAN)
+    rows, responses = search.held_rows, search.held_responses
+    assert len(rows) == len(np.unique(rows)) == len(responses)
+    truth = search.goal.truth(rows, search.best.settings.transform)
+    assert np.mean((truth - responses) ** 2) < 0.5 * np.var(truth)
+    assert search.parts is search.whole_parts  # of the rungs, which importances are judged by
+
+
+def test_a_smooth_kernel_and_few_rows_stay_as_the_rungs_have_them():
+    X, y = make_friedman1(6000, noise=0.5, random_state=0)
+    smooth = searched(X, y, Settings(kernel="gaussian", gamma=0.3, ridge=0.01))
+    assert not of_stage(smooth, "leaves")
+    few = searched(*rough(3000), LAPLACIAN)
+    assert not of_stage(few, "leaves")
+    assert max(r.settings.gamma for r in of_stage(few, "rung 3")) == 1.0
+
+
+def test_a_kernel_that_is_narrow_enough_stays_with_what_the_rung_held_out():
+    X, y = rough(8000)
+    search = searched(X, y, replace(LAPLACIAN, gamma=64.0, ridge=0.05))
+    assert of_stage(search, "leaves")
+    assert search.best.stage == "rung 3"
+    np.testing.assert_array_equal(np.sort(search.held_rows), np.sort(search.parts[0].held))
+
+
+def test_without_time_nothing_is_tried_on_leaves():
+    search = searched(*rough(8000), LAPLACIAN, -np.inf)
+    assert search.best is not None
+    assert not of_stage(search, "leaves")
