@@ -300,21 +300,6 @@ def test_scales_of_a_machine_have_to_be_better_by_more_than_noise(gain, leads, f
     assert (stage.leader.record.settings.scales == fancier) is leads
 
 
-@pytest.mark.parametrize(("classes", "rows", "leads"), [(0, 16, 0), (1, 16, 1), (1, 1, 0)])
-def test_scales_of_a_machine_that_are_ahead_lead_where_more_rows_of_classes_are_to_come(
-    classes, rows, leads
-):
-    rng = np.random.default_rng(0)
-    losses = rng.uniform(0.5, 1.5, 400)
-    stage = Stage("rung 3", 2000 * rows, classes=bool(classes))
-    for scales, gain in (("cosines", 0.0), ("machine", 0.001), ("exponential", -0.001)):
-        noisy = losses + 0.1 * rng.normal(size=400) * (gain != 0)
-        noisy -= noisy.mean() - losses.mean() + gain
-        record = Record("rung 3", 2000, Settings(scales=scales), float(noisy.mean()), 0.1, 0.1)
-        stage.add(Outcome(record, noisy[:, None], noisy))
-    assert stage.leader.record.settings.scales == ("machine" if leads else "cosines")
-
-
 @pytest.mark.parametrize(("gain", "leads"), [(0.02, False), (0.04, True)])
 def test_long_tails_are_no_excuse_for_a_gain_of_scales_that_is_large(gain, leads):
     losses = np.random.default_rng(0).uniform(0.5, 1.5, 400)

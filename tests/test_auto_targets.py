@@ -187,6 +187,7 @@ def test_weights_reach_a_model_in_a_pipeline_without_requests():
     np.testing.assert_array_equal(pipeline.predict(X), own.predict(X))
 
 
+@pytest.mark.filterwarnings("ignore:the inputs' scales differ")  # learned scales do, on purpose
 def test_the_best_estimator_is_fitted_again_with_weights(monkeypatch):
     monkeypatch.setattr(base, "_EXACT_ROWS", 200)
     monkeypatch.setattr(leaves, "_MOST", 100)
