@@ -231,12 +231,10 @@ class Search(Bench):
             return
         best, part = self.best.settings, self.parts[0]
         whole = part.whole if isinstance(part, LeafPart) else part
-        robust = replace(best, numbers="robust", max_integers=0)  # cosines may not suit it
-        views = [
-            view
-            for view in dict.fromkeys([best, robust])
-            if whole.rows(view)[0].shape[1] <= _MOST_LEARNED
-        ]
+        views = [best]
+        if whole is part:  # leaves are cut from so many rows that another treatment takes long
+            views.append(replace(best, numbers="robust", max_integers=0))  # may not suit cosines
+        views = [v for v in dict.fromkeys(views) if whole.rows(v)[0].shape[1] <= _MOST_LEARNED]
         trials = []
         for view in views:
             learned = replace(view, scales="machine", power=best.power or 1.0)
