@@ -271,7 +271,7 @@ def test_a_stage_ends_with_the_best_settings_in_scales_of_machines(n, kernel):
     expected = {
         replace(own, scales="exponential", numbers=numbers)
         for own in (machine, narrower)
-        for numbers in (machine.numbers, "robust")
+        for numbers in {machine.numbers, "robust" if n == 2500 else machine.numbers}
     }
     assert learned("exponential") == (expected if machine.kernel == "laplacian" else set())
 
