@@ -395,3 +395,10 @@ def test_the_mean_row_of_landmarks_is_found_once(monkeypatch):
     expected = on_the_long_way(model, X[:1])
     monkeypatch.setattr("mercer.designs.kernel.centre_of_rows", None)
     np.testing.assert_array_equal(model.predict(X[:1]), expected)
+
+
+def test_a_model_of_texts_refuses_numbers_in_a_sentence():
+    model = KernelRegressor("exact", kernel="ngram").fit(["ab", "cd"] * 9, np.arange(18.0))
+    model.predict(["ab"])  # what was looked at is kept
+    with pytest.raises((TypeError, ValueError), match=r"^X must"):
+        model.predict(np.ones((2, 3)))

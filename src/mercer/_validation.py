@@ -144,7 +144,7 @@ def is_plain(X: Any, estimator: Any) -> bool:
     return (
         type(X) is np.ndarray
         and X.ndim == 2
-        and X.shape[1] == estimator.n_features_in_
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)  # none of texts
         and X.dtype.char in "fd"
         and X.dtype.isnative
         and 0 < X.size <= _FEW_NUMBERS
