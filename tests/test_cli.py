@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import warnings
@@ -351,6 +352,22 @@ def test_unexpected_error_is_one_sentence_too(table, mercer, monkeypatch):
 def test_interrupted_fit_writes_nothing(table, tmp_path, mercer, monkeypatch):
     def stop(self, X, y):
         raise KeyboardInterrupt
+
+    monkeypatch.setattr(KernelClassifier, "fit", stop)
+    done = mercer("fit", table, "--target", "label", "--out", "m.skops")
+    assert done.exit_code == 130
+    assert done.stderr.splitlines()[-1].startswith("mercer: interrupted")
+    assert list(tmp_path.iterdir()) == [table]
+
+
+def test_interrupt_of_an_import_that_says_something_else_is_an_interrupt(
+    table, tmp_path, mercer, monkeypatch
+):
+    def stop(self, X, y):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:  # as NumPy does while a compiled module looks at its formats
+            raise ValueError("not a valid PEP 3118 buffer format string") from None
 
     monkeypatch.setattr(KernelClassifier, "fit", stop)
     done = mercer("fit", table, "--target", "label", "--out", "m.skops")

@@ -22,8 +22,10 @@ from mercer.cli.options import LIMIT
 
 FAILED, WRONG_USAGE = 1, 2
 _SIGNALLED = 128  # plus the number of the signal, as shells say it
-# Besides Ctrl-C: what ends a job, and what a closed terminal sends. Windows lacks the latter.
-_ENDINGS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
+# Ctrl-C, what ends a job, and what a closed terminal sends. Windows lacks the latter.
+_ENDINGS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 _OF_THE_STUDIES = ("reproduce", "report")
 
 
@@ -47,12 +49,13 @@ class Commands(TyperGroup):
             except (KeyboardInterrupt, typer.Abort):
                 if debug:
                     raise
-                number = received[0] if received else signal.SIGINT
-                word = "interrupted" if number == signal.SIGINT else "terminated"
-                _complain(f"{word}; nothing was left half-written.", _SIGNALLED + number)
+                _complain_of_an_end(received[0] if received else signal.SIGINT)
             except Exception as error:
                 if debug:
                     raise
+                # Compiled modules turn an interrupt of their import into an error of their own.
+                if received and not isinstance(error, (OSError, MemoryError)):
+                    _complain_of_an_end(received[0])
                 _complain(*_explained(error))
             sys.exit(code if isinstance(code, int) else 0)
 
@@ -177,6 +180,11 @@ def _complain(sentence: str, code: int) -> NoReturn:
     sys.exit(code)
 
 
+def _complain_of_an_end(number: int) -> NoReturn:
+    word = "interrupted" if number == signal.SIGINT else "terminated"
+    _complain(f"{word}; nothing was left half-written.", _SIGNALLED + number)
+
+
 def _print_anywhere() -> None:
     """Let a terminal that has no γ show a question mark, instead of failing when all is done."""
     for stream in (sys.stdout, sys.stderr):
@@ -186,7 +194,7 @@ def _print_anywhere() -> None:
 
 @contextmanager
 def _endings() -> Iterator[list[int]]:
-    """Let what asks a process to end do what Ctrl-C does; the list says which signal it was.
+    """Let what asks a process to end do what Ctrl-C does; the list says which signals came.
 
     Signals that are ignored, as under nohup, stay so; threads other than the first cannot listen.
     """
@@ -196,17 +204,18 @@ def _endings() -> Iterator[list[int]]:
         received.append(number)
         raise KeyboardInterrupt
 
-    changed = []
+    changed = {}
     try:
         if threading.current_thread() is threading.main_thread():
             for number in _ENDINGS:
-                if signal.getsignal(number) == signal.SIG_DFL:
+                before = signal.getsignal(number)
+                if before in (signal.SIG_DFL, signal.default_int_handler):
+                    changed[number] = before
                     signal.signal(number, end)
-                    changed.append(number)
         yield received
     finally:
-        for number in changed:
-            signal.signal(number, signal.SIG_DFL)
+        for number, before in changed.items():
+            signal.signal(number, before)
 
 
 @contextmanager
