@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,7 @@ using KeyConsumer = FunctionRef<const KeyRun&>;
 constexpr std::size_t kRunRows = 1024;        // keys of a grid kept until they are consumed
 constexpr std::size_t kMaxGridBlock = 16;     // grids that pass over a tile while it is near
 constexpr std::size_t kFewRows = 10;          // below this, tiles do not pay
+constexpr std::size_t kRowsPerCell = 2;       // more cells are not worth a table
 constexpr std::size_t kChunkBytes = 4 << 20;  // of transposed numbers per thread
 
 inline std::size_t grid_block(std::size_t n_grids, int n_threads, std::size_t most) {
@@ -49,6 +51,29 @@ struct Columns {
     }
 };
 
+// The consumer that numbers bins by dictionaries, which learn them; where bins are cells, without
+// keys in between.
+template <class Code>
+struct Insertion {
+    std::span<Dictionary> dictionaries;
+    Code* codes;
+    std::size_t n;  // rows of all runs
+    std::atomic<bool>* fits;
+
+    Code* at(std::size_t grid, std::size_t row) const { return codes + grid * n + row; }
+    void operator()(const KeyRun& run) const {
+        if (*fits && !dictionaries[run.grid].insert(run.keys, at(run.grid, run.first_row)))
+            *fits = false;
+    }
+    // All bits, which no bin has, once the numbers do not fit.
+    Code number(std::size_t grid, std::uint64_t key) const {
+        constexpr std::size_t most = std::numeric_limits<Code>::max();
+        const std::size_t number = dictionaries[grid].find_or_add(key, most);
+        if (number == Dictionary::kNone || dictionaries[grid].size() > most) *fits = false;
+        return static_cast<Code>(*fits ? number : most);
+    }
+};
+
 // What one thread needs to turn tiles into keys or columns.
 template <class T>
 class TileWorker {
@@ -60,23 +85,43 @@ class TileWorker {
     template <class Consumer>
     void run(const Tiles<T>& tiles, const Grids& grids, std::size_t first_grid, std::size_t n_grids,
              Consumer& consume) {
-        make_plans(tiles, grids, first_grid, n_grids);
-        for (std::size_t start = 0; start < tiles.rows(); start += run_rows_) {
-            const std::size_t stop = std::min(start + run_rows_, tiles.rows());
-            for (std::size_t row = start; row < stop; row += kTileRows)
-                for (std::size_t g = 0; g < n_grids; ++g)
-                    binning_loops<T>().hash_tile(on_tile(tiles, row / kTileRows, g),
-                                                 whole_blocks(std::min(kTileRows, stop - row)),
-                                                 keys(g) + (row - start));
+        make_plans(tiles, grids, first_grid, n_grids, 0);
+        for_each_part(tiles, [&](std::size_t start, std::size_t rows) {
+            for (std::size_t g = 0; g < n_grids; ++g) hash(tiles, start, rows, g);
             for (std::size_t g = 0; g < n_grids; ++g)
-                consume(KeyRun{first_grid + g, tiles.first_row() + start, {keys(g), stop - start}});
+                give(tiles, start, rows, first_grid, g, consume);
+        });
+    }
+
+    // Grids pass together as long as their tables of cells stay near.
+    template <class Code>
+    void run(const Tiles<T>& tiles, const Grids& grids, std::size_t first_grid, std::size_t n_grids,
+             Insertion<Code>& consume) {
+        constexpr std::size_t most = kNearBytes / sizeof(Code);
+        make_plans(tiles, grids, first_grid, n_grids, std::min(most, tiles.rows() / kRowsPerCell));
+        std::vector<Code> numbers;
+        for (std::size_t from = 0, stop; from < n_grids; from = stop) {
+            std::size_t cells = 0;
+            for (stop = from; stop < n_grids; cells += plans_[stop++].cells.count())
+                if (cells + plans_[stop].cells.count() > most) break;
+            numbers.assign(cells, static_cast<Code>(~Code{0}));
+            for_each_part(tiles, [&](std::size_t start, std::size_t rows) {
+                Code* table = numbers.data();
+                for (std::size_t g = from; g < stop; table += plans_[g++].cells.count())
+                    if (plans_[g].cells.count()) {
+                        number(tiles, start, rows, first_grid, g, consume, table);
+                    } else {
+                        hash(tiles, start, rows, g);
+                        give(tiles, start, rows, first_grid, g, consume);
+                    }
+            });
         }
     }
 
     template <class Code>
     void run(const Tiles<T>& tiles, const Grids& grids, std::size_t first_grid, std::size_t n_grids,
              Columns<Code>& columns) {
-        make_plans(tiles, grids, first_grid, n_grids);
+        make_plans(tiles, grids, first_grid, n_grids, 0);
         const auto loop = binning_loops<T>().columns.template of<Code>();
         for (std::size_t row = 0; row < tiles.rows(); row += kTileRows) {
             const std::size_t rows = std::min(kTileRows, tiles.rows() - row);
@@ -99,10 +144,55 @@ class TileWorker {
     std::uint64_t* keys(std::size_t g) { return keys_.data() + g * run_rows_; }
 
     void make_plans(const Tiles<T>& tiles, const Grids& grids, std::size_t first_grid,
-                    std::size_t n_grids) {
+                    std::size_t n_grids, std::size_t most_cells) {
         for (std::size_t g = 0; g < n_grids; ++g)
             make_plan(plans_[g], grids, first_grid + g, tiles.low(), tiles.high(), tiles.held(),
-                      scratch_);
+                      most_cells, scratch_);
+    }
+
+    // Calls f(first row, rows) for one run of the tiles after another.
+    template <class F>
+    void for_each_part(const Tiles<T>& tiles, F f) {
+        for (std::size_t start = 0; start < tiles.rows(); start += run_rows_)
+            f(start, std::min(run_rows_, tiles.rows() - start));
+    }
+
+    // Makes the keys of a run in a grid, and gives them to the consumer.
+    void hash(const Tiles<T>& tiles, std::size_t start, std::size_t rows, std::size_t g) {
+        for (std::size_t row = 0; row < rows; row += kTileRows)
+            binning_loops<T>().hash_tile(on_tile(tiles, (start + row) / kTileRows, g),
+                                         whole_blocks(std::min(kTileRows, rows - row)),
+                                         keys(g) + row);
+    }
+    template <class Consumer>
+    void give(const Tiles<T>& tiles, std::size_t start, std::size_t rows, std::size_t first_grid,
+              std::size_t g, Consumer& consume) {
+        consume(KeyRun{first_grid + g, tiles.first_row() + start, {keys(g), rows}});
+    }
+
+    // Writes the codes of a run in a grid by the numbers of its cells, which are asked for when a
+    // cell is first met.
+    template <class Code>
+    void number(const Tiles<T>& tiles, std::size_t start, std::size_t rows, std::size_t first_grid,
+                std::size_t g, const Insertion<Code>& consume, Code* numbers) {
+        const Cells& cells = plans_[g].cells;
+        const std::size_t grid = first_grid + g;
+        std::uint32_t cell[kTileRows];
+        std::uint16_t away[kTileRows];
+        for (std::size_t row = start; row < start + rows; row += kTileRows) {
+            const std::size_t count = std::min(kTileRows, start + rows - row);
+            binning_loops<T>().find_cells(on_tile(tiles, row / kTileRows, g), whole_blocks(count),
+                                          static_cast<std::uint32_t>(cells.count()), cell);
+            Code* const codes = consume.at(grid, tiles.first_row() + row);
+            const std::size_t n_away =
+                code_loops<Code>().number_cells(cell, count, numbers, codes, away);
+            for (std::size_t i = 0; i < n_away; ++i) {
+                Code& known = numbers[cell[away[i]]];
+                if (known == static_cast<Code>(~Code{0}))
+                    known = consume.number(grid, cells.key(cell[away[i]]));
+                codes[away[i]] = known;
+            }
+        }
     }
 
     TileGrid<T> on_tile(const Tiles<T>& tiles, std::size_t t, std::size_t g) {
@@ -139,7 +229,7 @@ void hash_few_rows(const DensePoints<T>& points, const Grids& grids, int n_threa
 }
 
 // Calls consume(KeyRun) until every row of every grid has been seen once; the runs of one grid come
-// in the order of rows, never two at a time. Consumer is KeyConsumer or Columns.
+// in the order of rows, never two at a time. Consumer is KeyConsumer, Columns or Insertion.
 template <class T, class Consumer>
 void for_each_run(const DensePoints<T>& points, const Grids& grids, int n_threads,
                   Consumer consume) {
@@ -223,11 +313,7 @@ template <class Points, class Code>
 bool insert_codes(std::span<Dictionary> dictionaries, const Points& points, const Grids& grids,
                   Code* codes, int n_threads) {
     std::atomic<bool> fits{true};
-    const auto insert = [&](const KeyRun& run) {
-        Code* out = codes + run.grid * points.n + run.first_row;
-        if (fits && !dictionaries[run.grid].insert(run.keys, out)) fits = false;
-    };
-    for_each_run(points, grids, n_threads, KeyConsumer(insert));
+    for_each_run(points, grids, n_threads, Insertion<Code>{dictionaries, codes, points.n, &fits});
     return fits;
 }
 

@@ -32,15 +32,29 @@ class Dictionary {
     bool insert(std::span<const std::uint64_t> keys, Code* codes) {
         bool fits = size() <= std::numeric_limits<Code>::max();
         for_each_away(keys, codes, [&](std::uint64_t key, Code& code) {
-            std::size_t number = find(key);
-            if (number == kNone && fits) {
-                fits = size() < std::numeric_limits<Code>::max();
-                if (fits) number = add(key);
-            }
+            const std::size_t number = find_or_add(key, std::numeric_limits<Code>::max());
+            fits = fits && number != kNone;
             code = static_cast<Code>(number);
         });
         return fits;
     }
+
+    // The number of a key, which is added unless there are `most` keys already; kNone then.
+    std::size_t find_or_add(std::uint64_t key, std::size_t most) {
+        const auto [at, number] = seek(key);
+        if (number != kNone || size() >= most) return number;
+        keys_.push_back(key);
+        if (2 * size() >= slots_.size()) {
+            resize(bits_ + (bits_ < 12 ? 2 : 1));
+            for (std::size_t i = 0; i < size(); ++i) place(keys_[i], i, free_slot(keys_[i]));
+        } else {
+            place(key, size() - 1, at);
+        }
+        return size() - 1;
+    }
+    // The number of a key, kNone for an unknown one.
+    std::size_t find(std::uint64_t key) const { return seek(key).number; }
+    static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 
     // Writes the number of each key, size() for unknown ones; returns how many were unknown.
     template <class Code>
@@ -59,15 +73,12 @@ class Dictionary {
         keys_.clear();
         keys_.reserve(keys.size());
         resize(std::max(6, static_cast<int>(std::bit_width(2 * keys.size() + 2))));
-        for (std::uint64_t key : keys) {
-            if (find(key) != kNone) return false;
-            add(key);
-        }
+        for (std::size_t i = 0; i < keys.size(); ++i)
+            if (find_or_add(keys[i], keys.size()) != i) return false;
         return true;
     }
 
   private:
-    static constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
     static constexpr std::size_t kFewKeys = 12;  // find_home looks up 64 together, or as if
 
     // Writes the numbers of the keys at home and calls f(key, code) for all others, in order. By
@@ -106,39 +117,29 @@ class Dictionary {
     std::size_t after(std::size_t at) const { return (at + 1) & (slots_.size() - 1); }
     std::uint64_t displaced() const { return std::uint64_t{1} << (bits_ - 1); }
 
-    std::size_t find(std::uint64_t key) const {
+    struct Place {
+        std::size_t at, number;
+    };
+    // Where a key sits, or the free slot that it would take and kNone.
+    Place seek(std::uint64_t key) const {
         const std::uint64_t hash = hash_of_key(key), rest = hash << bits_;
         for (std::size_t at = home(hash);; at = after(at)) {
             const std::uint64_t slot = slots_[at];
-            if (slot == 0) return kNone;
+            if (slot == 0) return {at, kNone};
             if ((slot ^ rest) >> bits_ != 0) continue;
             const std::size_t number = (slot & (displaced() - 1)) - 1;
-            if (keys_[number] == key) return number;
+            if (keys_[number] == key) return {at, number};
         }
     }
 
-    void place(std::uint64_t key, std::size_t number) {
+    void place(std::uint64_t key, std::size_t number, std::size_t at) {
         const std::uint64_t hash = hash_of_key(key);
-        std::size_t at = home(hash);
-        std::uint64_t slot = hash << bits_ | (number + 1);
-        if (slots_[at] != 0) {
-            slot |= displaced();
-            do at = after(at);
-            while (slots_[at] != 0);
-        }
-        slots_[at] = slot;
+        slots_[at] = hash << bits_ | (at == home(hash) ? 0 : displaced()) | (number + 1);
     }
-
-    std::size_t add(std::uint64_t key) {
-        const std::size_t number = size();
-        keys_.push_back(key);
-        if (2 * size() >= slots_.size()) {
-            resize(bits_ + (bits_ < 12 ? 2 : 1));
-            for (std::size_t i = 0; i < size(); ++i) place(keys_[i], i);
-        } else {
-            place(key, number);
-        }
-        return number;
+    std::size_t free_slot(std::uint64_t key) const {
+        std::size_t at = home(hash_of_key(key));
+        while (slots_[at] != 0) at = after(at);
+        return at;
     }
 
     void resize(int bits) {

@@ -217,5 +217,29 @@ std::size_t find_home(const std::uint64_t* keys, std::size_t count, const std::u
     return n_away;
 }
 
+// Rows are read one by one, as in find_block.
+template <class Code>
+std::size_t number_cells(const std::uint32_t* cells, std::size_t count, const Code* numbers,
+                         Code* codes, std::uint16_t* away) {
+    constexpr Code none = static_cast<Code>(~Code{0});
+    constexpr std::size_t together = 32;
+    std::size_t n_away = 0;
+    for (std::size_t start = 0; start < count; start += together) {
+        const std::size_t stop = start + together < count ? start + together : count;
+        for (std::size_t i = start; i < stop; ++i) {
+            std::uint64_t cell = cells[i];
+            keep_scalar(cell);
+            codes[i] = numbers[cell];
+        }
+        Code any = 0;
+        for (std::size_t i = start; i < stop; ++i) any |= static_cast<Code>(codes[i] == none);
+        for (std::size_t i = start; any && i < stop; ++i) {
+            away[n_away] = static_cast<std::uint16_t>(i);
+            n_away += codes[i] == none;
+        }
+    }
+    return n_away;
+}
+
 }  // namespace
 }  // namespace mercer

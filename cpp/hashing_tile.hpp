@@ -47,38 +47,42 @@ constexpr int kBlockVectors = MERCER_VECTOR_BYTES == 64 ? 16 : 8;
 constexpr std::size_t kBlock = kBlockVectors * lanes<double>;
 static_assert(kTileRows % kBlock == 0);
 
-// The keys of a block, its samples side by side. Their halves are kept apart: a comparison of
-// float32 makes masks of 32 bits.
+// The keys of a block, its samples side by side. Their halves are kept apart, the low one first: a
+// comparison of float32 makes masks of 32 bits. Cells have a low half alone.
+template <int n_halves>
 struct BlockKeys {
-    Halves low[kBlockVectors / 2], high[kBlockVectors / 2];
+    Halves half[n_halves][kBlockVectors / 2];
 };
 
-MERCER_INLINE void start(BlockKeys& keys, std::uint64_t base) {
-    for (Halves& low : keys.low) low = broadcast(static_cast<std::uint32_t>(base));
-    for (Halves& high : keys.high) high = broadcast(static_cast<std::uint32_t>(base >> 32));
+MERCER_INLINE Halves half_of(std::uint64_t packed, int which) {
+    return broadcast(static_cast<std::uint32_t>(packed >> 32 * which));
+}
+
+template <int n_halves>
+MERCER_INLINE void start(BlockKeys<n_halves>& keys, std::uint64_t base) {
+    for (int h = 0; h < n_halves; ++h)
+        for (Halves& half : keys.half[h]) half = half_of(base, h);
 }
 
 // Counts an edge where it is crossed.
-MERCER_INLINE void add_edge(BlockKeys& keys, const float* x, const Edge<float>& edge) {
+template <int n_halves>
+MERCER_INLINE void add_edge(BlockKeys<n_halves>& keys, const float* x, const Edge<float>& edge) {
     const Vector<float> threshold = broadcast(edge.threshold);
-    const Halves low = broadcast(static_cast<std::uint32_t>(edge.multiplier));
-    const Halves high = broadcast(static_cast<std::uint32_t>(edge.multiplier >> 32));
     for (int v = 0; v < kBlockVectors / 2; ++v) {
         const Vector<float> numbers = load(x + v * lanes<float>);
-        keys.low[v] = add_where_at_least(keys.low[v], numbers, threshold, low);
-        keys.high[v] = add_where_at_least(keys.high[v], numbers, threshold, high);
+        for (int h = 0; h < n_halves; ++h)
+            keys.half[h][v] = add_where_at_least(keys.half[h][v], numbers, threshold,
+                                                 half_of(edge.multiplier, h));
     }
 }
-MERCER_INLINE void add_edge(BlockKeys& keys, const double* x, const Edge<double>& edge) {
+template <int n_halves>
+MERCER_INLINE void add_edge(BlockKeys<n_halves>& keys, const double* x, const Edge<double>& edge) {
     const Vector<double> threshold = broadcast(edge.threshold);
-    const Halves low = broadcast(static_cast<std::uint32_t>(edge.multiplier));
-    const Halves high = broadcast(static_cast<std::uint32_t>(edge.multiplier >> 32));
     for (int v = 0; v < kBlockVectors / 2; ++v, x += lanes<float>) {
         const Keys crossed[2] = {at_least<Keys>(load(x), threshold),
                                  at_least<Keys>(load(x + lanes<double>), threshold)};
         const Halves mask = low_halves(crossed);
-        keys.low[v] += mask & low;
-        keys.high[v] += mask & high;
+        for (int h = 0; h < n_halves; ++h) keys.half[h][v] += mask & half_of(edge.multiplier, h);
     }
 }
 
@@ -108,37 +112,35 @@ MERCER_INLINE bool quick_codes(const float* x, const Ramp& ramp, Halves* codes) 
     return !any_above(furthest, ramp.margin);
 }
 
-template <class T>
-MERCER_INLINE void add_ramp(BlockKeys& keys, const float* rounded, const T* x, const Ramp& ramp) {
+template <class T, int n_halves>
+MERCER_INLINE void add_ramp(BlockKeys<n_halves>& keys, const float* rounded, const T* x,
+                            const Ramp& ramp) {
     Halves codes[kBlockVectors / 2];
     if (!quick_codes(rounded, ramp, codes)) {
         Keys pairs[kBlockVectors];
         exact_codes(x, ramp, pairs);
         for (int v = 0; v < kBlockVectors / 2; ++v) codes[v] = low_halves(pairs + 2 * v);
     }
-    const Halves low = broadcast(static_cast<std::uint32_t>(ramp.multiplier));
-    const Halves high = broadcast(static_cast<std::uint32_t>(ramp.multiplier >> 32));
-    for (int v = 0; v < kBlockVectors / 2; ++v) {
-        keys.low[v] += codes[v] * low;
-        keys.high[v] += codes[v] * high;
-    }
+    for (int h = 0; h < n_halves; ++h)
+        for (int v = 0; v < kBlockVectors / 2; ++v)
+            keys.half[h][v] += codes[v] * half_of(ramp.multiplier, h);
 }
 
-MERCER_INLINE void finish(const BlockKeys& keys, std::uint64_t* out) {
+MERCER_INLINE void finish(const BlockKeys<2>& keys, std::uint64_t* out) {
     std::uint32_t low[kBlock], high[kBlock];
     for (int v = 0; v < kBlockVectors / 2; ++v) {
-        store(low + v * lanes<float>, keys.low[v]);
-        store(high + v * lanes<float>, keys.high[v]);
+        store(low + v * lanes<float>, keys.half[0][v]);
+        store(high + v * lanes<float>, keys.half[1][v]);
     }
     for (std::size_t i = 0; i < kBlock; ++i)
         out[i] = static_cast<std::uint64_t>(high[i]) << 32 | low[i];
 }
 
 // Calls finish(keys of a block, first row of it) for one block after another.
-template <class T, class Finish>
+template <int n_halves, class T, class Finish>
 MERCER_INLINE void for_each_block(const TileGrid<T>& grid, std::size_t rows, Finish finish) {
     for (std::size_t row = 0; row < rows; row += kBlock) {
-        BlockKeys keys;
+        BlockKeys<n_halves> keys;
         start(keys, grid.base);
         for (std::size_t e = 0; e < grid.n_edges; ++e)
             add_edge(keys, grid.rounded + grid.edges[e].input * kTileRows + row, grid.edges[e]);
@@ -154,9 +156,20 @@ MERCER_INLINE void for_each_block(const TileGrid<T>& grid, std::size_t rows, Fin
 
 template <class T>
 void hash_tile(const TileGrid<T>& grid, std::size_t rows, std::uint64_t* keys) {
-    for_each_block(grid, rows, [&](const BlockKeys& block, std::size_t row) MERCER_INLINE_BODY {
-        finish(block, keys + row);
-    });
+    for_each_block<2>(grid, rows,
+                      [&](const BlockKeys<2>& block, std::size_t row)
+                          MERCER_INLINE_BODY { finish(block, keys + row); });
+}
+
+template <class T>
+void find_cells(const TileGrid<T>& grid, std::size_t rows, std::uint32_t n_cells,
+                std::uint32_t* cells) {
+    const Halves last = broadcast(n_cells - 1);  // what is not a number stays among them, too
+    for_each_block<1>(
+        grid, rows, [&](const BlockKeys<1>& block, std::size_t row) MERCER_INLINE_BODY {
+            for (int v = 0; v < kBlockVectors / 2; ++v)
+                store(cells + row + v * lanes<float>, smaller(block.half[0][v], last));
+        });
 }
 
 // 0 unless the number is a power of two
@@ -167,10 +180,10 @@ inline int exact_log2(std::uint32_t n) {
 }
 
 template <class Code>
-MERCER_INLINE void fold(const BlockKeys& keys, std::uint32_t n_columns, Code* codes) {
+MERCER_INLINE void fold(const BlockKeys<2>& keys, std::uint32_t n_columns, Code* codes) {
     const int bits = exact_log2(n_columns);
     for (int v = 0; v < kBlockVectors / 2; ++v) {
-        const Halves mixed = mix_halves(keys.low[v], keys.high[v], broadcast(kMixer));
+        const Halves mixed = mix_halves(keys.half[0][v], keys.half[1][v], broadcast(kMixer));
         std::uint32_t block[lanes<float>];
         if (bits > 0) {
             store(block, mixed >> (32 - bits));
@@ -187,9 +200,9 @@ MERCER_INLINE void fold(const BlockKeys& keys, std::uint32_t n_columns, Code* co
 
 template <class T, class Code>
 void hash_columns(const TileGrid<T>& grid, std::size_t rows, std::uint32_t n_columns, Code* codes) {
-    for_each_block(grid, rows, [&](const BlockKeys& block, std::size_t row) MERCER_INLINE_BODY {
-        fold(block, n_columns, codes + row);
-    });
+    for_each_block<2>(grid, rows,
+                      [&](const BlockKeys<2>& block, std::size_t row)
+                          MERCER_INLINE_BODY { fold(block, n_columns, codes + row); });
 }
 
 }  // namespace

@@ -80,6 +80,10 @@ struct TileGrid {
 // The keys of `rows` samples (a multiple of 64) of a tile.
 template <class T>
 using HashTile = void(const TileGrid<T>& grid, std::size_t rows, std::uint64_t* keys);
+// Their cells, below n_cells (cells.hpp): the low halves of keys, the others are not made.
+template <class T>
+using FindCells = void(const TileGrid<T>& grid, std::size_t rows, std::uint32_t n_cells,
+                       std::uint32_t* cells);
 // Their codes as FoldKeys below makes them.
 template <class T, class Code>
 using HashColumns = void(const TileGrid<T>& grid, std::size_t rows, std::uint32_t n_columns,
@@ -103,6 +107,11 @@ template <class Code>
 using FindHome = std::size_t(const std::uint64_t* keys, std::size_t count,
                              const std::uint64_t* slots, int bits, Code* codes,
                              std::uint16_t* away);
+// Writes the number of each cell, and into `away` the positions of the cells that have none, which
+// is told by all bits of a code; returns how many those are.
+template <class Code>
+using NumberCells = std::size_t(const std::uint32_t* cells, std::size_t count, const Code* numbers,
+                                Code* codes, std::uint16_t* away);
 static inline std::uint64_t hash_of_key(std::uint64_t key) {
     return key * 0x9E3779B97F4A7C15u;
 }
@@ -138,6 +147,7 @@ template <class T>
 struct BinningLoops {
     FillTile<T>* fill_tile;
     HashTile<T>* hash_tile;
+    FindCells<T>* find_cells;
     template <class Code>
     using Columns = HashColumns<T, Code>*;
     ByWidth<Columns> columns;
@@ -156,6 +166,7 @@ template <class Code>
 struct CodeLoops {
     FoldKeys<Code>* fold;
     FindHome<Code>* find_home;
+    NumberCells<Code>* number_cells;
     SumLoops sums;
 };
 

@@ -14,6 +14,7 @@ namespace {
 template <class T>
 constexpr BinningLoops<T> binning = {fill_tile<T>,
                                      hash_tile<T>,
+                                     find_cells<T>,
                                      hash_columns<T, std::uint8_t>,
                                      hash_columns<T, std::uint16_t>,
                                      hash_columns<T, std::uint32_t>,
@@ -23,6 +24,7 @@ template <class Code>
 constexpr CodeLoops<Code> coded = {
     fold_keys<Code>,
     find_home<Code>,
+    number_cells<Code>,
     {gather<Code, float>, gather<Code, double>, scatter<Code, float>, scatter<Code, double>}};
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "cells.hpp"
 #include "isa.hpp"
 #include "points.hpp"
 #include "rounded.hpp"
@@ -74,6 +75,7 @@ struct Plan {
     std::vector<Edge<T>> close;  // edges of float64 that need comparing in it: see TileGrid
     std::vector<Ramp> ramps;
     std::uint64_t base = 0;  // the key of a sample that crosses nothing
+    Cells cells;             // if there are any, multipliers are strides, and keys are cells
 };
 
 // Room for the codes of the smallest and the largest value of each input.
@@ -84,10 +86,11 @@ struct PlanScratch {
 
 constexpr std::int64_t kMaxEdges = 6;  // beyond these it is cheaper to compute a code than to count
 
-// `held` are the numbers of the chunk.
+// `held` are the numbers of the chunk; cells are planned where `most_cells` suffice.
 template <class T>
 void make_plan(Plan<T>& plan, const Grids& grids, std::size_t g, const double* low,
-               const double* high, const RoundedNumbers<T>& held, PlanScratch& scratch) {
+               const double* high, const RoundedNumbers<T>& held, std::size_t most_cells,
+               PlanScratch& scratch) {
     HashRow* const hash_row = exact_loops().hash_row;
     const double* inverse_widths = grids.inverse_widths + g * grids.d;
     const double* shifts = grids.shifts + g * grids.d;
@@ -97,6 +100,12 @@ void make_plan(Plan<T>& plan, const Grids& grids, std::size_t g, const double* l
     plan.ramps.clear();
     plan.base = hash_row(low, inverse_widths, shifts, multipliers, grids.d, scratch.low.data());
     hash_row(high, inverse_widths, shifts, multipliers, grids.d, scratch.high.data());
+    plan.cells.lay_out(scratch.low.data(), scratch.high.data(), multipliers, grids.d, plan.base,
+                       most_cells);
+    if (plan.cells.count()) {
+        multipliers = plan.cells.strides();
+        plan.base = 0;
+    }
     for (std::size_t j = 0; j < grids.d; ++j) {
         const std::int64_t first = scratch.low[j], crossed = scratch.high[j] - first;
         if (crossed == 0) continue;

@@ -366,3 +366,40 @@ def test_columns_beyond_the_last_row_are_not_touched(rng, n):
     _core.bin_hashed(X, *grids.arguments, 500, codes[:2], 1)
     np.testing.assert_array_equal(codes[:2], hashed(grids.keys(X), 500))
     np.testing.assert_array_equal(codes[2], np.full(n, 7777))
+
+
+@pytest.mark.parametrize("code_type", [np.uint8, np.uint16, np.uint32])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [1, 3, 8])
+def test_bins_counted_as_cells_are_numbered_as_by_keys(rng, d, dtype, code_type):
+    n, n_grids = 3000, 20
+    X = rng.normal(size=(n, d)).astype(dtype)
+    inverse_widths = rng.uniform(0.05, 0.3 if d > 1 else 4, (n_grids, d))
+    shifts = rng.random((n_grids, d))
+    multipliers = rng.integers(0, 2**64, (n_grids, d), dtype=np.uint64)
+    grids = inverse_widths, shifts, multipliers
+    codes, table = np.empty((n_grids, n), code_type), _core.BinTable(n_grids)
+    assert table.insert(0, X, *grids, codes, 2)
+    for g in range(n_grids):
+        boxes = np.floor(X.astype(np.float64) * inverse_widths[g] - shifts[g])
+        first, inverse = np.unique(boxes, axis=0, return_index=True, return_inverse=True)[1:]
+        np.testing.assert_array_equal(codes[g], np.argsort(np.argsort(first))[inverse.ravel()])
+    by_keys = _core.BinTable(n_grids)  # a few rows at a time have no cells
+    for start in range(0, n, 8):
+        part = np.empty((n_grids, len(X[start : start + 8])), code_type)
+        assert by_keys.insert(0, X[start : start + 8], *grids, part, 1)
+    np.testing.assert_array_equal(table.keys(), by_keys.keys())
+    again = np.empty_like(codes)
+    assert table.insert(0, X, *grids, again, 1)
+    np.testing.assert_array_equal(again, codes)
+    holes = X.copy()
+    holes[::7, 0] = np.nan  # bins mean nothing then, but they are bins
+    assert table.insert(0, holes, *grids, again.astype(np.uint32), 1)
+
+
+def test_more_cells_than_codes_are_reported(rng):
+    X = rng.random((4000, 2)).astype(np.float32)
+    grids = np.full((1, 2), 20.0), rng.random((1, 2)), rng.integers(0, 2**64, (1, 2), np.uint64)
+    codes = np.empty((1, 4000), np.uint8)
+    assert not _core.BinTable(1).insert(0, X, *grids, codes, 1)
+    assert _core.BinTable(1).insert(0, X, *grids, codes.astype(np.uint16), 1)
