@@ -6,8 +6,9 @@ import numpy as np
 from sklearn.datasets import make_friedman1
 
 from mercer import AutoKernelRegressor
-from mercer.auto.goals import Numbers
-from mercer.auto.leaves import narrower
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.leading import Outcome, Record
+from mercer.auto.leaves import narrower, rescaled
 from mercer.auto.search import Search
 from mercer.auto.trials import Settings
 
@@ -98,3 +99,45 @@ def test_without_time_nothing_is_tried_on_leaves():
     search = searched(*rough(8000), LAPLACIAN, -np.inf)
     assert search.best is not None
     assert not of_stage(search, "leaves")
+
+
+def test_scales_of_euclidean_machines_are_tried_for_both_treatments():
+    euclidean = replace(LAPLACIAN, scales="exponential", power=1.0)
+    roots = replace(euclidean, numbers="standard", power=0.5)
+    treatments = [("robust", 0), ("standard", 0)]
+    assert list(rescaled(LAPLACIAN, treatments)) == [euclidean, roots]
+    assert list(rescaled(LAPLACIAN, [])) == [euclidean]
+    assert list(rescaled(euclidean, treatments)) == [roots]
+
+
+def outcome(losses):
+    losses = np.asarray(losses)
+    return Outcome(Record("leaves", 9, LAPLACIAN, losses.mean(), 0.0, 0.0), losses, losses)
+
+
+def test_a_loss_is_surely_less_beyond_one_and_a_half_standard_errors_of_the_difference():
+    noise = np.random.default_rng(0).normal(size=400)
+    noise = (noise - noise.mean()) / noise.std() * 0.2  # its mean has a standard error of .01
+    other = outcome(np.full(400, 1.0))
+    assert outcome(1 - 0.016 + noise).is_surely_less(other)
+    assert not outcome(1 - 0.014 + noise).is_surely_less(other)
+    assert not other.is_surely_less(other)
+
+
+def test_scales_of_classes_change_only_if_leaves_show_a_sure_gain():
+    rng = np.random.default_rng(3)
+    X = np.column_stack([rng.uniform(size=(8000, 2)), rng.integers(0, 2, (8000, 10))])
+    y = (np.sin(12 * X[:, 0]) * np.sin(12 * X[:, 1]) > 0.4 * X[:, 2]).astype(np.int64)
+    search = Search(X, y, Classes(y, 2), 7, None, np.inf)
+    search._finalists = [LAPLACIAN]
+    search.on_all_rows(X.shape[1])
+    rungs, leaves = of_stage(search, "rung 3"), of_stage(search, "leaves")
+    least = min(r.loss for r in rungs)
+    near = any(r.settings.scales == "exponential" and r.loss <= 1.03 * least for r in rungs)
+    assert near == any(r.settings.scales == "exponential" for r in leaves)
+
+
+def test_scales_of_numbers_stay_as_the_rung_has_them():
+    search = searched(*rough(8000), LAPLACIAN)
+    of_rung = min(of_stage(search, "rung 3"), key=lambda record: record.loss).settings
+    assert {r.settings.scales for r in of_stage(search, "leaves")} == {of_rung.scales}

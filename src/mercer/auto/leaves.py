@@ -10,7 +10,7 @@ import numpy as np
 from mercer.auto.trials import Settings
 from mercer.maps.partition import MOST_GROWTH, usual_overlap
 
-__all__ = ["Cut", "cut_for", "narrower", "neighbours", "trial_leaves", "worth"]
+__all__ = ["Cut", "cut_for", "narrower", "neighbours", "rescaled", "trial_leaves", "worth"]
 
 _LARGEST_TRIAL = 1000  # rows of a leaf that settings are tried on
 _TRIAL_ROWS = 32_000  # of all of these leaves
@@ -113,6 +113,16 @@ def narrower(settings: Settings) -> Iterator[tuple[Settings, list[float]]]:
     near = [settings.ridge, weaker] if weaker >= _LEAST_EXACT_RIDGE else [settings.ridge]
     yield settings, near
     yield replace(settings, gamma=settings.gamma * _FACTOR[settings.kernel]), near
+
+
+def rescaled(settings: Settings, treatments: Sequence[tuple[str, int]]) -> Iterator[Settings]:
+    """The same settings in scales of exponential machines: of the inputs as they are treated, and
+    the roots of those of standard ones, if ``treatments`` have these."""
+    euclidean = replace(settings, scales="exponential", power=settings.power or 1.0)
+    others = [euclidean]
+    if ("standard", 0) in treatments:
+        others.append(replace(euclidean, numbers="standard", max_integers=0, power=0.5))
+    yield from (other for other in others if other != settings)
 
 
 def neighbours(

@@ -18,7 +18,7 @@ from mercer._threads import side_by_side
 from mercer.auto.bench import Bench
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage, better, promising, rank_loss
-from mercer.auto.leaves import Cut, narrower, neighbours, trial_leaves, worth
+from mercer.auto.leaves import Cut, narrower, neighbours, rescaled, trial_leaves, worth
 from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits, spread_out
 from mercer.auto.progress import Monitor
 from mercer.auto.scoring import Judge
@@ -56,6 +56,7 @@ _LEAF_STEPS = 6  # of gamma, ridge and power, at most
 _LEAF_GAIN = 0.995  # times the loss that another step has to reach to be followed by one more
 _DENSER = 2.5  # times the rows of the last rung, from which all rows lie much closer together
 _DENSE_ROWS, _DENSE_LEAVES = 1000, 16  # of places where settings are tried at that density
+_BEHIND = 1.03  # times the rung's least loss, beyond which learned scales stay as they are
 _MOST_FADED = 25  # inputs for which faded edges of bins add little noise
 
 _CHUNK = 1e9  # multiplications of factors that are one piece of work: some 10 ms
@@ -199,6 +200,7 @@ class Search(Bench):
             return
         self._judge_by(parts)
         chosen = self._narrowed(settings)
+        chosen = self._rescaled(settings) or chosen
         self.best, self.held_responses, self.held_rows = before
         if chosen is not None:
             self.best = chosen.record
@@ -224,6 +226,21 @@ class Search(Bench):
                 break
             at, least = best.record.settings, best.record.loss
         return best if best is not None and least < first else None
+
+    def _rescaled(self, settings: Settings) -> Outcome | None:
+        """What errs surely less in scales of exponential machines than these settings with the best
+        gamma and ridge so far; or None, as for numbers, or where the rung has them far behind."""
+        standing = self._stage.best_like(settings)
+        of_rung = [r for r in self.records if r.stage == "rung 3"]
+        least = min((r.loss for r in of_rung if r.settings.scales == "exponential"), default=np.inf)
+        is_near = bool(of_rung) and least <= _BEHIND * min(r.loss for r in of_rung)
+        if standing is None or self.goal.kind != "classes" or not is_near:
+            return None
+        others = list(rescaled(standing.record.settings, self._treatments))
+        self._try("leaves", self._n_rows, [(s, [s.gamma], [s.ridge]) for s in others])
+        found = [self._stage.best_like(s) for s in others]
+        surely = [o for o in found if o is not None and o.is_surely_less(standing)]
+        return min(surely, key=lambda o: o.record.loss, default=None)
 
     def _learn_scales(self, n_rows: int, is_thin: bool = False) -> None:
         """The best settings of this stage in scales that kernel machines have learned."""
