@@ -5,15 +5,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import linalg
+from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
 import mercer.solvers.preconditioners
 from _machines import KERNEL, exact, restricted
 from _problems import make
 from mercer import config_context
-from mercer.designs import FixedPointKernel, KernelColumns, KernelMatrix
+from mercer.designs import Dense, FixedPointKernel, KernelColumns, KernelMatrix
 from mercer.designs.kernel_rows import times
 from mercer.equations import equations
+from mercer.equations.pivoted import pivoted_lower
 from mercer.kernels import Gaussian, Laplacian, Linear, NGram
 from mercer.losses import Squared
 from mercer.penalties import RKHSNorm
@@ -23,6 +26,7 @@ from mercer.solvers.leaf_blocks import LeafBlocks
 from mercer.solvers.preconditioners import (
     LowRank,
     Restricted,
+    _factor_in_single,
     _told_apart,
     in_leaves,
     pivots_of,
@@ -409,7 +413,7 @@ def test_landmarks_that_cannot_be_told_apart_keep_no_third_factor(gamma, rng):
     M = matrix.toarray().astype(np.float64)[np.ix_(order, order)]
     np.testing.assert_allclose((rows.T @ rows)[:r, :r], M[:r, :r], atol=1e-6)
     np.testing.assert_array_equal(np.tril(rows, -1), 0.0)
-    assert np.shares_memory(rows, triangle) or rows.nbytes + triangle.nbytes <= 8 * p**2
+    assert np.shares_memory(rows, triangle)
     v = rng.normal(size=(p, 2))
     inverse = Restricted(matrix, 0.0, False, np.float32)(v, np.array([0.1, 0.2]))
     for column, alpha in enumerate((0.1, 0.2)):
@@ -417,6 +421,62 @@ def test_landmarks_that_cannot_be_told_apart_keep_no_third_factor(gamma, rng):
         A = F.T @ (rows @ rows.T / p + alpha * np.eye(r)) @ F
         np.testing.assert_allclose(A @ inverse[few, column], v[few, column], atol=1e-3)
         assert not inverse[order[r:], column].any()
+
+
+def test_landmarks_that_occur_twice_count_once(rng):
+    L = np.repeat(rng.normal(size=(400, 3)), 2, axis=0)[rng.permutation(800)]
+    matrix = KernelColumns(L, Gaussian(1.0))
+    least = 1e-6
+    order, lower = pivoted_lower(matrix, least)
+    r = lower.shape[1]
+    M = matrix.toarray()[np.ix_(order, order)]
+    left = M - lower @ lower.T
+    assert r <= 400
+    assert len(np.unique(L[order[:r]], axis=0)) == r
+    np.testing.assert_array_equal(np.sort(order), np.arange(800))
+    np.testing.assert_allclose(left[:r], 0.0, atol=1e-13)
+    assert left.diagonal().max() <= least + 1e-13
+    assert np.square(lower[:r].diagonal()).min() > least
+    np.testing.assert_array_equal(np.triu(lower, 1), 0.0)
+    # As LAPACK's, whose pivots are the largest one by one.
+    expected = lapack.dpstrf(matrix.toarray(), tol=least, lower=1)[2]
+    assert abs(r - expected) <= 0.02 * expected
+
+
+def test_a_matrix_of_full_rank_is_factorised_whole(rng):
+    A = rng.normal(size=(700, 700))
+    M = A @ A.T + np.eye(700)
+    order, lower = pivoted_lower(Dense(M), 0.0)
+    assert lower.shape == (700, 700)
+    np.testing.assert_allclose(lower @ lower.T, M[np.ix_(order, order)], atol=1e-9)
+
+
+def test_nothing_of_a_matrix_of_zeros_is_factorised():
+    assert pivoted_lower(Dense(np.zeros((3, 3))), 0.0)[1].shape == (3, 0)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-60])
+@pytest.mark.parametrize("alpha", [1e-2, 1e-6, 1e-10])
+def test_a_factor_in_single_precision_is_nearly_that_in_double(alpha, scale, rng):
+    matrix = KernelColumns(rng.normal(size=(900, 3)), Gaussian(0.5))
+    T = pivoted_lower(matrix, 1e-7)[1].T * np.sqrt(scale)
+    A = T @ T.T / T.shape[1] + alpha * scale * np.eye(len(T))
+    lower = np.empty(A.shape)
+    assert _factor_in_single(T, alpha * scale, lower)
+    np.testing.assert_array_equal(np.triu(lower, 1), 0.0)
+    root = np.sqrt(A.diagonal())
+    np.testing.assert_allclose(
+        lower @ lower.T / root / root[:, None], A / root / root[:, None], atol=1e-5
+    )
+    X = linalg.solve_triangular(lower, A, lower=True)
+    preconditioned = linalg.solve_triangular(lower, X.T, lower=True)
+    assert np.linalg.cond(preconditioned) < 2.0
+
+
+def test_landmarks_whose_factor_float32_cannot_make_have_one_in_float64():
+    T = np.triu(np.ones((3, 3)))  # with rows of zeros, and no alpha
+    T[2] = 0.0
+    assert not _factor_in_single(T, 0.0, np.empty((3, 3)))
 
 
 def test_landmarks_take_the_memory_of_two_factors_and_a_few_strips():

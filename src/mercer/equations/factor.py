@@ -100,8 +100,8 @@ def lower(matrix: NDArray[np.float64]) -> NDArray:
     return factor
 
 
-def lower_in_place(matrix: NDArray[np.float64], block: int = _BLOCK) -> bool:
-    """Write the lower factor L, matrix = L Lᵀ, over a symmetric float64 matrix, and say True.
+def lower_in_place(matrix: NDArray, block: int = _BLOCK) -> bool:
+    """Write the lower factor L, matrix = L Lᵀ, over a symmetric matrix, and say True.
 
     Without a factor the matrix is restored, and the answer is False. Three blocks of side ``block``
     are in memory besides the matrix.
@@ -139,13 +139,13 @@ def lower_in_place(matrix: NDArray[np.float64], block: int = _BLOCK) -> bool:
     return True
 
 
-def _write_lower(target: NDArray[np.float64], source: NDArray) -> None:
+def _write_lower(target: NDArray, source: NDArray) -> None:
     """Copy a lower triangle; the upper one of the target is for ``_restore``."""
     for i in range(len(target)):
         target[i, : i + 1] = source[i, : i + 1]
 
 
-def _restore(matrix: NDArray[np.float64], diagonal: NDArray[np.float64]) -> None:
+def _restore(matrix: NDArray, diagonal: NDArray[np.float64]) -> None:
     """A symmetric matrix from its upper triangle and its diagonal."""
     for i in range(len(matrix)):
         matrix[i, :i] = matrix[:i, i]

@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from scipy import linalg
-from scipy.linalg import lapack
 
 from mercer._array import available_memory, check_memory, row_chunks
 from mercer._device_array import device_of, on_host, placed
-from mercer.designs import Dense, Design, KernelColumns
+from mercer.designs import Dense, KernelColumns
 from mercer.designs.kernel_rows import times
 from mercer.equations import spans_all_rows
-from mercer.equations.dense import entries_of, upper_factor
+from mercer.equations.dense import upper_factor
 from mercer.equations.factor import lower_in_place
+from mercer.equations.pivoted import pivoted_lower
 from mercer.maps.landmarks import GrowingFactor, pivoted_cholesky
 from mercer.maps.partition import grown
 from mercer.problem import Problem
@@ -54,6 +54,9 @@ _MOST_SHIFT = 0.05
 # its minimum, .16 % with a quarter of it or with four times as much (cod-rna, 1200 landmarks).
 _APART = 1.0
 _STRIP = 512  # rows of a triangle that are multiplied together
+_WIDE = 2048  # columns of it, where they are copied
+_SINGLE = 2048  # side from which the second factor of landmarks is made in float32, for its time
+_RAISED = 8.0  # units of float32's precision that are added to a unit diagonal
 # Shift, in units of the largest diagonal, from which F serves that float32 has rounded: iterations
 # stay the same.
 _SINGLE_SHIFT = 1e-3
@@ -313,7 +316,11 @@ class Restricted:
     """
 
     def __init__(
-        self, matrix: Design, jitter: float, fit_intercept: bool, dtype: DTypeLike | None = None
+        self,
+        matrix: Dense | KernelColumns,
+        jitter: float,
+        fit_intercept: bool,
+        dtype: DTypeLike | None = None,
     ):
         p = matrix.shape[0]
         check_memory(
@@ -334,19 +341,15 @@ class Restricted:
     ) -> NDArray[np.float64]:
         """The inverse times v (p + 1, C), with a strength (C,) for every column."""
         r, p = self._rows.shape
-        side = len(self._triangle)  # r; or p, where rows are held with those left over
         places: Any = (
             slice(None) if self._few is None else np.append(self._few, np.arange(p, len(v)))
         )
         x = np.array(v[places], order="F")
-        padded = np.zeros((side, v.shape[1]), order="F")
-        padded[:r] = x[:r]
-        x[:r] = _solved(self._triangle, padded, transposed=True)[:r]
+        x[:r] = _solved(self._triangle, x[:r], transposed=True)
         for alpha in np.unique(strengths):
             columns = strengths == alpha
             x[:, columns] = self._inner(float(alpha), x[:, columns])
-        padded[:r] = x[:r]
-        x[:r] = _solved(self._triangle, padded, transposed=False)[:r]
+        x[:r] = _solved(self._triangle, x[:r], transposed=False)
         out = np.zeros(v.shape)
         out[places] = x
         return out
@@ -375,6 +378,8 @@ class Restricted:
         """The lower factor of (1/p) T Tᵀ + alpha I, raised by its rounding."""
         factor, (r, p) = self._rows, self._rows.shape
         inner = np.empty((r, r))
+        if r >= _SINGLE and _factor_in_single(factor, alpha, inner):
+            return inner
         for rows in row_chunks(r, 1.0, _STRIP):
             start, stop = rows.start, rows.stop
             # What is left of the diagonal is 0.
@@ -389,26 +394,46 @@ class Restricted:
         return inner
 
 
+def _factor_in_single(factor: NDArray[np.float64], alpha: float, out: NDArray[np.float64]) -> bool:
+    """Write the lower factor of (1/p) T Tᵀ + alpha I, rounded to float32; False if there is none.
+
+    Rows are scaled for a unit diagonal. So rounding counts by each row's own size, and the solution
+    stays that of nearly the same equations, also where ``alpha`` is far below their largest entry:
+    rows of T fall off as the pivots do, and are hardly alike otherwise.
+    """
+    r, p = factor.shape
+    roots = np.sqrt(np.einsum("ji,ji->i", factor.T, factor.T) / p + alpha)
+    if not roots.min() > 0.0:
+        return False
+    scale = 1.0 / (np.sqrt(p) * roots)
+    single = out.reshape(-1).view(np.float32)[: r * r].reshape(r, r)  # half of it
+    single[...] = 0.0
+    for columns in row_chunks(p, 1.0, _WIDE):
+        stop = min(columns.stop, r)  # further rows begin behind these columns
+        part = (factor[:stop, columns].T * scale[:stop]).astype(np.float32).T
+        for rows in row_chunks(stop, 1.0, _STRIP):
+            single[rows, : rows.stop] += part[rows] @ part[: rows.stop].T
+    single[np.diag_indices(r)] = 1.0 + _RAISED * float(np.finfo(np.float32).eps)
+    if not lower_in_place(single, _STRIP):
+        return False
+    for i in reversed(range(r)):  # the rows before it are not written over
+        out[i] = single[i].copy()
+        out[i] *= roots[i]
+    return True
+
+
 def _told_apart(
-    matrix: Design,
+    matrix: Dense | KernelColumns,
 ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
     """Landmarks that all others follow from in float32, F (r, p) with FᵀF about M, a triangle.
 
     The few stand first in the order of the columns of F, which is 0 left of its diagonal. The first
-    r rows and columns of the triangle are those of F; further ones, where a copy without them would
-    take more memory than they do, those of the identity.
+    of these columns are the triangle.
     """
-    entries = entries_of(matrix)  # to be overwritten
-    least = _APART * float(np.finfo(np.float32).eps) * float(entries.diagonal().max(initial=0.0))
-    upper, pivots, rank, _ = lapack.dpstrf(entries.T, tol=least, lower=0, overwrite_a=1)
-    few, p = pivots[:rank].astype(np.int64) - 1, len(upper)
-    for column in range(p):
-        upper[min(column + 1, rank) :, column] = 0.0
-    if 2 * rank <= p:
-        rows = np.array(upper[:rank], order="F")
-        return few, rows, np.array(rows[:, :rank], order="F")
-    upper[np.arange(rank, p), np.arange(rank, p)] = 1.0
-    return few, upper[:rank], upper
+    largest = float(matrix.diagonal().max(initial=0.0))
+    order, lower = pivoted_lower(matrix, _APART * float(np.finfo(np.float32).eps) * largest)
+    r = lower.shape[1]
+    return order[:r], lower.T, lower[:r].T
 
 
 def _solved(
