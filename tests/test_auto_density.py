@@ -124,7 +124,7 @@ def test_a_loss_is_surely_less_beyond_one_and_a_half_standard_errors_of_the_diff
     assert not other.is_surely_less(other)
 
 
-def test_scales_of_classes_change_only_if_leaves_show_a_sure_gain():
+def test_scales_of_classes_are_compared_again_where_the_rung_has_exponential_ones_near():
     rng = np.random.default_rng(3)
     X = np.column_stack([rng.uniform(size=(8000, 2)), rng.integers(0, 2, (8000, 10))])
     y = (np.sin(12 * X[:, 0]) * np.sin(12 * X[:, 1]) > 0.4 * X[:, 2]).astype(np.int64)
