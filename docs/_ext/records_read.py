@@ -178,11 +178,12 @@ def draw_errors(name: str) -> None:
 
 def draw_learning_curves() -> None:
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import MaxNLocator, ScalarFormatter
 
     runs = read("learning-curves")["runs"]
     tables = list(dict.fromkeys(run["data"] for run in runs))
     n_rows = (len(tables) + 2) // 3
-    _, axes = plt.subplots(n_rows, 3, figsize=(10, 3 * n_rows), squeeze=False)
+    _, axes = plt.subplots(n_rows, 3, figsize=(10, 3 * n_rows), squeeze=False, layout="constrained")
     for ax, data in zip(axes.flat, tables, strict=False):
         for contender in contenders(runs):
             points: dict[int, list[float]] = defaultdict(list)
@@ -194,9 +195,13 @@ def draw_learning_curves() -> None:
                 ax.loglog(x, [statistics.fmean(points[n]) for n in x], "o-", label=contender)
         ax.set(title=data, xlabel="training rows")
         ax.minorticks_off()
+        # Errors span less than a decade, in which a logarithmic axis has a single number or none.
+        ax.yaxis.set_major_locator(MaxNLocator(5))
+        ax.yaxis.set_major_formatter(ScalarFormatter())
     for ax in list(axes.flat)[len(tables) :]:
         ax.axis("off")
-    axes[0, 0].set_ylabel("error")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("error")
     axes[0, 0].legend(fontsize=8)
 
 
