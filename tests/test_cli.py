@@ -9,7 +9,9 @@ import pickle
 import signal
 import subprocess
 import sys
+import time
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -377,6 +379,35 @@ def test_interrupt_of_an_import_that_says_something_else_is_an_interrupt(
         signal.signal(signal.SIGINT, before)
     assert done.exit_code == 130
     assert done.stderr.splitlines()[-1].startswith("mercer: interrupted")
+    assert list(tmp_path.iterdir()) == [table]
+
+
+def test_interrupt_that_is_lost_in_a_weak_reference_comes_again(
+    table, tmp_path, mercer, monkeypatch, capfd
+):
+    class Thing:
+        pass
+
+    def stop(self, X, y):
+        thing = Thing()
+        dead = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGINT))
+        del thing  # the interrupt cannot leave the callback
+        deadline = time.monotonic() + 30
+        while time.monotonic() < deadline:
+            time.sleep(0.001)
+        return dead
+
+    monkeypatch.setattr(KernelClassifier, "fit", stop)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    told = sys.unraisablehook
+    try:
+        done = mercer("fit", table, "--target", "label", "--out", "m.skops")
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done.exit_code == 130
+    assert done.stderr.splitlines()[-1].startswith("mercer: interrupted")
+    assert "Exception ignored" not in done.stderr + capfd.readouterr().err
+    assert sys.unraisablehook is told
     assert list(tmp_path.iterdir()) == [table]
 
 

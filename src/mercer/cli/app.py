@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _thread
 import io
 import signal
 import sys
@@ -26,6 +27,7 @@ _SIGNALLED = 128  # plus the number of the signal, as shells say it
 _ENDINGS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
+_SOON = 0.01  # seconds
 _OF_THE_STUDIES = ("reproduce", "report")
 
 
@@ -199,10 +201,22 @@ def _endings() -> Iterator[list[int]]:
     Signals that are ignored, as under nohup, stay so; threads other than the first cannot listen.
     """
     received: list[int] = []
+    again: list[threading.Timer] = []
+    told = sys.unraisablehook
 
     def end(number: int, _: Any) -> None:
         received.append(number)
         raise KeyboardInterrupt
+
+    def end_soon(lost: Any) -> None:
+        """Send a signal again whose exception was lost in a destructor or a weak reference."""
+        if not (received and issubclass(lost.exc_type, KeyboardInterrupt)):
+            told(lost)
+            return
+        # Not at once: it would fall into this function, and be lost once more.
+        again.append(threading.Timer(_SOON, _thread.interrupt_main, (received[0],)))
+        again[-1].daemon = True
+        again[-1].start()
 
     changed = {}
     try:
@@ -212,8 +226,12 @@ def _endings() -> Iterator[list[int]]:
                 if before in (signal.SIG_DFL, signal.default_int_handler):
                     changed[number] = before
                     signal.signal(number, end)
+            sys.unraisablehook = end_soon
         yield received
     finally:
+        sys.unraisablehook = told
+        for timer in again:
+            timer.cancel()
         for number, before in changed.items():
             signal.signal(number, before)
 
