@@ -237,7 +237,7 @@ def test_scales_of_a_search_are_those_of_the_last_pipeline(scales, kernel, power
     X, y = make_friedman1(700, 6, noise=0.5, random_state=0)
     settings = Settings(power=power, scales=scales, kernel=kernel)
     part = Part(X, y, "continuous", np.arange(600), np.arange(600, 700), 7)
-    pipeline = AutoKernelRegressor()._pipeline(settings, 600, 7, None)
+    pipeline = AutoKernelRegressor()._recipe(7).pipeline(settings, 600, None, 0.02)
     scaler = pipeline[1].set_params(random_state=np.random.default_rng(7))
     scaler.fit(part.rows(settings)[0], y[:600])
     learned, by_cosines = (

@@ -121,7 +121,7 @@ def test_the_validation_score_is_that_of_the_held_out_rows(scoring, searches):
     theirs = r2_score if scoring != "neg_mean_absolute_error" else mean_absolute_error
     sign = -1 if theirs is mean_absolute_error else 1
     np.testing.assert_allclose(model.validation_score_, sign * theirs(y[rows], predicted))
-    assert model.n_validation_rows_ == len(rows) == 350
+    assert model.n_validation_rows_ == len(rows) == 1400  # each row left out in turn
     X_new, y_new = friedman(2000, 101)
     np.testing.assert_allclose(model.validation_score_, model.score(X_new, y_new), rtol=0.15)
 
@@ -132,7 +132,7 @@ def test_the_validation_score_of_classes_is_about_that_of_new_rows(scoring):
     X_new, y_new = friedman(2000, 101)
     model = AutoKernelClassifier(scoring=scoring, random_state=100).fit(X, y > 15)
     np.testing.assert_allclose(model.validation_score_, model.score(X_new, y_new > 15), atol=0.06)
-    assert model.n_validation_rows_ == 350
+    assert model.n_validation_rows_ == 1400  # each row left out in turn
 
 
 def test_without_a_scorer_scores_are_the_usual_ones():

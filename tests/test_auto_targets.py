@@ -18,7 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 import mercer
 from _polars import pl
 from mercer import AutoKernelClassifier, AutoKernelRegressor
-from mercer.auto import base, leaves, parts, search
+from mercer.auto import base, final, leaves, parts, search
 
 
 @pytest.fixture(autouse=True)
@@ -197,7 +197,7 @@ def test_the_best_estimator_is_fitted_again_with_weights(monkeypatch):
     y = np.exp(y / 3)
     model = AutoKernelRegressor(random_state=100).fit(X, y, sample_weight=weights)
     again = clone(model.best_estimator_)
-    again.fit(X, y, **{f"{step}__sample_weight": weights for step in base._STEPS})
+    again.fit(X, y, **{f"{step}__sample_weight": weights for step in final.STEPS})
     np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=5e-3)
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, replace
-from typing import Any, ClassVar, TypeAlias
+from dataclasses import asdict
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
-from sklearn import config_context
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
@@ -28,30 +27,25 @@ from mercer._weights import check_weights, group_codes
 from mercer._words import shown
 from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
+from mercer.auto.final import QUICK_FEATURES, STEPS, Form, Recipe, fit_rows
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.importance import permutation_importances
 from mercer.auto.leaves import Cut, cut_for
 from mercer.auto.means import MeanModel
-from mercer.auto.parts import MOST_DENSE, last_scale_rows
+from mercer.auto.parts import MOST_DENSE
 from mercer.auto.progress import Monitor, checked_verbose, form_in_words
 from mercer.auto.scoring import ByScorer, Judge, checked_scorer, quiet_scores
 from mercer.auto.search import Search
 from mercer.auto.targets import LogTargetRegressor, evened
-from mercer.auto.trials import METRICS, TOLS, Settings, feature_map, feature_tol
+from mercer.auto.trials import Settings
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.scales import GradientScaler
 from mercer.estimators.targets import class_weights
-from mercer.maps import ExactKernel, FeatureMap
 from mercer.preparation import TablePreparer, TellsColumns, rows_of
-from mercer.solvers import ConjugateGradient
 
 __all__ = ["AutoKernelMachine", "counted_rows"]
 
-# Of the final model: the number of random features, leaves and trees, or None for the exact kernel.
-_Form: TypeAlias = int | Cut | None
-
-_STEPS = ("preparer", "scaler", "model")
 _FEW_INTEGERS = 20  # distinct whole numbers up to which a column may be a category
 _FEW_COLUMNS = 200  # columns that such categories may become
 _SEARCH_SHARE, _TRIAL_SHARE = 0.3, 0.5  # shares of the time budget at which rungs and trials end
@@ -60,17 +54,12 @@ _RESERVE = 0.6  # share of the time left that is planned for the final fit
 # Rows up to which the model is exact: at 37 000 to 45 000 rows of four tables its errors were 2 to
 # 14 % lower than those of leaves, in up to twice their time; half of its kernel takes 2.5 GB.
 _EXACT_ROWS = 50_000
-_DIRECT_ROWS = 2000  # rows up to which one factor takes less time than iterations
-# Ranks of the preconditioner per root of the rows. With fewer, iterations end at a tolerance with
-# responses that err more (ijcnn1, 2 beside 3: by 2 %, three splits).
-_RANK = {"laplacian": 3.0, "gaussian": 10.0}
 _EXACT_COST = {"laplacian": 3.0, "gaussian": 16.0}  # of iterations, in trials of as many pairs
 _MORE = 4  # times the default features are worth their time where there is a time budget
 _LOOK = 2000  # sampled rows that tell the kinds of columns
 _FEATURES = {"laplacian": 1024, "smooth": 1024, "gaussian": 2048, "linear": 1}  # without a budget
 _LEAST_FEATURES = 32
 _CODES = 2**28  # rows times features, at most
-_QUICK_FEATURES = 256  # features of the model that an interrupted search leaves
 
 
 class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimator):
@@ -144,7 +133,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         end = start + _SEARCH_SHARE * budget
         search = Search(X, y, goal, key, self.n_jobs, end, judge, monitor)
         self.interrupted_ = False
-        form: _Form = None
+        form: Form = None
         with quiet_scores():
             try:
                 search.run(self._treatments(X, key), X.shape[1])
@@ -157,15 +146,10 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             by_judge = None if scorer is None and goal.weights is None else judge.of_predictions
             self.feature_importances_ = permutation_importances(search, X.shape, budget, by_judge)
         search.parts = search.whole_parts = []  # whose rows take memory that the last fit may need
-        if self.interrupted_:
+        if not self.interrupted_:
+            self._fit_finally(X, y, search, key, form, start + _END * budget, monitor)
+        if self.interrupted_ and not self._has_model():
             self._fit_quickly(X, y, search, key)
-        else:
-            pipelines = self._of_all_rows(search, len(y), key, form)
-            deadline = [Deadline(start + _END * budget)] if np.isfinite(budget) else []
-            for pipeline in pipelines:
-                pipeline[-1].set_callbacks(*deadline, *monitor.relays())
-            monitor.begin_fit(form_in_words(form, len(pipelines), len(y)))
-            self._fit_finally(X, y, search, key, pipelines)
         if len(self._pipelines()) == 1 and search.partner is not None:
             search.part_from_partner()  # for which there were too few trees, or no time
             with quiet_scores():
@@ -177,7 +161,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         self._measure_errors(X, search)
         monitor.end_fit()
 
-    def _form(self, search: Search, X: Any, end: float) -> _Form:
+    def _form(self, search: Search, X: Any, end: float) -> Form:
         """What the model of all rows is to be, and the last trials, which are in that form."""
         n, n_inputs = X.shape
         if sparse.issparse(X) or n_inputs > MOST_DENSE:
@@ -210,64 +194,6 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
             treatments.append(("robust", _FEW_INTEGERS))
         return treatments
 
-    def _of_all_rows(self, search: Search, n: int, key: int, form: _Form) -> list[Pipeline]:
-        """Unfitted pipelines whose mean is the model: one, or two that share its trees."""
-        if not isinstance(form, Cut) or search.partner is None or form.n_trees < 2:
-            return [self._pipeline(search.settings, n, key, form)]
-        fewer = form.n_trees // 2
-        most = replace(form, n_trees=form.n_trees - fewer)
-        return [
-            self._pipeline(search.settings, n, key, most),
-            self._pipeline(search.partner, n, key, replace(form, n_trees=fewer), 1),
-        ]
-
-    def _pipeline(self, settings: Settings, n: int, key: int, form: _Form, place: int = 0) -> Any:
-        """An unfitted estimator with the settings, for n rows; pipelines that share trees have all
-        numbers but the place of each in common, so that tables need be treated once."""
-        preparer = TablePreparer(
-            settings.numbers,
-            max_integers=settings.max_integers,
-            target=self._target_kind,
-            dtype="float32",
-            random_state=int(key % 2**31),
-        )
-        seed = int((key + place) % 2**31)
-        scaler = GradientScaler(
-            settings.power,
-            full=settings.turned,
-            kernel=settings.scales_kernel,
-            metric=METRICS[settings.kernel],
-            target=self._target_kind,
-            max_rows=last_scale_rows(n),
-            random_state=seed,
-        )
-        alpha, kind = settings.ridge / n, self._target_kind
-        if isinstance(form, Cut):
-            model: Any = self._local_machine(
-                settings.kernel,
-                gamma=settings.gamma,
-                alpha=alpha,
-                leaf_size=form.leaf_size,
-                n_trees=form.n_trees,
-                overlap=form.overlap,
-                scale=False,
-                n_jobs=self.n_jobs,
-                random_state=seed,
-                device=self.device,
-            )
-        elif form is None:
-            map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
-            solver: Any = "cholesky"
-            if n > _DIRECT_ROWS:
-                rank = int(_RANK[settings.kernel] * np.sqrt(n))
-                solver = ConjugateGradient(TOLS[kind], rank=rank, random_state=seed)
-            model = self._machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
-        else:
-            map_ = feature_map(settings, form, key, self.n_jobs)
-            tol = feature_tol(settings, kind)
-            model = self._machine(map_, scale=False, alpha=alpha, tol=tol)
-        return Pipeline(list(zip(_STEPS, (preparer, scaler, model), strict=True)))
-
     def _is_exact(self, search: Search, n: int, seconds_left: float) -> bool:
         """True if the exact kernel machine is within reach: by rows, or by the time there is."""
         if not np.isfinite(seconds_left):
@@ -284,6 +210,12 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         """True if the exact kernel machine may be the model of so many rows."""
         return n <= _EXACT_ROWS
 
+    def _has_time_twice(self, search: Search, n: int, end: float) -> bool:
+        """True if there is time for two fits of the final form."""
+        if not np.isfinite(end):
+            return True
+        return self._is_exact(search, n, 0.5 * (end - time.perf_counter()))
+
     def _n_components(self, search: Search, n: int, seconds_left: float) -> int:
         """As many features as help, and as there is time for."""
         most = min(_FEATURES[search.settings.kernel], max(_LEAST_FEATURES, _CODES // n))
@@ -297,50 +229,68 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         return int(np.clip(_RESERVE * seconds_left / per_feature, _LEAST_FEATURES, most))
 
     def _fit_finally(
-        self, X: Any, y: NDArray, search: Search, key: int, pipelines: list[Pipeline]
+        self,
+        X: Any,
+        y: NDArray,
+        search: Search,
+        key: int,
+        form: Form,
+        end: float,
+        monitor: Monitor,
     ) -> None:
-        estimator = pipelines[0] if len(pipelines) == 1 else self._mean_model(pipelines)
-        self.best_estimator_ = self._of_target(estimator, search)
+        """Fit the final form without held-out rows, to measure its errors, and then to all rows."""
+        recipe, n = self._recipe(key), len(y)
         # Products with the kernel have threads of their own, and those of BLAS are in their way.
-        exact = isinstance(getattr(self.kernel_machine_, "feature_map", None), ExactKernel)
-        limit = blas_threads(1 if exact else None)
+        limit = blas_threads(1 if form is None else None)
         try:
             with limit, warnings.catch_warnings():  # learned scales differ on purpose
                 warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
-                self._fit_best(X, y, search.goal)
+                tol = recipe.tol(search, n)
+                if not isinstance(form, Cut) and self._has_time_twice(search, n, end):
+                    found = recipe.held_out(X, y, search, form, tol)
+                    if found is not None:
+                        search.held_rows, search.held_responses = found
+                        self._keep(search)
+                        tol = recipe.tol(search)
+                pipelines = recipe.of_all_rows(search, n, form, tol)
+                monitor.begin_fit(form_in_words(form, len(pipelines), n))
+                estimator = pipelines[0] if len(pipelines) == 1 else self._mean_model(pipelines)
+                self.best_estimator_ = self._of_target(estimator, search)
+                deadline = [Deadline(end)] if np.isfinite(end) else []
+                for pipeline in pipelines:
+                    pipeline[-1].set_callbacks(*deadline, *monitor.relays())
+                fit_rows(self.best_estimator_, X, y, search.goal)
         except KeyboardInterrupt:
             self.interrupted_ = True
-            if not hasattr(self.kernel_machine_, "map_coef_"):
-                self._fit_quickly(X, y, search, key)
-        for pipeline in [*pipelines, *self._pipelines()]:
-            pipeline[-1].set_callbacks()  # the deadline is no part of the model
+        if hasattr(self, "best_estimator_"):
+            for pipeline in [*pipelines, *self._pipelines()]:
+                pipeline[-1].set_callbacks()  # the deadline is no part of the model
 
     def _fit_quickly(self, X: Any, y: NDArray, search: Search, key: int) -> None:
         """The best model so far, of the rows that were searched, after an interruption."""
         rows = np.sort(search.first_rows)
-        estimator = self._pipeline(search.settings, len(rows), key, _QUICK_FEATURES)
+        form = QUICK_FEATURES
+        recipe = self._recipe(key)
+        estimator = recipe.pipeline(search.settings, len(rows), form, recipe.tol(search))
         self.best_estimator_ = self._of_target(estimator, search)
-        self._fit_best(X, y, search.goal, rows)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
+            fit_rows(self.best_estimator_, X, y, search.goal, rows)
         warnings.warn(
             f"fit was interrupted; the model is the best one so far, fitted to {len(rows)} of "
             f"{len(y)} rows.",
             UserWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
 
-    def _fit_best(
-        self, X: Any, y: NDArray, goal: Numbers | Classes, rows: NDArray | None = None
-    ) -> None:
-        """Fit ``best_estimator_`` to all rows or some, by their weights and groups."""
-        weights, groups = goal.weights, goal.groups
-        if rows is not None:
-            X, y, weights = rows_of(X, rows), y[rows], goal.weights_of(rows)
-            groups = None if groups is None else groups[rows]
-        beside: dict[str, NDArray] = {} if groups is None else {"preparer__groups": groups}
-        if weights is not None:
-            beside |= {f"{step}__sample_weight": weights for step in _STEPS}
-        with config_context(enable_metadata_routing=False):  # steps are addressed by their names
-            self.best_estimator_.fit(X, y, **beside)
+    def _has_model(self) -> bool:
+        """True if a kernel machine has coefficients, maybe of an interrupted fit."""
+        return hasattr(self, "best_estimator_") and hasattr(self.kernel_machine_, "map_coef_")
+
+    def _recipe(self, key: int) -> Recipe:
+        """Builder of the pipelines of all rows."""
+        models = self._machine, self._local_machine
+        return Recipe(*models, self._target_kind, key, self.n_jobs, self.device)
 
     def _of_target(self, estimator: Any, search: Search) -> Any:
         """The estimator, or one of the logarithms of the targets."""
@@ -401,7 +351,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         if isinstance(estimator, MeanModel):
             estimator._check_state()
         fit = all(map(_is_whole, self._pipelines()))
-        state.check("best_estimator_", f"be of the steps {', '.join(_STEPS)}", fit)
+        state.check("best_estimator_", f"be of the steps {', '.join(STEPS)}", fit)
         if "validation_score_" in vars(self):  # models saved by 0.1.0 have none
             state.instance("validation_score_", float)
             state.integer("n_validation_rows_")
@@ -483,5 +433,5 @@ def _is_whole(pipeline: Pipeline) -> bool:
     """Whether a pipeline is of the steps that an automatic model puts together."""
     kinds: tuple[Any, ...] = (TablePreparer, GradientScaler, (KernelMachine, LocalKernelMachine))
     steps = vars(pipeline).get("steps")
-    whole = isinstance(steps, list) and [name for name, _ in steps] == list(_STEPS)
+    whole = isinstance(steps, list) and [name for name, _ in steps] == list(STEPS)
     return whole and all(isinstance(s[1], k) for s, k in zip(steps, kinds, strict=True))

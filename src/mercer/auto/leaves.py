@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +10,16 @@ import numpy as np
 from mercer.auto.trials import Settings
 from mercer.maps.partition import MOST_GROWTH, usual_overlap
 
-__all__ = ["Cut", "cut_for", "narrower", "neighbours", "rescaled", "trial_leaves", "worth"]
+__all__ = [
+    "Cut",
+    "beyond_ends",
+    "cut_for",
+    "narrower",
+    "neighbours",
+    "rescaled",
+    "trial_leaves",
+    "worth",
+]
 
 _LARGEST_TRIAL = 1000  # rows of a leaf that settings are tried on
 _TRIAL_ROWS = 32_000  # of all of these leaves
@@ -26,8 +35,10 @@ _SMALLEST = 100  # the same where time is short
 _WORK, _WIDE = 3.2e11, 50
 
 _FACTOR = {"laplacian": 2.0, "gaussian": 3.0}  # steps of gamma
+_END_STEP = 4.0  # of the ridge past the ends of a grid
 _RIDGE_STEP, _LEAST_RIDGE = 3.0, 2e-3  # weaker ones show rounding sooner than gains
 _LEAST_EXACT_RIDGE = 0.03  # of all rows, whose conjugate gradients weaker ones slow down
+_LEAST_ENDS = {"ridge": 1e-8, "gamma": 1e-3}  # below, float64 has no factor of 2000 rows
 _POWERS = {"laplacian": (0.0, 0.5, 1.0), "gaussian": (0.0, 1.0)}
 
 
@@ -144,3 +155,45 @@ def neighbours(
     for numbers, max_integers in treatments:
         if (numbers, max_integers) != (settings.numbers, settings.max_integers):
             yield replace(settings, numbers=numbers, max_integers=max_integers), near[:1]
+
+
+def beyond_ends(
+    best: Settings, tried: Iterable[Settings], ridges_alone: bool = False
+) -> list[tuple[Settings, list[float]]]:
+    """One step past the ends of the ridges, and of the gammas, tried with a kernel.
+
+    Parameters
+    ----------
+    best : Settings
+        Settings with the least loss so far.
+    tried : iterable of Settings
+        All settings tried.
+    ridges_alone : bool, default=False
+        Whether gammas stay within their ends.
+
+    Returns
+    -------
+    list of (Settings, ridges)
+        Empty if neither the ridge nor the gamma of ``best`` is the end of what was tried with its
+        kernel.
+
+    Examples
+    --------
+    >>> at_the_end = Settings(kernel="gaussian", gamma=1.0, ridge=0.001)
+    >>> tried = [at_the_end, Settings(kernel="gaussian", gamma=0.3, ridge=0.003)]
+    >>> [(round(s.gamma, 2), ridges) for s, ridges in beyond_ends(at_the_end, tried)]
+    [(1.0, [0.00025]), (3.0, [0.001, 0.00025]), (0.33, [0.00025])]
+    """
+    alike = [s for s in tried if s.kernel == best.kernel]
+    factor = _FACTOR[best.kernel]
+    outer, inner = (replace(best, gamma=best.gamma * f) for f in (1 / factor, factor))
+    weaker = max(best.ridge / _END_STEP, _LEAST_ENDS["ridge"])
+    ridges = [weaker] if weaker < best.ridge <= min(s.ridge for s in alike) else []
+    steps = {best: ridges}
+    if not ridges_alone:  # a weaker ridge may suit another gamma, inside the ends as well
+        is_widest = best.gamma <= min(s.gamma for s in alike)
+        is_narrowest = best.gamma >= max(s.gamma for s in alike)
+        steps[inner] = [best.ridge] * is_narrowest + ridges
+        if outer.gamma > _LEAST_ENDS["gamma"]:
+            steps[outer] = [best.ridge] * (is_widest and not is_narrowest) + ridges
+    return [(settings, own) for settings, own in steps.items() if own]

@@ -18,7 +18,7 @@ from mercer._threads import side_by_side
 from mercer.auto.bench import Bench
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.leading import Outcome, Record, Stage, better, promising, rank_loss
-from mercer.auto.leaves import Cut, narrower, neighbours, rescaled, trial_leaves, worth
+from mercer.auto.leaves import Cut, beyond_ends, narrower, neighbours, rescaled, trial_leaves, worth
 from mercer.auto.parts import MOST_DENSE, LeafPart, Part, leaf_parts, splits, spread_out
 from mercer.auto.progress import Monitor
 from mercer.auto.scoring import Judge
@@ -54,6 +54,7 @@ _HELD_GROUPS = 0.2  # of these, the share of the groups that are held out
 _MOST_TREATED = 60  # inputs with which all treatments are tried on leaves once more
 _LEAF_STEPS = 6  # of gamma, ridge and power, at most
 _LEAF_GAIN = 0.995  # times the loss that another step has to reach to be followed by one more
+_END_STEPS, _END_GAIN = 10, 0.98  # most steps past the ends; times the loss, to take another one
 _DENSER = 2.5  # times the rows of the last rung, from which all rows lie much closer together
 _DENSE_ROWS, _DENSE_LEAVES = 1000, 16  # of places where settings are tried at that density
 _BEHIND = 1.03  # times the rung's least loss, beyond which learned scales stay as they are
@@ -179,8 +180,24 @@ class Search(Bench):
             trials.append((finalist, [gamma, *next_gamma], [ridge, ridge / 3]))
         self._try("rung 3", n_rows, trials)
         self._learn_scales(n_rows, is_thin)
+        self._go_beyond_ends(n_rows, is_thin)
         if is_thin and self.best is not None:
             self._where_rows_are_dense(self.best, self._shrunk(_DENSE_ROWS, n_inputs))
+
+    def _go_beyond_ends(self, n_rows: int, is_thin: bool) -> None:
+        """Try weaker penalties and other gammas than any so far, while held-out rows gain by them.
+
+        Gammas of the Laplacian are tried where rows are dense, if rows are thin here.
+        """
+        for _ in range(_END_STEPS):
+            best = self.best
+            if best is None or best.stage != self._stage.name or self._is_late():
+                return
+            ridges_alone = is_thin and best.settings.kernel == "laplacian"
+            steps = beyond_ends(best.settings, [r.settings for r in self.records], ridges_alone)
+            self._try(self._stage.name, n_rows, [(s, [s.gamma], ridges) for s, ridges in steps])
+            if not steps or self.best is None or self.best.loss > _END_GAIN * best.loss:
+                return
 
     def _where_rows_are_dense(self, best: Record, size: int) -> None:
         """A narrower Laplacian or a weaker penalty, if rows as dense as all rows bear it.

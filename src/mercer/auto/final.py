@@ -1,0 +1,216 @@
+"""The model of all rows: unfitted pipelines, their tolerance, and their errors on held-out rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn import config_context
+from sklearn.pipeline import Pipeline
+
+from mercer import kernels
+from mercer.auto.goals import Classes, Numbers
+from mercer.auto.holdout import final_splits, final_tol, leave_one_out, relative_error
+from mercer.auto.leaves import Cut
+from mercer.auto.means import answer
+from mercer.auto.parts import last_scale_rows
+from mercer.auto.search import Search
+from mercer.auto.trials import METRICS, TOLS, Settings, feature_map, feature_tol
+from mercer.estimators.local import LocalKernelMachine
+from mercer.estimators.machine import KernelMachine
+from mercer.estimators.scales import GradientScaler
+from mercer.maps import ExactKernel, FeatureMap
+from mercer.preparation import TablePreparer, rows_of
+from mercer.solvers import ConjugateGradient
+
+__all__ = ["QUICK_FEATURES", "STEPS", "Form", "Recipe", "fit_rows"]
+
+# Of the final model: the number of random features, leaves and trees, or None for the exact kernel.
+Form: TypeAlias = int | Cut | None
+
+STEPS = ("preparer", "scaler", "model")
+QUICK_FEATURES = 256  # random features of the model after an interrupted search
+_DIRECT_ROWS = 2000  # rows up to which one factor takes less time than iterations
+_FOLD_ROWS = 1000  # rows up to which a search holds out each row once: its errors serve
+# Ranks of the preconditioner per root of the rows. With fewer, iterations end at a tolerance with
+# responses that err more (ijcnn1, 2 beside 3: by 2 %, three splits).
+_RANK = {"laplacian": 3.0, "gaussian": 10.0}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Builder of pipelines with the settings that a search has chosen.
+
+    Parameters
+    ----------
+    machine, local_machine : classes of estimators
+        At the end of a pipeline: of all rows together, and of leaves.
+    target : {"continuous", "classes"}
+    key : int
+        Seed of all random numbers.
+    n_jobs, device :
+        Of the estimators.
+    """
+
+    machine: type[KernelMachine]
+    local_machine: type[LocalKernelMachine]
+    target: str
+    key: int
+    n_jobs: int | None
+    device: Any
+
+    def tol(self, search: Search, n: int | None = None) -> float:
+        """Relative residual at which the final fit ends, by the held-out errors of the search.
+
+        ``n`` is the number of rows of the final fit if these errors are those of a model of fewer.
+        """
+        settings, rough = search.settings, TOLS[self.target]
+        if search.best is None or search.held_responses is None:
+            return rough
+        held = search.held_rows, search.held_responses, settings.transform
+        growth = 1.0 if n is None else max(1.0, n / search.best.rows)
+        return final_tol(rough, relative_error(search.goal, *held), growth)
+
+    def pipeline(
+        self, settings: Settings, n: int, form: Form, tol: float, place: int = 0
+    ) -> Pipeline:
+        """Unfitted pipeline for n rows.
+
+        Pipelines that share trees differ in ``place``, a part of the seed, alone: tables are
+        prepared once for all of them.
+        """
+        seed = int((self.key + place) % 2**31)
+        scaler = GradientScaler(
+            settings.power,
+            full=settings.turned,
+            kernel=settings.scales_kernel,
+            metric=METRICS[settings.kernel],
+            target=self.target,
+            max_rows=last_scale_rows(n),
+            random_state=seed,
+        )
+        model: Any
+        if isinstance(form, Cut):
+            model = self._local(settings, n, form, seed)
+        elif form is None:
+            model = self._exact(settings, n, tol, seed)
+        else:
+            model = self._of_features(settings, n, form, tol)
+        return Pipeline(list(zip(STEPS, (self._preparer(settings), scaler, model), strict=True)))
+
+    def _preparer(self, settings: Settings) -> TablePreparer:
+        return TablePreparer(
+            settings.numbers,
+            max_integers=settings.max_integers,
+            target=self.target,
+            dtype="float32",
+            random_state=int(self.key % 2**31),
+        )
+
+    def _local(self, settings: Settings, n: int, form: Cut, seed: int) -> LocalKernelMachine:
+        return self.local_machine(
+            settings.kernel,
+            gamma=settings.gamma,
+            alpha=settings.ridge / n,
+            leaf_size=form.leaf_size,
+            n_trees=form.n_trees,
+            overlap=form.overlap,
+            scale=False,
+            n_jobs=self.n_jobs,
+            random_state=seed,
+            device=self.device,
+        )
+
+    def _exact(self, settings: Settings, n: int, tol: float, seed: int) -> KernelMachine:
+        map_: FeatureMap = ExactKernel(settings.kernel, settings.gamma, n_jobs=self.n_jobs)
+        solver: Any = "cholesky"
+        if n > _DIRECT_ROWS:
+            rank = int(_RANK[settings.kernel] * np.sqrt(n))
+            solver = ConjugateGradient(tol, rank=rank, random_state=seed)
+        alpha = settings.ridge / n
+        return self.machine(map_, scale=False, alpha=alpha, solver=solver, device=self.device)
+
+    def _of_features(self, settings: Settings, n: int, form: int, tol: float) -> KernelMachine:
+        map_ = feature_map(settings, form, self.key, self.n_jobs)
+        tol = min(tol, feature_tol(settings, self.target))
+        return self.machine(map_, scale=False, alpha=settings.ridge / n, tol=tol)
+
+    def of_all_rows(self, search: Search, n: int, form: Form, tol: float) -> list[Pipeline]:
+        """Unfitted pipelines whose mean is the model: one, or two that share its trees."""
+        if not isinstance(form, Cut) or search.partner is None or form.n_trees < 2:
+            return [self.pipeline(search.settings, n, form, tol)]
+        fewer = form.n_trees // 2
+        most = replace(form, n_trees=form.n_trees - fewer)
+        return [
+            self.pipeline(search.settings, n, most, tol),
+            self.pipeline(search.partner, n, replace(form, n_trees=fewer), tol, 1),
+        ]
+
+    # -- errors --------------------------------------------------------------------------------
+
+    def held_out(
+        self, X: Any, y: NDArray, search: Search, form: Form, tol: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]] | None:
+        """Held-out rows, and the responses (h, k) of the final form, fitted to all others, to them.
+
+        None if the errors of the search serve, or none are found: up to 1000 rows it has held out
+        each of them once, from nearly as many.
+        """
+        goal, n = search.goal, len(y)
+        if n <= _FOLD_ROWS or search.best is None:
+            return None
+        if form is None and n <= _DIRECT_ROWS and goal.groups is None:
+            found = self._left_out(X, y, search)
+            return None if found is None else (np.arange(n), found)
+        rows, responses = [], []
+        for fitted, held in final_splits(goal, self.key, n):
+            if goal.kind == "classes" and len(np.unique(y[fitted])) < len(np.unique(y)):
+                return None
+            pipeline = self.pipeline(search.settings, len(fitted), form, tol)
+            fit_rows(pipeline, X, self._target(search, y), goal, fitted)
+            method = "decision_function" if goal.kind == "classes" else "predict"
+            rows.append(held)
+            responses.append(answer(pipeline, method, rows_of(X, held)).reshape(len(held), -1))
+        return np.concatenate(rows), np.concatenate(responses).astype(np.float64)
+
+    def _target(self, search: Search, y: NDArray) -> NDArray:
+        """Targets as the pipeline takes them: labels, or numbers under the transform."""
+        if search.goal.kind == "classes" or search.settings.transform == "identity":
+            return y
+        return search.goal.truth(np.arange(len(y)), search.settings.transform)[:, 0]
+
+    def _left_out(self, X: Any, y: NDArray, search: Search) -> NDArray[np.float64] | None:
+        """Responses of the exact machine to each row left out in turn, in scales of all rows."""
+        goal, settings = search.goal, search.settings
+        treatment = self.pipeline(settings, len(y), None, TOLS[self.target])[:-1]
+        beside = {} if goal.weights is None else {"scaler__sample_weight": goal.weights}
+        target = self._target(search, y)
+        with config_context(enable_metadata_routing=False):
+            Z = treatment.fit_transform(X, target, **beside)
+        if sparse.issparse(Z):
+            return None
+        matrix = np.asarray(kernels.get(settings.kernel, settings.gamma)(Z.astype(np.float64)))
+        truth = goal.truth(np.arange(len(y)), settings.transform)
+        return leave_one_out(matrix, truth, settings.ridge, goal.weights)
+
+
+def fit_rows(
+    estimator: Any,
+    X: Any,
+    y: NDArray,
+    goal: Numbers | Classes,
+    rows: NDArray[np.int64] | None = None,
+) -> None:
+    """Fit an estimator of pipelines to all rows or some, by their weights and groups."""
+    weights, groups = goal.weights, goal.groups
+    if rows is not None:
+        X, y, weights = rows_of(X, rows), y[rows], goal.weights_of(rows)
+        groups = None if groups is None else groups[rows]
+    beside: dict[str, NDArray] = {} if groups is None else {"preparer__groups": groups}
+    if weights is not None:
+        beside |= {f"{step}__sample_weight": weights for step in STEPS}
+    with config_context(enable_metadata_routing=False):  # steps are addressed by their names
+        estimator.fit(X, y, **beside)
