@@ -155,6 +155,7 @@ def file_mutations(
     """
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
+    members.pop("manifest.json")  # whose digests would refuse every edit
     schema = json.loads(members["schema.json"])
     roles = {node.get("file"): place for place, node in _nodes(schema)}
     for name in sorted(members):

@@ -168,8 +168,8 @@ def test_columns_are_found_by_name_in_any_order(model, tmp_path, mercer):
     X = rng.uniform(-1, 1, (20, 2))
     for name, header, columns in (("ab", "a,b", X), ("ba", "b,extra,a", X[:, [1, 0, 0]])):
         np.savetxt(f"{name}.csv", columns, delimiter=",", header=header, comments="")
-        assert mercer("predict", model, f"{name}.csv", "--out", f"{name}.out").exit_code == 0
-    assert (tmp_path / "ab.out").read_text() == (tmp_path / "ba.out").read_text()
+        assert mercer("predict", model, f"{name}.csv", "--out", f"{name}.txt").exit_code == 0
+    assert (tmp_path / "ab.txt").read_text() == (tmp_path / "ba.txt").read_text()
 
 
 def test_rows_without_a_target_are_predicted_without_a_score(model, tmp_path, mercer):

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from mercer import persistence, solvers
+from mercer import LocalKernelRegressor, persistence, solvers
+from mercer.auto import base
 from mercer.cli.app import app
 from mercer.cli.cluster import Counts, Watched, _Progress
 from mercer.distributed import Here, Part, Run, Shard, gathered
@@ -254,3 +255,13 @@ def test_an_interrupt_leaves_the_model_so_far(folder, address, monkeypatch):
 def test_a_checkpoint_needs_block_descent(folder):
     done = fit("--workers", 2, "--checkpoint", "kept")
     assert "--checkpoint must stand beside --solver block; got none." in done.stderr
+
+
+@limited(120)
+def test_leaves_over_a_cluster_are_told_and_scored(folder, address, monkeypatch):
+    monkeypatch.setattr(base, "_EXACT_ROWS", 150)
+    done = fit("--scheduler", address, "--drop", "dear,w", "--time-budget", "5")
+    assert done.exit_code == 0, done.output
+    assert isinstance(persistence.load("m.skops").kernel_machine_, LocalKernelRegressor)
+    assert " leaves in " in done.output
+    assert "r2" in done.stdout

@@ -213,7 +213,7 @@ def test_a_broken_row_far_down_leaves_no_file(table, fitted, small_pieces, tmp_p
     with open("n.csv", "a") as file:
         file.write("much,1\n")
     (tmp_path / "p.csv").write_text("before")
-    said = refusal("predict", "n.skops", "n.csv", "--out", "p.csv")
+    said = refusal("predict", "n.skops", "n.csv", "--out", "p.csv", "--force")
     assert re.search(r"Row #602: .*'much'", said)
     assert (tmp_path / "p.csv").read_text() == "before"
     assert not list(tmp_path.glob(".p.csv*"))

@@ -119,3 +119,53 @@ def refused(*_):
 
 def test_examples_run(check_examples):
     check_examples(_files)
+
+
+@pytest.mark.skipif(not hasattr(os, "fchmod"), reason="needs modes")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o664, 0o400])
+def test_replacing_a_file_keeps_its_mode(tmp_path, mode):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    seen = []
+
+    def content(file):
+        seen.append(os.fstat(file.fileno()).st_mode & 0o777)
+        file.write(b"new")
+
+    write_atomically(path, content)
+    assert seen == [mode]
+    assert path.stat().st_mode & 0o777 == mode
+
+
+@pytest.mark.skipif(not hasattr(os, "fchmod"), reason="needs modes")
+def test_a_new_file_has_the_mode_of_the_umask(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_atomically(tmp_path / "a.bin", b"new")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "a.bin").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root")
+def test_root_keeps_owner_and_group_of_a_replaced_file(tmp_path):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    os.chown(path, 1234, 1235)
+    write_atomically(path, b"new")
+    assert (path.stat().st_uid, path.stat().st_gid) == (1234, 1235)
+
+
+@pytest.mark.skipif(not hasattr(os, "fchmod"), reason="needs modes")
+def test_another_group_gets_no_more_than_everybody(tmp_path, monkeypatch):
+    path = tmp_path / "a.bin"
+    path.write_bytes(b"old")
+    path.chmod(0o664)
+
+    def refused(*_):
+        raise PermissionError
+
+    monkeypatch.setattr(_files.os, "fchown", refused)
+    write_atomically(path, b"new")
+    assert path.stat().st_mode & 0o777 == 0o644

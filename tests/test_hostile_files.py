@@ -28,6 +28,7 @@ def content():
 def parts(content):
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
+    members.pop("manifest.json")  # an attacker leaves it out, or writes other digests
     return members, json.loads(members.pop("schema.json"))
 
 

@@ -144,7 +144,7 @@ class Foreign:
         (a_function, "does not trust"),
         (a_foreign_type, "does not trust"),
         (another_model, "holds a Ridge, not a model saved by mercer"),
-        (a_pickle_in_an_archive, "not a model saved by mercer"),
+        (a_pickle_in_an_archive, "other members than its manifest names"),
     ],
 )
 def test_file_of_a_stranger_is_refused_in_one_sentence(make, message, tmp_path):

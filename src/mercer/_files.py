@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import secrets
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, BinaryIO
@@ -17,7 +18,9 @@ try:
 except ImportError:  # Windows, where a file that is open cannot be removed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["array_header", "remove_leftovers", "write_atomically"]
+__all__ = ["array_header", "longest_name", "remove_leftovers", "write_atomically"]
+
+_BESIDE = len(".") + len(".01234567.tmp")  # letters that the name of a temporary file adds
 
 
 def write_atomically(
@@ -28,7 +31,8 @@ def write_atomically(
     A symbolic link is followed. ``content`` may be a function that writes to the open binary file
     it is given. After an OSError, where the folder is missing or not writable or the disk full,
     ``path`` is as it was before. What writers of the same file that were killed have left beside it
-    is removed.
+    is removed. A file that is replaced passes on its mode and, where the process may, its owner and
+    group; a new file has the mode that the umask leaves.
 
     >>> import pathlib, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -50,6 +54,15 @@ def write_atomically(
     except OSError as error:
         reason = error.strerror or str(error).rstrip(".") or type(error).__name__
         raise type(error)(f"cannot write {path}: {reason}.") from error
+
+
+def longest_name(folder: str | os.PathLike[str]) -> int:
+    """Most bytes of the name of a file that :func:`write_atomically` can write in a folder."""
+    try:
+        most = os.pathconf(folder, "PC_NAME_MAX")
+    except (AttributeError, OSError, ValueError):  # Windows, or a folder that is not there
+        most = 255
+    return most - _BESIDE
 
 
 def array_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype]:
@@ -88,6 +101,7 @@ def _temporary(target: Path) -> Iterator[BinaryIO]:
     temporary = Path(file.name)
     try:
         with file:
+            _take_rights(file.fileno(), target)
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -98,6 +112,28 @@ def _temporary(target: Path) -> Iterator[BinaryIO]:
     except BaseException:  # an interrupt must not leave a half either
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _take_rights(number: int, target: Path) -> None:
+    """Give an open file the mode, owner and group of the file that it replaces, if there is one.
+
+    Before anything is written: what only its owner may read is never readable by others.
+    """
+    if not hasattr(os, "fchown"):  # Windows
+        return
+    try:
+        wanted = os.stat(target)
+    except OSError:
+        return
+    mode = stat.S_IMODE(wanted.st_mode) & 0o777
+    with contextlib.suppress(OSError):  # only root may give a file away
+        os.fchown(number, wanted.st_uid, -1)
+    try:
+        os.fchown(number, -1, wanted.st_gid)
+    except OSError:  # another group gets no more than everybody
+        mode = mode & 0o707 | (mode & 0o007) << 3
+    with contextlib.suppress(OSError):  # some network folders have no modes
+        os.fchmod(number, mode)
 
 
 def _locked(target: Path) -> BinaryIO:

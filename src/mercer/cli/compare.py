@@ -29,6 +29,7 @@ from mercer.cli.options import (
     show_table,
     simple_table,
 )
+from mercer.cli.outputs import FIGURE, RECORDS, Force, Output, check_outputs
 from mercer.cli.roles import Roles, names_in
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ def compare(
     seed: Seed = 0,
     n_jobs: Jobs = None,
     out: Folder = Path("mercer-results"),
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Train several methods on one table and print how they do.
@@ -90,12 +92,15 @@ def compare(
     rows = labelled(data, roles, task)
     tell_rows(rows)
     lines = out / f"compare-{rows.data.name}.jsonl"
+    figure = lines.with_suffix(".png")
+    if out.is_dir():
+        outputs = [Output("--out", lines, RECORDS), Output("--out", figure, FIGURE)]
+        check_outputs(outputs, {"DATA": Path(data)}, force)
     result = _run(_in_rows(rows), plan, lines)
     if not as_json:
         show_table(_table(result.records))
         for line in [*_remarks(result.records), *result.notes]:
             typer.echo(line)
-    figure = lines.with_suffix(".png")
     plots.save_figure(plots.compare_figure(result.records), figure)
     if as_json:
         content = {"records": result.records, "notes": result.notes}

@@ -114,6 +114,11 @@ def is_file(text: str, out_of_core: bool = False) -> bool:
         raise ValueError(
             f"{text} is a folder, which mercer fit reads with --workers, --scheduler or --mpi."
         )
+    if text == "-" or Path(text).exists():
+        raise ValueError(
+            f"DATA must be a file that can be read more than once; got {text}, a stream: write it "
+            "to a file first, and name that."
+        )
     if text.lower().replace("_", "-") not in datasets.names():
         raise _unknown(text, datasets.names())
     if out_of_core:

@@ -22,10 +22,10 @@ from mercer.cli.options import (
     Seed,
     Target,
     Task,
-    check_writable,
     check_writable_folder,
     print_json,
 )
+from mercer.cli.outputs import MODEL, PAGE, Force, Output, check_outputs
 from mercer.cli.roles import Roles, names_in
 
 ModelFile = Annotated[Path, typer.Option(help="The model file to write.")]
@@ -160,6 +160,7 @@ def fit(
     workers: Workers = None,
     mpi: Mpi = False,
     report: Report = None,
+    force: Force = False,
     verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
@@ -179,9 +180,10 @@ def fit(
     where.refuse_ranks()
     if where.option == "--mpi" and on_ranks(fit, options):
         return
-    for path in (out, report):
-        if path is not None:
-            check_writable(path)
+    outputs = [Output("--out", out, MODEL)]
+    if report is not None:
+        outputs.append(Output("--report", report, PAGE))
+    check_outputs(outputs, {"DATA": Path(data)}, force)
     settings = {
         "feature_map": map_,
         "n_components": n_components,

@@ -152,24 +152,31 @@ def written(
 
 
 def _described(model: Any) -> dict[str, Any]:
-    """What was chosen and how the model was solved."""
+    """Settings that were chosen, the form of the model and how its coefficients were computed.
+
+    An attribute that the form of the model lacks is None: local machines are solved leaf by leaf
+    and have no ``solver_``.
+    """
     machine = getattr(model, "kernel_machine_", model)
     machine = getattr(machine, "named_steps", {"model": machine})["model"]
     path, validated = getattr(machine, "path_", None), getattr(model, "validation_score_", None)
     return {
         "n_features": machine.feature_map_.n_features_out_,
+        "n_leaves": getattr(machine, "n_leaves_", None),
         "gamma_path": getattr(machine, "gamma_path_", None),
         # A map may have no kernel, and a kernel no scale.
         "gamma": getattr(getattr(machine.feature_map_, "kernel_", None), "gamma", None),
         "alpha": getattr(machine, "alpha_", None),
         "chosen": getattr(model, "best_settings_", None),
+        "chosen_partner": getattr(model, "partner_settings_", None),
+        "interrupted": getattr(model, "interrupted_", False),
         "n_drawn": getattr(machine, "n_drawn_", None),
         "n_tried": len(getattr(model, "search_results_", {}).get("loss", ())),
         "judged_by": _JUDGES.get(getattr(machine, "selection_", "")),
         "path": None if path is None else {key: path[key] for key in path if key not in _LARGE},
-        "solver": machine.solver_,
-        "n_iter": machine.n_iter_,
-        "converged": machine.converged_,
+        "solver": getattr(machine, "solver_", None),
+        "n_iter": getattr(machine, "n_iter_", None),
+        "converged": getattr(machine, "converged_", None),
         "validation": None
         if validated is None
         else {"score": validated, "rows": getattr(model, "n_validation_rows_", None)},
@@ -207,14 +214,14 @@ def tell(summary: dict[str, Any]) -> None:
     """Print for people what a fit came to."""
     from mercer._array import format_bytes
 
-    drawn = "" if summary["n_drawn"] is None else f", of {summary['n_drawn']} drawn,"
     say(
-        f"fitted {summary['n']} rows, {summary['d']} inputs, {summary['n_features']} features"
-        f"{drawn} in "
-        f"{summary['seconds']:.2f} s ({summary['solver']}, {summary['n_iter']} iterations)"
+        f"fitted {summary['n']} rows, {summary['d']} inputs, {_form(summary)} in "
+        f"{summary['seconds']:.2f} s ({_solution(summary)})"
     )
     if summary["chosen"] is not None:
         typer.echo(_choice(summary["chosen"], summary["n_tried"]))
+    if summary["chosen_partner"] is not None:
+        typer.echo("the model is the mean with local machines of a second treatment of the inputs")
     for name, path, chosen in (
         ("gamma", summary["gamma_path"], summary["gamma"]),
         ("alpha", summary["path"], summary["alpha"]),
@@ -235,6 +242,20 @@ def tell(summary: dict[str, Any]) -> None:
     typer.echo(f"wrote {summary['model']} ({format_bytes(summary['bytes'])})")
     if "report" in summary:
         typer.echo(f"wrote {summary['report']}")
+
+
+def _form(summary: dict[str, Any]) -> str:
+    """The size of a model: its leaves or its features."""
+    if summary["n_leaves"] is not None:
+        return f"{summary['n_leaves']} leaves"
+    drawn = "" if summary["n_drawn"] is None else f", of {summary['n_drawn']} drawn,"
+    return f"{summary['n_features']} features{drawn}"
+
+
+def _solution(summary: dict[str, Any]) -> str:
+    """The solver and its iterations, as far as the machine has them."""
+    solver = summary["solver"] or "leaf by leaf"
+    return solver if summary["n_iter"] is None else f"{solver}, {summary['n_iter']} iterations"
 
 
 def _choice(chosen: dict[str, Any], n_tried: int) -> str:

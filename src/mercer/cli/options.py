@@ -87,16 +87,6 @@ Ids = _names("Columns that name the rows: no inputs, but kept beside predictions
 AsTask = Annotated[Task, typer.Option(help="auto reads it off the target and says which.")]
 
 
-def check_writable(path: Path) -> None:
-    """Refuse before the work a file that could not be written after it."""
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"cannot write {path}: there is no folder {path.parent}.")
-    if path.is_dir():
-        raise IsADirectoryError(f"cannot write {path}: it is a folder.")
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"cannot write {path}: the folder {path.parent} is not writable.")
-
-
 def check_writable_folder(folder: Path) -> None:
     """Refuse before the work a folder that could not be made or written to after it."""
     there = next(path for path in (folder, *folder.absolute().parents) if path.exists())

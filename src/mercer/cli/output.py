@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
+from mercer.cli.outputs import PARQUET
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 _ROWS = 65_536  # lines formatted at a time
-PARQUET = (".parquet", ".pq")
 
 
 class CsvFile:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from mercer.cli.options import Data, Ids, Json, MaxMemory, check_writable, print_json, waiting
+from mercer.cli.options import Data, Ids, Json, MaxMemory, print_json, say, waiting
+from mercer.cli.outputs import PREDICTIONS, Force, Output, check_outputs
 from mercer.cli.roles import names_in
 
 if TYPE_CHECKING:
@@ -26,7 +27,11 @@ def predict(
     data: Data,
     out: Annotated[
         Path,
-        typer.Option("--out", help="The file to write, CSV or, by its name, Parquet: a row each."),
+        typer.Option(
+            "--out",
+            help="The file to write, CSV or, by its name, Parquet: a row each; - "
+            "is standard output.",
+        ),
     ],
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of each class.")
@@ -48,6 +53,7 @@ def predict(
     id_: Ids = None,
     max_memory: MaxMemory = None,
     out_of_core: Annotated[bool, typer.Option("--out-of-core", hidden=True)] = False,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Predict the rows of a table with a fitted model.
@@ -56,7 +62,12 @@ def predict(
     are. Where it holds the target too, the score is printed. Of a known data set the test part is
     predicted. CSV and Parquet files are read in pieces, so that they may be larger than memory.
     """
-    check_writable(out)
+    is_stream = str(out) == "-"
+    if is_stream and as_json:
+        raise ValueError("--json must be left out beside --out -, which prints the predictions.")
+    if not is_stream:
+        inputs = {"MODEL": model, "DATA": Path(data)}
+        check_outputs([Output("--out", out, PREDICTIONS)], inputs, force)
     from mercer import persistence
     from mercer.cli.rows import to_predict
 
@@ -74,9 +85,10 @@ def predict(
         print_json(summary)
         return
     part = "" if running.n_rows == n else f" in {running.n_rows} of {n} rows"
+    tell = say if is_stream else typer.echo
     for name, value in summary.get("score", {}).items():
-        typer.echo(f"{name} {value:.4f}, by the target that {data} holds{part}")
-    typer.echo(f"wrote {out} ({n} rows)")
+        tell(f"{name} {value:.4f}, by the target that {data} holds{part}")
+    tell(f"wrote {'standard output' if is_stream else out} ({n} rows)")
 
 
 @dataclass(frozen=True)
@@ -141,7 +153,10 @@ def _levels(text: str | None) -> tuple[float, ...]:
 
 
 def _write(saved: SavedModel, rows: Pieces, asked: _Asked, out: Path) -> tuple[int, RunningScores]:
-    """Predict and write a piece at a time, whole or not at all; the rows, and their scores."""
+    """Predict and write a piece at a time; returns the number of rows and their scores.
+
+    A file is written whole or not at all, standard output as pieces are predicted.
+    """
     from mercer import persistence
     from mercer.cli.output import RunningScores, predictions_file
 
@@ -168,7 +183,10 @@ def _write(saved: SavedModel, rows: Pieces, asked: _Asked, out: Path) -> tuple[i
         target.close()
 
     with waiting("predicting") as update:
-        persistence.write_atomically(out, write)
+        if str(out) == "-":
+            write(typer.get_binary_stream("stdout"))
+        else:
+            persistence.write_atomically(out, write)
     return done, running
 
 

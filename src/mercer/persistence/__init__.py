@@ -21,6 +21,7 @@ from mercer._array import check_memory
 from mercer._files import write_atomically
 from mercer._state import State
 from mercer.persistence.audit import SPARSE, WORTH_PACKING, Damaged, foreign_type, kind_of_file
+from mercer.persistence.manifest import check_manifest, with_manifest
 from mercer.persistence.reading import Other, read
 
 __all__ = [
@@ -181,9 +182,9 @@ def dumps(model: Any) -> bytes:
     """
     try:
         content = _skops().dumps(model)
-        if len(content) > WORTH_PACKING:
-            return content
-        return _skops().dumps(model, compression=zipfile.ZIP_DEFLATED)
+        if len(content) <= WORTH_PACKING:
+            content = _skops().dumps(model, compression=zipfile.ZIP_DEFLATED)
+        return with_manifest(content)
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # skops and the parts it meets raise all sorts
@@ -209,7 +210,8 @@ def load(path: str | os.PathLike[str]) -> Any:
     Raises
     ------
     ValueError
-        If the file is no model of mercer's, is damaged, or holds a type that is not trusted.
+        If the file is no model of mercer's, is damaged, is of a later format, or holds a type that
+        is not trusted.
     OSError
         If the file cannot be read.
 
@@ -268,6 +270,8 @@ def load_saved(path: str | os.PathLike[str]) -> SavedModel:
     own = _OwnTypes()
     try:
         foreign = foreign_type(content, own)
+        if not foreign:
+            check_manifest(content)
     except MemoryError:
         raise
     except Damaged as error:

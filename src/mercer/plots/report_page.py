@@ -99,6 +99,7 @@ def page(title: str, lead: str, cards: Iterable[tuple[str, str]], sections: list
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="generator" content="mercer">
 <title>{escape(_visible(title))}</title>
 <style>{_STYLE}</style>
 </head>

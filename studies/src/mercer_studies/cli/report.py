@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mercer.cli.options import Json, check_writable, print_json, show_table, simple_table
+from mercer.cli.options import Json, print_json, show_table, simple_table
+from mercer.cli.outputs import PAGE, Force, Output, check_outputs
 
 if TYPE_CHECKING:
     from mercer_studies.report import Report
@@ -43,7 +44,11 @@ def register(app: typer.Typer) -> None:
 
 
 def report(
-    records: Records, reference: Reference = None, out: Out = None, as_json: Json = False
+    records: Records,
+    reference: Reference = None,
+    out: Out = None,
+    force: Force = False,
+    as_json: Json = False,
 ) -> None:
     """Make one page of a study: what was claimed, what was measured, and whether it holds.
 
@@ -54,7 +59,10 @@ def report(
     from mercer_studies.report import build, load
 
     known = load(records)
-    check_writable(path)
+    inputs = {f"RECORDS {number}": given for number, given in enumerate(records, start=1)}
+    if reference is not None:
+        inputs["--reference"] = reference
+    check_outputs([Output("--out", path, PAGE)], inputs, force)
     made = build(known, reference)
     from mercer.persistence import write_atomically
 

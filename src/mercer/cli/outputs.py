@@ -1,0 +1,194 @@
+"""Files that a command is to write: checked before the work, so that nothing of a user is lost."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+PARQUET = (".parquet", ".pq")
+Force = Annotated[
+    bool,
+    typer.Option("--force", help="Replace a file that is there and that mercer did not write."),
+]
+_OF_FOLDERS = (*PARQUET, ".jsonl")  # files that commands read from a folder
+_START = 1 << 16  # bytes that show the header of a table or of a page
+_SHOWN = 200  # letters of a path in a message
+# Columns of mercer's predictions, behind those that --id names.
+_PREDICTED = re.compile(r"(prediction|probability|quantile|in_set|low|high)(_.*)?", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of file that a command writes.
+
+    ``suffixes`` in lower case, empty where a name may end in anything; ``is_own`` is true of a file
+    that mercer wrote.
+    """
+
+    name: str
+    suffixes: tuple[str, ...]
+    is_own: Callable[[Path], bool]
+
+
+@dataclass(frozen=True)
+class Output:
+    """A file that an option names."""
+
+    option: str
+    path: Path
+    kind: Kind
+
+
+def _is_model(path: Path) -> bool:
+    with zipfile.ZipFile(path) as archive:
+        root = json.loads(archive.read("schema.json"))
+    return (root["__module__"], root["__class__"]) == ("mercer.persistence", "SavedModel")
+
+
+def _is_page(path: Path) -> bool:
+    with path.open("rb") as file:
+        return b'<meta name="generator" content="mercer">' in file.read(_START)
+
+
+def _is_predictions(path: Path) -> bool:
+    if path.suffix.lower() in PARQUET:
+        from pyarrow import parquet
+
+        names: Sequence[str] = parquet.read_schema(path).names
+    else:
+        with path.open(encoding="utf-8", newline="") as file:
+            names = next(csv.reader([file.readline(_START)]))
+    first = next(at for at, name in enumerate(names) if re.fullmatch(r"prediction(_\d+)?", name))
+    return all(_PREDICTED.fullmatch(name) for name in names[first:])
+
+
+def _is_records(path: Path) -> bool:
+    with path.open("rb") as file:
+        record = json.loads(file.readline())
+    return {"method", "data", "score"} <= record.keys()
+
+
+def _is_figure(path: Path) -> bool:
+    with path.open("rb") as file:
+        start = file.read(_START)
+    return start.startswith(b"\x89PNG") and b"Matplotlib" in start
+
+
+MODEL = Kind("a model file", (), _is_model)
+PAGE = Kind("a report page", (".html", ".htm"), _is_page)
+PREDICTIONS = Kind("a file of predictions", ("", ".csv", ".txt", *PARQUET), _is_predictions)
+
+RECORDS = Kind("a file of records", (".jsonl",), _is_records)
+FIGURE = Kind("a figure", (".png",), _is_figure)
+
+
+def check_outputs(outputs: Sequence[Output], inputs: dict[str, Path], force: bool) -> None:
+    """Refuse an output that would replace an input, another output or a file of somebody else.
+
+    ``inputs`` are files and folders by the names that the command's help gives them. ``force``
+    permits to replace a file that mercer did not write, and never an input.
+    """
+    for number, output in enumerate(outputs):
+        check_writable(output.path)
+        _check_name(output)
+        for name, path in inputs.items():
+            if any(_is_same(output.path, file) for file in _files_of(path)):
+                raise ValueError(
+                    f"{output.option} must not name {name}, which it would replace; got "
+                    f"{output.path}."
+                )
+        for other in outputs[:number]:
+            if _is_same(output.path, other.path):
+                raise ValueError(
+                    f"{output.option} and {other.option} must name two files; both are "
+                    f"{output.path}."
+                )
+        if not force and not _may_replace(output):
+            raise FileExistsError(
+                f"{output.option}: {output.path} exists and is not {output.kind.name} of mercer; "
+                "choose another name, or add --force to replace it."
+            )
+
+
+def check_writable(path: Path) -> None:
+    """Refuse before the work a file that could not be written after it."""
+    from mercer._files import longest_name
+
+    shown = _short(path)
+    target = os.path.realpath(path)  # of a symbolic link, which the writer follows
+    folder = os.path.dirname(target) if os.path.islink(path) else str(path.parent)
+    longest, length = longest_name(folder), len(os.fsencode(path.name))
+    if length > longest:
+        raise OSError(
+            f"cannot write {shown}: its name must have at most {longest} bytes; got {length}."
+        )
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"cannot write {shown}: there is no folder {_short(folder)}.")
+    if os.path.isdir(target):
+        raise IsADirectoryError(f"cannot write {shown}: it is a folder.")
+    if os.path.exists(target) and not os.path.isfile(target):
+        raise OSError(f"cannot write {shown}: it exists and is not a plain file.")
+    if not os.access(folder, os.W_OK):
+        raise PermissionError(f"cannot write {shown}: the folder {folder} is not writable.")
+
+
+def _short(path: str | Path) -> str:
+    """A path whose end is left out if it is long."""
+    text = str(path)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+
+
+def _check_name(output: Output) -> None:
+    if str(output.path) == "-":
+        raise ValueError(f"{output.option} must name a file; got -, which is standard output.")
+    suffixes, suffix = output.kind.suffixes, output.path.suffix.lower()
+    if suffixes and suffix not in suffixes:
+        known = ", ".join(filter(None, suffixes))
+        raise ValueError(
+            f"{output.option} must end in one of {known} for {output.kind.name}; got {output.path}."
+        )
+
+
+def _files_of(path: Path) -> Iterator[Path]:
+    """The file, or the tables and records below the folder."""
+    if not path.is_dir():
+        yield path
+        return
+    for folder, _, names in os.walk(path):
+        yield from (Path(folder, name) for name in names if name.lower().endswith(_OF_FOLDERS))
+
+
+def _may_replace(output: Output) -> bool:
+    """True if there is no file, an empty one, or one of the kind that mercer wrote."""
+    try:
+        return output.path.stat().st_size == 0 or output.kind.is_own(output.path)
+    except FileNotFoundError:
+        return True
+    except Exception:  # a stranger's file can be wrong in any way
+        return False
+
+
+def _is_same(one: Path, other: Path) -> bool:
+    """True if two paths are one file, by links, or by case where the file system ignores it."""
+    try:
+        return os.path.samefile(one, other)
+    except (OSError, ValueError):  # one of them is not there yet
+        real = [Path(os.path.normcase(os.path.realpath(path))) for path in (one, other)]
+    if real[0] == real[1]:
+        return True
+    are_alike = real[0].name.casefold() == real[1].name.casefold()
+    return are_alike and real[0].parent == real[1].parent and _ignores_case(real[0].parent)
+
+
+def _ignores_case(folder: Path) -> bool:
+    swapped = folder.with_name(folder.name.swapcase())
+    return swapped != folder and swapped.exists() and os.path.samefile(swapped, folder)
