@@ -201,7 +201,7 @@ def test_data_in_memory_are_refused_by_name(client, data):
     assert not set().union(*kept_runs(client))
 
 
-def test_probabilities_are_there_where_the_loss_defines_them():
+def test_probabilities_over_many_machines_take_a_loss_that_defines_them():
     assert hasattr(mercer.dask.KernelClassifier(loss="logistic"), "predict_proba")
     assert not hasattr(mercer.dask.KernelClassifier(), "predict_proba")
 

@@ -202,12 +202,9 @@ def test_columns_follow_sorted_classes(loss, n_classes):
     winners = (decisions > 0).astype(int) if n_classes == 2 else decisions.argmax(1)
     np.testing.assert_array_equal(model.predict(X), model.classes_[winners])
     assert model.score(X, names) > 0.9
-    if loss in ("logistic", "multinomial"):
-        proba = model.predict_proba(X)
-        np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-12)
-        np.testing.assert_array_equal(model.classes_[proba.argmax(1)], model.predict(X))
-    else:
-        assert not hasattr(model, "predict_proba")
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(model.classes_[proba.argmax(1)], model.predict(X))
 
 
 @pytest.mark.parametrize("loss", LOSSES)

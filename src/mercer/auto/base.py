@@ -40,6 +40,7 @@ from mercer.auto.targets import LogTargetRegressor, evened
 from mercer.auto.trials import METRICS, TOLS, Settings, feature_map, feature_tol
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
+from mercer.estimators.probabilities import uncalibrated
 from mercer.estimators.scales import GradientScaler
 from mercer.estimators.targets import class_weights
 from mercer.maps import ExactKernel, FeatureMap
@@ -339,7 +340,8 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         beside: dict[str, NDArray] = {} if groups is None else {"preparer__groups": groups}
         if weights is not None:
             beside |= {f"{step}__sample_weight": weights for step in _STEPS}
-        with config_context(enable_metadata_routing=False):  # steps are addressed by their names
+        # Steps are addressed by their names; rows held out in the search give probabilities.
+        with config_context(enable_metadata_routing=False), uncalibrated():
             self.best_estimator_.fit(X, y, **beside)
 
     def _of_target(self, estimator: Any, search: Search) -> Any:

@@ -150,6 +150,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         for name in (
             "map_coef_",
             "_intercept_",
+            "_probabilities_",
             "_settings_",
             "gamma_path_",
             "path_",

@@ -275,6 +275,8 @@ class KernelMachine(FeatureModel):
         other.converged_ = bool(self.path_["converged"][place])
         other.optimality_ = float(self.path_["optimality"][place])
         del other.trace_
+        if other.alpha_ != self.alpha_:
+            other.__dict__.pop("_probabilities_", None)  # of responses at another strength
         return other
 
     def _scorer(self, loss: Loss) -> Callable[[NDArray, Rows], float]:
