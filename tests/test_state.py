@@ -68,7 +68,7 @@ def test_a_kernel_changed_after_a_fit_is_for_the_next_one():
 
 
 def test_a_loss_changed_after_a_fit_does_not_change_probabilities():
-    model = KernelClassifier(random_state=0).fit(_zoo.rows(), np.arange(48) % 2)
+    model = KernelClassifier("binning", random_state=0).fit(_zoo.rows(), np.arange(48) % 2)
     before = model.predict_proba(_zoo.rows())
     model.set_params(loss="logistic")
     np.testing.assert_array_equal(model.predict_proba(_zoo.rows()), before)
@@ -190,7 +190,7 @@ def test_coefficients_in_any_layout_are_right(way, tmp_path):
 )
 def test_attributes_that_do_not_fit_the_coefficients_are_refused(name, wrong):
     X = _zoo.rows()
-    model = KernelClassifier(random_state=0).fit(X, np.arange(48) % 2)
+    model = KernelClassifier("binning", random_state=0).fit(X, np.arange(48) % 2)
     setattr(model, name, wrong)
     for use in (lambda: model.predict(X), lambda: pickle.loads(pickle.dumps(model))):
         with pytest.raises(ValueError, match=r"of a fitted .*: fit it again\.$") as caught:

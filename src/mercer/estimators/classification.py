@@ -35,6 +35,7 @@ from mercer.estimators.targets import (
 )
 from mercer.estimators.tensors import labels_of
 from mercer.losses import Loss
+from mercer.maps import ExactKernel
 from mercer.solvers import BlockCoordinateDescent
 
 __all__ = ["Classification", "KernelClassifier"]
@@ -122,6 +123,9 @@ class Classification(ClassifierMixin, FeatureModel):
                 setattr(copy, name, getattr(self, name))
         settings = self.get_params(deep=False)
         chosen: dict[str, Any] = {}
+        if is_name(settings.get("feature_map"), "auto"):
+            is_exact = isinstance(self.feature_map_, ExactKernel)
+            chosen["feature_map"] = "exact" if is_exact else "binning"
         if "warm_start" in settings:
             chosen["warm_start"] = False
         if settings.get("alphas") is not None:

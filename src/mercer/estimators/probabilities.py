@@ -159,7 +159,8 @@ def _keys(X: Any) -> NDArray[np.float64]:
     elif X.ndim == 1:  # texts
         sums = np.array([zlib.crc32(text.encode("utf-8", "surrogatepass")) for text in X])
     else:
-        factors = Streams(_SPLIT, np.arange(X.shape[1])).bits(1, Slot.VALIDATION)[:, 0] | 1
+        factors = Streams(_SPLIT, np.arange(X.shape[1])).bits(1, Slot.VALIDATION)[:, 0]
+        factors |= np.uint64(1)  # so that no bit is lost
         sums = np.empty(n, dtype=np.uint64)
         for rows in row_chunks(n, 32.0 * X.shape[1]):
             sums[rows] = _sums(X[rows], factors)
