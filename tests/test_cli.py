@@ -314,7 +314,7 @@ def bad_files(model, tmp_path):
     (tmp_path / "empty.csv").write_text("")
     (tmp_path / "one.csv").write_text("a,y\n1,0\n3,0\n2,0\n")
     (tmp_path / "broken.svm").write_text("1 1:2\n1 x:2\n")
-    (tmp_path / "pickled.skops").write_bytes(pickle.dumps(KernelClassifier()))
+    (tmp_path / "pickled.skops").write_bytes(pickle.dumps(KernelClassifier("binning")))
 
 
 @pytest.mark.usefixtures("bad_files")

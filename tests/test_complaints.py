@@ -65,10 +65,10 @@ def test_small_integers_do_not_blow_up_to_doubles(dtype):
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_layout_and_read_only_memory_do_not_matter(order, tmp_path):
     X, y = table()
-    expected = KernelClassifier(random_state=0).fit(X, y).decision_function(X)
+    expected = KernelClassifier("binning", random_state=0).fit(X, y).decision_function(X)
     np.save(tmp_path / "X.npy", np.asarray(X, order=order))
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
-    model = KernelClassifier(random_state=0).fit(mapped, y)
+    model = KernelClassifier("binning", random_state=0).fit(mapped, y)
     np.testing.assert_allclose(model.decision_function(mapped), expected, atol=1e-12)
 
 
@@ -123,7 +123,9 @@ def test_extreme_penalties_agree_with_the_other_library(alpha):
 
 def test_no_loop_is_endless_and_stopping_early_is_said():
     X, y = table()
-    model = KernelClassifier(solver="cg", alpha=1e-9, tol=1e-12, max_iter=3, random_state=0)
+    model = KernelClassifier(
+        "binning", solver="cg", alpha=1e-9, tol=1e-12, max_iter=3, random_state=0
+    )
     with pytest.warns(ConvergenceWarning, match="stopped at max_iter=3"):
         model.fit(X, y)
     assert model.n_iter_ == 3
@@ -144,10 +146,13 @@ def test_many_landmarks_are_the_exact_kernel():
 
 def test_small_tables_get_the_direct_solver():
     X, y = table(100)
-    assert KernelClassifier(random_state=0).fit(X, y).solver_ == "cholesky"
-    assert KernelClassifier(loss="logistic", random_state=0).fit(X, y).solver_ == "newton-cg"
+    assert KernelClassifier("binning", random_state=0).fit(X, y).solver_ == "cholesky"
+    assert (
+        KernelClassifier("binning", loss="logistic", random_state=0).fit(X, y).solver_
+        == "newton-cg"
+    )
     with pytest.raises(ValueError, match="quadratic loss"):
-        KernelClassifier(loss="logistic", solver="cholesky").fit(X, y)
+        KernelClassifier("binning", loss="logistic", solver="cholesky").fit(X, y)
 
 
 def test_a_wrong_bandwidth_would_be_noticed():

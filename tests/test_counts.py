@@ -232,7 +232,7 @@ def test_models_of_earlier_versions_know_no_loss_and_predict(table):
     expected = model.predict(X)
     state = model.__getstate__()
     state.pop("_loss_")
-    old = KernelRegressor()
+    old = KernelRegressor("binning")
     old.__setstate__(state)
     np.testing.assert_array_equal(old.predict(X), expected)
 

@@ -188,7 +188,7 @@ def test_an_interrupt_leaves_a_model_that_predicts(client, data):
 @limited(60)
 def test_data_in_memory_are_refused_by_name(client, data):
     X, y, _ = data
-    model = mercer.dask.KernelRegressor(client=client)
+    model = mercer.dask.KernelRegressor("binning", client=client)
     with pytest.raises(TypeError, match=r"which mercer\.KernelRegressor takes"):
         model.fit(X, y)
     with pytest.raises(ValueError, match="y must be targets beside X"):
@@ -197,13 +197,13 @@ def test_data_in_memory_are_refused_by_name(client, data):
     with pytest.raises(TypeError, match=r"which the model of to_local\(\) takes"):
         model.predict(X)
     with pytest.raises(ValueError, match="posterior must be False over many machines"):
-        mercer.dask.KernelRegressor(posterior=True, client=client).fit(*_lazy(X, y))
+        mercer.dask.KernelRegressor("binning", posterior=True, client=client).fit(*_lazy(X, y))
     assert not set().union(*kept_runs(client))
 
 
-def test_probabilities_are_there_where_the_loss_defines_them():
-    assert hasattr(mercer.dask.KernelClassifier(loss="logistic"), "predict_proba")
-    assert not hasattr(mercer.dask.KernelClassifier(), "predict_proba")
+def test_probabilities_over_many_machines_take_a_loss_that_defines_them():
+    assert hasattr(mercer.dask.KernelClassifier("binning", loss="logistic"), "predict_proba")
+    assert not hasattr(mercer.dask.KernelClassifier("binning"), "predict_proba")
 
 
 @pytest.mark.parametrize("name", ["KernelRegressor", "KernelClassifier"])

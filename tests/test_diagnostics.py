@@ -135,7 +135,7 @@ def test_summary_says_the_figures():
         ("letter", None, TypeError, "model must be a KernelRegressor"),
         (Nystroem(), None, TypeError, "model must be a KernelRegressor"),
         (RandomBinning(), None, NotFittedError, "not fitted"),
-        (KernelRegressor(), None, NotFittedError, "not fitted"),
+        (KernelRegressor("binning"), None, NotFittedError, "not fitted"),
         (KernelRegressor("linear").fit(points(), points()[:, 0]), None, ValueError, "binning as"),
         (Dense(np.eye(3)), None, ValueError, "design of random binning"),
         (RandomBinning().fit_design(points()), points(), ValueError, "X must be left out"),

@@ -63,7 +63,7 @@ def all_displays(rows, regressor):
     X, y = rows
     path = KernelRegressor("exact", alphas=[1e-6, 1e-4, 1e-2], random_state=0).fit(X, y)
     local = LocalKernelRegressor(leaf_size=60, n_trees=2, random_state=0).fit(X, y)
-    logistic = KernelClassifier(loss="logistic", random_state=0).fit(X, y > 0)
+    logistic = KernelClassifier("binning", loss="logistic", random_state=0).fit(X, y > 0)
     map_ = maps.RandomFourier(gamma=0.5, random_state=0)
     kernel_maps = {"n_components": (8, 32)}
     bins = KernelRegressor("binning", n_components=16, random_state=0).fit(X, y)
@@ -116,7 +116,7 @@ def test_displays_without_axes_take_no_axes_of_others():
     ],
 )
 def test_something_else_or_unfitted_gets_a_sentence(make, known):
-    for other in (KernelRegressor(), object()):
+    for other in (KernelRegressor("binning"), object()):
         with pytest.raises(TypeError, match=rf"(?s)estimator must be.*{known}") as refusal:
             make(other)
         assert "\n" not in str(refusal.value)
@@ -229,7 +229,7 @@ def test_rounds_and_losses_of_steps_are_curves_too(rows):
 def test_a_solution_in_one_step_and_several_models_on_the_same_axes(rows):
     direct = KernelRegressor("exact", solver="cholesky").fit(*rows)
     display = plots.ConvergenceDisplay.from_estimator(direct, y="objective", name="direct")
-    other = KernelRegressor(solver="cg", random_state=0).fit(*rows)
+    other = KernelRegressor("binning", solver="cg", random_state=0).fit(*rows)
     more = plots.ConvergenceDisplay.from_estimator(other, y="objective", ax=display.ax_)
     assert more.line_.get_color() != display.line_.get_color()
 

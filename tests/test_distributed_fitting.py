@@ -261,13 +261,13 @@ def test_what_needs_one_machine_is_refused_in_one_sentence(data, settings, said)
 )
 def test_shards_that_are_no_data_are_refused(shards, said):
     with pytest.raises(ValueError, match=said):
-        fit_machine(KernelRegressor(), Here(shards))
+        fit_machine(KernelRegressor("binning"), Here(shards))
 
 
 def test_one_class_is_refused(data):
     X = data[0]
     with pytest.raises(ValueError, match="y must hold at least two classes"):
-        fit_machine(KernelClassifier(), _engine(X, np.ones(200)))
+        fit_machine(KernelClassifier("binning"), _engine(X, np.ones(200)))
 
 
 def test_the_fit_frees_what_it_has_made_also_when_it_fails(data):

@@ -61,11 +61,13 @@ def test_a_place_is_filled_in_its_order():
 def test_diagrams_link_to_the_api_reference_where_the_package_states_an_address(monkeypatch):
     monkeypatch.setattr(_documentation, "site", lambda: "https://example.org/stable/")
     pages = "https://example.org/stable/api/generated/"
-    assert mercer.KernelRegressor()._get_doc_link() == f"{pages}mercer.KernelRegressor.html"
+    assert (
+        mercer.KernelRegressor("binning")._get_doc_link() == f"{pages}mercer.KernelRegressor.html"
+    )
     assert maps.RandomFourier()._get_doc_link() == f"{pages}mercer.maps.RandomFourier.html"
     assert pages in mercer.TablePreparer()._repr_html_()
     monkeypatch.setattr(_documentation, "site", lambda: "")
-    assert mercer.KernelRegressor()._get_doc_link() == ""
+    assert mercer.KernelRegressor("binning")._get_doc_link() == ""
 
 
 def test_addresses_of_the_reference_are_where_classes_are_imported_from():

@@ -28,9 +28,9 @@ LOSSES = ["squared", "logistic", "squared_hinge", "multinomial"]
 @pytest.mark.filterwarnings("ignore:.*of the bins of these rows")  # checks have few rows
 @parametrize_with_checks(
     [
-        KernelRegressor(),
-        KernelRegressor(loss="huber"),
-        KernelClassifier(),
+        KernelRegressor("binning"),
+        KernelRegressor("binning", loss="huber"),
+        KernelClassifier("binning"),
         KernelClassifier("fourier", n_components=64, random_state=0),
         KernelClassifier("fourier", loss="multinomial"),
         KernelClassifier("binning", n_components=32, loss="logistic"),
@@ -121,7 +121,7 @@ def test_weights_in_regression_are_repetitions(loss):
 def test_weights_in_explicit_alpha_are_relative():
     X, y = friedman(150)
     weights = np.random.default_rng(0).uniform(0.5, 2, len(y))
-    model = KernelRegressor(alpha=1e-3, tol=1e-10, random_state=0)
+    model = KernelRegressor("binning", alpha=1e-3, tol=1e-10, random_state=0)
     first = clone(model).fit(X, y, weights).predict(X)
     np.testing.assert_allclose(clone(model).fit(X, y, 10 * weights).predict(X), first, rtol=1e-6)
 
@@ -139,34 +139,34 @@ def test_units_of_the_inputs_do_not_matter(feature_map):
 def test_where_the_target_lies_does_not_matter():
     X, y = friedman()
     for loss in ("squared", "huber"):
-        model = KernelRegressor(loss=loss, random_state=0, tol=1e-8)
+        model = KernelRegressor("binning", loss=loss, random_state=0, tol=1e-8)
         first = clone(model).fit(X, y).predict(X)
         np.testing.assert_allclose(clone(model).fit(X, y + 1e6).predict(X) - 1e6, first, atol=1e-4)
 
 
 def test_a_target_far_from_zero_keeps_its_digits_in_float32():
     X, y = friedman()
-    near = KernelRegressor(random_state=0).fit(X.astype(np.float32), y).predict(X)
-    far = KernelRegressor(random_state=0).fit(X.astype(np.float32), y + 1e5).predict(X)
+    near = KernelRegressor("binning", random_state=0).fit(X.astype(np.float32), y).predict(X)
+    far = KernelRegressor("binning", random_state=0).fit(X.astype(np.float32), y + 1e5).predict(X)
     np.testing.assert_allclose(far - 1e5, near, atol=0.05)
 
 
 @pytest.mark.rounding
 def test_one_seed_is_one_model_whatever_the_threads():
     X, y = blobs(500)
-    one = KernelClassifier(random_state=3, n_jobs=1).fit(X, y)
-    again = KernelClassifier(random_state=3, n_jobs=1).fit(X, y)
+    one = KernelClassifier("binning", random_state=3, n_jobs=1).fit(X, y)
+    again = KernelClassifier("binning", random_state=3, n_jobs=1).fit(X, y)
     np.testing.assert_array_equal(one.map_coef_, again.map_coef_)
-    two = KernelClassifier(random_state=3, n_jobs=2).fit(X, y)
+    two = KernelClassifier("binning", random_state=3, n_jobs=2).fit(X, y)
     np.testing.assert_allclose(two.map_coef_, one.map_coef_, rtol=1e-6, atol=1e-9)
-    other = KernelClassifier(random_state=4, n_jobs=1).fit(X, y)
+    other = KernelClassifier("binning", random_state=4, n_jobs=1).fit(X, y)
     assert other.map_coef_.shape != one.map_coef_.shape or (other.map_coef_ != one.map_coef_).any()
 
 
 @pytest.mark.rounding
 def test_prediction_does_not_depend_on_how_rows_arrive(monkeypatch):
     X, y = friedman()
-    model = KernelRegressor(random_state=0).fit(X, y)
+    model = KernelRegressor("binning", random_state=0).fit(X, y)
     whole = model.predict(X)
     np.testing.assert_array_equal(
         np.concatenate([model.predict(X[i : i + 1]) for i in range(9)]), whole[:9]
@@ -202,12 +202,9 @@ def test_columns_follow_sorted_classes(loss, n_classes):
     winners = (decisions > 0).astype(int) if n_classes == 2 else decisions.argmax(1)
     np.testing.assert_array_equal(model.predict(X), model.classes_[winners])
     assert model.score(X, names) > 0.9
-    if loss in ("logistic", "multinomial"):
-        proba = model.predict_proba(X)
-        np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-12)
-        np.testing.assert_array_equal(model.classes_[proba.argmax(1)], model.predict(X))
-    else:
-        assert not hasattr(model, "predict_proba")
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(1), 1, rtol=1e-12)
+    np.testing.assert_array_equal(model.classes_[proba.argmax(1)], model.predict(X))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -241,17 +238,19 @@ def test_grid_search_reaches_the_settings_of_a_map():
         cv=3,
     ).fit(X, y)
     assert search.best_params_["feature_map__gamma"] == 0.2
-    assert cross_val_score(KernelClassifier(random_state=0), X, y, cv=3).mean() > 0.7
+    assert cross_val_score(KernelClassifier("binning", random_state=0), X, y, cv=3).mean() > 0.7
 
 
 def test_setting_of_a_map_is_refused_where_the_map_is_a_name():
     with pytest.raises(ValueError, match="feature_map__gamma must be set on a map"):
-        KernelClassifier().set_params(feature_map__gamma=1.0)
+        KernelClassifier("binning").set_params(feature_map__gamma=1.0)
     with pytest.raises(ValueError, match=r"kernel__gamma must be set on a map .* kernel=None"):
-        KernelClassifier().set_params(kernel__gamma=1.0)
+        KernelClassifier("binning").set_params(kernel__gamma=1.0)
     with pytest.raises(ValueError, match="Invalid parameter 'colour'"):
-        KernelClassifier().set_params(colour__gamma=1.0)
-    model = KernelClassifier().set_params(feature_map=RandomBinning(), feature_map__gamma=1.0)
+        KernelClassifier("binning").set_params(colour__gamma=1.0)
+    model = KernelClassifier("binning").set_params(
+        feature_map=RandomBinning(), feature_map__gamma=1.0
+    )
     assert model.feature_map.gamma == 1.0
 
 
@@ -312,7 +311,9 @@ class _StopAfter:
 
 def test_a_callback_can_stop_the_fit():
     X, y = blobs(300, 2)
-    model = KernelClassifier(solver="cg", tol=1e-14, random_state=0).set_callbacks(_StopAfter(3))
+    model = KernelClassifier("binning", solver="cg", tol=1e-14, random_state=0).set_callbacks(
+        _StopAfter(3)
+    )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.fit(X, y)
@@ -322,7 +323,7 @@ def test_a_callback_can_stop_the_fit():
 @pytest.mark.parametrize(("solver", "loss"), [("cg", "squared"), ("newton-cg", "logistic")])
 def test_an_interrupted_fit_leaves_the_model_reached_so_far(solver, loss):
     X, y = blobs(300, 2)
-    model = KernelClassifier(solver=solver, loss=loss, tol=1e-12, random_state=0)
+    model = KernelClassifier("binning", solver=solver, loss=loss, tol=1e-12, random_state=0)
     model.set_callbacks(_StopAfter(2, interrupt=True))
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
@@ -334,7 +335,7 @@ def test_an_interrupted_fit_leaves_the_model_reached_so_far(solver, loss):
 def test_warm_start_continues_where_the_last_fit_stopped():
     X, y = blobs(400, 2)
     model = KernelClassifier(
-        solver="cg", alpha=1e-3, tol=1e-8, warm_start=True, random_state=0
+        "binning", solver="cg", alpha=1e-3, tol=1e-8, warm_start=True, random_state=0
     ).fit(X, y)
     cold = model.n_iter_
     map_ = model.feature_map_
@@ -399,41 +400,49 @@ PAIR = np.ones((3, 2))
 @pytest.mark.parametrize(
     ("model", "data", "message"),
     [
-        (KernelRegressor(), _with(np.nan), "Input X contains NaN"),
-        (KernelRegressor(), _with(np.inf), "Input X contains infinity"),
-        (KernelRegressor(), _with(1e308), "X must have values small enough .* column 2"),
-        (KernelRegressor(), (PAIR, [0, np.nan, 1]), "Input y contains NaN"),
-        (KernelRegressor(), (PAIR, [0, 1e308, 1]), "y must have finite sums of squares"),
-        (KernelRegressor(), (PAIR, [0, 1]), "inconsistent numbers of samples"),
-        (KernelRegressor(), (PAIR[:0], []), "0 sample"),
-        (KernelRegressor(), (PAIR[:, :0], [0, 1, 2]), "0 feature"),
-        (KernelRegressor(), (np.array([["a"], ["b"]]), [0, 1]), "could not convert string"),
-        (KernelRegressor(), (np.ones(3), [0, 1, 2]), "Expected 2D array"),
-        (KernelClassifier(), (PAIR, [1, 1, 1]), "at least two classes; got one class, 1"),
-        (KernelClassifier(), (PAIR, [0.5, 1.2, 3.3]), "Unknown label type"),
-        (KernelClassifier(loss="huber"), (PAIR, [0, 1, 1]), "loss must be one for classification"),
-        (KernelRegressor(loss="logistic"), TABLE, "loss must be one for regression"),
-        (KernelRegressor(loss="sqared"), TABLE, "loss must be one of"),
+        (KernelRegressor("binning"), _with(np.nan), "Input X contains NaN"),
+        (KernelRegressor("binning"), _with(np.inf), "Input X contains infinity"),
+        (KernelRegressor("binning"), _with(1e308), "X must have values small enough .* column 2"),
+        (KernelRegressor("binning"), (PAIR, [0, np.nan, 1]), "Input y contains NaN"),
+        (KernelRegressor("binning"), (PAIR, [0, 1e308, 1]), "y must have finite sums of squares"),
+        (KernelRegressor("binning"), (PAIR, [0, 1]), "inconsistent numbers of samples"),
+        (KernelRegressor("binning"), (PAIR[:0], []), "0 sample"),
+        (KernelRegressor("binning"), (PAIR[:, :0], [0, 1, 2]), "0 feature"),
+        (
+            KernelRegressor("binning"),
+            (np.array([["a"], ["b"]]), [0, 1]),
+            "could not convert string",
+        ),
+        (KernelRegressor("binning"), (np.ones(3), [0, 1, 2]), "Expected 2D array"),
+        (KernelClassifier("binning"), (PAIR, [1, 1, 1]), "at least two classes; got one class, 1"),
+        (KernelClassifier("binning"), (PAIR, [0.5, 1.2, 3.3]), "Unknown label type"),
+        (
+            KernelClassifier("binning", loss="huber"),
+            (PAIR, [0, 1, 1]),
+            "loss must be one for classification",
+        ),
+        (KernelRegressor("binning", loss="logistic"), TABLE, "loss must be one for regression"),
+        (KernelRegressor("binning", loss="sqared"), TABLE, "loss must be one of"),
         (KernelRegressor("bining"), TABLE, "feature_map must be one of"),
-        (KernelRegressor(penalty="l3"), TABLE, "penalty must be one of"),
-        (KernelRegressor(solver="sgd"), TABLE, "solver must be one of"),
-        (KernelRegressor(kernel="rbff"), TABLE, "kernel must be one of"),
-        (KernelRegressor(kernel="gaussian"), TABLE, "not convex"),
-        (KernelRegressor(gamma=-1), TABLE, "gamma must be positive"),
-        (KernelRegressor(gamma=[1, 2]), TABLE, "one entry per input"),
+        (KernelRegressor("binning", penalty="l3"), TABLE, "penalty must be one of"),
+        (KernelRegressor("binning", solver="sgd"), TABLE, "solver must be one of"),
+        (KernelRegressor("binning", kernel="rbff"), TABLE, "kernel must be one of"),
+        (KernelRegressor("binning", kernel="gaussian"), TABLE, "not convex"),
+        (KernelRegressor("binning", gamma=-1), TABLE, "gamma must be positive"),
+        (KernelRegressor("binning", gamma=[1, 2]), TABLE, "one entry per input"),
         (KernelRegressor(n_components=0), TABLE, "n_components must be at least 1"),
-        (KernelRegressor(alpha=-1), TABLE, "alpha must be"),
-        (KernelRegressor(alpha=np.nan), TABLE, "alpha must be"),
-        (KernelRegressor(tol=-1), TABLE, "tol must be"),
-        (KernelRegressor(max_iter=0), TABLE, "max_iter must be"),
-        (KernelRegressor(n_jobs=0), TABLE, "n_jobs must not be 0"),
+        (KernelRegressor("binning", alpha=-1), TABLE, "alpha must be"),
+        (KernelRegressor("binning", alpha=np.nan), TABLE, "alpha must be"),
+        (KernelRegressor("binning", tol=-1), TABLE, "tol must be"),
+        (KernelRegressor("binning", max_iter=0), TABLE, "max_iter must be"),
+        (KernelRegressor("binning", n_jobs=0), TABLE, "n_jobs must not be 0"),
         (KernelRegressor(RandomFourier(gamma=1.0), gamma=2.0), TABLE, "gamma"),
         (KernelRegressor(Nystroem(), n_components=7), TABLE, "n_components"),
         (KernelRegressor(RandomBinning(), kernel="cauchy"), TABLE, "kernel"),
         (KernelRegressor("linear", gamma=1.0), TABLE, "gamma"),
         (KernelRegressor(Nystroem(random_state=1), random_state=2), TABLE, "random_state is given"),
         (KernelRegressor(Nystroem(n_jobs=1), n_jobs=2), TABLE, "n_jobs is given twice"),
-        (KernelRegressor(penalty=L2(0.1), alpha=0.2), TABLE, "alpha is given twice"),
+        (KernelRegressor("binning", penalty=L2(0.1), alpha=0.2), TABLE, "alpha is given twice"),
     ],
 )
 def test_bad_input_is_refused_in_one_sentence(model, data, message):
@@ -452,12 +461,12 @@ def test_bad_input_is_refused_in_one_sentence(model, data, message):
 )
 def test_bad_weights_are_refused(weights, message):
     with pytest.raises(ValueError, match=message):
-        KernelRegressor().fit(*friedman(30), sample_weight=weights)
+        KernelRegressor("binning").fit(*friedman(30), sample_weight=weights)
 
 
 def test_predicting_before_fitting_says_so():
     with pytest.raises(NotFittedError):
-        KernelRegressor().predict(np.ones((2, 2)))
+        KernelRegressor("binning").predict(np.ones((2, 2)))
     model = KernelRegressor(n_components=8).fit(*friedman(30))
     with pytest.raises(ValueError, match="expecting 5 features"):
         model.predict(np.ones((2, 2)))
@@ -484,8 +493,8 @@ def test_degenerate_tables_give_sane_models(feature_map):
 def test_several_outputs_are_several_models():
     X, y = friedman(300)
     Y = np.column_stack([y, -3 * y + 1, np.sin(y)])
-    together = KernelRegressor(random_state=0, tol=1e-10).fit(X, Y)
+    together = KernelRegressor("binning", random_state=0, tol=1e-10).fit(X, Y)
     for column in range(3):
-        alone = KernelRegressor(random_state=0, tol=1e-10).fit(X, Y[:, column])
+        alone = KernelRegressor("binning", random_state=0, tol=1e-10).fit(X, Y[:, column])
         np.testing.assert_allclose(together.predict(X)[:, column], alone.predict(X), atol=1e-6)
     assert r2_score(Y, together.predict(X)) > 0.9

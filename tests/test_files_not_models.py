@@ -22,7 +22,7 @@ def a_numpy_array(path):
 
 
 def a_pickle(path):
-    path.write_bytes(pickle.dumps(KernelRegressor()))
+    path.write_bytes(pickle.dumps(KernelRegressor("binning")))
 
 
 def a_tar(path):

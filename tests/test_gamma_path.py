@@ -258,7 +258,7 @@ def test_default_settings_do_not_speak_of_unseen_bins():
     for d in (1, 3, 6, 10):
         rng = np.random.default_rng(d)
         X, new = rng.normal(size=(300, d)), rng.normal(size=(100, d))
-        KernelRegressor(random_state=0).fit(X, X[:, 0]).predict(new)
+        KernelRegressor("binning", random_state=0).fit(X, X[:, 0]).predict(new)
 
 
 def test_trials_do_not_speak_of_unseen_bins():

@@ -119,7 +119,9 @@ def test_rows_targets_and_weights_of_any_kind_give_the_right_answer_or_one_sente
     assert total > 400
 
 
-@pytest.mark.parametrize("model", [KernelRegressor(), KernelClassifier(), maps.RandomFourier()])
+@pytest.mark.parametrize(
+    "model", [KernelRegressor("binning"), KernelClassifier("binning"), maps.RandomFourier()]
+)
 def test_what_a_mask_hides_and_what_is_no_number_are_not_taken_for_numbers(model):
     X, y = _hostile.rows(), np.arange(_hostile.N_ROWS) % 2
     with pytest.raises(TypeError, match=r"X must not be masked; fill it in"):
@@ -133,13 +135,13 @@ def test_targets_and_weights_that_are_no_numbers_are_named():
     X, y = _hostile.rows(), _hostile.target()
     for strange in (np.full(len(y), "up"), [None, *y[1:]], y.astype("M8[D]")):
         with pytest.raises((TypeError, ValueError), match=r"^(y must hold numbers|Input y)"):
-            KernelRegressor().fit(X, strange)
+            KernelRegressor("binning").fit(X, strange)
         with pytest.raises((TypeError, ValueError), match=r"^(y must hold numbers|Input y)"):
             AutoKernelRegressor().fit(X, strange)
     with pytest.raises(TypeError, match=r"y must not be masked"):
-        KernelRegressor().fit(X, np.ma.masked_array(y, mask=y > 0))
+        KernelRegressor("binning").fit(X, np.ma.masked_array(y, mask=y > 0))
     with pytest.raises(TypeError, match=r"sample_weight must hold numbers"):
-        KernelRegressor().fit(X, y, sample_weight=np.full(len(y), "a"))
+        KernelRegressor("binning").fit(X, y, sample_weight=np.full(len(y), "a"))
 
 
 def test_masked_tables_are_refused():

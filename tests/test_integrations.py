@@ -40,7 +40,7 @@ def flavour():
 @pytest.mark.parametrize("way", ["cloudpickle", "skops"])
 @pytest.mark.parametrize(
     "model",
-    [KernelRegressor(random_state=0), KernelClassifier("exact", loss="logistic")],
+    [KernelRegressor("binning", random_state=0), KernelClassifier("exact", loss="logistic")],
     ids=["binning", "exact"],
 )
 @pytest.mark.filterwarnings("ignore")
@@ -69,7 +69,7 @@ def shap():
 @pytest.mark.filterwarnings("ignore")
 def test_shap_values_of_predictions_add_up(shap):
     X = np.random.default_rng(100).normal(size=(60, 3))
-    model = KernelRegressor(random_state=0).fit(X, X[:, 0])
+    model = KernelRegressor("binning", random_state=0).fit(X, X[:, 0])
     values = shap.Explainer(model.predict, X[:10])(X[:2])
     np.testing.assert_allclose(values.base_values + values.values.sum(axis=1), model.predict(X[:2]))
     assert abs(values.values[:, 0]).min() > abs(values.values[:, 1:]).max()
@@ -85,7 +85,7 @@ def test_shap_reads_the_coefficients_of_linear_models_alone(shap):
     values = explainer(X[:2])
     np.testing.assert_allclose(values.values[:, 0], X[:2, 0] - X[:, 0].mean(), rtol=1e-4)
     with pytest.raises(TypeError, match="not callable"):
-        shap.Explainer(KernelRegressor(random_state=0).fit(X, y), X)
+        shap.Explainer(KernelRegressor("binning", random_state=0).fit(X, y), X)
 
 
 # -- both ------------------------------------------------------------------------------------

@@ -90,7 +90,10 @@ def test_other_estimators_get_all_rows_or_a_sentence(table, no_room, monkeypatch
 
 @pytest.mark.parametrize(
     "model",
-    [LocalKernelRegressor(gamma=0.5, leaf_size=200, scale=False), KernelRegressor(scale=False)],
+    [
+        LocalKernelRegressor(gamma=0.5, leaf_size=200, scale=False),
+        KernelRegressor("binning", scale=False),
+    ],
 )
 def test_models_go_through_the_rows_behind_a_preparer(model, table, no_room):
     X, y = table

@@ -409,7 +409,7 @@ def test_raw_tables_before_steps_of_other_packages_are_exported(tables):
         (KernelRegressor("perceptron", random_state=0), "got a RandomPerceptron"),
         (DoublySGDRegressor("stump", max_iter=2, random_state=0), "got a RandomStump"),
         (KernelRegressor("exact", kernel=lambda a, b: a @ b.T), "kernel must be one that ONNX"),
-        (LogTargetRegressor(make_pipeline(MinMaxScaler(), KernelRegressor()), [0.1]),
+        (LogTargetRegressor(make_pipeline(MinMaxScaler(), KernelRegressor("binning")), [0.1]),
          "got a MinMaxScaler"),
         (maps.RandomBinning(random_state=0), "must be part of a model"),
     ],

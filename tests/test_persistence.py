@@ -319,7 +319,7 @@ def test_what_watches_fits_is_no_part_of_a_file(tmp_path):
 
     seen = []
     X = np.random.default_rng(0).normal(size=(60, 2))
-    model = KernelRegressor(random_state=0).set_callbacks(Watcher()).fit(X, X[:, 0])
+    model = KernelRegressor("binning", random_state=0).set_callbacks(Watcher()).fit(X, X[:, 0])
     assert seen
     persistence.save(model, tmp_path / "m.skops")
     again = persistence.load(tmp_path / "m.skops")

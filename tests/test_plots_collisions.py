@@ -57,4 +57,4 @@ def test_examples(check_examples):
 
 def test_figure_of_something_else_is_refused_with_the_function_that_makes_it():
     with pytest.raises(TypeError, match=r"diagnostics.collisions returns; got KernelRegressor."):
-        plots.collisions_figure(KernelRegressor())
+        plots.collisions_figure(KernelRegressor("binning"))

@@ -149,7 +149,7 @@ def test_many_classes(tmp_path, n_classes):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 2))
     y = np.arange(400) % n_classes
-    model = KernelClassifier(random_state=0).fit(X, y)
+    model = KernelClassifier("binning", random_state=0).fit(X, y)
     page = written(tmp_path, model, X, y[::-1])
     assert "The confusions that occur most often" in page.text
     assert ("as shares of the rows of every true class" in page.text) == (n_classes == 3)
@@ -157,7 +157,9 @@ def test_many_classes(tmp_path, n_classes):
 
 def test_labels_that_the_model_has_not_seen(tmp_path, rows):
     X, y = rows
-    model = KernelClassifier(loss="logistic", random_state=0).fit(X, np.where(y > 0, 1, 2))
+    model = KernelClassifier("binning", loss="logistic", random_state=0).fit(
+        X, np.where(y > 0, 1, 2)
+    )
     page = written(tmp_path, model, X, np.where(y > 0.5, 3, 2))
     assert "mean −log probability" not in page.text
     with pytest.raises(ValueError, match=r"y must hold classes of the model, which are \[1, 2\]"):
@@ -166,7 +168,7 @@ def test_labels_that_the_model_has_not_seen(tmp_path, rows):
 
 def test_labels_of_several_outputs_are_refused(tmp_path, rows):
     X, y = rows
-    model = KernelClassifier(random_state=0).fit(X, y > 0)
+    model = KernelClassifier("binning", random_state=0).fit(X, y > 0)
     with pytest.raises(ValueError, match=r"y must have one label for every row; got shape .400, 2"):
         write_report(model, tmp_path / "page.html", X, np.column_stack([y, y]) > 0)
 
@@ -177,7 +179,7 @@ def _estimators():
         KernelRegressor("exact", gamma_path=[0.1, 1.0], random_state=0),
         SparseKernelRegressor(n_new=16, max_rounds=4, random_state=0),
         LocalKernelRegressor(leaf_size=100, random_state=0),
-        make_pipeline(TablePreparer(), KernelRegressor(random_state=0)),
+        make_pipeline(TablePreparer(), KernelRegressor("binning", random_state=0)),
     ]
     classifiers = [DualKernelSVC(), LogisticRegression()]
     return [(m, False) for m in regressors] + [(m, True) for m in classifiers]
@@ -196,7 +198,7 @@ def test_other_estimators_have_pages_too(tmp_path, rows, model, is_classifier):
 
 def test_several_outputs_and_sparse_rows(tmp_path, rows):
     X, y = rows
-    both = KernelRegressor(random_state=0).fit(X, np.column_stack([y, -y]))
+    both = KernelRegressor("binning", random_state=0).fit(X, np.column_stack([y, -y]))
     assert "first output" in written(tmp_path, both, X, np.column_stack([y, -y])).text
     csr = sparse.csr_array(np.where(abs(X) > 1, X, 0))
     model = AutoKernelRegressor(random_state=0).fit(csr, y)

@@ -145,7 +145,9 @@ def test_learned_scales_lower_the_error_where_few_inputs_matter():
     errors = []
     for power in (0.0, 1.0):
         scaled = GradientScaler(power, random_state=0).fit(X[:800], y[:800]).transform(X)
-        model = KernelRegressor(gamma=1.0, scale=False, random_state=0).fit(scaled[:800], y[:800])
+        model = KernelRegressor("binning", gamma=1.0, scale=False, random_state=0).fit(
+            scaled[:800], y[:800]
+        )
         errors.append(np.mean((model.predict(scaled[800:]) - y[800:]) ** 2))
     assert errors[1] < 0.6 * errors[0]
 

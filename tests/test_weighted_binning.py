@@ -255,7 +255,7 @@ def test_other_maps_take_the_kernel_or_say_why_not():
 def test_named_kernel_in_an_estimator_survives_a_file(tmp_path):
     X = data(300, 2)
     y = np.sin(2 * X).sum(axis=1)
-    model = mercer.KernelRegressor(kernel="smooth", random_state=0).fit(X[:250], y[:250])
+    model = mercer.KernelRegressor("binning", kernel="smooth", random_state=0).fit(X[:250], y[:250])
     assert model.feature_map_.kernel_.taper > 0
     assert model.score(X[250:], y[250:]) > 0.5
     persistence.save(model, tmp_path / "model.skops")

@@ -1,4 +1,4 @@
-"""Calibration by held-out rows: probabilities of classes, and how far predictions may be off."""
+"""Calibration by held-out rows: bounds of scores that a given share of new rows keeps."""
 
 from __future__ import annotations
 
@@ -8,52 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._validation import real_number
-from mercer._weights import weighted_mean
 from mercer.auto.targets import evened
+from mercer.estimators.probabilities import Probabilities
 
-__all__ = ["Conformal", "Probabilities"]
-
-_FLOORS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
-_POWERS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0)
-
-
-@dataclass(frozen=True)
-class Probabilities:
-    """Probabilities of classes from responses between -1 and 1.
-
-    A squared loss makes r = (1 + response) / 2 an estimate of the probability of a class. It is
-    bounded from below, raised to a power and scaled to sum one: p ~ (floor + max(r, 0))**power. The
-    likeliest class remains that of the largest response.
-
-    Parameters
-    ----------
-    floor, power : float
-        > 0; chosen for the least mean -log p of the true classes of held-out rows.
-    """
-
-    floor: float = 0.01
-    power: float = 1.0
-
-    @classmethod
-    def fitted(
-        cls, responses: NDArray, labels: NDArray, weights: NDArray | None = None
-    ) -> Probabilities:
-        """The best floor and power for held-out responses (n, k), or (n,) for two classes."""
-        trials = [cls(floor, power) for floor in _FLOORS for power in _POWERS]
-        rows = np.arange(len(labels))
-
-        def loss(trial: Probabilities) -> float:
-            return -float(weighted_mean(np.log(trial(responses)[rows, labels]), weights))
-
-        return min(trials, key=loss)
-
-    def __call__(self, responses: NDArray) -> NDArray[np.float64]:
-        """Probabilities of shape (n, k)."""
-        if responses.ndim == 1:
-            responses = np.column_stack([-responses, responses])
-        share = np.maximum(0.5 * (1 + responses.astype(np.float64)), 0)
-        raised = (self.floor + share) ** self.power
-        return raised / raised.sum(axis=1, keepdims=True)
+__all__ = ["Conformal", "Probabilities"]  # files of 0.2 name Probabilities by this module
 
 
 @dataclass(frozen=True)

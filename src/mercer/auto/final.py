@@ -21,6 +21,7 @@ from mercer.auto.search import Search
 from mercer.auto.trials import METRICS, TOLS, Settings, feature_map, feature_tol
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
+from mercer.estimators.probabilities import uncalibrated
 from mercer.estimators.scales import GradientScaler
 from mercer.maps import ExactKernel, FeatureMap
 from mercer.preparation import TablePreparer, rows_of
@@ -212,5 +213,6 @@ def fit_rows(
     beside: dict[str, NDArray] = {} if groups is None else {"preparer__groups": groups}
     if weights is not None:
         beside |= {f"{step}__sample_weight": weights for step in STEPS}
-    with config_context(enable_metadata_routing=False):  # steps are addressed by their names
+    # Steps are addressed by their names; held-out rows calibrate the probabilities.
+    with config_context(enable_metadata_routing=False), uncalibrated():
         estimator.fit(X, y, **beside)

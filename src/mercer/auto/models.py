@@ -14,7 +14,7 @@ from mercer._random import RandomStateLike
 from mercer._state import State
 from mercer.auto._documentation import AUTOMATIC
 from mercer.auto.base import AutoKernelMachine, counted_rows
-from mercer.auto.calibration import Conformal, Probabilities
+from mercer.auto.calibration import Conformal
 from mercer.auto.goals import Classes, Numbers
 from mercer.auto.intervals import MOST_ROWS, HeldErrors, Spread, checked_quantiles
 from mercer.auto.means import MeanClassifier, MeanRegressor, answer
@@ -28,6 +28,7 @@ from mercer.estimators import (
 )
 from mercer.estimators._documentation import documented
 from mercer.estimators.inputs import numbers
+from mercer.estimators.probabilities import Probabilities, check_probabilities
 from mercer.estimators.selection import random_order
 from mercer.estimators.targets import coded, winners
 from mercer.preparation import checked_table, rows_of
@@ -450,9 +451,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
     def _check_state(self) -> None:
         super()._check_state()
         state = State(self)
-        scale = State(state.instance("probabilities_", Probabilities))
-        for name in ("floor", "power"):
-            scale.check(name, "be positive", scale.number(name) > 0)
+        check_probabilities(self, "probabilities_")
         known: Any = getattr(self.kernel_machine_, "classes_", None)
         rule = "be those of its kernel machine"
         state.check("classes_", rule, np.array_equal(state.value("classes_"), known))

@@ -19,8 +19,8 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 from mercer._random import Slot, Streams
 from mercer._words import shown
-from mercer.auto.calibration import Probabilities
 from mercer.auto.goals import Classes, Numbers
+from mercer.estimators.probabilities import Probabilities
 from mercer.estimators.targets import winners
 from mercer.preparation import rows_of
 

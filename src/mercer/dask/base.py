@@ -241,9 +241,10 @@ class DaskRegressor(DaskModel):
 
 
 class DaskClassifier(DaskModel):
-    """Models of classes."""
+    """Models of classes; the calibration of other losses takes rows in one process."""
 
     classes_: NDArray
+    _calibrates: ClassVar[bool] = False
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of right labels, as of the local model.

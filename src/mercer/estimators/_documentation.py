@@ -48,14 +48,16 @@ SHARED = entries(
 # Of the two machines that solve for all the features of a map.
 MACHINES = SHARED | entries(
     """
-    feature_map : str or map, default="binning"
-        What turns inputs into features: "binning", "fourier", "nystroem", "linear" or another name
-        of :func:`mercer.maps.get`. A map object brings its own settings, reached as
-        ``feature_map__gamma`` and so on. Maps of texts, such as "ngrams", take sequences of strings
-        instead of numbers. "exact" approximates nothing: the model is a sum of kernels at all rows,
-        and the squared norm of that function takes the place of ``||w||^2``; so it does with
-        ``Nystroem(whiten=False)``. Whitening is left out by itself where it would cost too much,
-        from 5000 landmarks on; the model is the same.
+    feature_map : str or map, default="auto"
+        Map from inputs to features. "auto" is "exact" up to 5000 rows of a process with "l2" and a
+        squared or smooth convex loss, unless ``n_components``, ``gamma_path`` or a solver for
+        features is given, and else "binning"; ``feature_map_`` and ``solver_`` tell which. Others
+        are "fourier", "nystroem", "linear" or another name of :func:`mercer.maps.get`. A map object
+        brings its own settings, reached as ``feature_map__gamma`` and so on. Maps of texts, such as
+        "ngrams", take sequences of strings instead of numbers. "exact" approximates nothing: the
+        model is a sum of kernels at all rows, and the squared norm of that function takes the place
+        of ``||w||^2``; so it does with ``Nystroem(whiten=False)``. Whitening is left out by itself
+        where it would cost too much, from 5000 landmarks on; the model is the same.
     kernel : str, kernel or None, default=None
         Kernel of a map given by name: "gaussian", "laplacian", "exponential", "cauchy", "smooth" or
         an object of :mod:`mercer.kernels`. None takes the map's own.

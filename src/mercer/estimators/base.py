@@ -150,6 +150,7 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
         for name in (
             "map_coef_",
             "_intercept_",
+            "_probabilities_",
             "_settings_",
             "gamma_path_",
             "path_",
@@ -160,9 +161,13 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
 
     def _stated_map(self) -> FeatureMap:
         """The map of the settings, unfitted."""
+        return self._map_named(self.feature_map)
+
+    def _map_named(self, feature_map: str | FeatureMap) -> FeatureMap:
+        """A map with the settings that stand beside ``feature_map``, unfitted."""
         names = ("kernel", "gamma", "n_components", "random_state", "n_jobs")
         settings = self.get_params(deep=False)
-        return maps.get(self.feature_map, **{n: settings[n] for n in names if n in settings})
+        return maps.get(feature_map, **{n: settings[n] for n in names if n in settings})
 
     def _strata(self, target: NDArray) -> NDArray | None:
         """Classes of which held-out rows have their share, if the targets are classes."""

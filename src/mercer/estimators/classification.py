@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MethodType
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
-from sklearn.base import ClassifierMixin
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils.multiclass import check_classification_targets
 
 from mercer import losses
 from mercer._array_api import of_any_kind
 from mercer._callbacks import with_callbacks
+from mercer._device_array import on_host
 from mercer._state import State
-from mercer._validation import float_type, name_from
+from mercer._validation import float_type, is_name, name_from
 from mercer._words import shown
 from mercer.estimators._documentation import MACHINES, documented
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.preprocessing import Rows
+from mercer.estimators.probabilities import Probabilities, calibrated, check_probabilities
 from mercer.estimators.state import check_classes
 from mercer.estimators.targets import (
     class_weights,
@@ -33,15 +35,17 @@ from mercer.estimators.targets import (
 )
 from mercer.estimators.tensors import labels_of
 from mercer.losses import Loss
+from mercer.maps import ExactKernel
+from mercer.solvers import BlockCoordinateDescent
 
 __all__ = ["Classification", "KernelClassifier"]
 
 
-class _OfLossesWithProba:
-    """A method that classifiers have if their loss defines probabilities.
+class _Calibrated:
+    """A method that classifiers have if their loss or a calibration gives probabilities.
 
-    Without, the ``AttributeError`` says which losses do, where that of scikit-learn's
-    ``available_if`` says that there is no such attribute.
+    Without, the ``AttributeError`` gives the remedy, where that of scikit-learn's ``available_if``
+    says that there is no such attribute.
     """
 
     def __init__(self, method: Callable[..., NDArray]):
@@ -51,16 +55,22 @@ class _OfLossesWithProba:
     def __get__(self, model: Any, owner: type) -> Callable[..., NDArray]:
         if model is None:
             return self._method
-        loss = vars(model).get("_loss_", model.loss)
+        fitted = vars(model)
         try:
-            has_proba = losses.get(loss).has_proba
+            has_proba = losses.get(fitted.get("_loss_", model.loss)).has_proba
         except (TypeError, ValueError) as error:
             raise AttributeError(str(error)) from None
-        if not has_proba:
+        name = self._method.__name__
+        if not (has_proba or model._calibrates):
             known = ", ".join(repr(name) for name, loss in losses.LOSSES.items() if loss.has_proba)
             raise AttributeError(
-                f"{self._method.__name__} needs a loss that defines probabilities, {known}; "
+                f"{name} over many machines needs a loss that defines probabilities, {known}; "
                 f"got loss={shown(model.loss)}."
+            )
+        if not (has_proba or "_probabilities_" in fitted or "map_coef_" not in fitted):
+            raise AttributeError(
+                f"{name} needs a calibration, which fit makes in one process; this model comes "
+                "from partial_fit, at_alpha, many machines or a version up to 0.2: fit it again."
             )
         return MethodType(self._method, model)
 
@@ -71,6 +81,8 @@ class Classification(ClassifierMixin, FeatureModel):
     class_weight: Any
     classes_: NDArray
     _loss_: Loss
+    _probabilities_: Probabilities  # of losses that define none, unless a fit makes no calibration
+    _calibrates: ClassVar[bool] = True
 
     @with_callbacks
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -95,8 +107,38 @@ class Classification(ClassifierMixin, FeatureModel):
         self.classes_, labels = coded(y)
         target = self._encoded(labels, classification_loss(self.loss), float_type(X))
         self._target_mean_ = np.zeros(())
+        self.__dict__.pop("_probabilities_", None)
         self._fit(X, y, target, weights, self._loss_)
+        if not self._loss_.has_proba:
+            scale = calibrated(self, Rows(X, target, weights).weighted(), self._loss_)
+            if scale is not None:
+                self._probabilities_ = scale
         return self
+
+    def _to_calibrate(self) -> Self:
+        """An unfitted copy with the strength and the map that the fit has chosen."""
+        copy = clone(self)
+        for name in ("classes_", "_loss_", "_target_mean_", "n_features_in_"):
+            if name in vars(self):  # texts have no n_features_in_
+                setattr(copy, name, getattr(self, name))
+        settings = self.get_params(deep=False)
+        chosen: dict[str, Any] = {}
+        if is_name(settings.get("feature_map"), "auto"):
+            is_exact = isinstance(self.feature_map_, ExactKernel)
+            chosen["feature_map"] = "exact" if is_exact else "binning"
+        if "warm_start" in settings:
+            chosen["warm_start"] = False
+        if settings.get("alphas") is not None:
+            chosen |= {"alphas": None, "alpha": self.alpha_}
+        if is_name(settings.get("alpha"), "cv"):
+            chosen["alpha"] = self.alpha_
+        if settings.get("gamma_path") is not None:
+            chosen |= {"gamma_path": None, "feature_map": clone(self.feature_map_)}
+            chosen |= {"kernel": None, "gamma": "scale", "n_components": None}
+            chosen |= {"random_state": None, "n_jobs": None}  # those of the map
+        if isinstance(settings.get("solver"), BlockCoordinateDescent):
+            chosen["solver"] = replace(settings["solver"], checkpoint=None)  # of the fit to all
+        return copy.set_params(**chosen)
 
     def _encoded(self, labels: NDArray, loss: Loss, dtype: DTypeLike) -> NDArray:
         """Targets of the loss: ±1 in one column or one per class, or class indicators."""
@@ -110,6 +152,8 @@ class Classification(ClassifierMixin, FeatureModel):
         super()._check_state()
         State(self).instance("_loss_", Loss)
         check_classes(self, self.map_coef_.shape[:-1])
+        if "_probabilities_" in vars(self):  # which models of 0.2 lack
+            check_probabilities(self, "_probabilities_")
 
     def _strata(self, target: NDArray) -> NDArray:
         return winners(target)
@@ -142,12 +186,14 @@ class Classification(ClassifierMixin, FeatureModel):
         labels: NDArray = labels_of(self.classes_, places)
         return labels
 
-    @_OfLossesWithProba
+    @_Calibrated
     def predict_proba(self, X: Any) -> NDArray:
-        """Probabilities of the classes; only for losses that define them.
+        """Probabilities of the classes.
 
-        The likeliest class is always the predicted one: one-against-all probabilities are scaled to
-        sum to one, which keeps their order.
+        The losses "logistic" and "multinomial" define them. Responses of other losses are
+        calibrated: ``fit`` fits a copy of the model to one half of the rows, at most 100 000, and
+        chooses the map from responses to probabilities that suits the other half best. The
+        likeliest class is always the predicted one.
 
         Parameters
         ----------
@@ -157,7 +203,9 @@ class Classification(ClassifierMixin, FeatureModel):
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        responses = self._responses(X)
+        responses = self._responses(X)  # of a model that is fitted
+        if not self._loss_.has_proba:
+            return self._probabilities_(on_host(responses))
         positive = self._loss_.proba(responses)
         if responses.ndim == 1:
             return np.stack([1 - positive, positive], axis=1)

@@ -195,7 +195,9 @@ class StreamingMachine(FeatureModel):
     # -- prediction --------------------------------------------------------------------------
 
     def _responses(self, X: Any) -> NDArray:
-        X = self._checked(X)
+        return self._responses_of(self._checked(X))
+
+    def _responses_of(self, X: Any) -> NDArray:
         f = self._expansion(self.map_coef_.shape[:-1], self.map_coef_.dtype)
         return f.responses(self._preprocessing.scaled(X)) + self._intercept_
 
@@ -384,5 +386,6 @@ class DoublySGDClassifier(Classification, StreamingMachine):
                 f"{np.asarray(y)[strange][0]!r}."
             )
         target = self._encoded(labels, loss, float_type(X))
+        self.__dict__.pop("_probabilities_", None)  # of an earlier state of the model
         self._continue(X, target, weights, self._loss_)
         return self

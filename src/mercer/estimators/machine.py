@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mercer import maps, penalties, solvers
-from mercer._array import check_memory
+from mercer._array import available_memory, check_memory
 from mercer._random import RandomStateLike
 from mercer._state import State
 from mercer._validation import is_name
@@ -34,6 +34,7 @@ from mercer.losses import Loss
 from mercer.penalties import Penalty
 from mercer.problem import Problem
 from mercer.solvers.forms import best_form
+from mercer.solvers.machine_newton import suits_rows
 
 __all__ = ["KernelMachine", "checked_strength", "with_default_strength"]
 
@@ -42,6 +43,9 @@ __all__ = ["KernelMachine", "checked_strength", "with_default_strength"]
 _ALPHA = 0.3
 # Default strength of a penalty with an l1 part, as a share of the least that leaves no weights.
 _L1_SHARE = 0.01
+# feature_map="auto": rows up to which the exact kernel takes seconds, the solvers that take it, and
+# matrices of its size in float64 that a direct solution works with.
+_MOST_EXACT, _EXACT_SOLVERS, _MATRICES = 5000, ("auto", "cholesky", "cg", "newton-cg"), 4.0
 # Vectors of a number per column and output that an iterative solver works with.
 _SOLVER_VECTORS = 5.0
 
@@ -50,7 +54,7 @@ _SOLVER_VECTORS = 5.0
 class KernelMachine(FeatureModel):
     """A feature map, a loss, a penalty and a solver."""
 
-    feature_map: str | maps.FeatureMap = "binning"
+    feature_map: str | maps.FeatureMap = "auto"
     _: KW_ONLY
     kernel: Any = None
     gamma: float | ArrayLike | str = "scale"
@@ -112,7 +116,7 @@ class KernelMachine(FeatureModel):
     def _prepare(self, rows: Rows, loss: Loss) -> tuple[Design, bool, list[NDArray] | None]:
         """The design of the rows, whether scaler and map are those of the last fit, and solutions
         for every alpha if choosing among them gave any."""
-        map_ = self._stated_map()
+        map_ = self._map_for(rows, loss)
         map_ = best_form(map_, self.solver, len(rows), self._is_ridge(), loss, rows.are_here)
         path = (self.gamma_path, self.alphas, self.selection, self.validation_fraction)
         settings = described(map_, self.scale, path, self._scoring())
@@ -133,6 +137,23 @@ class KernelMachine(FeatureModel):
         design = rows.fit_design(map_)
         self.feature_map_, self._settings_, self._width_ = map_, settings, width
         return design, False, thetas
+
+    def _map_for(self, rows: Rows, loss: Loss) -> maps.FeatureMap:
+        """The unfitted map of the settings; "auto" follows from rows, loss and settings."""
+        if not is_name(self.feature_map, "auto"):
+            return self._stated_map()
+        n, available = len(rows), available_memory()
+        suits = (
+            rows.are_here
+            and n <= _MOST_EXACT
+            and (available is None or _MATRICES * 8.0 * n**2 <= available)
+            and self._is_ridge()
+            and (loss.quadratic or suits_rows(loss))
+            and any(is_name(self.solver, name) for name in _EXACT_SOLVERS)
+            and self.n_components is None
+            and self.gamma_path is None
+        )
+        return self._map_named("exact" if suits else "binning")
 
     def _choose(
         self, map_: maps.FeatureMap, rows: Rows, loss: Loss
@@ -275,6 +296,8 @@ class KernelMachine(FeatureModel):
         other.converged_ = bool(self.path_["converged"][place])
         other.optimality_ = float(self.path_["optimality"][place])
         del other.trace_
+        if other.alpha_ != self.alpha_:
+            other.__dict__.pop("_probabilities_", None)  # of responses at another strength
         return other
 
     def _scorer(self, loss: Loss) -> Callable[[NDArray, Rows], float]:

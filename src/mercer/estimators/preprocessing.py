@@ -137,9 +137,8 @@ class Preprocessing:
 
     @classmethod
     def of(cls, model: Any) -> Preprocessing:
-        """The parts of a model, of which a fit may not have made all yet."""
-        made = vars(model)
-        return cls(made["scaler_"], made.get("feature_map_"))
+        """The parts of a model; an AttributeError before its fit, None for a map not made yet."""
+        return cls(model.scaler_, vars(model).get("feature_map_"))
 
     @classmethod
     def fitted(cls, map_: FeatureMap, rows: Rows, scale: bool) -> tuple[Preprocessing, Matrix]:

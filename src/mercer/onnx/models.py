@@ -12,12 +12,12 @@ from sklearn.preprocessing import MaxAbsScaler, StandardScaler
 
 from mercer.auto import AutoKernelClassifier, LogTargetRegressor
 from mercer.auto.base import AutoKernelMachine
-from mercer.auto.calibration import Probabilities
 from mercer.auto.means import MeanModel
 from mercer.auto.targets import _LEVELS
 from mercer.estimators import DualKernelSVC, GradientScaler
 from mercer.estimators.base import FeatureModel
 from mercer.estimators.classification import Classification
+from mercer.estimators.probabilities import Probabilities
 from mercer.maps.base import FeatureMap
 from mercer.onnx.features import _dense, features, responses
 from mercer.onnx.graph import TEXT, Graph, Value
@@ -240,8 +240,11 @@ def _probabilities(graph: Graph, model: Any, scores: Value) -> Value | None:
     is_binary = len(model.classes_) == 2
     if isinstance(model, AutoKernelClassifier):
         return _calibrated(graph, model.probabilities_, scores, is_binary)
-    if not (isinstance(model, Classification) and model._loss_.has_proba):
+    if not isinstance(model, Classification):
         return None
+    if not model._loss_.has_proba:
+        scale = vars(model).get("_probabilities_")
+        return None if scale is None else _calibrated(graph, scale, scores, is_binary)
     if model._loss_.joint:
         return graph.op("Softmax", scores, axis=1)
     positive = graph.op("Sigmoid", scores)

@@ -1,0 +1,185 @@
+"""Probabilities of classes from responses, calibrated on rows that the responses do not fit."""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mercer._array import row_chunks
+from mercer._random import Slot, Streams
+from mercer._rows import PreparedRows, is_far, is_sparse
+from mercer._state import State
+from mercer._weights import weighted_mean
+from mercer.estimators.device import on_device
+from mercer.estimators.preprocessing import Rows
+from mercer.estimators.targets import winners
+from mercer.losses import Loss
+
+__all__ = ["Probabilities", "calibrated", "check_probabilities", "uncalibrated"]
+
+_FLOORS = (3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3)
+_POWERS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 4.0, 6.0)
+
+# One half of the rows is fitted and the other one judged. On letter, cod-rna, covtype, digits and
+# breast cancer the log loss was within 2 % of that of four fifths fitted, for 60 % of their time.
+_SPLIT = 0  # key of the split, which does not depend on the random state of the model
+_MOST_ROWS = 200_000  # a random sample of larger tables: the share of the fit time then falls
+_MOST_JUDGED = 10_000  # held-out rows that floor and power are chosen on: two numbers take no more
+
+_calibrates: ContextVar[bool] = ContextVar("mercer_calibrates", default=True)
+
+
+@dataclass(frozen=True)
+class Probabilities:
+    """Probabilities of classes from responses between -1 and 1.
+
+    A squared loss makes r = (1 + response) / 2 an estimate of the probability of a class. It is
+    bounded from below, raised to a power and scaled to sum one: p ~ (floor + max(r, 0))**power. The
+    likeliest class is that of the largest response; of two classes, a response of 0 is a
+    probability of 1/2.
+
+    Parameters
+    ----------
+    floor, power : float
+        > 0; chosen for the least mean -log p of the true classes of held-out rows.
+    """
+
+    floor: float = 0.01
+    power: float = 1.0
+
+    @classmethod
+    def fitted(
+        cls, responses: NDArray, labels: NDArray, weights: NDArray | None = None
+    ) -> Probabilities:
+        """The best floor and power for held-out responses (n, k), or (n,) for two classes."""
+        shares, rows = _shares(responses), np.arange(len(labels))
+        losses = {}
+        for floor in _FLOORS:
+            logs = np.log(floor + shares)
+            logs -= logs.max(axis=1, keepdims=True)  # so that no sum is 0
+            true = logs[rows, labels]
+            for power in _POWERS:
+                lost = np.log(np.exp(power * logs).sum(axis=1)) - power * true
+                losses[floor, power] = float(weighted_mean(lost, weights))
+        return cls(*min(losses, key=lambda trial: losses[trial]))
+
+    def __call__(self, responses: NDArray) -> NDArray[np.float64]:
+        """Probabilities of shape (n, k)."""
+        raised = (self.floor + _shares(responses)) ** self.power
+        proba: NDArray[np.float64] = raised / raised.sum(axis=1, keepdims=True)
+        # Responses below -1, or closer than rounding, tie: the predicted class stays the likeliest.
+        best = winners(responses)
+        tied = np.flatnonzero(proba.argmax(axis=1) != best)
+        proba[tied, best[tied]] = np.nextafter(proba[tied].max(axis=1), 2)
+        return proba
+
+
+def _shares(responses: NDArray) -> NDArray[np.float64]:
+    """max((1 + response) / 2, 0) of every class, (n, k)."""
+    if responses.ndim == 1:
+        responses = np.column_stack([-responses, responses])
+    return np.maximum(0.5 * (1 + responses.astype(np.float64)), 0)
+
+
+def check_probabilities(owner: Any, name: str) -> None:
+    """Refuse an attribute that is no ``Probabilities`` with a floor and a power above 0."""
+    scale = State(State(owner).instance(name, Probabilities))
+    for setting in ("floor", "power"):
+        scale.check(setting, "be positive", scale.number(setting) > 0)
+
+
+@contextmanager
+def uncalibrated() -> Iterator[None]:
+    """Fit no probabilities within this context: the caller calibrates responses by itself."""
+    token = _calibrates.set(False)
+    try:
+        yield
+    finally:
+        _calibrates.reset(token)
+
+
+def calibrated(model: Any, rows: Rows, loss: Loss) -> Probabilities | None:
+    """The map from responses of a fitted classifier to probabilities.
+
+    A copy of the model is fitted to one half of the rows, and the map is chosen by the responses of
+    the other half. A class of one row is in the first half. Without a row to hold out the map is
+    the default one; None if the rows are on other machines or the caller wants no map.
+    """
+    if not _calibrates.get() or is_far(rows.X):
+        return None
+    halves = _halves(rows)
+    if halves is None:
+        return Probabilities()
+    fitted, judged = halves
+    copy = model._to_calibrate()
+    with warnings.catch_warnings(), on_device(getattr(copy, "device", None)):
+        warnings.simplefilter("ignore")  # the fit to all rows has said it
+        copy._fit_rows(rows.taken(fitted), loss, None)
+        others = rows.taken(judged)
+        responses = copy._responses_of(others.X)
+    return Probabilities.fitted(responses, winners(others.target), others.weights)
+
+
+def _halves(rows: Rows) -> tuple[NDArray[np.int64], NDArray[np.int64]] | None:
+    """Rows to fit and rows to judge: in random order, every second different row of each class.
+
+    The order follows from the numbers of a row, so that equal rows are in one half and a weight of
+    two is the same as a row given twice. None if no class has two different rows.
+    """
+    keys, labels = _keys(rows.X), winners(rows.target)
+    order = np.lexsort((keys, labels))
+    if len(order) > _MOST_ROWS:
+        order = order[keys[order] <= np.partition(keys, _MOST_ROWS - 1)[_MOST_ROWS - 1]]
+    begins = np.diff(labels[order], prepend=-1) != 0  # a class
+    number = np.cumsum(begins | (np.diff(keys[order], prepend=-1) != 0))
+    number -= np.maximum.accumulate(np.where(begins, number, 0))  # of different rows of the class
+    fitted, judged = np.sort(order[number % 2 == 0]), order[number % 2 == 1]
+    if not len(judged):
+        return None
+    judged = judged[np.argsort(keys[judged], kind="stable")[:_MOST_JUDGED]]
+    return fitted, np.sort(judged)
+
+
+def _keys(X: Any) -> NDArray[np.float64]:
+    """A random number between 0 and 1 for every row, the same one for equal rows.
+
+    Rows that are not in memory are told apart by their places alone.
+    """
+    n = X.shape[0]
+    if isinstance(X, PreparedRows):
+        sums = np.arange(n)
+    elif X.ndim == 1:  # texts
+        sums = np.array([zlib.crc32(text.encode("utf-8", "surrogatepass")) for text in X])
+    else:
+        factors = Streams(_SPLIT, np.arange(X.shape[1])).bits(1, Slot.VALIDATION)[:, 0]
+        factors |= np.uint64(1)  # so that no bit is lost
+        sums = np.empty(n, dtype=np.uint64)
+        for rows in row_chunks(n, 32.0 * X.shape[1]):
+            sums[rows] = _sums(X[rows], factors)
+    return Streams(_SPLIT, sums.astype(np.int64)).uniform(1, Slot.VALIDATION)[:, 0]
+
+
+def _sums(X: Any, factors: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The bits of the numbers of every row, multiplied by a factor for each column and summed."""
+    if is_sparse(X):
+        bits, places = _bits(X.data), np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+        sums = np.zeros(X.shape[0], dtype=np.uint64)
+        np.add.at(sums, places, bits * factors[X.indices])
+        return sums
+    total: NDArray[np.uint64] = (_bits(X) * factors).sum(axis=1, dtype=np.uint64)
+    return total
+
+
+def _bits(values: NDArray) -> NDArray[np.uint64]:
+    """The bits of float64 numbers, spread over the lower half too; 0 for zeros of either sign."""
+    bits = np.ascontiguousarray(values + np.float64(0)).view(np.uint64)
+    bits ^= bits >> np.uint64(32)
+    return bits
