@@ -84,7 +84,7 @@ Target = Annotated[str | None, typer.Option(help="Column to predict: a name or a
 Drop = _names("Columns to leave out, with commas between them.", "--drop")
 Features = _names("Columns to learn from; by default all that have no other use.", "--features")
 Ids = _names("Columns that name the rows: no inputs, but kept beside predictions.", "--id")
-AsTask = Annotated[Task, typer.Option(help="auto reads it off the target and says which.")]
+AsTask = Annotated[Task, typer.Option(help="auto decides by the target's values and says which.")]
 
 
 def check_writable_folder(folder: Path) -> None:

@@ -24,6 +24,7 @@ from mercer.estimators.machine import KernelMachine
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.state import check_classes
 from mercer.estimators.targets import (
+    check_labels,
     class_weights,
     classification_loss,
     coded,
@@ -89,6 +90,7 @@ class Classification(ClassifierMixin, FeatureModel):
         self
         """
         self._begin_fit()
+        check_labels(type(self).__name__, y)
         X, y = self._checked_pair(X, y)
         check_classification_targets(y)
         weights = class_weights(self.class_weight, sample_weight, X, y)
