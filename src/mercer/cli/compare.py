@@ -23,6 +23,7 @@ from mercer.cli.options import (
     Target,
     Task,
     check_writable_folder,
+    live,
     narrow,
     print_json,
     say,
@@ -186,9 +187,10 @@ def _progress() -> Iterator[Callable[[float, str], None]]:
         TimeLeft(),
         TextColumn("to go: {task.description}"),
     )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with (
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+        live(console),
+    ):
         task = bar.add_task("starting", total=1.0)
         last = ""
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _WIDE, _ROOMY = 160, 110
 LIMIT = "mercer.max_memory"  # where a command keeps what --max-memory says
 
+_live: list[Console] = []  # consoles that show a spinner or a bar, the innermost last
+
 Data = Annotated[
     str,
     typer.Argument(
@@ -105,7 +107,19 @@ def print_json(content: Mapping[str, Any]) -> None:
 
 def say(text: str) -> None:
     """A message for people, on standard error."""
-    _console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
+    # The console of a spinner or a bar clears its line before it prints.
+    console = _live[-1] if _live else _console(stderr=True)
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def live(console: Console) -> Iterator[None]:
+    """Print messages by way of a console that shows a spinner or a bar."""
+    _live.append(console)
+    try:
+        yield
+    finally:
+        _live.remove(console)
 
 
 def simple_table(title: str | None = None, caption: str | None = None) -> Table:
@@ -148,7 +162,7 @@ def waiting(text: str, verbose: bool = False) -> Iterator[Callable[[str], None]]
     from rich.markup import escape
 
     console = _console(stderr=True)
-    with console.status(escape(text)) as status:
+    with console.status(escape(text)) as status, live(console):
 
         def update(message: str) -> None:
             status.update(escape(message))
