@@ -17,6 +17,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from mercer._words import printable
 from mercer.cli import compare, fit, predict, show
 from mercer.cli.additions import additions
 from mercer.cli.options import LIMIT, say
@@ -27,6 +28,7 @@ _SIGNALLED = 128  # plus the number of the signal, as shells say it
 _ENDINGS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
+_LONG = 1000  # characters of a path that an error prints
 _SOON = 0.01  # seconds
 _OF_THE_STUDIES = ("reproduce", "report")
 
@@ -147,7 +149,7 @@ def _explained(error: Exception) -> tuple[str, int]:
         return _usage_sentence(error), getattr(error, "exit_code", WRONG_USAGE)
     text = " ".join((str(error).strip().splitlines() or [""])[0].split())
     if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename or 'the system'}: {error.strerror}"
+        text = f"{str(error.filename or 'the system')[:_LONG]}: {error.strerror}"
     if isinstance(error, MemoryError) and not text:
         text = "there is not enough memory"
     if isinstance(error, (ValueError, TypeError, OSError, MemoryError, ImportError)) and text:
@@ -184,7 +186,7 @@ def _refused_value(error: Any) -> str:
 
 def _complain(sentence: str, code: int) -> NoReturn:
     end = "" if sentence.endswith((".", "?", ")")) else "."
-    typer.echo(f"mercer: {sentence}{end}", err=True)
+    typer.echo(printable(f"mercer: {sentence}{end}"), err=True)
     sys.exit(code)
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from mercer.datasets.base import Dataset
 
+_LONG = 1000  # characters of a path that an error prints
 _ASKED = "task: {}, as asked"
 _FRACTIONS = "task: regression, the target has fractions"
 
@@ -235,6 +236,8 @@ def floats(X: Any) -> Any:
 
 def _unknown(text: str, names: list[str]) -> Exception:
     path = Path(text)
+    if len(text) > _LONG:
+        return FileNotFoundError(f"there is no file {text[:_LONG]}…, of {len(text)} characters")
     if os.sep in text or path.suffix:
         folder = path.parent
         beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []

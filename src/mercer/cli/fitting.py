@@ -9,9 +9,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from mercer.cli.options import say, waiting
+from mercer.cli.options import echo, say, waiting
 from mercer.cli.roles import Roles
 
 if TYPE_CHECKING:
@@ -278,38 +276,36 @@ def tell(summary: dict[str, Any]) -> None:
         f"{summary['seconds']:.2f} s ({_solution(summary)})"
     )
     if summary["chosen"] is not None:
-        typer.echo(_choice(summary["chosen"], summary["n_tried"]))
+        echo(_choice(summary["chosen"], summary["n_tried"]))
     if summary["chosen_partner"] is not None:
-        typer.echo("the model is the mean with local machines of a second treatment of the inputs")
+        echo("the model is the mean with local machines of a second treatment of the inputs")
     for name, path, chosen in (
         ("gamma", summary["gamma_path"], summary["gamma"]),
         ("alpha", summary["path"], summary["alpha"]),
     ):
         if path is not None:
-            typer.echo(
-                f"{name} {chosen:g}, chosen from {len(path[name])} on {summary['judged_by']}"
-            )
+            echo(f"{name} {chosen:g}, chosen from {len(path[name])} on {summary['judged_by']}")
     validation = summary["validation"]
     if validation is not None:
         number = "" if validation["rows"] is None else f"{validation['rows']} "
         how = "held out in the search"
         if validation.get("cross_validated"):
             how = "by cross-validation in the search"
-        typer.echo(
+        echo(
             f"{summary['scoring']} {validation['score']:.4f} on {number}rows {how} (about what "
             "new rows will show)"
         )
     if "cv" in summary:
         found = summary["cv"]
-        typer.echo(
+        echo(
             f"{summary['scoring']} {found['mean']:.4f} ± {found['standard_error']:.4f}, mean and "
             f"standard error of {found['folds']}-fold cross-validation"
         )
     score = ", ".join(f"{name} {value:.4f}" for name, value in summary["score"].items())
-    typer.echo(f"{score} on the {summary['scored_on']}")
-    typer.echo(f"wrote {summary['model']} ({format_bytes(summary['bytes'])})")
+    echo(f"{score} on the {summary['scored_on']}")
+    echo(f"wrote {summary['model']} ({format_bytes(summary['bytes'])})")
     if "report" in summary:
-        typer.echo(f"wrote {summary['report']}")
+        echo(f"wrote {summary['report']}")
 
 
 def _form(summary: dict[str, Any]) -> str:

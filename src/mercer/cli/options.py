@@ -105,11 +105,20 @@ def print_json(content: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(plain(content), ensure_ascii=False, allow_nan=False))
 
 
+def echo(text: str) -> None:
+    """Print a result for people on standard output, control characters escaped."""
+    from mercer._words import printable
+
+    typer.echo(printable(text))
+
+
 def say(text: str) -> None:
-    """A message for people, on standard error."""
+    """Print a message for people on standard error, control characters escaped."""
+    from mercer._words import printable
+
     # The console of a spinner or a bar clears its line before it prints.
     console = _live[-1] if _live else _console(stderr=True)
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
 
 @contextmanager
