@@ -22,9 +22,8 @@ from mercer._progress import verbosity
 from mercer._random import RandomStateLike, Slot, key_from, shuffled
 from mercer._rows import FarRows
 from mercer._state import Checked, State, is_array
-from mercer._validation import is_name, positive_number
+from mercer._validation import positive_number
 from mercer._weights import check_weights, group_codes
-from mercer._words import shown
 from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
 from mercer.auto.final import QUICK_FEATURES, STEPS, Form, Recipe, fit_rows
@@ -421,10 +420,6 @@ def counted_rows(
 
     X, y, weights, groups = kept(X, y)
     if class_weight is not None:
-        if not (is_name(class_weight, "balanced") or isinstance(class_weight, dict)):
-            raise ValueError(
-                f"class_weight must be None, 'balanced' or a dict; got {shown(class_weight)}."
-            )
         weights = class_weights(class_weight, weights, X, y)
         X, y, weights, groups = kept(X, y)
     if len(y) < 2:
