@@ -37,6 +37,7 @@ Form: TypeAlias = int | Cut | None
 STEPS = ("preparer", "scaler", "model")
 QUICK_FEATURES = 256  # random features of the model after an interrupted search
 _DIRECT_ROWS = 2000  # rows up to which one factor takes less time than iterations
+_NEARLY = 0.7  # share of the rows whose models err about as one of all rows
 _FOLD_ROWS = 1000  # rows up to which a search holds out each row once: its errors serve
 # Ranks of the preconditioner per root of the rows. With fewer, iterations end at a tolerance with
 # responses that err more (ijcnn1, 2 beside 3: by 2 %, three splits).
@@ -160,17 +161,17 @@ class Recipe:
         """Held-out rows, and the responses (h, k) of the final form, fitted to all others, to them.
 
         None if the errors of the search serve, or none are found: up to 1000 rows it has held out
-        each of them once, from nearly as many.
+        each of them once, as a rule from nearly as many.
         """
         goal, n = search.goal, len(y)
-        if n <= _FOLD_ROWS or search.best is None:
+        if search.best is None or (n <= _FOLD_ROWS and search.best.rows >= _NEARLY * n):
             return None
-        if form is None and n <= _DIRECT_ROWS and goal.groups is None:
+        if form is None and _FOLD_ROWS < n <= _DIRECT_ROWS and goal.groups is None:
             found = self._left_out(X, y, search)
             return None if found is None else (np.arange(n), found)
         rows, responses = [], []
         for fitted, held in final_splits(goal, self.key, n):
-            if goal.kind == "classes" and not goal.has_all_classes(fitted):
+            if not goal.has_all_classes(fitted):
                 return None
             pipeline = self.pipeline(search.settings, len(fitted), form, tol)
             fit_rows(pipeline, X, self._target(search, y), goal, fitted)
@@ -192,7 +193,7 @@ class Recipe:
         if len(parts) > 1 or settings.transform != "identity":
             return None
         fitted, rows = parts[0]
-        if goal.kind == "classes" and not goal.has_all_classes(fitted):
+        if not goal.has_all_classes(fitted):
             return None
         rough = TOLS[self.target]
 

@@ -46,6 +46,10 @@ class _Goal:
     def __init__(self, weights: NDArray | None, groups: NDArray | None):
         self.weights, self.groups = weights, groups
 
+    def has_all_classes(self, rows: NDArray) -> bool:
+        """True if every class, if there are any, has one of these rows."""
+        return True
+
     def weights_of(self, rows: NDArray) -> NDArray | None:
         """Weights of some rows."""
         return None if self.weights is None else self.weights[rows]
@@ -154,7 +158,6 @@ class Classes(_Goal):
         return self.labels
 
     def has_all_classes(self, rows: NDArray) -> bool:
-        """True if every class has one of these rows."""
         return len(np.unique(self.labels[rows])) == self.n_classes
 
     def encodings(self, rows: NDArray) -> Iterator[Encoding]:

@@ -35,12 +35,16 @@ _POWERS = (0.0, 0.5, 1.0)
 _SMOOTH_POWERS = (0.0, 1.0)
 _MOST_TURNED = 60  # inputs whose combinations are tried
 _WIDE = 100  # inputs from which scales of a lasso are tried, too
+# A ridge regression, nearly: of many inputs, each may matter a little.
+_ALMOST_LINEAR = Settings("standard", kernel="gaussian", gamma=0.1)
+_LINEAR_STEPS = [0.1, 0.03, 0.01, 0.003]  # ridges
 _MOST_LEARNED = 300  # inputs, treated, whose scales are learned from a machine
 
 _FIRST_ROWS, _SECOND_ROWS = 400, 1000
 # Of classes more: a smooth kernel has to be ahead by the more the fewer rows show it.
 _THIRD_ROWS = {"continuous": 1500, "classes": 2000}
 _COLUMNS = 40  # columns from which a table gets fewer rows on the first rungs
+_THIRD_WORK = 2e9  # differences between inputs of rows per trial of the third rung: 30 ms
 _KEPT = {"laplacian": 2, "gaussian": 1}  # groups of the first rung that go on
 _ONE = {"laplacian": 1, "gaussian": 1}
 _NEAR = 1.1  # times the least loss, up to which a smooth kernel is tried once more
@@ -71,6 +75,12 @@ def _gammas(settings: Settings) -> tuple[float, ...]:
     """Gammas of the first rung: wide kernels, too, are next to linear in scales of a lasso."""
     gammas = _GAMMAS[settings.kernel]
     return (0.1 * gammas[0], *gammas) if settings.scales == "linear" else gammas
+
+
+def _of_a_lasso(records: dict[Settings, Record], kept: list[Settings]) -> list[Settings]:
+    """The best group in scales of a lasso that is not kept yet: few rows hide what it gains."""
+    others = [g for g in records if g.scales == "linear" and g not in kept]
+    return sorted(others, key=lambda group: rank_loss(records[group]))[:1]
 
 
 class Search(Bench):
@@ -129,6 +139,8 @@ class Search(Bench):
         more = self._shrunk(_SECOND_ROWS, n_inputs)
         records |= self._refine(more, {group: records[group].settings for group in kept})
         kept = promising(records, kept, _ONE, _NEAR)
+        if n_inputs >= _WIDE:
+            kept += _of_a_lasso(records, kept)
         self._finalists = [records[group].settings for group in kept]
 
     def _first(
@@ -186,7 +198,7 @@ class Search(Bench):
         Few rows favour smooth kernels, so kernels that are near each other are compared once more,
         and more rows bear a weaker penalty and a narrower kernel.
         """
-        n_rows = self._shrunk(_THIRD_ROWS[self.goal.kind], n_inputs)
+        n_rows = self._shrunk(_THIRD_ROWS[self.goal.kind], n_inputs, _THIRD_WORK)
         is_thin = self._n_rows > _DENSER * n_rows
         trials = []
         for place, finalist in enumerate(self._finalists):
@@ -194,6 +206,8 @@ class Search(Bench):
             later = is_thin and finalist.kernel == "laplacian"  # tried where rows are dense
             next_gamma = [gamma * _FACTOR[finalist.kernel]] if place == 0 and not later else []
             trials.append((finalist, [gamma, *next_gamma], [ridge, ridge / 3]))
+        if n_inputs >= _WIDE:
+            trials.append((_ALMOST_LINEAR, [_ALMOST_LINEAR.gamma], _LINEAR_STEPS))
         self._try("rung 3", n_rows, trials)
         self._learn_scales(n_rows, is_thin)
         self._go_beyond_ends(n_rows, is_thin)
@@ -451,10 +465,14 @@ class Search(Bench):
         map_ = feature_map(trial, self.n_components, self.key, self.n_jobs)
         return self._record(self._tried(self.n_fitted, trial, ridges, map_))
 
-    def _shrunk(self, n_rows: int, n_inputs: int) -> int:
-        """Fewer rows for tables of many columns, whose distances cost more."""
+    def _shrunk(self, n_rows: int, n_inputs: int, work: float = 0.0) -> int:
+        """Fewer rows for tables of many columns, whose distances cost more.
+
+        ``work`` is the number of differences between inputs of rows that may be made in any case.
+        """
         share = min(1.0, np.sqrt(_COLUMNS / max(1, n_inputs)))
-        return min(self.n_fitted, max(int(n_rows * share), min(n_rows, 200)))
+        most = max(int(n_rows * share), 200, int(np.sqrt(work / max(1, n_inputs))))
+        return min(self.n_fitted, n_rows, most)
 
     def _try(
         self,
