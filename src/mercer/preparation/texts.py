@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from mercer._blas import blas_threads
 from mercer._state import State
 from mercer.preparation.columns import Labels
 
@@ -84,14 +85,19 @@ class Texts:
         grams = self._of_rows(self._weighted(counts), labels.codes)
         from sklearn.decomposition import TruncatedSVD  # which few need
 
-        with np.errstate(invalid="ignore"):  # it tells shares of a variance that may be 0
-            svd = TruncatedSVD(_COMPONENTS, random_state=int(key % 2**32)).fit(grams)
-        directions = svd.components_.T
+        known = np.flatnonzero(self.weights)  # of many hashes few stand in two rows
+        some = grams[:, known] if len(known) > _COMPONENTS else grams
+        # Variances may be 0; threads of BLAS wait for each other on matrices this small.
+        with np.errstate(invalid="ignore"), blas_threads(1):
+            svd = TruncatedSVD(_COMPONENTS, random_state=int(key % 2**32)).fit(some)
+        directions = np.zeros((grams.shape[1], len(svd.components_)))
+        directions[known if some is not grams else slice(None)] = svd.components_.T
         names = [f"topic {i}" for i in range(directions.shape[1])]
         constants = np.zeros(len(names))
         out = grams @ directions
         if target is not None and fold is not None:
-            coef, intercept, codes = _ridge(grams, target, fold, weights)
+            with blas_threads(1):
+                coef, intercept, codes = _ridge(grams, target, fold, weights)
             directions = np.hstack([coef, directions])
             out, constants = np.hstack([codes, out]), np.concatenate([intercept, constants])
             names = [*outputs, *names]
