@@ -184,7 +184,7 @@ def test_missing_at_predict_alone_gets_the_mean():
 def test_a_whole_empty_column_and_an_empty_row_are_no_trouble():
     table = frame()
     table["nothing"] = None
-    with pytest.warns(UserWarning, match=r"^columns are left out: 'nothing' has one value\.$"):
+    with pytest.warns(UserWarning, match=r"^columns are left out: 'nothing' is empty\.$"):
         preparer = TablePreparer().fit(table)
     assert "nothing" not in preparer.get_feature_names_out()
     empty = pd.DataFrame({name: [None] for name in table.columns})
@@ -387,7 +387,21 @@ def test_no_other_warning_comes_out_than_of_columns_left_out():
         for treatment in TREATMENTS:
             TablePreparer(treatment).fit(table).transform(table)
     told = {str(warning.message) for warning in caught}
-    assert told == {"columns are left out: 'empty' has one value."}
+    assert told == {"columns are left out: 'empty' is empty."}
+
+
+def test_a_repeated_column_names_the_first_one():
+    table = pd.DataFrame({"size": np.arange(40.0), "city": list("ab") * 20})
+    table["again"], table["town"] = table["size"], table["city"]
+    with pytest.warns(UserWarning, match="'again' repeats 'size'; 'town' repeats 'city'"):
+        TablePreparer().fit(table, np.arange(40.0))
+
+
+@pytest.mark.parametrize("kind", ["datetime64[s]", "category", "float64"])
+def test_an_empty_column_of_any_kind_is_called_empty(kind):
+    table = pd.DataFrame({"size": np.arange(40.0), "none": pd.Series([None] * 40, dtype=kind)})
+    with pytest.warns(UserWarning, match="'none' is empty"):
+        TablePreparer().fit(table, np.arange(40.0))
 
 
 @pytest.mark.parametrize(

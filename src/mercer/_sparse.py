@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import date, timedelta
 from itertools import chain
 from typing import Any
 
@@ -12,7 +13,9 @@ from scipy import sparse
 from mercer._array import check_memory
 from mercer._words import shown
 
-__all__ = ["check_shape", "compressed", "refuse_foreign", "sound"]
+__all__ = ["OF_DATES", "check_shape", "compressed", "holds_dates", "refuse_foreign", "sound"]
+
+OF_DATES = "derive numbers from them, such as days since a first date"  # the remedy in errors
 
 # Bytes that the scale, the norm and so on of a row or column take, and how many need no question.
 _BYTES = 32.0
@@ -46,16 +49,33 @@ def sound(X: Any, name: str = "X") -> Any:
 
 
 def refuse_foreign(values: Any, name: str) -> None:
-    """Refuse what NumPy would make numbers of that mean something else.
+    """Raise a TypeError for masks and dates, which NumPy would turn into unrelated numbers.
 
-    A mask would be forgotten, and what it hides be taken; dates would be days, or nanoseconds.
+    It would ignore the mask, and turn a date into a count of days or of nanoseconds.
     """
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be masked; fill it in, or leave those rows out.")
     columns = getattr(values, "dtypes", None)  # of a table; a column has one
     for dtype in [getattr(values, "dtype", None), *(columns if np.iterable(columns) else ())]:
-        if getattr(dtype, "kind", None) in ("M", "m", "V"):
-            raise TypeError(f"{name} must hold numbers; got dtype {dtype}.")
+        kind = getattr(dtype, "kind", None)
+        if kind in ("M", "m", "V"):
+            remedy = "" if kind == "V" else f": {OF_DATES}"
+            raise TypeError(f"{name} must hold numbers; got dtype {dtype}{remedy}.")
+
+
+def holds_dates(values: Any) -> bool:
+    """True for an array or a list of dates, times or time spans; the first object decides."""
+    dtype = getattr(values, "dtype", None)
+    kind = getattr(dtype, "kind", None)
+    is_temporal = getattr(dtype, "is_temporal", None)  # of polars
+    if kind in ("M", "m") or (callable(is_temporal) and is_temporal()):
+        return True
+    if not (kind == "O" or isinstance(values, (list, tuple))):
+        return False
+    first = values[0] if isinstance(values, (list, tuple)) and values else None
+    if kind == "O":
+        first = next(iter(np.asarray(values).flat), None)
+    return isinstance(first, (date, timedelta, np.datetime64, np.timedelta64))
 
 
 def check_shape(shape: tuple[int, int], name: str) -> None:

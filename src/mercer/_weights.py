@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array, check_consistent_length, column_or_1d
 
-from mercer._sparse import refuse_foreign
+from mercer._sparse import OF_DATES, holds_dates, refuse_foreign
 from mercer._words import shown
 
 __all__ = ["check_weights", "checked_weights", "group_codes", "numbers", "weighted_mean"]
@@ -25,6 +25,8 @@ def numbers(values: Any, name: str) -> Any:
         try:
             array = values = array.astype(np.float64)
         except (TypeError, ValueError, OverflowError) as error:
+            if holds_dates(array):
+                raise TypeError(f"{name} must hold numbers; got dates: {OF_DATES}.") from None
             raise TypeError(f"{name} must hold numbers; {str(error).rstrip('.')}.") from None
     if not (array.ndim or isinstance(values, Real)):
         raise ValueError(f"{name} must have a dimension for the rows; got {values!r:.60}.")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from reprlib import Repr
 from typing import Any
 
-__all__ = ["shown"]
+__all__ = ["printable", "shown"]
 
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # all but tabs and ends of lines
 _SHORT = Repr()
 _SHORT.maxstring = _SHORT.maxother = _SHORT.maxlong = 80
 
@@ -17,3 +19,8 @@ def shown(value: Any) -> str:
         return " ".join(_SHORT.repr(value).split())
     except ValueError:  # an integer of more digits than Python will write
         return f"one of type {type(value).__name__}"
+
+
+def printable(text: str) -> str:
+    """The text with control characters, on which a terminal acts, as escape sequences of Python."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,9 +22,8 @@ from mercer._progress import verbosity
 from mercer._random import RandomStateLike, Slot, key_from, shuffled
 from mercer._rows import FarRows
 from mercer._state import Checked, State, is_array
-from mercer._validation import is_name, positive_number
+from mercer._validation import positive_number
 from mercer._weights import check_weights, group_codes
-from mercer._words import shown
 from mercer.auto.calibration import Conformal
 from mercer.auto.deadline import Deadline
 from mercer.auto.final import QUICK_FEATURES, STEPS, Form, Recipe, fit_rows
@@ -164,7 +163,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
     def _form(self, search: Search, X: Any, end: float) -> Form:
         """What the model of all rows is to be, and the last trials, which are in that form."""
         n, n_inputs = X.shape
-        if sparse.issparse(X) or n_inputs > MOST_DENSE:
+        if (sparse.issparse(X) or n_inputs > MOST_DENSE) and not search.leaves_inputs_out:
             search.on_features(n_inputs)
             return self._n_components(search, n, end - time.perf_counter())
         if self._is_exact(search, n, end - time.perf_counter()):
@@ -245,13 +244,11 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         try:
             with limit, warnings.catch_warnings():  # learned scales differ on purpose
                 warnings.filterwarnings("ignore", "the inputs' scales differ by a factor")
-                tol = recipe.tol(search, n)
+                tol, shared = recipe.tol(search, n), None
                 if not isinstance(form, Cut) and self._has_time_twice(search, n, end):
-                    found = recipe.held_out(X, y, search, form, tol)
-                    if found is not None:
-                        search.held_rows, search.held_responses = found
-                        self._keep(search)
-                        tol = recipe.tol(search)
+                    shared = recipe.shared_kernel(search, form, n)
+                    if shared is None:
+                        tol = self._measured(search, recipe.held_out(X, y, search, form, tol), tol)
                 pipelines = recipe.of_all_rows(search, n, form, tol)
                 monitor.begin_fit(form_in_words(form, len(pipelines), n))
                 estimator = pipelines[0] if len(pipelines) == 1 else self._mean_model(pipelines)
@@ -259,12 +256,24 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
                 deadline = [Deadline(end)] if np.isfinite(end) else []
                 for pipeline in pipelines:
                     pipeline[-1].set_callbacks(*deadline, *monitor.relays())
-                fit_rows(self.best_estimator_, X, y, search.goal)
+                fit_rows(self.best_estimator_, X, y, search.goal, shared=shared)
+                if shared is not None and shared.responses is not None:
+                    tol = self._measured(search, (shared.rows, shared.responses), tol)
+                    solver = self.kernel_machine_.solver
+                    self.kernel_machine_.solver = replace(solver, tol=tol)
         except KeyboardInterrupt:
             self.interrupted_ = True
         if hasattr(self, "best_estimator_"):
             for pipeline in [*pipelines, *self._pipelines()]:
                 pipeline[-1].set_callbacks()  # the deadline is no part of the model
+
+    def _measured(self, search: Search, found: tuple[NDArray, NDArray] | None, tol: float) -> float:
+        """Take rows and responses of the final form for those held out; returns its tolerance."""
+        if found is None:
+            return tol
+        search.held_rows, search.held_responses = found
+        self._keep(search)
+        return self._recipe(search.key).tol(search)
 
     def _fit_quickly(self, X: Any, y: NDArray, search: Search, key: int) -> None:
         """The best model so far, of the rows that were searched, after an interruption."""
@@ -333,7 +342,7 @@ class AutoKernelMachine(TellsColumns, Checked, CallbackSupportMixin, BaseEstimat
         for pipeline in self._pipelines():
             rows = pipeline[:-1].transform(sample)
             spread = abs(rows - rows[np.roll(np.arange(rows.shape[0]), 1)]).mean(axis=0)
-            origins = pipeline["preparer"].origins_
+            origins = pipeline["preparer"].origins_[pipeline["scaler"].scales_ != 0]
             sums = np.bincount(origins, np.asarray(spread).ravel(), minlength=X.shape[1])
             shares.append(sums / (sums.sum() or 1.0))
         self.input_shares_ = np.mean(shares, axis=0)
@@ -411,10 +420,6 @@ def counted_rows(
 
     X, y, weights, groups = kept(X, y)
     if class_weight is not None:
-        if not (is_name(class_weight, "balanced") or isinstance(class_weight, dict)):
-            raise ValueError(
-                f"class_weight must be None, 'balanced' or a dict; got {shown(class_weight)}."
-            )
         weights = class_weights(class_weight, weights, X, y)
         X, y, weights, groups = kept(X, y)
     if len(y) < 2:

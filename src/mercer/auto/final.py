@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -19,6 +20,7 @@ from mercer.auto.means import answer
 from mercer.auto.parts import last_scale_rows
 from mercer.auto.search import Search
 from mercer.auto.trials import METRICS, TOLS, Settings, feature_map, feature_tol
+from mercer.estimators.held_out import HeldOut, held_out
 from mercer.estimators.local import LocalKernelMachine
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.probabilities import uncalibrated
@@ -168,7 +170,7 @@ class Recipe:
             return None if found is None else (np.arange(n), found)
         rows, responses = [], []
         for fitted, held in final_splits(goal, self.key, n):
-            if goal.kind == "classes" and len(np.unique(y[fitted])) < len(np.unique(y)):
+            if goal.kind == "classes" and not goal.has_all_classes(fitted):
                 return None
             pipeline = self.pipeline(search.settings, len(fitted), form, tol)
             fit_rows(pipeline, X, self._target(search, y), goal, fitted)
@@ -176,6 +178,28 @@ class Recipe:
             rows.append(held)
             responses.append(answer(pipeline, method, rows_of(X, held)).reshape(len(held), -1))
         return np.concatenate(rows), np.concatenate(responses).astype(np.float64)
+
+    def shared_kernel(self, search: Search, form: Form, n: int) -> HeldOut | None:
+        """Rows that the final fit leaves out of a first solution, whose kernel it shares.
+
+        None if ``held_out`` serves: for features, for so few rows that several parts are held out,
+        and for targets under a transform, which need their errors before the fit.
+        """
+        settings, goal = search.settings, search.goal
+        if form is not None or search.best is None or n <= _DIRECT_ROWS:
+            return None
+        parts = final_splits(goal, self.key, n)
+        if len(parts) > 1 or settings.transform != "identity":
+            return None
+        fitted, rows = parts[0]
+        if goal.kind == "classes" and not goal.has_all_classes(fitted):
+            return None
+        rough = TOLS[self.target]
+
+        def tol(responses: NDArray[np.float64]) -> float:
+            return final_tol(rough, relative_error(goal, rows, responses, "identity"))
+
+        return HeldOut(rows, tol)
 
     def _target(self, search: Search, y: NDArray) -> NDArray:
         """Targets as the pipeline takes them: labels, or numbers under the transform."""
@@ -204,8 +228,13 @@ def fit_rows(
     y: NDArray,
     goal: Numbers | Classes,
     rows: NDArray[np.int64] | None = None,
+    shared: HeldOut | None = None,
 ) -> None:
-    """Fit an estimator of pipelines to all rows or some, by their weights and groups."""
+    """Fit an estimator of pipelines to all rows or some, by their weights and groups.
+
+    Scales are not learned from the rows of ``shared``, so that its first solution knows nothing of
+    their targets.
+    """
     weights, groups = goal.weights, goal.groups
     if rows is not None:
         X, y, weights = rows_of(X, rows), y[rows], goal.weights_of(rows)
@@ -213,6 +242,14 @@ def fit_rows(
     beside: dict[str, NDArray] = {} if groups is None else {"preparer__groups": groups}
     if weights is not None:
         beside |= {f"{step}__sample_weight": weights for step in STEPS}
+    if shared is not None:
+        of_scaler = np.ones(len(y)) if weights is None else weights.copy()
+        of_scaler[shared.rows] = 0.0
+        beside["scaler__sample_weight"] = of_scaler
     # Steps are addressed by their names; held-out rows calibrate the probabilities.
-    with config_context(enable_metadata_routing=False), uncalibrated():
+    with (
+        config_context(enable_metadata_routing=False),
+        uncalibrated(),
+        nullcontext() if shared is None else held_out(shared),
+    ):
         estimator.fit(X, y, **beside)

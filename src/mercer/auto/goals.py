@@ -153,6 +153,10 @@ class Classes(_Goal):
         """Classes of which every part of the rows has its share, if there are any."""
         return self.labels
 
+    def has_all_classes(self, rows: NDArray) -> bool:
+        """True if every class has one of these rows."""
+        return len(np.unique(self.labels[rows])) == self.n_classes
+
     def encodings(self, rows: NDArray) -> Iterator[Encoding]:
         """-1 and 1: in one column for two classes, else in a column for each."""
         yield self._encoded("identity", self.truth(rows, "identity"), rows, alike=True)

@@ -117,6 +117,8 @@ def _settings(search: Search) -> tuple[Settings, int]:
 def _changes_per_row(part: Part, settings: Settings) -> float:
     """How many values of a row permutations of all inputs change, in units of kernel entries."""
     held = part.rows(settings)[1]
+    if settings.scales == "linear":
+        return float(np.count_nonzero(part.scales(settings)))
     if sparse.issparse(held):
         return 2.0 * held.nnz / held.shape[0] + 1
     return float(held.shape[1])
@@ -194,7 +196,11 @@ class _Machine:
         encoding = next(e for e in encodings if e.transform == settings.transform)
         target = encoding.target * encoding.spread
         held, treated = held[:n_held], part.rows(settings)[1][:n_held]
-        origins = part.origins(settings)
+        origins, scales = part.origins(settings), part.scales(settings)
+        if scales.ndim == 1 and not scales.all():
+            kept = np.flatnonzero(scales)
+            treated, scales = scaled(treated, (scales != 0).astype(scales.dtype)), scales[kept]
+            origins = origins[kept]
         columns = np.argsort(origins, kind="stable")
         if settings.kernel == "linear":
             coef = _solved(_array(landmarks @ landmarks.T), target, settings.ridge)
@@ -214,7 +220,7 @@ class _Machine:
             columns,
             origins[columns],
             sparse.csc_array(treated) if sparse.issparse(treated) else treated,
-            part.scales(settings),
+            scales,
             sparse.csc_array(landmarks) if sparse.issparse(landmarks) else landmarks,
             coef.astype(np.float32),
             encoding.centre,

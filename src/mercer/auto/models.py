@@ -30,7 +30,7 @@ from mercer.estimators._documentation import documented
 from mercer.estimators.inputs import numbers
 from mercer.estimators.probabilities import Probabilities, check_probabilities
 from mercer.estimators.selection import random_order
-from mercer.estimators.targets import coded, winners
+from mercer.estimators.targets import check_labels, coded, warn_of_small_classes, winners
 from mercer.preparation import checked_table, rows_of
 
 __all__ = ["AutoKernelClassifier", "AutoKernelRegressor"]
@@ -358,11 +358,12 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         self
         """
         X = checked_table(self, X, reset=True)
-        _check_one_label(y)
+        check_labels(type(self).__name__, y)
         _, y = check_X_y(np.zeros((X.shape[0], 1)), y, estimator=self)
         check_classification_targets(y)
         X, y, weights, groups = counted_rows(X, y, sample_weight, groups, self.class_weight)
         self.classes_, labels = coded(y)
+        warn_of_small_classes(self.classes_, np.bincount(labels))
         self._fit(X, y, Classes(labels, len(self.classes_), weights, groups))
         return self
 
@@ -478,16 +479,4 @@ def _check_spread(y: NDArray) -> None:
         raise ValueError(
             f"y must differ from its mean by {least:g} to {most:g}, as models are fitted in "
             f"float32; its largest difference is {largest:.3g}: multiply it by a power of ten."
-        )
-
-
-def _check_one_label(y: Any) -> None:
-    """Refuse tables of labels, of which each column is a task of its own."""
-    shape: tuple[int, ...] = y.shape if hasattr(y, "shape") else ()
-    if not shape and isinstance(y, (list, tuple)) and y and isinstance(y[0], (list, tuple)):
-        shape = (len(y), len(y[0]))
-    if len(shape) == 2 and shape[1] > 1:
-        raise ValueError(
-            f"y must have one label for every row; got {shape[1]} columns, for each of which "
-            "sklearn.multioutput.MultiOutputClassifier(AutoKernelClassifier()) fits a model."
         )

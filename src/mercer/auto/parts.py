@@ -104,7 +104,7 @@ class Part:
         if settings.power:
             which = settings.numbers, settings.max_integers, settings.turned
             kernel, first = settings.scales_kernel, None
-            if kernel != "exponential":
+            if kernel not in ("exponential", "linear"):
                 learned = first = self._once(which, lambda: self._learned(settings.turned, fitted))
             if kernel is not None:
                 learned = self._learned(settings.turned, fitted, kernel, first)

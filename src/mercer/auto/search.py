@@ -34,6 +34,7 @@ _FACTOR = {"laplacian": 2.0, "gaussian": 3.0}
 _POWERS = (0.0, 0.5, 1.0)
 _SMOOTH_POWERS = (0.0, 1.0)
 _MOST_TURNED = 60  # inputs whose combinations are tried
+_WIDE = 100  # inputs from which scales of a lasso are tried, too
 _MOST_LEARNED = 300  # inputs, treated, whose scales are learned from a machine
 
 _FIRST_ROWS, _SECOND_ROWS = 400, 1000
@@ -64,6 +65,12 @@ _CHUNK = 1e9  # multiplications of factors that are one piece of work: some 10 m
 
 
 _Work: TypeAlias = tuple[Settings, Settings, tuple[float, ...]]  # group, settings to try, ridges
+
+
+def _gammas(settings: Settings) -> tuple[float, ...]:
+    """Gammas of the first rung: wide kernels, too, are next to linear in scales of a lasso."""
+    gammas = _GAMMAS[settings.kernel]
+    return (0.1 * gammas[0], *gammas) if settings.scales == "linear" else gammas
 
 
 class Search(Bench):
@@ -109,6 +116,11 @@ class Search(Bench):
         """The best settings so far, or those that serve most tables."""
         return Settings() if self.best is None else self.best.settings
 
+    @property
+    def leaves_inputs_out(self) -> bool:
+        """True if a lasso has left inputs out of the best settings."""
+        return bool(self._finalists) and self._finalists[0].scales == "linear"
+
     def run(self, treatments: Sequence[tuple[str, int]], n_inputs: int) -> None:
         """Try everything on few rows, the better part on more."""
         self._treatments = treatments if n_inputs <= _MOST_TREATED else []
@@ -130,19 +142,23 @@ class Search(Bench):
         rows, records = self._shrunk(_FIRST_ROWS, n_inputs), dict[Settings, Record]()
 
         def best_of(groups: Iterable[Settings]) -> Settings:
-            trials = [(g, _GAMMAS[g.kernel], _RIDGES[g.kernel]) for g in groups]
+            trials = [(g, _gammas(g), _RIDGES[g.kernel]) for g in groups]
             records.update(self._try("rung 1", rows, trials))
             plain = Settings(*treatments[0])
             return min(records, key=lambda group: rank_loss(records[group]), default=plain)
 
+        lasso = [Settings(*treatments[0], power=1.0, scales="linear", kernel="gaussian")]
         if n_inputs > MOST_DENSE:  # all that is quick, above all for sparse rows
-            best_of(Settings(*treatment, kernel="gaussian") for treatment in treatments[:2])
+            equal = [Settings(*treatment, kernel="gaussian") for treatment in treatments[:2]]
+            best_of([*equal, *lasso])
             return records
         best = best_of(Settings(*treatments[0], power=power) for power in _POWERS)
         best = best_of(Settings(*treatment, power=best.power) for treatment in treatments[1:])
         smooth = [replace(best, kernel="gaussian", power=power) for power in _SMOOTH_POWERS]
         if smooth and best.numbers != "standard":
             smooth.append(replace(smooth[-1], numbers="standard", max_integers=0))
+        if n_inputs >= _WIDE:
+            smooth += [*lasso, replace(lasso[0], kernel="laplacian")]
         if n_inputs <= _MOST_TURNED:
             smooth += [replace(group, turned=True) for group in smooth if group.power == 1]
         best_of(smooth)
@@ -320,6 +336,7 @@ class Search(Bench):
                 break
             trials = list(neighbours(self.best.settings, self._treatments))
         self._learn_scales(self._n_rows)
+        self._go_beyond_ends(self._n_rows, False)
         worth_of_a_leaf = self._worth_of_a_leaf()
         if self.best is not None and self.best.stage == "leaves":
             self._pair_up()

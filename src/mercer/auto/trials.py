@@ -46,8 +46,8 @@ class Settings:
     max_integers: int = 0  # of the ``TablePreparer``
     power: float = 0.0  # of the scales that the ``GradientScaler`` learns
     turned: bool = False  # whether these scales turn inputs, too: its ``full``
-    # That they are learned from, or "machine": that of its ``kernel``, or "exponential", of which
-    # the scaler makes one, too.
+    # Model whose gradients give the input scales: "cosines"; "machine", that of this ``kernel``;
+    # "exponential", that of the exponential kernel; "linear", a lasso that leaves inputs out.
     scales: str = "cosines"
     # "laplacian", "gaussian", "smooth" (random bins with faded edges) or "linear" (of many inputs).
     kernel: str = "laplacian"

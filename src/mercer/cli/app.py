@@ -17,9 +17,10 @@ from typing import Annotated, Any, NoReturn
 import typer
 from typer.core import TyperGroup
 
+from mercer._words import printable
 from mercer.cli import compare, fit, predict, show
 from mercer.cli.additions import additions
-from mercer.cli.options import LIMIT
+from mercer.cli.options import LIMIT, say
 
 FAILED, WRONG_USAGE = 1, 2
 _SIGNALLED = 128  # plus the number of the signal, as shells say it
@@ -27,8 +28,13 @@ _SIGNALLED = 128  # plus the number of the signal, as shells say it
 _ENDINGS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
+_LONG = 1000  # characters of a path that an error prints
 _SOON = 0.01  # seconds
 _OF_THE_STUDIES = ("reproduce", "report")
+
+
+class _SecondSignal(SystemExit):
+    """Ends a command that goes on after an interrupt, which SystemExit's handlers do not catch."""
 
 
 class Commands(TyperGroup):
@@ -48,6 +54,8 @@ class Commands(TyperGroup):
                     code = super().main(given, *rest, **{**settings, "standalone_mode": False})
                 if code == _SIGNALLED + signal.SIGINT:  # before the command began
                     raise KeyboardInterrupt
+            except _SecondSignal:
+                _complain_of_an_end(received[-1])
             except (KeyboardInterrupt, typer.Abort):
                 if debug:
                     raise
@@ -141,7 +149,7 @@ def _explained(error: Exception) -> tuple[str, int]:
         return _usage_sentence(error), getattr(error, "exit_code", WRONG_USAGE)
     text = " ".join((str(error).strip().splitlines() or [""])[0].split())
     if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename or 'the system'}: {error.strerror}"
+        text = f"{str(error.filename or 'the system')[:_LONG]}: {error.strerror}"
     if isinstance(error, MemoryError) and not text:
         text = "there is not enough memory"
     if isinstance(error, (ValueError, TypeError, OSError, MemoryError, ImportError)) and text:
@@ -178,7 +186,7 @@ def _refused_value(error: Any) -> str:
 
 def _complain(sentence: str, code: int) -> NoReturn:
     end = "" if sentence.endswith((".", "?", ")")) else "."
-    typer.echo(f"mercer: {sentence}{end}", err=True)
+    typer.echo(printable(f"mercer: {sentence}{end}"), err=True)
     sys.exit(code)
 
 
@@ -196,25 +204,37 @@ def _print_anywhere() -> None:
 
 @contextmanager
 def _endings() -> Iterator[list[int]]:
-    """Let what asks a process to end do what Ctrl-C does; the list says which signals came.
+    """Handle SIGTERM and SIGHUP as Ctrl-C; the list yielded holds the signals that came.
 
-    Signals that are ignored, as under nohup, stay so; threads other than the first cannot listen.
+    The first signal is a KeyboardInterrupt, after which a fit still writes its model. The second
+    ends the command. Ignored signals, as under nohup, stay ignored; other threads than the main
+    thread cannot install handlers.
     """
     received: list[int] = []
+    is_repeated = threading.Event()
     again: list[threading.Timer] = []
     told = sys.unraisablehook
 
     def end(number: int, _: Any) -> None:
-        received.append(number)
+        if is_repeated.is_set():
+            is_repeated.clear()
+        else:
+            received.append(number)
+        if len(received) > 1:
+            raise _SecondSignal(_SIGNALLED + number)
         raise KeyboardInterrupt
+
+    def repeat(number: int) -> None:
+        is_repeated.set()
+        _thread.interrupt_main(signal.Signals(number))
 
     def end_soon(lost: Any) -> None:
         """Send a signal again whose exception was lost in a destructor or a weak reference."""
-        if not (received and issubclass(lost.exc_type, KeyboardInterrupt)):
+        if not (received and issubclass(lost.exc_type, (KeyboardInterrupt, _SecondSignal))):
             told(lost)
             return
         # Not at once: it would fall into this function, and be lost once more.
-        again.append(threading.Timer(_SOON, _thread.interrupt_main, (received[0],)))
+        again.append(threading.Timer(_SOON, repeat, (received[-1],)))
         again[-1].daemon = True
         again[-1].start()
 
@@ -238,11 +258,14 @@ def _endings() -> Iterator[list[int]]:
 
 @contextmanager
 def _short_warnings() -> Iterator[None]:
-    """Warnings as one line each, without the source line that raised them."""
+    """Warnings as one line each, once, without the source line that raised them."""
+    shown: set[str] = set()
 
     def show_warning(message: Any, category: Any, *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
-        typer.echo(f"mercer: warning: {text}", err=True)
+        if text not in shown:
+            shown.add(text)
+            say(f"mercer: warning: {text}")
 
     with warnings.catch_warnings():
         warnings.showwarning = show_warning

@@ -226,22 +226,22 @@ def _rows(data: str, plan: ParquetPart, engine: Engine, task: Task) -> Labelled:
     import numpy as np
 
     from mercer import datasets
-    from mercer.cli.data import Labelled, as_task
+    from mercer.cli.data import Labelled, task_of
     from mercer.distributed.targets import DISTINCT, outline_of
 
     outline = outline_of(engine)
     if not outline.n_rows:
         raise ValueError(f"{data} holds no row with a target.")
-    distinct = outline.distinct
+    distinct, counts = outline.distinct, outline.counts
     if outline.fraction is not None:
-        distinct = np.append(distinct, outline.fraction)
+        distinct, counts = np.append(distinct, outline.fraction), np.append(counts, 1)
     many = len(outline.distinct) > DISTINCT
     if many and distinct.dtype.kind == "U" and task is Task.auto:
         raise ValueError(
             f"the target holds more than {DISTINCT} different texts, such as {distinct[0]!s:.40}: "
             "neither numbers nor classes; --task classification insists."
         )
-    kind, note = as_task(np.resize(distinct, min(outline.n_rows, 4 * DISTINCT)), task)
+    kind, note = task_of(distinct, counts, task)
     if many:
         note = note.replace(f" {DISTINCT + 1} ", f" more than {DISTINCT} ")
     name = Path(data).absolute().name.partition(".")[0]

@@ -25,6 +25,7 @@ class Rows:
     groups: NDArray | None = None
     n_left_out: int = 0  # rows whose target is missing
     is_raw: bool = False  # whether there is anything but numbers without gaps
+    has_categories: bool = False  # true if the target is a column of categories
 
 
 def read_rows(file: Any, roles: Roles, raw: bool) -> Rows:
@@ -59,7 +60,17 @@ def read_rows(file: Any, roles: Roles, raw: bool) -> Rows:
         groups=None if roles.groups is None else _groups(table, roles.groups),
         n_left_out=left_out,
         is_raw=is_raw,
+        has_categories=target is not None and _has_categories(table.schema, target),
     )
+
+
+def _has_categories(schema: Any, name: str) -> bool:
+    """True for a column of categories; Parquet keeps those of numbers in pandas' metadata alone."""
+    from pyarrow.types import is_dictionary
+
+    stored = (schema.pandas_metadata or {}).get("columns", ())
+    kinds = {column.get("field_name"): column.get("pandas_type") for column in stored}
+    return is_dictionary(schema.field(name).type) or kinds.get(name) == "categorical"
 
 
 def target_name(file: Any, target: str | None) -> str | None:

@@ -23,6 +23,8 @@ from mercer.cli.options import (
     Target,
     Task,
     check_writable_folder,
+    echo,
+    live,
     narrow,
     print_json,
     say,
@@ -100,13 +102,13 @@ def compare(
     if not as_json:
         show_table(_table(result.records))
         for line in [*_remarks(result.records), *result.notes]:
-            typer.echo(line)
+            echo(line)
     plots.save_figure(plots.compare_figure(result.records), figure)
     if as_json:
         content = {"records": result.records, "notes": result.notes}
         print_json({**content, "record_file": lines, "figure": figure})
     else:
-        typer.echo(f"figure:  {figure}\nrecords: {lines} ({len(result.records)} lines added)")
+        echo(f"figure:  {figure}\nrecords: {lines} ({len(result.records)} lines added)")
 
 
 def _in_rows(rows: Labelled) -> Dataset:
@@ -186,9 +188,10 @@ def _progress() -> Iterator[Callable[[float, str], None]]:
         TimeLeft(),
         TextColumn("to go: {task.description}"),
     )
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
+    with (
+        Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar,
+        live(console),
+    ):
         task = bar.add_task("starting", total=1.0)
         last = ""
 
@@ -203,10 +206,15 @@ def _progress() -> Iterator[Callable[[float, str], None]]:
 
 
 def _table(records: Sequence[Record]) -> Table:
+    from rich.markup import escape
+
+    from mercer._words import printable
+
     data = records[0]["data"]
     regression = data["task"] == "regression"
+    name = escape(printable(data["name"]))
     table = simple_table(
-        title=f"{data['name']}: {data['n_train']} training and {data['n_test']} test rows, "
+        title=f"{name}: {data['n_train']} training and {data['n_test']} test rows, "
         f"{data['d']} inputs{_kind(data)}"
     )
     table.add_column("method", no_wrap=True)

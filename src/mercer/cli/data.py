@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
     from mercer.datasets.base import Dataset
 
-_MANY = 100  # whole numbers with more distinct values than this are taken for a quantity
+_LONG = 1000  # characters of a path that an error prints
+_ASKED = "task: {}, as asked"
+_FRACTIONS = "task: regression, the target has fractions"
 
 
 @dataclass
@@ -57,7 +59,9 @@ def labelled(
     y, form = table.y, ""
     if task is not Task.classification and np.asarray(y).dtype.kind == "U":
         y, form = numbers_in(y)
-    kind, note = as_task(y, task)
+        if task is Task.auto and y.dtype.kind == "U":
+            _refuse_dates(y, roles.target)
+    kind, note = as_task(y, task, rows.has_categories)
     data = datasets.Dataset(
         name=path.name.partition(".")[0],
         task=kind,
@@ -79,29 +83,61 @@ def labelled(
     )
 
 
-def as_task(y: NDArray, task: Task) -> tuple[str, str]:
-    """Classification or regression for a target, and the sentence that says why."""
+def as_task(y: NDArray, task: Task, has_categories: bool = False) -> tuple[str, str]:
+    """Classification or regression for a target, and the sentence that says why.
+
+    The values of a column of categories are classes whatever their type is.
+    """
     y = np.asarray(y)
-    if task is Task.regression and y.dtype.kind not in "biuf":
-        raise ValueError(f"--task regression needs numbers; the target holds {y.flat[0]!s:.40}")
-    if task is not Task.auto:
-        return str(task), f"task: {task}, as asked"
-    if y.ndim == 2:
+    if task is Task.auto and y.ndim == 2:
         return "regression", f"task: regression, the target has {y.shape[1]} columns"
-    if y.dtype.kind not in "iuf":
-        distinct = len(np.unique(y))
-        if distinct > max(_MANY, len(y) // 2):
+    if task is Task.auto and y.dtype.kind == "f" and (y != np.floor(y)).any():
+        return "regression", _FRACTIONS
+    if task is Task.regression and y.dtype.kind in "biuf":
+        return "regression", _ASKED.format(task)
+    return task_of(*np.unique(y, return_counts=True), task, has_categories)
+
+
+def task_of(
+    distinct: NDArray, counts: NDArray, task: Task, has_categories: bool = False
+) -> tuple[str, str]:
+    """As :func:`as_task`, from the sorted different values of a target and the rows of each."""
+    from mercer.estimators.targets import are_classes, are_too_many, warn_of_small_classes
+
+    is_number = distinct.dtype.kind in "iuf"
+    if task is Task.regression and not (is_number or distinct.dtype.kind == "b"):
+        raise ValueError(f"--task regression needs numbers; the target holds {distinct[0]!s:.40}")
+    if task is not Task.auto:
+        if task is Task.classification:
+            warn_of_small_classes(distinct, counts)
+        return str(task), _ASKED.format(task)
+    n, n_rows = len(distinct), int(counts.sum())
+    if not is_number or has_categories:
+        if are_too_many(counts):
+            kind = "values" if is_number else "texts"
             raise ValueError(
-                f"the target holds {distinct} different texts in {len(y)} rows, such as "
-                f"{y.flat[0]!s:.40}: neither numbers nor classes; --task classification insists."
+                f"the target holds {n} different {kind} in {n_rows} rows, such as "
+                f"{distinct[0]!s:.40}: neither numbers nor classes; --task classification insists."
             )
         return "classification", "task: classification, the target holds labels"
-    if y.dtype.kind == "f" and (y != np.floor(y)).any():
-        return "regression", "task: regression, the target has fractions"
-    distinct = len(np.unique(y))
-    if distinct > max(2, min(_MANY, len(y) // 2)):
-        return "regression", f"task: regression, the target has {distinct} distinct values"
-    return "classification", f"task: classification, the target has {distinct} distinct values"
+    if (distinct != np.floor(distinct)).any():
+        return "regression", _FRACTIONS
+    if are_classes(distinct, counts):
+        end = f"{n} distinct whole values; --task regression takes them as numbers"
+        return "classification", f"task: classification, the target has {end}"
+    end = f"{n} distinct values; --task classification takes them as classes"
+    return "regression", f"task: regression, the target has {end}"
+
+
+def _refuse_dates(y: NDArray, target: str | None) -> None:
+    """Raise if all texts of a target are dates."""
+    from mercer.datasets.tables import OF_DATES
+    from mercer.preparation.recognition import format_of, is_date
+
+    if is_date(format_of(np.unique(y).tolist())):
+        raise ValueError(
+            f"the target {target!r} holds dates, such as {y.flat[0]!s:.40}; {OF_DATES}."
+        )
 
 
 def is_file(text: str, out_of_core: bool = False) -> bool:
@@ -200,6 +236,8 @@ def floats(X: Any) -> Any:
 
 def _unknown(text: str, names: list[str]) -> Exception:
     path = Path(text)
+    if len(text) > _LONG:
+        return FileNotFoundError(f"there is no file {text[:_LONG]}…, of {len(text)} characters")
     if os.sep in text or path.suffix:
         folder = path.parent
         beside = [entry.name for entry in folder.iterdir()] if folder.is_dir() else []

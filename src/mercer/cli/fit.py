@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from mercer.cli.cluster import Mpi, Scheduler, Where, Workers, fit_folder, on_ranks
-from mercer.cli.fitting import fitted, reported, scored, scorer_name, tell, tell_rows, written
+from mercer.cli.fitting import (
+    fitted,
+    prepared,
+    reported,
+    scored,
+    scorer_name,
+    stated,
+    tell,
+    tell_rows,
+    written,
+)
 from mercer.cli.options import (
     AsTask,
     Data,
@@ -24,6 +34,7 @@ from mercer.cli.options import (
     Task,
     check_writable_folder,
     print_json,
+    say,
 )
 from mercer.cli.outputs import MODEL, PAGE, Force, Output, check_outputs
 from mercer.cli.roles import Roles, names_in
@@ -113,6 +124,29 @@ Scoring = Annotated[
         help="Score of scikit-learn's to choose by, such as roc_auc, f1_macro or r2.",
     ),
 ]
+ClassWeight = Annotated[
+    str | None,
+    typer.Option(
+        "--class-weight",
+        metavar="WEIGHTS",
+        help="balanced, a weight for each label such as no=1,yes=5, or a JSON object of them.",
+    ),
+]
+Positive = Annotated[
+    str | None,
+    typer.Option(
+        metavar="LABEL", help="Class that --scoring is of, against all others, such as yes."
+    ),
+]
+Folds = Annotated[
+    int | None,
+    typer.Option(
+        "--cv",
+        metavar="K",
+        min=2,
+        help="Score by K-fold cross-validation as well, which takes K more fits.",
+    ),
+]
 Report = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Write a page about the model, as HTML.")
 ]
@@ -137,7 +171,10 @@ def fit(
     id_: Ids = None,
     weights: Weights = None,
     groups: Groups = None,
+    class_weight: ClassWeight = None,
     scoring: Scoring = None,
+    positive: Positive = None,
+    cv: Folds = None,
     map_: MapName = None,
     n_components: Components = None,
     kernel: KernelName = None,
@@ -174,7 +211,8 @@ def fit(
     on the test part where DATA has one, else that on the training rows, and says which.
 
     With --workers, --scheduler or --mpi, DATA is a folder of Parquet files, of which many processes
-    read some rows each. After Ctrl-C the model is written as far as it is.
+    read some rows each. After Ctrl-C or SIGTERM the model is written as far as it is, if there is
+    one yet; the second ends the command at once.
     """
     options, where = locals().copy(), Where(scheduler, workers, mpi)
     where.refuse_ranks()
@@ -217,6 +255,9 @@ def fit(
             {
                 "--sparse": sparse,
                 "--groups": groups,
+                "--class-weight": class_weight,
+                "--positive": positive,
+                "--cv": cv,
                 "--report": report,
                 "--out-of-core": out_of_core,
                 "--device": device,
@@ -227,14 +268,33 @@ def fit(
         print_json(summary) if as_json else tell(summary)
         return
     from mercer.cli.data import labelled
+    from mercer.cli.scorers import (
+        check_folds,
+        class_weight_of,
+        cross_validated,
+        positive_scorer,
+    )
 
+    if cv is not None and checkpoint is not None:
+        raise ValueError("--cv must be left out beside --checkpoint, which holds one fit.")
     rows = labelled(data, roles, task, out_of_core, raw=automatic)
     tell_rows(rows)
-    model, seconds = fitted(rows, settings, sparse, automatic, verbose)
-    summary = written(rows, model, settings, roles, out)
-    summary |= {"seconds": seconds, **scored(rows.data, model, scoring)}
+    y, kind = rows.data.y, rows.data.task
+    scorer = positive_scorer(scoring, positive, y, kind)
+    judged = {"scoring": scorer, "class_weight": class_weight_of(class_weight, y, kind)}
+    settings |= {name: value for name, value in judged.items() if value is not None}
+    choice = (settings, sparse, automatic)
+    check_folds(rows, cv)
+    model, seconds, interrupted = fitted(prepared(rows, settings, automatic), *choice, verbose)
+    summary = written(rows, model, stated(settings), roles, out)
+    if interrupted:
+        say(f"wrote {out}, the model as far as the fit was when it was interrupted")
+        raise KeyboardInterrupt
+    summary |= {"seconds": seconds, **scored(rows.data, model, scorer)}
     if report is not None:
         summary["report"] = reported(rows, model, report)
+    if cv is not None:
+        summary["cv"] = cross_validated(rows, cv, seed, lambda part: fitted(part, *choice)[0])
     if as_json:
         print_json(summary)
     else:

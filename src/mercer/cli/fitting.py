@@ -9,9 +9,7 @@ from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from mercer.cli.options import say, waiting
+from mercer.cli.options import echo, say, waiting
 from mercer.cli.roles import Roles
 
 if TYPE_CHECKING:
@@ -43,11 +41,37 @@ def tell_rows(rows: Labelled) -> None:
         say(f"left out: {rows.n_left_out} rows whose target is missing")
 
 
+def prepared(rows: Labelled, settings: dict[str, Any], automatic: bool) -> Labelled:
+    """Rows with inputs as the model takes them; says what becomes of other cells than numbers."""
+    from mercer.cli.rows import as_texts, takes_text
+
+    if takes_text(settings):
+        rows.data = replace(rows.data, X=as_texts(rows.data.X))
+    elif rows.is_raw and not automatic:
+        say("texts, dates and missing cells become numbers first, as mercer.TablePreparer does it")
+    return rows
+
+
+def stated(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings as a file holds them: a scorer by its name, classes by their texts."""
+    told = dict(settings)
+    scorer, weights = told.get("scoring"), told.get("class_weight")
+    if callable(scorer):
+        told |= {"scoring": scorer.name, "positive": str(scorer.positive)}
+    if isinstance(weights, dict):
+        told["class_weight"] = {str(label): weight for label, weight in weights.items()}
+    return told
+
+
 def fitted(
     rows: Labelled, settings: dict[str, Any], sparse: bool, automatic: bool, verbose: bool = False
-) -> tuple[Any, float]:
-    """A model of some rows, and the seconds that its fit took."""
-    from mercer.cli.rows import as_texts, takes_text
+) -> tuple[Any, float, bool]:
+    """A model of some rows, the seconds that its fit took, and True if it was interrupted.
+
+    A KeyboardInterrupt is passed on if there is no model that could predict, or a checkpoint from
+    which the same command goes on.
+    """
+    from mercer.cli.rows import takes_text
 
     data = rows.data
     machine = machine_for(data.task, settings, sparse, automatic)
@@ -60,18 +84,34 @@ def fitted(
                 "takes none."
             )
     model = machine
-    if takes_text(settings):
-        data = rows.data = replace(data, X=as_texts(data.X))
-    elif rows.is_raw and not automatic:
+    if rows.is_raw and not automatic and not takes_text(settings):
         model = _of_raw(machine, data.task, settings)
         more = {f"model__{name}": values for name, values in more.items()}
-    start = time.perf_counter()
+    start, interrupted = time.perf_counter(), False
     with waiting(f"fitting {data.X.shape[0]} rows of {_width(data)} inputs", verbose):
-        model.fit(data.X, data.y, **more)
+        try:
+            model.fit(data.X, data.y, **more)
+        except KeyboardInterrupt:
+            if "checkpoint" in settings or not _can_predict(model, data.X):
+                raise
+            interrupted = True
     seconds = time.perf_counter() - start
     if "checkpoint" in settings:
         machine.solver = "block"  # where its checkpoints were is no part of the model
-    return model, seconds
+    return model, seconds, interrupted
+
+
+def _can_predict(model: Any, X: Any) -> bool:
+    """True if an interrupted fit left a model."""
+    import numpy as np
+
+    from mercer.cli.scorers import rows_of
+
+    try:
+        model.predict(rows_of(X, np.arange(1)))
+    except Exception:  # whatever an unfinished model lacks, it is none
+        return False
+    return True
 
 
 def machine_for(task: str, settings: dict[str, Any], sparse: bool, automatic: bool) -> Any:
@@ -102,7 +142,6 @@ def _of_raw(machine: Any, task: str, settings: dict[str, Any]) -> Any:
 
     from mercer import TablePreparer
 
-    say("texts, dates and missing cells become numbers first, as mercer.TablePreparer makes them")
     target = "classes" if task == "classification" else "continuous"
     preparer = TablePreparer(target=target, random_state=settings["random_state"])
     return Pipeline([("preparer", preparer), ("model", machine)])
@@ -128,6 +167,9 @@ def written(
         "groups": roles.groups,
     }
     columns = {name: value for name, value in columns.items() if value is not None}
+    scorer = getattr(model, "scoring", None)
+    if callable(scorer):
+        model.scoring = None  # model files carry no scorers
     size = persistence.save(
         model,
         out,
@@ -136,6 +178,8 @@ def written(
         feature_names=names,
         settings={**settings, **columns, "data": data.name},
     )
+    if callable(scorer):
+        model.scoring = scorer
     return {
         "model": str(out),
         "bytes": size,
@@ -146,12 +190,19 @@ def written(
         "n_left_out": rows.n_left_out,
         "d": _width(data),
         **columns,
-        **_described(model),
+        **_described(model, _n_counted(rows)),
         "settings": settings,
     }
 
 
-def _described(model: Any) -> dict[str, Any]:
+def _n_counted(rows: Labelled) -> int:
+    """Rows with a weight above 0."""
+    weights = rows.weights
+    n: int = rows.data.X.shape[0]
+    return n if weights is None else int((weights > 0).sum())
+
+
+def _described(model: Any, n_counted: int) -> dict[str, Any]:
     """Settings that were chosen, the form of the model and how its coefficients were computed.
 
     An attribute that the form of the model lacks is None: local machines are solved leaf by leaf
@@ -177,13 +228,17 @@ def _described(model: Any) -> dict[str, Any]:
         "solver": getattr(machine, "solver_", None),
         "n_iter": getattr(machine, "n_iter_", None),
         "converged": getattr(machine, "converged_", None),
-        "validation": None
-        if validated is None
-        else {"score": validated, "rows": getattr(model, "n_validation_rows_", None)},
+        "validation": None if validated is None else _validation(model, validated, n_counted),
     }
 
 
-def scored(data: Dataset, model: Any, scoring: str | None = None) -> dict[str, Any]:
+def _validation(model: Any, score: float, n_counted: int) -> dict[str, Any]:
+    """The score of the search; every row was held out once, by cross-validation, if all were."""
+    n_rows = getattr(model, "n_validation_rows_", None)
+    return {"score": score, "rows": n_rows, "cross_validated": n_rows == n_counted}
+
+
+def scored(data: Dataset, model: Any, scorer: Any = None) -> dict[str, Any]:
     """Scores on the test part, or else on the training rows, and which of them it was."""
     from sklearn.metrics import get_scorer
 
@@ -193,9 +248,11 @@ def scored(data: Dataset, model: Any, scoring: str | None = None) -> dict[str, A
     if X is None or y is None:
         X, y, part = data.X, data.y, "training rows (no test part: expect less on new rows)"
     found = scores(data.task, y, model.predict(X))
-    if scoring is not None:
-        found = {scoring: float(get_scorer(scoring)(model, X, y)), **found}
-    named = scoring or ("accuracy" if data.task == "classification" else "r2")
+    named = "accuracy" if data.task == "classification" else "r2"
+    if scorer is not None:
+        named = scorer if isinstance(scorer, str) else scorer.name
+        call = get_scorer(scorer) if isinstance(scorer, str) else scorer
+        found = {named: float(call(model, X, y)), **found}
     return {"score": found, "scored_on": part, "scored_rows": X.shape[0], "scoring": named}
 
 
@@ -219,29 +276,36 @@ def tell(summary: dict[str, Any]) -> None:
         f"{summary['seconds']:.2f} s ({_solution(summary)})"
     )
     if summary["chosen"] is not None:
-        typer.echo(_choice(summary["chosen"], summary["n_tried"]))
+        echo(_choice(summary["chosen"], summary["n_tried"]))
     if summary["chosen_partner"] is not None:
-        typer.echo("the model is the mean with local machines of a second treatment of the inputs")
+        echo("the model is the mean with local machines of a second treatment of the inputs")
     for name, path, chosen in (
         ("gamma", summary["gamma_path"], summary["gamma"]),
         ("alpha", summary["path"], summary["alpha"]),
     ):
         if path is not None:
-            typer.echo(
-                f"{name} {chosen:g}, chosen from {len(path[name])} on {summary['judged_by']}"
-            )
+            echo(f"{name} {chosen:g}, chosen from {len(path[name])} on {summary['judged_by']}")
     validation = summary["validation"]
     if validation is not None:
         number = "" if validation["rows"] is None else f"{validation['rows']} "
-        typer.echo(
-            f"{summary['scoring']} {validation['score']:.4f} on {number}rows held out in the "
-            "search (about what new rows will show)"
+        how = "held out in the search"
+        if validation.get("cross_validated"):
+            how = "by cross-validation in the search"
+        echo(
+            f"{summary['scoring']} {validation['score']:.4f} on {number}rows {how} (about what "
+            "new rows will show)"
+        )
+    if "cv" in summary:
+        found = summary["cv"]
+        echo(
+            f"{summary['scoring']} {found['mean']:.4f} ± {found['standard_error']:.4f}, mean and "
+            f"standard error of {found['folds']}-fold cross-validation"
         )
     score = ", ".join(f"{name} {value:.4f}" for name, value in summary["score"].items())
-    typer.echo(f"{score} on the {summary['scored_on']}")
-    typer.echo(f"wrote {summary['model']} ({format_bytes(summary['bytes'])})")
+    echo(f"{score} on the {summary['scored_on']}")
+    echo(f"wrote {summary['model']} ({format_bytes(summary['bytes'])})")
     if "report" in summary:
-        typer.echo(f"wrote {summary['report']}")
+        echo(f"wrote {summary['report']}")
 
 
 def _form(summary: dict[str, Any]) -> str:

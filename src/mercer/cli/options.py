@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _WIDE, _ROOMY = 160, 110
 LIMIT = "mercer.max_memory"  # where a command keeps what --max-memory says
 
+_live: list[Console] = []  # consoles that show a spinner or a bar, the innermost last
+
 Data = Annotated[
     str,
     typer.Argument(
@@ -84,7 +86,7 @@ Target = Annotated[str | None, typer.Option(help="Column to predict: a name or a
 Drop = _names("Columns to leave out, with commas between them.", "--drop")
 Features = _names("Columns to learn from; by default all that have no other use.", "--features")
 Ids = _names("Columns that name the rows: no inputs, but kept beside predictions.", "--id")
-AsTask = Annotated[Task, typer.Option(help="auto reads it off the target and says which.")]
+AsTask = Annotated[Task, typer.Option(help="auto decides by the target's values and says which.")]
 
 
 def check_writable_folder(folder: Path) -> None:
@@ -103,9 +105,30 @@ def print_json(content: Mapping[str, Any]) -> None:
     typer.echo(json.dumps(plain(content), ensure_ascii=False, allow_nan=False))
 
 
+def echo(text: str) -> None:
+    """Print a result for people on standard output, control characters escaped."""
+    from mercer._words import printable
+
+    typer.echo(printable(text))
+
+
 def say(text: str) -> None:
-    """A message for people, on standard error."""
-    _console(stderr=True).print(text, markup=False, highlight=False, soft_wrap=True)
+    """Print a message for people on standard error, control characters escaped."""
+    from mercer._words import printable
+
+    # The console of a spinner or a bar clears its line before it prints.
+    console = _live[-1] if _live else _console(stderr=True)
+    console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
+
+
+@contextmanager
+def live(console: Console) -> Iterator[None]:
+    """Print messages by way of a console that shows a spinner or a bar."""
+    _live.append(console)
+    try:
+        yield
+    finally:
+        _live.remove(console)
 
 
 def simple_table(title: str | None = None, caption: str | None = None) -> Table:
@@ -148,7 +171,7 @@ def waiting(text: str, verbose: bool = False) -> Iterator[Callable[[str], None]]
     from rich.markup import escape
 
     console = _console(stderr=True)
-    with console.status(escape(text)) as status:
+    with console.status(escape(text)) as status, live(console):
 
         def update(message: str) -> None:
             status.update(escape(message))

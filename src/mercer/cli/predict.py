@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from mercer.cli.options import Data, Ids, Json, MaxMemory, print_json, say, waiting
+from mercer.cli.options import Data, Ids, Json, MaxMemory, echo, print_json, say, waiting
 from mercer.cli.outputs import PREDICTIONS, Force, Output, check_outputs
 from mercer.cli.roles import names_in
 
@@ -85,7 +85,7 @@ def predict(
         print_json(summary)
         return
     part = "" if running.n_rows == n else f" in {running.n_rows} of {n} rows"
-    tell = say if is_stream else typer.echo
+    tell = say if is_stream else echo
     for name, value in summary.get("score", {}).items():
         tell(f"{name} {value:.4f}, by the target that {data} holds{part}")
     tell(f"wrote {'standard output' if is_stream else out} ({n} rows)")

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mercer._words import shown
+
 
 @dataclass(frozen=True)
 class Roles:
@@ -55,7 +57,13 @@ def names_in(text: str | None) -> tuple[str, ...]:
 
     if not text:
         return ()
-    [cells] = csv.reader([text], skipinitialspace=True)
+    try:
+        [cells] = csv.reader([text], skipinitialspace=True)
+    except csv.Error:
+        raise ValueError(
+            "names of columns must have commas between them, and quotes around a name that holds "
+            f"an end of line; got {shown(text)}."
+        ) from None
     return tuple(dict.fromkeys(cell.strip() for cell in cells if cell.strip()))
 
 
@@ -68,7 +76,8 @@ def require(source: str, wanted: Sequence[str], names: Sequence[str], option: st
         return
     prefix = f"{option}: " if option else ""
     if len(lacking) == 1:
-        raise ValueError(f"{prefix}{source} has no column {lacking[0]!r}{near(lacking[0], names)}")
+        name = lacking[0]
+        raise ValueError(f"{prefix}{source} has no column {shown(name)}{near(name, names)}")
     more = f" and {len(lacking) - SHOWN} more" if len(lacking) > SHOWN else ""
-    shown = ", ".join(map(repr, lacking[:SHOWN]))
-    raise ValueError(f"{prefix}{source} has no columns {shown}{more}.")
+    listed = ", ".join(map(shown, lacking[:SHOWN]))
+    raise ValueError(f"{prefix}{source} has no columns {listed}{more}.")

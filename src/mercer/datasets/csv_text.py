@@ -209,6 +209,12 @@ def _layout(source: Input, header: bool | None) -> Layout:
     if not second:
         raise DataError(f"{source} holds a header and no row")
     names = [name.strip() for name in first]
+    if len(set(names)) < len(names) and len(set(first)) == len(first):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise DataError(
+            f"{source}: column names of the header differ in blanks alone, as those of {twice!r} "
+            "do; rename one of them"
+        )
     refuse_repeated(source, names, "header")
     return Layout(delimiter, names, True, lines_of_first, _decimal(text, delimiter))
 

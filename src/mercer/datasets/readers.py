@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import struct
 import tokenize
 import zipfile
@@ -28,9 +29,13 @@ from .tables import ParquetColumns, read_csv, read_parquet
 
 _CSV_SUFFIXES = (".csv", ".tsv", ".tab")
 _LIBSVM_SUFFIXES = (".libsvm", ".svm", ".svmlight")
+_TEXT_SUFFIXES = (*_CSV_SUFFIXES, *_LIBSVM_SUFFIXES)
+_JSON_SUFFIXES = (".json", ".jsonl", ".ndjson")
 _PARQUET_SUFFIXES = (".parquet", ".pq")
 # What a damaged archive or header raises besides what its compression does.
 _UNREADABLE = (ValueError, TypeError, RuntimeError, OverflowError, SyntaxError, struct.error)
+# Start of an object, or of a list of objects or lists, behind a mark of UTF-8.
+_JSON = re.compile(rb"(\xef\xbb\xbf)?\s*(\{\s*\"|\[\s*[\[{])")
 _FORMATS = "LIBSVM text, CSV, Parquet and NPZ"
 
 
@@ -164,6 +169,7 @@ def _format(source: Input) -> str:
         return "parquet"
     if start.startswith(b"PK\x03\x04") and (suffix == ".npz" or _holds_arrays(source.path)):
         return "npz"
+    _refuse_others(source, start)
     if suffix in (".npz", *_PARQUET_SUFFIXES):
         raise DataError(f"{source} is not {suffix[1:].upper()} by its content")
     if b"\0" in start or start.startswith(b"PK\x03\x04"):
@@ -177,6 +183,39 @@ def _format(source: Input) -> str:
     raise DataError(
         f"{source}: neither LIBSVM text nor CSV; name it .csv or .svm if it is one of the two"
     )
+
+
+def _refuse_others(source: Input, start: bytes) -> None:
+    """Raise for formats that are known and not read, with what converts them."""
+    suffix, kind = source.suffix, ""
+    if start.startswith((b"ARROW1", b"FEA1")):
+        kind, reader = "a Feather file", "read_feather(path)"
+    elif suffix in (".xlsx", ".xlsm", ".xls", ".ods") or _holds_sheets(source.path, start):
+        kind, reader = "a workbook", "read_excel(path)"
+    elif suffix in _JSON_SUFFIXES or (suffix not in _TEXT_SUFFIXES and _JSON.match(start)):
+        is_lines = suffix in _JSON_SUFFIXES[1:] or (
+            suffix != ".json" and start.lstrip()[:1] == b"{"
+        )
+        kind = "JSON lines" if is_lines else "JSON"
+        reader = f"read_json(path{', lines=True' if is_lines else ''})"
+    if kind:
+        raise DataError(
+            f"{source} is {kind}, which is not read: convert it to Parquet or CSV, as "
+            f"pandas.{reader}.to_parquet(new_path) does"
+        )
+
+
+def _holds_sheets(path: Path, start: bytes) -> bool:
+    """True for an archive with the sheets of Excel, and for its older files."""
+    if start.startswith(b"\xd0\xcf\x11\xe0"):
+        return True
+    if not start.startswith(b"PK\x03\x04"):
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return "xl/workbook.xml" in archive.namelist()
+    except zipfile.BadZipFile:
+        return False
 
 
 def _holds_arrays(path: Path) -> bool:

@@ -21,6 +21,10 @@ _PANDAS_INDEX = re.compile(r"__index_level_\d+__$")
 _BUFFER = 1 << 16  # bytes of a column of a Parquet file that are read at a time
 _ROWS = 1 << 17  # of a Parquet file that are read at a time, at most
 _CELL = 64.0  # bytes that a cell takes while it is read and predicted from
+OF_DATES = (  # the remedy in errors about targets
+    "derive a column to predict from them, such as days since a first date or the weekday, and "
+    "name that as the target"
+)
 _FIRST, _LAST = np.datetime64(date.min, "us"), np.datetime64(datetime.max, "us")
 
 
@@ -314,6 +318,8 @@ def target_of(source: Input, name: str, column: Any) -> np.ndarray:
             except arrow.ArrowInvalid:
                 continue
     has_numbers = is_number(column.type)
+    if arrow.types.is_temporal(column.type):
+        raise DataError(f"{source}: the target {name!r} holds dates or times; {OF_DATES}")
     if not has_numbers and not is_text(column.type):
         raise DataError(
             f"{source}: the target {name!r} must hold numbers or strings, not {column.type}"

@@ -28,7 +28,13 @@ from mercer.estimators.inputs import float_types
 from mercer.estimators.machine import KernelMachine
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.regression import refuse_out_of_range
-from mercer.estimators.targets import classification_loss, coded, loss_for, regression_loss
+from mercer.estimators.targets import (
+    check_class_weight,
+    classification_loss,
+    coded,
+    loss_for,
+    regression_loss,
+)
 from mercer.losses import Loss
 
 __all__ = ["fit_machine"]
@@ -291,6 +297,7 @@ def _found_classes(model: Any, engine: Engine) -> tuple[NDArray, NDArray[np.floa
     if isinstance(model.class_weight, str) and model.class_weight == "balanced":
         counts = np.bincount(labels, np.concatenate([counts for _, counts in found]))
         return classes, counts.sum() / (len(classes) * counts)
+    check_class_weight(model.class_weight, classes)
     return classes, compute_sample_weight(model.class_weight, classes)
 
 

@@ -29,6 +29,8 @@ class Outline:
         Of its dtype: "f" where any shard has floats.
     distinct : ndarray of shape (m,)
         Sorted different values, the first thousand and one of them at most.
+    counts : ndarray of shape (m,)
+        Rows of every value in ``distinct``.
     fraction : float or None
         One that is no whole number.
     """
@@ -37,16 +39,22 @@ class Outline:
     n_inputs: int
     kind: str
     distinct: NDArray
+    counts: NDArray
     fraction: float | None = None
 
     def plus(self, other: Outline) -> Outline:
         """The outline of the rows of both."""
         if not self.n_rows or not other.n_rows:
             return self if self.n_rows else other
-        both = np.union1d(self.distinct, other.distinct)[: DISTINCT + 1]
+        # A value among the first of both is among the first of either, so its rows are all counted.
+        values = np.concatenate([self.distinct, other.distinct])
+        both, places = np.unique(values, return_inverse=True)
+        counts = np.bincount(places, np.concatenate([self.counts, other.counts])).astype(int)
+        both, counts = both[: DISTINCT + 1], counts[: DISTINCT + 1]
         fraction = other.fraction if self.fraction is None else self.fraction
         kind = min(self.kind, other.kind)  # "f" comes before "i" and "u"
-        return Outline(self.n_rows + other.n_rows, self.n_inputs, kind, both, fraction)
+        n_rows = self.n_rows + other.n_rows
+        return Outline(n_rows, self.n_inputs, kind, both, counts, fraction)
 
 
 def outline_of(engine: Engine) -> Outline:
@@ -62,7 +70,8 @@ def _outline(memory: Memory, number: int, shard: Shard) -> Outline:
     if y.dtype.kind == "f":
         broken = y[y != np.floor(y)]
         fraction = float(broken[0]) if len(broken) else None
-    return Outline(len(y), shard.X.shape[1], y.dtype.kind, np.unique(y)[: DISTINCT + 1], fraction)
+    distinct, counts = (part[: DISTINCT + 1] for part in np.unique(y, return_counts=True))
+    return Outline(len(y), shard.X.shape[1], y.dtype.kind, distinct, counts, fraction)
 
 
 @dataclass(frozen=True)

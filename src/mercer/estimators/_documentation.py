@@ -37,7 +37,8 @@ SHARED = entries(
     KeyboardInterrupt
         Passed on after an interruption; the last iterate is in place and can predict.
     class_weight : dict, "balanced" or None, default=None
-        Weight of every class, multiplied into the sample weights.
+        Weight of every class, multiplied into the sample weights: finite, at least 0, and positive
+        for two classes or more; 0 leaves the rows of a class out.
     classes_ : ndarray of shape (n_classes,)
         Sorted; columns of decision values and probabilities follow it.
     kernel : str, kernel or None, default=None

@@ -26,6 +26,7 @@ from mercer.estimators.preprocessing import Rows
 from mercer.estimators.probabilities import Probabilities, calibrated, check_probabilities
 from mercer.estimators.state import check_classes
 from mercer.estimators.targets import (
+    check_labels,
     class_weights,
     classification_loss,
     coded,
@@ -101,6 +102,7 @@ class Classification(ClassifierMixin, FeatureModel):
         self
         """
         self._begin_fit()
+        check_labels(type(self).__name__, y)
         X, y = self._checked_pair(X, y)
         check_classification_targets(y)
         weights = class_weights(self.class_weight, sample_weight, X, y)

@@ -21,7 +21,7 @@ from mercer.estimators.inputs import check_weights
 from mercer.estimators.precision import warn_of_rough_features
 from mercer.estimators.preprocessing import Preprocessing, Rows
 from mercer.estimators.regression import Regression
-from mercer.estimators.targets import classification_loss, regression_loss
+from mercer.estimators.targets import check_labels, classification_loss, regression_loss
 from mercer.losses import Loss
 from mercer.maps import FeatureMap
 from mercer.maps.members import Endless
@@ -361,6 +361,7 @@ class DoublySGDClassifier(Classification, StreamingMachine):
                 f"{self.class_weight!r}: weigh the rows by sample_weight."
             )
         self._check_flags()
+        check_labels(type(self).__name__, y)
         X, y = self._checked_pair(X, y, reset=first)
         check_classification_targets(y)
         weights = check_weights(sample_weight, X)

@@ -19,6 +19,7 @@ from mercer._validation import is_name, positive_integer
 from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.device import device_of
+from mercer.estimators.held_out import solve_without_first
 from mercer.estimators.precision import Outcome, Precise, at
 from mercer.estimators.preprocessing import Rows
 from mercer.estimators.selection import (
@@ -93,7 +94,9 @@ class KernelMachine(FeatureModel):
             if self.alphas is not None:
                 return self._followed(problem, rows, thetas, listener)
             solver = self._solver(problem, rows)
-            return solver, [solver.solve(problem, start, listener)]
+            mean = self._target_mean_
+            solver, result = solve_without_first(problem, solver, start, listener, mean)
+            return solver, [result]
 
         if self.alphas is None:
             if not continues:

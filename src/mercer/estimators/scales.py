@@ -19,9 +19,10 @@ from mercer._random import RandomStateLike, Slot, key_from, shuffled
 from mercer._rows import PreparedRows
 from mercer._sparse import sound
 from mercer._state import Checked, State
-from mercer._validation import flag, is_plain, name_from, positive_integer, real_number
+from mercer._validation import flag, is_name, is_plain, name_from, positive_integer, real_number
 from mercer._weights import check_weights, weighted_mean
 from mercer.estimators.gradients import KernelFit
+from mercer.estimators.lasso_scales import lasso_scales
 from mercer.estimators.targets import signs
 from mercer.kernels import Gaussian
 from mercer.kernels.distances import fill
@@ -40,6 +41,8 @@ _ROWS = 1000  # rows that gradients are averaged over
 # of 4500 rows stayed within a hundredth.
 _MACHINE_ROWS, _MACHINE_GRADIENTS = 2000, 200  # it is fitted to, and gradients are averaged over
 _EUCLIDEAN = "exponential"  # kernel of the machines that begin with equal scales
+_LASSO = "linear"  # kernel of the machine with an l1 penalty
+_MOST_DENSE = 2000  # inputs up to which rows are dense where others were left out
 _PAIRED, _OTHERS = 400, 6  # rows of the median distance, each to one fewer than _OTHERS others
 
 
@@ -70,7 +73,9 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     place with ``full=True``: then inputs are also turned. With the kernel "laplacian" or "gaussian"
     scales are learned from the cosines first and then, twice, from the exact kernel machine in the
     scales so far; with "exponential", whose distance is Euclidean, from machines alone, three times
-    from equal scales on. The latter tell codes and truth values that matter from others best.
+    from equal scales on. The latter tell codes and truth values that matter from others best. With
+    "linear" scales are the sizes of the coefficients of a lasso, whose strength is chosen on
+    held-out rows: of thousands of inputs, those without a coefficient are left out.
     Finally all are multiplied by one number that brings the median distance between rows to 1, so
     that gamma of a kernel is in units of it.
 
@@ -82,8 +87,9 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         How often scales are learned anew from cosines, >= 1.
     full : bool, default=False
         Whether M itself is learned instead of its diagonal.
-    kernel : {"laplacian", "gaussian", "exponential"} or None, default=None
-        Kernel of the exact machine, of at most 2000 of the rows, that scales are learned from last.
+    kernel : {"laplacian", "gaussian", "exponential", "linear"} or None, default=None
+        Kernel of the exact machine, of at most 2000 of the rows, that scales are learned from last;
+        "linear" for a lasso, which ``full`` does not go with.
     metric : {"cityblock", "euclidean", "sqeuclidean"}, default="cityblock"
         Distance whose median becomes 1.
     n_components : int, default=300
@@ -99,7 +105,7 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     scales_ : ndarray of shape (d,)
         Of every input, the largest being 1: the lengths of the columns of ``matrix_``.
     matrix_ : ndarray of shape (d,) or (d, d)
-        What rows are multiplied by.
+        What rows are multiplied by; inputs of scale 0 are left out.
     n_features_in_ : int
 
     Raises
@@ -110,7 +116,8 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
     References
     ----------
     Radhakrishnan, Beaglehole, Pandit and Belkin, Mechanism for feature learning in neural networks
-    and backpropagation-free machine learning models, Science 2024.
+    and backpropagation-free machine learning models, Science 2024. Tibshirani, Regression shrinkage
+    and selection via the lasso, JRSS B 1996.
 
     Examples
     --------
@@ -187,7 +194,8 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
 
         Returns
         -------
-        array or CSR of shape (n, d), in the dtype of X
+        array or CSR of shape (n, d'), in the dtype of X
+            Columns of the inputs whose scale is not 0.
 
         Raises
         ------
@@ -208,6 +216,22 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             raise ValueError(f"X must have scaled inputs within the range of {X.dtype}.")
         return rows
 
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray:
+        """Names of the columns of ``transform``: inputs whose scale is not 0.
+
+        Parameters
+        ----------
+        input_features : array of str of shape (d,) or None, default=None
+            Names of the inputs; by default those of the fit.
+
+        Returns
+        -------
+        ndarray of str of shape (d',)
+        """
+        self._check_fitted()
+        names: NDArray = super().get_feature_names_out(input_features)
+        return names[self.scales_ != 0]
+
     def _check_state(self) -> None:
         state, d = State(self), State(self).integer("n_features_in_", 1)
         is_flat = np.ndim(state.value("matrix_")) == 1
@@ -220,7 +244,9 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
             positive_integer(getattr(self, name), name)
         flag(self.full, "full")
         if self.kernel is not None:
-            name_from(self.kernel, tuple(_COURSES), "kernel")
+            name_from(self.kernel, (*_COURSES, _LASSO), "kernel")
+            if self.full and is_name(self.kernel, _LASSO):
+                raise ValueError("full must be False with kernel='linear'; got True.")
         name_from(self.metric, _METRICS, "metric")
         name_from(self.target, ("auto", "continuous", "classes"), "target")
 
@@ -237,10 +263,12 @@ class GradientScaler(Checked, OneToOneFeatureMixin, TransformerMixin, BaseEstima
         sample = sample / X.dtype.type(unit)
         if self.power == 0 or len(rows) <= 3:
             return sample, unit, np.ones(X.shape[1])
-        dense = sample.toarray() if sparse.issparse(sample) else sample
         if weights is not None:
             weights = weights[rows] / weights[rows].mean()
         target = _as_columns(np.asarray(y)[rows], self.target, weights)
+        if self.kernel == _LASSO:
+            return sample, unit, lasso_scales(sample, target, weights) ** float(self.power)
+        dense = sample.toarray() if sparse.issparse(sample) else sample
         roots = None if weights is None else np.sqrt(weights, dtype=np.float32)[:, None]
         with blas_threads(1):  # threads would wait for each other
             rows, target = dense.astype(np.float32), target.astype(np.float32)
@@ -465,8 +493,15 @@ def _root(products: NDArray, power: float) -> NDArray:
 
 
 def scaled(X: Any, matrix: NDArray) -> Any:
-    """X with its columns scaled, or turned by a square matrix, in the dtype of X."""
+    """X with its columns scaled, or turned by a square matrix, in the dtype of X.
+
+    Columns of scale 0 are left out.
+    """
     if matrix.ndim == 1:
+        if not matrix.all():
+            kept = np.flatnonzero(matrix)
+            X, matrix = X[:, kept], matrix[kept]
+            X = X.toarray() if sparse.issparse(X) and len(kept) <= _MOST_DENSE else X
         if sparse.issparse(X):
             return sparse.csr_array(X.multiply(matrix[None, :].astype(X.dtype)))
         return X * matrix.astype(X.dtype)

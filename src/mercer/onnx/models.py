@@ -102,6 +102,8 @@ def transformed_width(transformer: Any) -> int:
         return transformer.n_features_out_
     if isinstance(transformer, Pipeline):
         return transformed_width(_steps(transformer)[-1])
+    if isinstance(transformer, GradientScaler):
+        return int(np.count_nonzero(transformer.scales_))
     return int(transformer.n_features_in_)
 
 
@@ -124,6 +126,9 @@ def _transformed(graph: Graph, step: Any, inputs: Inputs) -> Value:
         return _scaled(graph, step, x)
     step._check_fitted()
     matrix = step.matrix_.astype(x.dtype)
+    if not step.scales_.all():
+        kept = np.flatnonzero(step.scales_)
+        x, matrix = graph.op("Gather", x, kept, axis=1), matrix[kept]
     return graph.op("Mul" if matrix.ndim == 1 else "MatMul", x, matrix)
 
 

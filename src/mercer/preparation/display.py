@@ -6,9 +6,12 @@ from collections.abc import Callable
 from html import escape
 from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["TellsColumns", "left_out"]
+from mercer.preparation.columns import Columns
+
+__all__ = ["TellsColumns", "left_out", "reasons"]
 
 _TOLD = 5  # columns left out that a warning names
 
@@ -62,3 +65,45 @@ def left_out(names: list[str], reasons: list[str]) -> str:
     told = [f"{name!r} {why}" for name, why in zip(names, reasons, strict=True) if why]
     more = f" and {len(told) - _TOLD} more" if len(told) > _TOLD else ""
     return f"columns are left out: {'; '.join(told[:_TOLD])}{more}." if told else ""
+
+
+def reasons(out: NDArray, columns: Columns, origins: NDArray, kept: NDArray) -> list[str]:
+    """Why each input column is left out, "" for those that are not.
+
+    Parameters
+    ----------
+    out : ndarray of shape (n, m)
+        Numbers made of them.
+    columns : Columns
+        Their cells.
+    origins : ndarray of shape (m,)
+        The input column of every column of ``out``.
+    kept : ndarray of bool of shape (m,)
+        Whether a column of ``out`` is kept.
+    """
+    varies = out.min(axis=0) < out.max(axis=0)
+    told = []
+    for place, _ in enumerate(columns.names):
+        own = origins == place
+        if kept[own].any():
+            told.append("")
+        elif varies[own].any():
+            first = np.flatnonzero(own & varies)[0]
+            same = (k for k in np.flatnonzero(kept) if np.array_equal(out[:, k], out[:, first]))
+            twin = next(same, None)
+            other = "another column" if twin is None else repr(str(columns.names[origins[twin]]))
+            told.append(f"repeats {other}")
+        elif place in columns.labels and len(np.unique(columns.labels[place].codes)) > 1:
+            told.append("tells every row apart and says nothing of the target")
+        else:
+            told.append("is empty" if _is_empty(columns, place) else "has one value")
+    return told
+
+
+def _is_empty(columns: Columns, place: int) -> bool:
+    """True if a column has no cell that holds something."""
+    if place in columns.labels:
+        return bool((columns.labels[place].codes < 0).all())
+    if place in columns.dates:
+        return bool(np.isnat(columns.dates[place]).all())
+    return bool(np.isnan(columns.numbers[:, columns.places == place]).all())

@@ -20,7 +20,7 @@ from mercer._validation import flag, integer, name_from
 from mercer._weights import check_weights, group_codes
 from mercer.preparation.calendar import PARTS, cycles, days
 from mercer.preparation.columns import Columns, Reading, checked_table, read
-from mercer.preparation.display import TellsColumns, left_out
+from mercer.preparation.display import TellsColumns, left_out, reasons
 from mercer.preparation.far import fitted_to_far
 from mercer.preparation.frames import rows_of
 from mercer.preparation.label_parts import fitted_part
@@ -333,7 +333,7 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
         self._key = key_from(self.random_state)
         out = np.column_stack(self._fit_pieces(columns, y, weights, groups))
         self._kept_ = worth_keeping(out)
-        self._left_out_ = self._reasons(out, columns)
+        self._left_out_ = reasons(out, columns, self._all_origins(), self._kept_)
         return self._finished(out, columns)
 
     def _fit_to_sample(
@@ -366,23 +366,6 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
             pieces.append(piece)
         pieces.extend(cycles(columns.dates[place]) for place in self._places("date"))
         return pieces
-
-    def _reasons(self, out: NDArray, columns: Columns) -> list[str]:
-        """Why nothing is made of a column, "" for those of which something is."""
-        origins = self._all_origins()
-        varies = out.min(axis=0) < out.max(axis=0)
-        reasons = []
-        for place in range(len(self.kinds_)):
-            own = origins == place
-            if self._kept_[own].any():
-                reasons.append("")
-            elif varies[own].any():
-                reasons.append("repeats another column")
-            elif place in columns.labels and len(np.unique(columns.labels[place].codes)) > 1:
-                reasons.append("tells every row apart and says nothing of the target")
-            else:
-                reasons.append("has one value")
-        return reasons
 
     def _warn_of_left_out(self) -> None:
         """Say once which columns with names nothing is made of."""

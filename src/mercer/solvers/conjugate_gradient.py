@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mercer._random import RandomStateLike, key_from
 from mercer._validation import is_name, name_from, positive_integer
+from mercer.designs import FixedPointKernel
 from mercer.equations import RowSpace, equations, spans_all_rows
 from mercer.problem import Problem
 from mercer.problem.rows import add_scaled
@@ -179,8 +180,7 @@ class ConjugateGradient(Solver):
         if problem.penalty.quadratic or not alphas:
             return ()
         with clock.phase("hold"):
-            rough = is_rough_enough(problem, self.tol, min(alphas), _ROUNDS)
-            machine = with_cached_kernel(problem, self.hold, rough)
+            machine = self.with_cached_kernel(problem, min(alphas))
         with clock.phase("precondition"):
             inverse = self.preconditioner
             if callable(inverse):
@@ -189,6 +189,23 @@ class ConjugateGradient(Solver):
                 rank, key = self.rank, key_from(self.random_state)
                 inverse = of_machine(machine, inverse, rank, key, alphas)
         return machine, inverse
+
+    def with_cached_kernel(self, problem: Problem, least_alpha: float | None = None) -> Problem:
+        """The problem of a kernel machine with its kernel in memory, as ``hold`` says.
+
+        Several solutions share the kernel if each is of a problem with this design.
+        ``least_alpha`` is the least strength; by default that of the penalty.
+        """
+        alpha = problem.penalty.alpha if least_alpha is None else least_alpha
+        return with_cached_kernel(
+            problem, self.hold, is_rough_enough(problem, self.tol, alpha, _ROUNDS)
+        )
+
+    def serves(self, cached: Problem) -> bool:
+        """True if the cached kernel of a problem has the digits that ``tol`` asks for."""
+        if not isinstance(cached.design, FixedPointKernel):
+            return True
+        return is_rough_enough(cached, self.tol, cached.penalty.alpha, _ROUNDS)
 
     def _path(
         self, problem: Problem, alphas: list[float], start: ArrayLike | None, callback: Callback

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer._device_array import on_host
-from mercer.designs import FixedPointKernel, KernelColumns
+from mercer.designs import FixedPointKernel, KernelColumns, KernelMatrix
 from mercer.equations import Equations, KernelEquations, RowSpace
 from mercer.problem import Point, Problem
 from mercer.problem.rows import add_scaled
@@ -317,6 +317,8 @@ def with_cached_kernel(problem: Problem, hold: bool | str, rough: bool = False) 
     """
     design, penalty = problem.design, problem.penalty
     if not hold or not isinstance(design, KernelColumns):
+        return problem
+    if isinstance(design, (FixedPointKernel, KernelMatrix)):  # cached already
         return problem
     cached = copy.copy(problem)
     matrix: Any = penalty.matrix  # type: ignore[attr-defined]
