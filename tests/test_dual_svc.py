@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from mercer import DualKernelSVC, persistence
 from mercer.estimators import dual
 from mercer.kernels import Gaussian, Laplacian
-from mercer.solvers.dual import working_sets
+from mercer.solvers.dual import base, working_sets
 from test_estimators import blobs
 
 EXACT = {"tol": 1e-7, "n_jobs": 1}
@@ -227,3 +227,18 @@ def test_one_class_is_refused():
 
 def test_examples_run(check_examples):
     check_examples(dual)
+
+
+def test_solutions_do_not_depend_on_the_speed_of_the_machine(monkeypatch):
+    """Looks at the objective, which the clock decides on, change no bit of the model."""
+    rng = np.random.default_rng(3000)
+    X = rng.normal(size=(3000, 3)).astype(np.float32)
+    y = np.digitize(X[:, 0] * X[:, 1] + 0.2 * rng.normal(size=3000), [-0.4, 0.4])
+    models = []
+    for first, seconds in ((256, -1.0), (256, np.inf), (10**6, np.inf)):
+        monkeypatch.setattr(base, "_CHUNK", first)
+        monkeypatch.setattr(base, "_SECONDS", seconds)
+        models.append(DualKernelSVC(n_jobs=1).fit(X, y))
+    for other in models[1:]:
+        assert other.n_iter_ == models[0].n_iter_
+        np.testing.assert_array_equal(other.dual_coef_, models[0].dual_coef_)

@@ -6,7 +6,11 @@ import os
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+from mercer import KernelRegressor, _array
+from mercer.maps import Fastfood, RandomFourier
 
 resource = pytest.importorskip("resource", reason="there are no limits of processes here")
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the size of a process")
@@ -127,3 +131,30 @@ def test_threads_that_cannot_start_are_done_without_or_refused():
     assert lines[-1:] == ["all tried"], (child.returncode, lines[-1:], child.stderr[-500:])
     wrong = [line for line in lines[:-1] if line.split(": ")[1] not in ("refused", "fitted")]
     assert wrong == []
+
+
+@pytest.mark.parametrize("columns", [2**31, 2**60])
+def test_frequencies_that_would_not_fit_are_refused_before_they_are_drawn(columns):
+    with pytest.raises(MemoryError, match=r"drawing .* n_components=\d+ would fit\.$"):
+        Fastfood(n_components=columns).fit(np.eye(3))
+
+
+def test_a_direct_solver_is_refused_before_the_features_are_made(monkeypatch):
+    monkeypatch.setattr(_array, "available_memory", lambda: 10**9)
+    monkeypatch.setattr(RandomFourier, "_transform", lambda *_: pytest.fail("made features"))
+    monkeypatch.setattr(RandomFourier, "_block", lambda *_: pytest.fail("made features"))
+    X = np.random.default_rng(0).normal(size=(9000, 2))
+    model = KernelRegressor("fourier", n_components=10_000, solver="cholesky")
+    with pytest.raises(MemoryError, match="the matrix of 9000 equations and its factor needs"):
+        model.fit(X, X[:, 0])
+
+
+def test_a_limit_of_address_space_bounds_the_memory_that_is_available():
+    code = """
+import resource
+from mercer._array import available_memory
+hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+resource.setrlimit(resource.RLIMIT_AS, (2**30, hard))
+print(available_memory() < 2**30)
+"""
+    assert run(code).stdout == "True\n"

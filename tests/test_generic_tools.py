@@ -22,6 +22,7 @@ from sklearn.model_selection import (
 )
 from sklearn.pipeline import make_pipeline
 
+import mercer
 from mercer import (
     AutoKernelClassifier,
     AutoKernelRegressor,
@@ -221,3 +222,10 @@ def test_a_model_without_a_calibration_has_no_probabilities(kind):
         _ = model.predict_proba
     assert hasattr(clone(model), "predict_proba")
     assert kind.predict_proba.__doc__.startswith("Probabilities of the classes")
+
+
+@pytest.mark.parametrize("name", ["KernelRegressor", "DualKernelSVC", "LocalKernelClassifier"])
+def test_fit_refuses_a_random_state_that_it_does_not_use(name):
+    model = getattr(mercer, name)(random_state="a")
+    with pytest.raises(TypeError, match="random_state must be an integer"):
+        model.fit(np.eye(4), [0, 1, 0, 1])

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import mercer
@@ -441,3 +442,19 @@ def test_other_things_than_numbers_strings_and_dates_get_a_sentence():
         TablePreparer().fit(pd.DataFrame({"a": [[1], [2]]}))
     with pytest.raises(TypeError, match="column 'a' holds"):
         TablePreparer().fit(pl.DataFrame({"a": [[1], [2]]}))
+
+
+@pytest.mark.parametrize("fitted_before", [False, True])
+def test_a_preparer_is_unfitted_after_an_interrupted_fit(fitted_before, monkeypatch):
+    preparer, X = TablePreparer(), np.random.default_rng(0).normal(size=(30, 2))
+    if fitted_before:
+        preparer.fit(X)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(numeric.Numbers, "fit_transform", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        preparer.fit(X)
+    with pytest.raises(NotFittedError):
+        preparer.transform(X)

@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import ElasticNet as OtherElasticNet
 from sklearn.linear_model import Lasso
 from sklearn.model_selection import GridSearchCV
@@ -374,3 +375,13 @@ def test_model_without_features_and_intercept_predicts_zero(n_outputs, rng):
     model = SparseKernelRegressor(alpha=1e6, fit_intercept=False, max_rounds=2, random_state=0)
     assert model.fit(X, y).n_features_active_ == 0
     np.testing.assert_array_equal(model.predict(X), np.zeros_like(y))
+
+
+def test_class_weights_seven_orders_apart_do_not_slow_the_solver():
+    X, y = np.random.default_rng(0).normal(size=(50, 2)) * 20, np.arange(50) % 2
+    weights = {0: 1000, 1: 1e-4}
+    model = SparseKernelClassifier(class_weight=weights, max_rounds=1, max_iter=60, random_state=0)
+    with pytest.warns(ConvergenceWarning, match="stopped the last round"):
+        model.fit(X, y)
+    assert model.n_iter_ < 60
+    assert np.mean(model.predict(X) == 0) > 0.87

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from mercer._config import memory_left, memory_limit
-from mercer._machine import cores, free_memory, group_memory
+from mercer._machine import address_room, cores, free_memory, group_memory
 from mercer._words import shown
 
 # Rows of numbers, or texts as an array of objects; and what selects rows.
@@ -62,9 +62,10 @@ def row_chunks(n_rows: int, bytes_per_row: float, budget: int | None = None) -> 
 def available_memory() -> int | None:
     """Bytes that can be taken without swapping, or None where the system does not tell.
 
-    The least of what the machine, the control group of this process and ``max_memory`` leave.
+    The least of what the machine, the control group of this process, the limit of its address
+    space and ``max_memory`` leave.
     """
-    rooms = [free_memory(), group_memory(), memory_left()]
+    rooms = [free_memory(), group_memory(), address_room(), memory_left()]
     return min((room for room in rooms if room is not None), default=None)
 
 

@@ -89,6 +89,21 @@ def free_memory() -> int | None:
         return None
 
 
+def address_room() -> int | None:
+    """Bytes that the limit of address space, ``ulimit -v``, leaves; None without such a limit."""
+    try:
+        import resource
+
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit == resource.RLIM_INFINITY:
+            return None
+        with open(os.path.join(_ROOT, "proc/self/statm"), "rb", buffering=0) as table:
+            pages = int(table.read().split()[0])
+        return max(0, limit - pages * os.sysconf("SC_PAGE_SIZE"))
+    except (ImportError, AttributeError, ValueError, IndexError, OSError):
+        return None
+
+
 def held_memory() -> int:
     """Bytes of memory of its own that this process holds; 0 where nobody tells."""
     from mercer._pages import idle_bytes  # with NumPy, which the help of the commands spares

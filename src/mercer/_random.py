@@ -75,6 +75,12 @@ def key_from(random_state: RandomStateLike) -> int:
     )
 
 
+def check_random_state(random_state: RandomStateLike) -> None:
+    """Raise the errors of ``key_from`` without a draw."""
+    if not isinstance(random_state, (np.random.Generator, np.random.RandomState)):
+        key_from(random_state)
+
+
 @dataclass(frozen=True, eq=False)
 class Streams:
     """Independent streams of random numbers under one key, such as one for each column of a map.

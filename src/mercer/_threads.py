@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from typing import TypeVar
 
@@ -35,11 +35,21 @@ def side_by_side(
         return
     pool = ThreadPoolExecutor(threads - 1)
     try:
-        calls = deque((pool.submit(copy_context().run, call, work), work) for work in works)
+        calls = deque((_submitted(pool, call, work), work) for work in works)
         while calls:
             # What no thread has begun is done here: memory may keep them all from beginning.
             future, work = calls.popleft()
-            yield call(work) if future.cancel() else future.result()
+            yield call(work) if future is None or future.cancel() else future.result()
             del future, work  # nobody else holds the result, which may be large
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def _submitted(
+    pool: ThreadPoolExecutor, call: Callable[[Work], Result], work: Work
+) -> Future[Result] | None:
+    """The call on a thread of the pool; None if the system has no thread, or no memory for one."""
+    try:
+        return pool.submit(copy_context().run, call, work)
+    except RuntimeError:  # the pool still has the call, but nobody waits for its result
+        return None

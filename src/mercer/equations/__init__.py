@@ -25,6 +25,7 @@ __all__ = [
     "NormalMatrix",
     "RowMatrix",
     "RowSpace",
+    "check_matrix",
     "equations",
     "matrix_of",
     "point_of_rows",
@@ -76,6 +77,11 @@ def equations(problem: Problem, alphas: ArrayLike | None = None) -> Equations:
     return form(problem, values)
 
 
+def check_matrix(problem: Problem, form: str = "auto") -> None:
+    """Raise the errors of ``matrix_of`` without a product with the design."""
+    _kind(problem, form).check(problem)
+
+
 def matrix_of(problem: Problem, form: str = "auto") -> NormalMatrix | RowMatrix:
     """The whole matrix of the equations, which a direct solver factorises.
 
@@ -83,6 +89,11 @@ def matrix_of(problem: Problem, form: str = "auto") -> NormalMatrix | RowMatrix:
     "auto" is the smaller one. A kernel machine has one, and another ``form`` is a ValueError. A
     matrix that does not fit is a MemoryError.
     """
+    return _kind(problem, form)(problem)
+
+
+def _kind(problem: Problem, form: str) -> type[NormalMatrix] | type[RowMatrix]:
+    """The matrix that ``form`` stands for."""
     if problem.penalty.quadratic:
         n, n_columns = problem.design.shape
         by_rows = form == "dual" or (form == "auto" and n < n_columns)
@@ -93,4 +104,4 @@ def matrix_of(problem: Problem, form: str = "auto") -> NormalMatrix | RowMatrix:
                 "form must be 'auto' or 'dual' for a kernel machine of all rows, 'auto' or "
                 f"'primal' for one of landmarks; got {form!r}."
             )
-    return RowMatrix(problem) if by_rows else NormalMatrix(problem)
+    return RowMatrix if by_rows else NormalMatrix

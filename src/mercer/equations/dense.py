@@ -39,15 +39,7 @@ class NormalMatrix:
         n_columns = problem.design.shape[1]
         self.side = n_columns + problem.fit_intercept
         penalty = problem.penalty
-        copies = 3 + isinstance(penalty, RKHSNorm)
-        check_memory(
-            8.0 * copies * self.side**2,
-            f"the normal matrix of {n_columns} columns and its factor",
-            lambda room: (
-                "use solver='block' or solver='cg', or at most "
-                f"{int((room / (8.0 * copies)) ** 0.5)} columns"
-            ),
-        )
+        self.check(problem)
         self._triangle: NDArray[np.float64] | None = None
         self._penalty: NDArray[np.float64] | None = None
         if isinstance(penalty, RKHSNorm):
@@ -57,6 +49,20 @@ class NormalMatrix:
                 self._penalty = entries_of(penalty.matrix)
                 self._penalty[np.diag_indices(n_columns)] += penalty.jitter
         self._gram = self._gram_of_columns()
+
+    @staticmethod
+    def check(problem: Problem) -> None:
+        """Raise MemoryError, before any product, if the matrix of the problem would not fit."""
+        n_columns = problem.design.shape[1]
+        copies = 3 + isinstance(problem.penalty, RKHSNorm)
+        check_memory(
+            8.0 * copies * (n_columns + problem.fit_intercept) ** 2,
+            f"the normal matrix of {n_columns} columns and its factor",
+            lambda room: (
+                "use solver='block' or solver='cg', or at most "
+                f"{int((room / (8.0 * copies)) ** 0.5)} columns"
+            ),
+        )
 
     @property
     def whitened(self) -> bool:
@@ -159,13 +165,7 @@ class RowMatrix:
     def __init__(self, problem: Problem):
         self.problem = problem
         n = problem.n_rows
-        check_memory(
-            16.0 * n * n,
-            f"the kernel matrix of {n} rows and its factor",
-            lambda room: (
-                f"use solver='block' or solver='cg', or at most {int((room / 16.0) ** 0.5)} rows"
-            ),
-        )
+        self.check(problem)
         ridge = problem.penalty.quadratic
         kernel = kernel_matrix(problem.design) if ridge else entries_of(problem.design)
         weights = np.ones(n) if problem.weights is None else problem.weights
@@ -185,6 +185,18 @@ class RowMatrix:
         kernel *= self._root[:, None]
         self._kernel = kernel
         self.rhs = as_rows(self._root, target) * target
+
+    @staticmethod
+    def check(problem: Problem) -> None:
+        """Raise MemoryError, before any product, if the matrix of the problem would not fit."""
+        n = problem.n_rows
+        check_memory(
+            16.0 * n * n,
+            f"the kernel matrix of {n} rows and its factor",
+            lambda room: (
+                f"use solver='block' or solver='cg', or at most {int((room / 16.0) ** 0.5)} rows"
+            ),
+        )
 
     def matrix(self, alpha: float, last: bool = False) -> NDArray[np.float64]:
         """B + n alpha I, the caller's to overwrite; ``last`` if no other strength will follow."""

@@ -17,6 +17,7 @@ from mercer import maps
 from mercer._callbacks import CallbackSupportMixin
 from mercer._device_array import DeviceArray
 from mercer._progress import Iterations, is_heard
+from mercer._random import check_random_state
 from mercer._rows import Data, PreparedRows
 from mercer._sparse import sound
 from mercer._state import Checked, State
@@ -141,6 +142,8 @@ class FeatureModel(Checked, CallbackSupportMixin, BaseEstimator):
             self._forget()
 
     def _check_flags(self) -> None:
+        """Refuse flags that are no bool, and a random state, whether the fit draws by it or not."""
+        check_random_state(getattr(self, "random_state", None))
         for name in _FLAGS & self.get_params(deep=False).keys():
             flag(getattr(self, name), name)
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import validate_data
 from mercer import kernels
 from mercer._array import Matrix, row_chunks
 from mercer._progress import Iterations, is_heard
-from mercer._random import RandomStateLike
+from mercer._random import RandomStateLike, check_random_state
 from mercer._sparse import sound
 from mercer._state import Checked, State
 from mercer._validation import flag, is_name, is_plain, name_from, positive_number
@@ -322,6 +322,7 @@ class DualKernelSVC(Checked, ClassifierMixin, BaseEstimator):
 
     def _checked_pair(self, X: Any, y: Any) -> tuple[Matrix, NDArray]:
         flag(self.scale, "scale")
+        check_random_state(self.random_state)
         X = sound(X)
         if self._is_precomputed():
             if not (isinstance(self.gamma, str) and self.gamma == "scale"):

@@ -15,7 +15,7 @@ from mercer import maps, penalties, solvers
 from mercer._array import available_memory, check_memory
 from mercer._random import RandomStateLike
 from mercer._state import State
-from mercer._validation import is_name
+from mercer._validation import is_name, positive_integer
 from mercer.designs import Design, Local
 from mercer.estimators.base import FeatureModel, Listener, described, raise_if_interrupted
 from mercer.estimators.device import device_of
@@ -32,6 +32,7 @@ from mercer.estimators.selection import (
 )
 from mercer.estimators.state import check_path
 from mercer.losses import Loss
+from mercer.maps.members import Endless
 from mercer.penalties import Penalty
 from mercer.problem import Problem
 from mercer.solvers.forms import best_form
@@ -134,12 +135,26 @@ class KernelMachine(FeatureModel):
         rows = rows.scaled(self.scaler_)
         if self.gamma_path is None:
             map_ = rows.with_resolved_gamma(map_)
+        self._check_direct(map_, len(rows))
         thetas = None
         if self.gamma_path is not None or self.alphas is not None:
             map_, thetas = self._choose(map_, rows, loss)
         design = rows.fit_design(map_)
         self.feature_map_, self._settings_, self._width_ = map_, settings, width
         return design, False, thetas
+
+    def _check_direct(self, map_: maps.FeatureMap, n_rows: int) -> None:
+        """Refuse a factor that would not fit before the features are made."""
+        direct = is_name(self.solver, "cholesky") or isinstance(self.solver, solvers.Cholesky)
+        if not direct or not isinstance(map_, Endless):
+            return
+        n_columns = positive_integer(map_.n_components, "n_components")
+        side, copies = min((n_columns, 3), (n_rows, 2))  # matrices of columns, or of rows
+        check_memory(
+            8.0 * copies * side**2,
+            f"the matrix of {side} equations and its factor",
+            "use solver='block' or solver='cg', or fewer n_components",
+        )
 
     def _map_for(self, rows: Rows, loss: Loss) -> maps.FeatureMap:
         """The unfitted map of the settings; "auto" follows from rows, loss and settings."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mercer import _core
-from mercer._array import Matrix, check_memory, n_threads, row_chunks
+from mercer._array import Matrix, check_memory, check_setting, n_threads, row_chunks
 from mercer._random import Slot, Streams
 from mercer._rows import is_sparse
 from mercer._validation import check_reach
@@ -18,6 +18,8 @@ from mercer.maps.cosines import CosineMap
 from mercer.maps.frequencies import next_power_of_two, signs
 
 __all__ = ["Fastfood"]
+
+_DRAWN_BYTES = 96.0  # of a frequency while it is drawn: six arrays of float64, and their operands
 
 
 @dataclass
@@ -104,7 +106,15 @@ class Fastfood(CosineMap):
         return next_power_of_two(self.n_features_in_)
 
     def _all_drawn(self) -> _Blocks:
-        return self._drawn(np.arange(-(-self._n_streams // self._block_size)))
+        size, per_stream = self._block_size, self._per_stream
+        check_setting(
+            "n_components",
+            self.n_features_out_,
+            lambda columns: _DRAWN_BYTES * size * -(-columns // (per_stream * size)),
+            f"drawing {self._n_streams} frequencies in blocks of {size}",
+            "use RandomFourier",
+        )
+        return self._drawn(np.arange(-(-self._n_streams // size)))
 
     def _drawn(self, blocks: NDArray[np.int64]) -> _Blocks:
         size = self._block_size

@@ -193,6 +193,17 @@ class TablePreparer(TellsColumns, Checked, TransformerMixin, BaseEstimator):
     def _fit_transform(
         self, X: Any, y: Any, weights: NDArray | None, groups: NDArray | None
     ) -> Any:
+        """Learn from and transform rows that are checked and all have a weight.
+
+        An interrupt or an error leaves the preparer unfitted.
+        """
+        try:
+            return self._learn(X, y, weights, groups)
+        except BaseException:
+            self._forget()
+            raise
+
+    def _learn(self, X: Any, y: Any, weights: NDArray | None, groups: NDArray | None) -> Any:
         """Learn from and transform rows that are checked and all have a weight."""
         if sparse.issparse(X):
             self.sparse_scaler_ = MaxAbsScaler().fit(X)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from mercer._validation import name_from
-from mercer.equations import Equations, NormalMatrix, RowMatrix, equations, matrix_of
+from mercer.equations import Equations, NormalMatrix, RowMatrix, check_matrix, equations, matrix_of
 from mercer.equations.factor import Factor
 from mercer.problem import Point, Problem
 from mercer.problem.precision import relative
@@ -113,6 +113,8 @@ class Cholesky(Solver):
         clock: Clock,
         form: NormalMatrix | RowMatrix | None = None,
     ) -> _State:
+        if form is None:
+            check_matrix(problem, self.form)
         system = None if problem.penalty.quadratic else equations(problem)
         with clock.phase("products"):
             optimality, downhill = _look(problem, theta, system)

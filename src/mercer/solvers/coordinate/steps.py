@@ -28,6 +28,7 @@ _FLAT = 1e-3  # share of the bound of the curvature where no row has any
 _PROMISED = 0.9  # of the fall that a model promises: with less, rows tell it their curvature
 _MOVED = 1e-6  # least move of a row that tells of its curvature
 _RIDGE = 1e-4  # added to a curvature that may vanish, relative to the mean one
+_LEAST = 1e-13  # least ridge: rounding of the Gram matrix
 
 
 def room_for(n_active: int) -> int:
@@ -250,7 +251,18 @@ class NewtonSteps(Steps):
             return
         used = pool.curvature
         if used is None or np.sum(np.abs(h - used)) > stale * float(np.sum(used)):
-            pool.set_curvature(h, 0.0 if output.loss.quadratic else _RIDGE)
+            pool.set_curvature(h, 0.0 if output.loss.quadratic else self._ridge(at, h))
+
+    def _ridge(self, at: Iterate, h: NDArray) -> float:
+        """Ridge of the Gram matrix in units of the mean curvature.
+
+        With weights of the rows it is in units of F where F is smaller: curvatures of rows of large
+        weights then hide those of the other rows, and steps for these rows would be too short.
+        """
+        mean = float(np.mean(h))
+        if self.output.weights is None or not mean > 0:
+            return _RIDGE
+        return max(_RIDGE * min(1.0, abs(at.objective) / mean), _LEAST)
 
 
 def _spread(ids: NDArray, values: NDArray, size: int) -> NDArray[np.float64]:

@@ -94,6 +94,7 @@ class DualState:
     kept: NDArray[np.int64] = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     true_optimality: float = np.inf  # by sums that were made anew
     exact: bool = False  # whether these are
+    ended: bool = False  # True if the last descent stopped before it had made all updates asked for
 
     @property
     def coef(self) -> NDArray[np.float64]:
@@ -263,8 +264,15 @@ class Machine:
         return self._result(state, trace, limit, interrupted)
 
     def _goes_on(self, state: DualState, limit: float) -> bool:
-        short = state.n_iter < self.solver.max_iter and not state.stalled
-        return state.optimality > limit and short
+        if state.stalled or state.n_iter >= self.solver.max_iter:
+            return False
+        # Sums of rounded rows are judged where a descent ends, not where the clock interrupts it:
+        # the solution would depend on the speed of the machine.
+        return state.optimality > limit or not (state.exact or self._is_judged(state))
+
+    def _is_judged(self, state: DualState) -> bool:
+        """True if the sums are those of the kernel, or of no update yet."""
+        return self.solver._is_exact(self._descent) or state.n_iter == 0
 
     def _advance(self, state: DualState, limit: float, n_updates: int) -> None:
         dual = state.dual
@@ -272,16 +280,16 @@ class Machine:
         arrays = (dual.linear, dual.lower, dual.upper, dual.extra, curvature, state.b, state.sums)
         state.exact = False
         done, made = self.solver._advance(self._descent, state, arrays, limit, n_updates)
+        state.ended = done < n_updates
         state.stalled = done == 0  # below the limit by the core's rounding, or as near as floats go
         state.n_iter += done
         state.n_rows_made += made
 
     def _make_exact(self, state: DualState, limit: float) -> None:
-        """Make the sums of the kernel anew where those of rounded rows are at their end."""
+        """Compute the sums in float64 where a descent by rounded kernel rows has ended."""
         if self.solver._is_exact(self._descent):
             return
-        is_there = self.solver._measure(state.dual, state.b, state.sums) <= limit
-        if not (is_there or state.stalled or state.n_iter >= self.solver.max_iter):
+        if not (state.ended or state.n_iter >= self.solver.max_iter):
             return
         state.sums, state.exact = self._sums(state.dual.coef(state.b)), True
         true = self.solver._measure(state.dual, state.b, state.sums)
