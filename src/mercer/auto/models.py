@@ -148,7 +148,7 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     def predict(self, X: Any, quantiles: Any = None) -> NDArray:
         """Predicted targets: means, or quantiles.
 
-        Quantiles are those of the errors on the rows held out in the search, in units of a size
+        Quantiles are those of the errors on held-out rows, in units of a size
         that depends on the row; they never cross. Several outputs have one size for all rows.
 
         Parameters
@@ -178,10 +178,11 @@ class AutoKernelRegressor(MultiOutputMixin, RegressorMixin, AutoKernelMachine):
     def predict_interval(self, X: Any, coverage: float = 0.9) -> NDArray:
         """Intervals that hold the targets of new rows with at least some probability.
 
-        Their ends are quantiles of the errors on the rows held out in the search (split-conformal
-        prediction), multiplied by a size that depends on the row where that makes them better. The
-        errors are those of a model of fewer rows than the final one, so that intervals err on the
-        wide side; for logarithms of targets they grow with the prediction. Several outputs have
+        Their ends are quantiles of the errors on held-out rows (split-conformal prediction),
+        multiplied by a size that depends on the row where that makes them better. Up to 50 000 rows
+        the errors are those of a model of nearly as many rows as the final one; beyond, of the
+        leaves of the search, which have fewer: intervals of targets without noise are then too
+        wide. For logarithms of targets intervals grow with the prediction. Several outputs have
         intervals of one width each, with the prediction in the middle.
 
         Parameters
@@ -413,7 +414,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         return self.classes_[labels]
 
     def predict_proba(self, X: Any) -> NDArray:
-        """Probabilities of the classes, calibrated on the rows held out in the search.
+        """Probabilities of the classes, calibrated on held-out rows.
 
         The likeliest class is always the predicted one.
 
@@ -432,7 +433,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernelMachine):
         """Sets of classes that hold those of new rows with at least some probability.
 
         A class belongs to the set if its probability is not lower than that of the true class of
-        all but a share ``1 - coverage`` of the rows held out in the search (split-conformal
+        all but a share ``1 - coverage`` of held-out rows (split-conformal
         prediction).
 
         Parameters
